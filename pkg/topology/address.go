@@ -1,0 +1,84 @@
+package topology
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Address is a PCI address on the host: domain, bus, device and function.
+// A domain has up to 32 bits: VMD and Hyper-V number from 0x10000 upwards
+// (kernel drivers/pci/controller/vmd.c, vmd_find_free_domain).
+type Address struct {
+	Domain   uint32
+	Bus      uint8
+	Device   uint8 // 0 to 0x1f
+	Function uint8 // 0 to 7
+}
+
+// ParseAddress reads the kernel's form domain:bus:device.function with 4 to 8
+// hex digits of domain, in either case: "0000:17:00.0", "10000:01:00.0".
+func ParseAddress(s string) (Address, error) {
+	parts := strings.FieldsFunc(s, func(r rune) bool { return r == ':' || r == '.' })
+	if len(parts) != 4 || s != parts[0]+":"+parts[1]+":"+parts[2]+"."+parts[3] {
+		return Address{}, notAnAddress(s)
+	}
+	domain, okDomain := hexDigits(parts[0], 4, 8)
+	bus, okBus := hexDigits(parts[1], 2, 2)
+	device, okDevice := hexDigits(parts[2], 2, 2)
+	function, okFunction := hexDigits(parts[3], 1, 1)
+	if !okDomain || !okBus || !okDevice || !okFunction || device > 0x1f || function > 7 {
+		return Address{}, notAnAddress(s)
+	}
+	return Address{
+		Domain: uint32(domain), Bus: uint8(bus), Device: uint8(device), Function: uint8(function),
+	}, nil
+}
+
+func notAnAddress(s string) error {
+	return fmt.Errorf("%q is no PCI address like 0000:17:00.0", abridge(s))
+}
+
+// hexDigits reads s as a hex number of at least low and at most high digits.
+func hexDigits(s string, low, high int) (uint64, bool) {
+	if len(s) < low || len(s) > high || strings.Trim(s, "0123456789abcdefABCDEF") != "" {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(s, 16, 32)
+	return n, err == nil
+}
+
+// String is the kernel's form, lower case: "0000:17:00.0".
+func (a Address) String() string {
+	return fmt.Sprintf("%04x:%02x:%02x.%x", a.Domain, a.Bus, a.Device, a.Function)
+}
+
+// MarshalText writes the kernel's form.
+func (a Address) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// UnmarshalText reads what ParseAddress reads.
+func (a *Address) UnmarshalText(text []byte) error {
+	parsed, err := ParseAddress(string(text))
+	if err != nil {
+		return err
+	}
+	*a = parsed
+	return nil
+}
+
+// Compare orders addresses by domain, bus, device, function.
+func (a Address) Compare(b Address) int {
+	return cmp.Or(
+		cmp.Compare(a.Domain, b.Domain),
+		cmp.Compare(a.Bus, b.Bus),
+		cmp.Compare(a.Device, b.Device),
+		cmp.Compare(a.Function, b.Function),
+	)
+}
+
+// SameDevice reports whether a and b are functions of one device number.
+func (a Address) SameDevice(b Address) bool {
+	a.Function, b.Function = 0, 0
+	return a == b
+}

@@ -1,0 +1,96 @@
+package topology
+
+import "slices"
+
+// PCIeRoot is a host bridge by its sysfs name, "pci0000:17": the same text as
+// the Kubernetes attribute resource.kubernetes.io/pcieRoot.
+type PCIeRoot string
+
+// Device is a PCI function of the host. Each field names its file below
+// /sys/bus/pci/devices/<address>/.
+type Device struct {
+	Address    Address
+	Class      uint32    // class: 0x030200 is a 3D controller
+	Vendor     uint16    // vendor
+	Device     uint16    // device
+	Node       Affinity  // numa_node
+	Root       PCIeRoot  // the nearest pci<domain>:<bus> of the link's path
+	Bridges    []Address // the bridges above it in the link's path, root port first
+	PhysFn     *Address  // physfn: the physical function of a virtual one
+	IOMMUGroup *int      // iommu_group
+	Driver     string    // driver, "" when unbound
+	BARs       []BAR     // resource: the six BARs that are in use
+	IsBridge   bool      // class 0x0604, PCI-to-PCI; an NVSwitch is 0x0680 and none
+}
+
+// BAR is a base address register in use.
+type BAR struct {
+	Bytes uint64
+	IO    bool // flag 0x100, IORESOURCE_IO (kernel include/linux/ioport.h)
+	Is64  bool // flag 0x100000, IORESOURCE_MEM_64
+	Pref  bool // flag 0x2000, IORESOURCE_PREFETCH
+}
+
+// MDEV is a mediated device of the host.
+type MDEV struct {
+	UUID       UUID
+	Parent     *Address // the PCI function above it in the link's path; nil below /sys/devices/virtual
+	Type       string   // mdev_type: "nvidia-222"
+	IOMMUGroup *int     // iommu_group
+}
+
+// Host is the part of the host that placement needs, in the order of ids.
+type Host struct {
+	Nodes   []NUMANode
+	Devices []Device
+	MDEVs   []MDEV
+}
+
+// Device is the PCI function at a, or nil when the host has none.
+func (h *Host) Device(a Address) *Device {
+	i, found := slices.BinarySearchFunc(h.Devices, a, func(d Device, a Address) int {
+		return d.Address.Compare(a)
+	})
+	if !found {
+		return nil
+	}
+	return &h.Devices[i]
+}
+
+// MDEV is the mediated device u, or nil when the host has none.
+func (h *Host) MDEV(u UUID) *MDEV {
+	i := slices.IndexFunc(h.MDEVs, func(m MDEV) bool { return m.UUID == u })
+	if i < 0 {
+		return nil
+	}
+	return &h.MDEVs[i]
+}
+
+// Function is the PCI function that a device is or, for a mediated device,
+// that its parent is: where it stands in the host's PCI Express tree. Nil when
+// the host does not show the device or the parent is no PCI device.
+func (h *Host) Function(id DeviceID) *Device {
+	if a, ok := id.PCI(); ok {
+		return h.Device(a)
+	}
+	uuid, _ := id.MDEV()
+	m := h.MDEV(uuid)
+	if m == nil || m.Parent == nil {
+		return nil
+	}
+	return h.Device(*m.Parent)
+}
+
+// Affinity is the NUMA node that a device stands on. On a host with a single
+// node every PCI device stands on it, also where the kernel says -1: firmware
+// of such machines often leaves _PXM out (ACPI 6.5, 6.2.15).
+func (h *Host) Affinity(id DeviceID) Affinity {
+	f := h.Function(id)
+	if f == nil {
+		return Affinity{}
+	}
+	if len(h.Nodes) == 1 {
+		return OnNode(h.Nodes[0].ID)
+	}
+	return f.Node
+}

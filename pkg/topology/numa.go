@@ -1,0 +1,117 @@
+package topology
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/utils/cpuset"
+)
+
+// NodeID is a NUMA node of the host.
+type NodeID int
+
+// CellID is a NUMA cell of the guest. It is a type of its own so that a host
+// node can never be taken for a guest cell.
+type CellID int
+
+// Affinity is the host NUMA node of a device, or none. The kernel writes -1
+// for none, which is a state of its own and never node 0.
+type Affinity struct {
+	node  NodeID
+	known bool
+}
+
+// OnNode is the affinity to node n. The zero Affinity is no affinity.
+func OnNode(n NodeID) Affinity { return Affinity{node: n, known: true} }
+
+// Node is the node, or false when there is no affinity.
+func (a Affinity) Node() (NodeID, bool) { return a.node, a.known }
+
+// String is the node's number, or "none".
+func (a Affinity) String() string {
+	if !a.known {
+		return "none"
+	}
+	return strconv.Itoa(int(a.node))
+}
+
+// NUMANode is one online NUMA node of the host.
+type NUMANode struct {
+	ID   NodeID
+	CPUs cpuset.CPUSet // devices/system/node/node<ID>/cpulist
+}
+
+// maxListedID bounds what ParseIDs expands. Linux knows at most 8192 CPUs
+// (arch/x86/Kconfig, NR_CPUS_RANGE_END) and 1024 nodes.
+const maxListedID = 1 << 16
+
+// ParseIDs reads a list of CPU or node numbers as the kernel and libvirt write
+// it: "0-3,8", and with libvirt's exclusions: "0-7,^3". No list is no numbers.
+func ParseIDs(s string) (cpuset.CPUSet, error) {
+	if strings.TrimSpace(s) == "" {
+		return cpuset.New(), nil
+	}
+	var with, without []span
+	for part := range strings.SplitSeq(s, ",") {
+		digits, excluded := strings.CutPrefix(strings.TrimSpace(part), "^")
+		ids, err := parseSpan(digits)
+		switch {
+		case err != nil:
+			return cpuset.New(), fmt.Errorf("list of numbers %q: %w", abridge(s), err)
+		case excluded:
+			without = append(without, ids)
+		default:
+			with = append(with, ids)
+		}
+	}
+	return expand(with).Difference(expand(without)), nil
+}
+
+// span is the numbers from low to high, both included.
+type span struct{ low, high int }
+
+func parseSpan(s string) (span, error) {
+	low, high, isRange := strings.Cut(s, "-")
+	if !isRange {
+		high = low
+	}
+	var bounds [2]int
+	for i, bound := range []string{low, high} {
+		n, err := strconv.ParseUint(bound, 10, 32)
+		if err != nil || n > maxListedID {
+			return span{}, fmt.Errorf("%q is no number up to %d", abridge(bound), maxListedID)
+		}
+		bounds[i] = int(n)
+	}
+	if bounds[0] > bounds[1] {
+		return span{}, fmt.Errorf("%q runs backwards", abridge(s))
+	}
+	return span{bounds[0], bounds[1]}, nil
+}
+
+// expand collects the numbers of all spans, each once: a list may name a
+// number as often as it has room, and a union for each would copy the set.
+func expand(spans []span) cpuset.CPUSet {
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.low, b.low) })
+	var ids []int
+	next := 0
+	for _, s := range spans {
+		for id := max(s.low, next); id <= s.high; id++ {
+			ids = append(ids, id)
+		}
+		next = max(next, s.high+1)
+	}
+	return cpuset.New(ids...)
+}
+
+// abridge keeps an error message short whatever the input was.
+func abridge(s string) string {
+	const limit = 40
+	if len(s) <= limit {
+		return s
+	}
+	return s[:limit] + "…"
+}
