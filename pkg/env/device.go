@@ -1,0 +1,191 @@
+package env
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"hook-sidecar/pkg/topology"
+)
+
+// device reads the files of a PCI function in its directory.
+func (r *hostReader) device(a topology.Address, dir string) *topology.Device {
+	d := &topology.Device{
+		Address:    a,
+		Class:      uint32(r.hex(path.Join(dir, "class"), 24)),
+		Vendor:     uint16(r.hex(path.Join(dir, "vendor"), 16)),
+		Device:     uint16(r.hex(path.Join(dir, "device"), 16)),
+		Node:       r.affinity(path.Join(dir, "numa_node")),
+		PhysFn:     r.physFn(path.Join(dir, "physfn")),
+		IOMMUGroup: r.iommuGroup(path.Join(dir, "iommu_group")),
+		Driver:     r.linkBase(path.Join(dir, "driver")),
+		BARs:       r.bars(path.Join(dir, "resource")),
+	}
+	d.IsBridge = d.Class>>8 == classBridgePCI
+	var err error
+	if d.Root, d.Bridges, err = splitPath(dir); err != nil {
+		r.problem(CodeBadSysfs, path.Join(pciDevices, path.Base(dir)), err.Error())
+	}
+	return d
+}
+
+// classBridgePCI is base class and sub-class of a PCI-to-PCI bridge
+// (include/linux/pci_ids.h, PCI_CLASS_BRIDGE_PCI). An NVSwitch is 0x0680.
+const classBridgePCI = 0x0604
+
+// splitPath takes the directory of a PCI function apart: the root is the last
+// component that names one, for a device below VMD has two (kernel
+// drivers/pci/controller/vmd.c); the bridges are the functions behind it.
+//
+//	devices/pci0000:80/0000:80:05.5/pci10000:00/10000:00:02.0/10000:01:00.0
+//	                                root        bridge        the device
+func splitPath(dir string) (topology.PCIeRoot, []topology.Address, error) {
+	parts := strings.Split(dir, "/")
+	root := -1
+	for i, part := range parts {
+		if isRoot(part) {
+			root = i
+		}
+	}
+	if root < 0 {
+		return "", nil, errors.New("no PCIe root in the path that this links to")
+	}
+	var chain []topology.Address
+	for _, part := range parts[root+1:] {
+		a, err := topology.ParseAddress(part)
+		if err != nil {
+			return "", nil, fmt.Errorf("path of a PCI function: %w", err)
+		}
+		if slices.Contains(chain, a) {
+			return "", nil, fmt.Errorf("path of a PCI function: %s is in it twice", a)
+		}
+		chain = append(chain, a)
+	}
+	bridges := chain[:len(chain)-1]
+	if len(bridges) == 0 {
+		bridges = nil
+	}
+	return topology.PCIeRoot(parts[root]), bridges, nil
+}
+
+// isRoot tells whether a name is a host bridge's, pci<domain>:<bus> (kernel
+// drivers/pci/probe.c, pci_register_host_bridge).
+func isRoot(name string) bool {
+	number, ok := strings.CutPrefix(name, "pci")
+	if !ok {
+		return false
+	}
+	_, err := topology.ParseAddress(number + ":00.0")
+	return err == nil
+}
+
+// hex reads a file like "0x10de" of at most bits bits; 0 when it is absent.
+func (r *hostReader) hex(name string, bits int) uint64 {
+	content := r.file(name)
+	if content == "" {
+		return 0
+	}
+	digits, _ := strings.CutPrefix(content, "0x")
+	n, err := strconv.ParseUint(digits, 16, bits)
+	if err != nil {
+		r.problem(CodeBadSysfs, name, fmt.Sprintf("%q is no hex number of %d bits", abridge(content), bits))
+		return 0
+	}
+	return n
+}
+
+// physFn reads the link to the physical function of a virtual one.
+func (r *hostReader) physFn(name string) *topology.Address {
+	base := r.linkBase(name)
+	if base == "" {
+		return nil
+	}
+	a, err := topology.ParseAddress(base)
+	if err != nil {
+		r.problem(CodeBadSysfs, name, err.Error())
+		return nil
+	}
+	return &a
+}
+
+// iommuGroup reads the link to the IOMMU group; nil without one.
+func (r *hostReader) iommuGroup(name string) *int {
+	base := r.linkBase(name)
+	if base == "" {
+		return nil
+	}
+	n, err := strconv.ParseUint(base, 10, 31)
+	if err != nil {
+		r.problem(CodeBadSysfs, name, fmt.Sprintf("%q is no number of an IOMMU group", abridge(base)))
+		return nil
+	}
+	group := int(n)
+	return &group
+}
+
+// Flags of a resource (include/linux/ioport.h).
+const (
+	resourceIO       = 0x00000100
+	resourcePrefetch = 0x00002000
+	resourceMem64    = 0x00100000
+)
+
+// maxBARs is the number of base address registers: the first lines of a
+// resource file (include/linux/pci.h, PCI_STD_NUM_BARS). Behind them come the
+// ROM, the windows of a bridge and the BARs of virtual functions.
+const maxBARs = 6
+
+// bars reads the BARs in use from a resource file: start, end and flags a line.
+func (r *hostReader) bars(name string) []topology.BAR {
+	content := r.file(name)
+	if content == "" {
+		return nil
+	}
+	var bars []topology.BAR
+	number := 0
+	for line := range strings.SplitSeq(content, "\n") {
+		if number++; number > maxBARs {
+			break
+		}
+		bar, used, err := parseBAR(line)
+		if err != nil {
+			r.problem(CodeBadSysfs, name, fmt.Sprintf("line %d: %v", number, err))
+			return nil
+		}
+		if used {
+			bars = append(bars, bar)
+		}
+	}
+	return bars
+}
+
+func parseBAR(line string) (bar topology.BAR, used bool, err error) {
+	var start, end, flags uint64
+	fields := strings.Fields(line)
+	if len(fields) != 3 {
+		return topology.BAR{}, false, fmt.Errorf("%q is not start, end and flags", abridge(line))
+	}
+	for i, into := range []*uint64{&start, &end, &flags} {
+		digits, _ := strings.CutPrefix(fields[i], "0x")
+		if *into, err = strconv.ParseUint(digits, 16, 64); err != nil {
+			return topology.BAR{}, false, fmt.Errorf("%q is no hex number of 64 bits", abridge(fields[i]))
+		}
+	}
+	// No flags, or start and end both 0, is a BAR that the device does not
+	// have or that has no room (include/linux/pci.h, pci_resource_len).
+	if flags == 0 || start == 0 && end == 0 {
+		return topology.BAR{}, false, nil
+	}
+	if end < start || end-start == 1<<64-1 {
+		return topology.BAR{}, false, fmt.Errorf("%#x to %#x is no range", start, end)
+	}
+	return topology.BAR{
+		Bytes: end - start + 1,
+		IO:    flags&resourceIO != 0,
+		Is64:  flags&resourceMem64 != 0,
+		Pref:  flags&resourcePrefetch != 0,
+	}, true, nil
+}

@@ -1,0 +1,136 @@
+package env_test
+
+import (
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/utils/cpuset"
+
+	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/topology"
+)
+
+const hostsDir = "../../testdata/hosts"
+
+func open(tb testing.TB, name string) fs.FS {
+	tb.Helper()
+	fsys, closer, err := env.OpenSysfs(name)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := closer.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return fsys
+}
+
+// read reads from a snapshot of testdata, without problems.
+func read(t *testing.T, name string, ids []topology.DeviceID) *topology.Host {
+	t.Helper()
+	host, problems := env.ReadHost(open(t, filepath.Join(hostsDir, name+".txtar")), ids)
+	wantProblems(t, problems, nil)
+	return host
+}
+
+var compare = cmp.Options{
+	cmp.Comparer(func(a, b topology.Affinity) bool { return a == b }),
+	cmp.Comparer(func(a, b cpuset.CPUSet) bool { return a.Equals(b) }),
+}
+
+func wantNodes(t *testing.T, host *topology.Host, cpus ...string) {
+	t.Helper()
+	var got []string
+	for i, node := range host.Nodes {
+		if int(node.ID) != i {
+			t.Errorf("node %d is the %d. of the host", node.ID, i)
+		}
+		got = append(got, node.CPUs.String())
+	}
+	if diff := cmp.Diff(cpus, got); diff != "" {
+		t.Errorf("CPUs of the nodes (-want +got):\n%s", diff)
+	}
+}
+
+func wantClass(t *testing.T, host *topology.Host, a, b string, want topology.PathClass) {
+	t.Helper()
+	if got := topology.Class(placeOf(device(t, host, a)), placeOf(device(t, host, b))); got != want {
+		t.Errorf("%s to %s is %s, want %s", a, b, got, want)
+	}
+}
+
+func placeOf(d *topology.Device) topology.Place {
+	slot := d.Address
+	slot.Function = 0
+	p := topology.Place{Root: string(d.Root), Slot: slot.String()}
+	for _, b := range d.Bridges {
+		p.Bridges = append(p.Bridges, b.String())
+	}
+	if n, known := d.Node.Node(); known {
+		node := int(n)
+		p.Node = &node
+	}
+	return p
+}
+
+func device(t *testing.T, host *topology.Host, a string) *topology.Device {
+	t.Helper()
+	d := host.Device(address(t, a))
+	if d == nil {
+		t.Fatalf("%s was not read", a)
+	}
+	return d
+}
+
+func pci(t *testing.T, a string) topology.DeviceID { return topology.PCIDevice(address(t, a)) }
+
+func address(t *testing.T, text string) topology.Address {
+	t.Helper()
+	a, err := topology.ParseAddress(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func lines(variables []env.Variable) []string {
+	var out []string
+	for _, v := range variables {
+		line := string(v.Kind) + " " + v.Suffix
+		for _, id := range v.IDs {
+			line += " " + id.String()
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+// wantProblems checks that each of want, "CODE SOURCE: part of the text", is
+// said, and that nothing else is.
+func wantProblems(t *testing.T, got []env.Problem, want []string) {
+	t.Helper()
+	said := make([]bool, len(got))
+	for _, w := range want {
+		head, part, _ := strings.Cut(w, ": ")
+		found := false
+		for i, p := range got {
+			if p.Code+" "+p.Source == head && strings.Contains(p.Text, part) {
+				found, said[i] = true, true
+			}
+		}
+		if !found {
+			t.Errorf("no problem %q in %q", w, got)
+		}
+	}
+	for i, p := range got {
+		if !said[i] {
+			t.Errorf("unexpected problem %+v", p)
+		}
+	}
+}

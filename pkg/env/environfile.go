@@ -1,0 +1,57 @@
+package env
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// maxEnvironBytes bounds an environment. Linux bounds arguments and
+// environment of a program together at 6 MiB (fs/exec.c, bprm_stack_limits).
+const maxEnvironBytes = 8 << 20
+
+// ReadEnvironFile reads NAME=VALUE entries: a line each, where blank lines and
+// lines that begin with # do not count, or with a NUL byte behind each, as in
+// /proc/PID/environ. An entry without "=" is an error that names its number.
+func ReadEnvironFile(r io.Reader) ([]string, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxEnvironBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("read environment: %w", err)
+	}
+	if len(data) > maxEnvironBytes {
+		return nil, fmt.Errorf("read environment: more than %d bytes", maxEnvironBytes)
+	}
+	text := string(data)
+	if strings.Contains(text, "\x00") {
+		return entries(text, "\x00", "entry")
+	}
+	return entries(text, "\n", "line")
+}
+
+// entries splits text at the separator. unit is what errors call an entry.
+func entries(text, separator, unit string) ([]string, error) {
+	var environ []string
+	number := 0
+	for entry := range strings.SplitSeq(text, separator) {
+		number++
+		if separator == "\n" {
+			entry = strings.TrimSuffix(entry, "\r")
+			if strings.HasPrefix(strings.TrimSpace(entry), "#") {
+				continue
+			}
+		}
+		if strings.TrimSpace(entry) == "" {
+			continue
+		}
+		name, _, found := strings.Cut(entry, "=")
+		if !found || name == "" {
+			// The entry itself is not shown: an environment holds secrets.
+			return nil, fmt.Errorf("read environment: %s %d: %w", unit, number, errNoAssignment)
+		}
+		environ = append(environ, entry)
+	}
+	return environ, nil
+}
+
+var errNoAssignment = errors.New("is not of the form NAME=VALUE")

@@ -1,0 +1,56 @@
+package env_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hook-sidecar/pkg/env"
+)
+
+func TestReadEnvironFile(t *testing.T) {
+	for _, tc := range []struct {
+		name, text string
+		want       []string
+	}{
+		{"lines", "A=1\nB=2\n", []string{"A=1", "B=2"}},
+		{"no newline at the end", "A=1", []string{"A=1"}},
+		{"blank lines, comments, CRLF", "# from compute\r\n\r\nA=1\r\n  # B=2\n\n", []string{"A=1"}},
+		{"values stay as they are", "A= x # y =z \n", []string{"A= x # y =z "}},
+		{"no value", "A=\n", []string{"A="}},
+		{"NUL, as /proc/PID/environ", "A=1\x00B=two\nlines\x00", []string{"A=1", "B=two\nlines"}},
+		{"NUL, a comment is none", "#A=1\x00", []string{"#A=1"}},
+		{"nothing", "", nil},
+	} {
+		got, err := env.ReadEnvironFile(strings.NewReader(tc.text))
+		if err != nil {
+			t.Errorf("%s: %v", tc.name, err)
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
+		}
+	}
+}
+
+func TestReadEnvironFileRefuses(t *testing.T) {
+	for _, tc := range []struct{ name, text, want string }{
+		{"line without =", "A=1\n\n# c\nSECRET\n", "line 4"},
+		{"line without a name", "=SECRET\n", "line 1"},
+		{"entry without =", "A=1\x00SECRET\x00", "entry 2"},
+		{"too long", strings.Repeat("A=SECRET\n", 1<<20), "more than 8388608 bytes"},
+	} {
+		got, err := env.ReadEnvironFile(strings.NewReader(tc.text))
+		if err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "SECRET") || got != nil {
+			t.Errorf("%s: %v, %v; want an error with %q", tc.name, got, err, tc.want)
+		}
+	}
+	if _, err := env.ReadEnvironFile(brokenReader{}); err == nil || !strings.Contains(err.Error(), "disk on fire") {
+		t.Errorf("broken reader: %v", err)
+	}
+}
+
+type brokenReader struct{}
+
+func (brokenReader) Read([]byte) (int, error) { return 0, errors.New("disk on fire") }

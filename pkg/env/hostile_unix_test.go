@@ -1,0 +1,67 @@
+//go:build unix
+
+package env_test
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/topology"
+)
+
+// A real directory that lies: a pipe that nobody writes to must not block the
+// reader, and a link to the outside must not be followed.
+func TestReadHostHostileDirectory(t *testing.T) {
+	outside, sys := t.TempDir(), t.TempDir()
+	if err := os.CopyFS(sys, simple(nil)); err != nil {
+		t.Fatal(err)
+	}
+	const dir = "devices/pci0000:00/0000:00:02.0"
+	numaNode := filepath.Join(sys, dir, "numa_node")
+	secret := filepath.Join(outside, "0000:00:03.0")
+	for _, err := range []error{
+		os.Remove(numaNode),
+		syscall.Mkfifo(numaNode, 0o600),
+		os.Mkdir(secret, 0o755),
+		os.WriteFile(filepath.Join(secret, "vendor"), []byte("0x10de"), 0o644),
+		os.Symlink(secret, filepath.Join(sys, "bus/pci/devices/0000:00:03.0")),
+		os.Symlink("../../../../"+filepath.Base(outside)+"/0000:00:03.0", filepath.Join(sys, "bus/pci/devices/0000:00:04.0")),
+		os.Symlink("0000:00:05.0", filepath.Join(sys, "bus/pci/devices/0000:00:05.0")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	host, problems := env.ReadHost(open(t, sys), []topology.DeviceID{
+		pci(t, "0000:00:02.0"), pci(t, "0000:00:03.0"), pci(t, "0000:00:04.0"), pci(t, "0000:00:05.0"),
+	})
+	wantProblems(t, problems, []string{
+		"bad-sysfs " + dir + "/numa_node: not a regular file",
+		"bad-sysfs bus/pci/devices/0000:00:03.0: outside",
+		"bad-sysfs bus/pci/devices/0000:00:04.0: outside",
+		"bad-sysfs bus/pci/devices/0000:00:05.0: symbolic link",
+	})
+	if len(host.Devices) != 1 || host.Devices[0].Vendor != 0x10de {
+		t.Errorf("devices: %+v", host.Devices)
+	}
+}
+
+func TestOpenSysfsRefuses(t *testing.T) {
+	dir := t.TempDir()
+	pipe, empty, large := filepath.Join(dir, "pipe"), filepath.Join(dir, "empty"), filepath.Join(dir, "large")
+	for _, err := range []error{
+		syscall.Mkfifo(pipe, 0o600), os.WriteFile(empty, nil, 0o600), os.WriteFile(large, nil, 0o600), os.Truncate(large, 1<<30),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{pipe, empty, large, filepath.Join(dir, "gone"), ""} {
+		if fsys, _, err := env.OpenSysfs(name); err == nil || fsys != nil {
+			t.Errorf("OpenSysfs(%q) = %v, %v", name, fsys, err)
+		}
+	}
+}

@@ -1,0 +1,43 @@
+package env
+
+import (
+	"fmt"
+	"path"
+
+	"hook-sidecar/pkg/topology"
+)
+
+// requestedMDEV reads a mediated device and, as requested, its parent.
+func (r *hostReader) requestedMDEV(u topology.UUID) {
+	if _, seen := r.mdevs[u]; seen {
+		return
+	}
+	r.mdevs[u] = nil
+	name, shown := r.mdevNames[u]
+	if !shown {
+		r.problem(CodeNoSysfs, path.Join(mdevDevices, string(u)), "the sysfs that was read does not show this device")
+		return
+	}
+	dir, ok := r.deviceDir(path.Join(mdevDevices, name))
+	if !ok {
+		return
+	}
+	m := &topology.MDEV{
+		UUID:       u,
+		Type:       r.linkBase(path.Join(dir, "mdev_type")),
+		IOMMUGroup: r.iommuGroup(path.Join(dir, "iommu_group")),
+	}
+	r.mdevs[u] = m
+	// Below devices/virtual the parent is a driver's name, such as mtty
+	// (kernel samples/vfio-mdev), and no PCI function.
+	parent, err := topology.ParseAddress(path.Base(path.Dir(dir)))
+	if err != nil {
+		return
+	}
+	m.Parent = &parent
+	if _, shown := r.pciNames[parent]; !shown {
+		r.problem(CodeBadSysfs, dir, fmt.Sprintf("the parent %s of this mediated device is not in %s", parent, pciDevices))
+		return
+	}
+	r.requested(parent)
+}

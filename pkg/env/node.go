@@ -1,0 +1,62 @@
+package env
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+
+	"hook-sidecar/pkg/topology"
+)
+
+const nodesDir = "devices/system/node"
+
+// maxNode is the highest NUMA node of any Linux: MAX_NUMNODES is at most 1024
+// (arch/x86/Kconfig, NODES_SHIFT).
+const maxNode = 1023
+
+// numaNodes reads the online nodes; none when the kernel shows no nodes.
+func (r *hostReader) numaNodes() []topology.NUMANode {
+	name := path.Join(nodesDir, "online")
+	content := r.file(name)
+	ids, err := topology.ParseIDs(content)
+	if err != nil {
+		r.problem(CodeBadSysfs, name, err.Error())
+		return nil
+	}
+	var nodes []topology.NUMANode
+	for _, id := range ids.List() {
+		if id > maxNode {
+			r.problem(CodeBadSysfs, name, fmt.Sprintf("no kernel has a NUMA node %d", id))
+			break
+		}
+		node := topology.NUMANode{ID: topology.NodeID(id)}
+		list := path.Join(nodesDir, fmt.Sprintf("node%d", id), "cpulist")
+		if node.CPUs, err = topology.ParseIDs(r.file(list)); err != nil {
+			r.problem(CodeBadSysfs, list, err.Error())
+		}
+		nodes = append(nodes, node)
+	}
+	return nodes
+}
+
+// affinity reads the numa_node of a device. -1 and an absent file are no
+// affinity, and so is a number that names no online node, which is a Problem.
+func (r *hostReader) affinity(name string) topology.Affinity {
+	content := r.file(name)
+	if content == "" || content == "-1" {
+		return topology.Affinity{}
+	}
+	n, err := strconv.ParseUint(content, 10, 32)
+	if err != nil || n > maxNode {
+		r.problem(CodeBadSysfs, name, fmt.Sprintf("%q is no NUMA node", abridge(content)))
+		return topology.Affinity{}
+	}
+	node := topology.NodeID(n)
+	online := slices.ContainsFunc(r.nodes, func(known topology.NUMANode) bool { return known.ID == node })
+	if !online && len(r.nodes) > 0 {
+		r.problem(CodeBadSysfs, name, fmt.Sprintf("NUMA node %d is not online", node))
+		return topology.Affinity{}
+	}
+	return topology.OnNode(node)
+}

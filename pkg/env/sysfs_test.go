@@ -1,0 +1,245 @@
+package env_test
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/topology"
+)
+
+// Shapes that the snapshots of testdata do not have.
+const shapes = `
+-- bus/pci/devices/0000:80:05.5 -> ../../../devices/pci0000:80/0000:80:05.5 --
+-- bus/pci/devices/10000:00:02.0 -> ../../../devices/pci0000:80/0000:80:05.5/pci10000:00/10000:00:02.0 --
+-- bus/pci/devices/10000:01:00.0 -> ../../../devices/pci0000:80/0000:80:05.5/pci10000:00/10000:00:02.0/10000:01:00.0 --
+-- devices/pci0000:80/0000:80:05.5/class --
+0x010400
+-- devices/pci0000:80/0000:80:05.5/pci10000:00/10000:00:02.0/class --
+0x060400
+-- devices/pci0000:80/0000:80:05.5/pci10000:00/10000:00:02.0/10000:01:00.0/numa_node --
+1
+-- bus/pci/devices/0000:00:02.0 -> ../../../devices/pci0000:00/0000:00:02.0 --
+-- devices/pci0000:00/0000:00:02.0/class --
+0x030000
+-- bus/pci/devices/0002:01:00.0 -> ../../../devices/platform/soc/fc000000.pcie/pci0002:00/0002:00:00.0/0002:01:00.0 --
+-- bus/pci/devices/0002:00:00.0 -> ../../../devices/platform/soc/fc000000.pcie/pci0002:00/0002:00:00.0 --
+-- devices/platform/soc/fc000000.pcie/pci0002:00/0002:00:00.0/0002:01:00.0/numa_node --
+-1
+-- bus/pci/devices/0000:40:00.0 -> ../../../devices/pci0000:3f/0000:3f:01.0/0000:40:00.0 --
+-- bus/pci/devices/0000:40:10.2 -> ../../../devices/pci0000:3f/0000:3f:01.0/0000:40:10.2 --
+-- bus/pci/devices/0000:3f:01.0 -> ../../../devices/pci0000:3f/0000:3f:01.0 --
+-- devices/pci0000:3f/0000:3f:01.0/0000:40:00.0/iommu_group -> ../../../../kernel/iommu_groups/7 --
+-- devices/pci0000:3f/0000:3f:01.0/0000:40:10.2/physfn -> ../0000:40:00.0 --
+-- bus/pci/devices/0000:50:00.0 -> ../../../devices/pci0000:50/0000:50:00.0 --
+-- bus/pci/devices/0000:50:03.0 -> ../../../devices/pci0000:50/0000:50:03.0 --
+-- bus/pci/devices/0000:50:04.0 -> ../../../devices/pci0000:50/0000:50:04.0 --
+-- bus/pci/devices/0000:50:04.3 -> ../../../devices/pci0000:50/0000:50:04.3 --
+-- devices/pci0000:50/0000:50:04.3/iommu_group -> ../../../kernel/iommu_groups/11 --
+-- devices/pci0000:50/0000:50:00.0/iommu_group -> ../../../kernel/iommu_groups/9 --
+-- devices/pci0000:50/0000:50:03.0/iommu_group -> ../../../kernel/iommu_groups/9 --
+-- devices/pci0000:50/0000:50:04.0/iommu_group -> ../../../kernel/iommu_groups/10 --
+-- kernel/iommu_groups/9/devices/0000:50:00.0 -> ../../../../devices/pci0000:50/0000:50:00.0 --
+-- kernel/iommu_groups/9/devices/0000:50:03.0 -> ../../../../devices/pci0000:50/0000:50:03.0 --
+-- kernel/iommu_groups/9/devices/0000:51:00.0 -> ../../../../devices/pci0000:50/0000:51:00.0 --
+-- kernel/iommu_groups/9/devices/arm-smmu.0 -> ../../../../devices/platform/arm-smmu.0 --
+-- bus/mdev/devices/83B8F4F2-509F-382F-3C1E-E6BFE0FA1001 -> ../../../devices/virtual/mtty/mtty/83B8F4F2-509F-382F-3C1E-E6BFE0FA1001 --
+-- devices/virtual/mtty/mtty/83B8F4F2-509F-382F-3C1E-E6BFE0FA1001/mdev_type -> ../mdev_supported_types/mtty-2 --
+-- devices/system/node/online --
+0-1,4
+-- devices/system/node/node0/cpulist --
+0-3
+-- devices/system/node/node1/cpulist --
+
+-- devices/pci0000:00/0000:00:02.0/resource --
+0x00000000e0000000 0x00000000e0ffffff 0x0000000000040200
+0x0000000000000000 0x0000000000000000 0x0000000000000000
+0x0000000000000000 0x0000000000000000 0x000000000014220c
+0x0000000000003000 0x000000000000303f 0x0000000000040101
+0x0000000000000000 0x0000000000000000 0x0000000000000000
+0x0000000000000000 0x0000000000000000 0x0000000000000000
+0x00000000000c0000 0x00000000000dffff 0x0000000000000212
+`
+
+func TestReadHostShapes(t *testing.T) {
+	fsys := parse(t, shapes)
+	mtty := topology.MediatedDevice("83b8f4f2-509f-382f-3c1e-e6bfe0fa1001")
+	host, problems := env.ReadHost(fsys, []topology.DeviceID{
+		pci(t, "10000:01:00.0"), pci(t, "0000:00:02.0"), pci(t, "0002:01:00.0"), pci(t, "0000:40:10.2"), mtty,
+	})
+	wantProblems(t, problems, nil)
+	none := topology.Affinity{}
+	for _, want := range []topology.Device{
+		// Below VMD the nearest root counts, and the VMD endpoint is no bridge above it.
+		{Address: address(t, "10000:01:00.0"), Node: topology.OnNode(1), Root: "pci10000:00", Bridges: []topology.Address{address(t, "10000:00:02.0")}},
+		{Address: address(t, "10000:00:02.0"), Class: 0x060400, IsBridge: true, Root: "pci10000:00"},
+		// On the root complex, no numa_node: the ROM's line and a BAR without
+		// room are no BARs in use.
+		{
+			Address: address(t, "0000:00:02.0"), Class: 0x030000, Root: "pci0000:00", Node: none,
+			BARs: []topology.BAR{{Bytes: 16 << 20}, {Bytes: 64, IO: true}},
+		},
+		// Roots need not be right below devices/.
+		{Address: address(t, "0002:01:00.0"), Root: "pci0002:00", Bridges: []topology.Address{address(t, "0002:00:00.0")}, Node: none},
+		// A virtual function with a device number of its own brings its physical function.
+		{Address: address(t, "0000:40:10.2"), Root: "pci0000:3f", Bridges: []topology.Address{address(t, "0000:3f:01.0")}, PhysFn: ptr(address(t, "0000:40:00.0"))},
+		{Address: address(t, "0000:40:00.0"), Root: "pci0000:3f", Bridges: []topology.Address{address(t, "0000:3f:01.0")}, IOMMUGroup: ptr(7)},
+	} {
+		if diff := cmp.Diff(&want, device(t, host, want.Address.String()), compare); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", want.Address, diff)
+		}
+	}
+	// The VMD endpoint itself was not asked for.
+	if host.Device(address(t, "0000:80:05.5")) != nil {
+		t.Error("0000:80:05.5 was read")
+	}
+	if m := host.MDEV("83b8f4f2-509f-382f-3c1e-e6bfe0fa1001"); m == nil || m.Parent != nil || m.Type != "mtty-2" || m.IOMMUGroup != nil {
+		t.Errorf("mediated device below devices/virtual: %+v", m)
+	}
+	// Node 1 has no CPUs, node 4 no file: both are online.
+	var nodes []string
+	for _, n := range host.Nodes {
+		nodes = append(nodes, topology.OnNode(n.ID).String()+":"+n.CPUs.String())
+	}
+	if diff := cmp.Diff([]string{"0:0-3", "1:", "4:"}, nodes); diff != "" {
+		t.Errorf("nodes (-want +got):\n%s", diff)
+	}
+}
+
+// What comes along with a device where the bus shows it, and what does not.
+func TestReadHostRelatives(t *testing.T) {
+	for _, tc := range []struct {
+		name, id string
+		want     []string
+	}{
+		{"the members of its group", "0000:50:00.0", []string{"0000:50:00.0", "0000:50:03.0"}},
+		{"the other functions, be they in another group", "0000:50:04.3", []string{"0000:50:04.0", "0000:50:04.3"}},
+	} {
+		host, problems := env.ReadHost(parse(t, shapes), []topology.DeviceID{pci(t, tc.id)})
+		wantProblems(t, problems, nil)
+		var got []string
+		for i := range host.Devices {
+			got = append(got, host.Devices[i].Address.String())
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
+		}
+	}
+}
+
+func TestReadHostAbsent(t *testing.T) {
+	ids := []topology.DeviceID{pci(t, "0000:99:00.0"), topology.MediatedDevice("4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01")}
+	for name, fsys := range map[string]fs.FS{"other devices": parse(t, shapes), "nothing": fstest.MapFS{}} {
+		host, problems := env.ReadHost(fsys, ids)
+		wantProblems(t, problems, []string{
+			"no-sysfs bus/pci/devices/0000:99:00.0: does not show this device",
+			"no-sysfs bus/mdev/devices/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01: does not show this device",
+		})
+		if len(host.Devices)+len(host.MDEVs) > 0 {
+			t.Errorf("%s: %+v", name, host)
+		}
+	}
+	if _, problems := env.ReadHost(fstest.MapFS{}, nil); len(problems) > 0 {
+		t.Errorf("nothing asked of nothing: %v", problems)
+	}
+	_, problems := env.ReadWholeHost(fstest.MapFS{})
+	wantProblems(t, problems, []string{"no-sysfs bus/pci/devices: no PCI devices"})
+}
+
+// A file system that fails on one path.
+type failing struct {
+	fstest.MapFS
+	path string
+	err  error
+}
+
+func (f failing) Open(name string) (fs.File, error) {
+	if name == f.path {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: f.err}
+	}
+	return f.MapFS.Open(name)
+}
+
+func (f failing) ReadDir(name string) ([]fs.DirEntry, error) {
+	if name == f.path {
+		return nil, &fs.PathError{Op: "readdir", Path: name, Err: f.err}
+	}
+	return f.MapFS.ReadDir(name)
+}
+
+func (f failing) ReadLink(name string) (string, error) {
+	if name == f.path {
+		return "", &fs.PathError{Op: "readlink", Path: name, Err: f.err}
+	}
+	return f.MapFS.ReadLink(name)
+}
+
+func TestReadHostFailingFiles(t *testing.T) {
+	const dir = "devices/pci0000:00/0000:00:02.0"
+	for _, tc := range []struct {
+		path  string
+		shown bool // the device is read nevertheless
+		want  string
+	}{
+		{dir + "/numa_node", true, "bad-sysfs " + dir + "/numa_node: permission denied"},
+		{dir + "/class", true, "bad-sysfs " + dir + "/class: permission denied"},
+		{dir + "/driver", true, "bad-sysfs " + dir + "/driver: permission denied"},
+		{dir, false, "bad-sysfs bus/pci/devices/0000:00:02.0: permission denied"},
+		{"bus/pci/devices/0000:00:02.0", false, "bad-sysfs bus/pci/devices/0000:00:02.0: permission denied"},
+		{"devices/system/node/online", true, "bad-sysfs devices/system/node/online: permission denied"},
+	} {
+		_, problems := env.ReadHost(failing{simple(nil), tc.path, fs.ErrPermission}, []topology.DeviceID{pci(t, "0000:00:02.0")})
+		wantProblems(t, problems, []string{tc.want})
+		host, _ := env.ReadHost(failing{simple(nil), tc.path, errors.New("input/output error")}, []topology.DeviceID{pci(t, "0000:00:02.0")})
+		if shown := len(host.Devices) == 1; shown != tc.shown {
+			t.Errorf("%s: devices %+v", tc.path, host.Devices)
+		}
+	}
+	// The whole bus cannot be listed: that is said, beside the device.
+	_, problems := env.ReadHost(failing{simple(nil), "bus/pci/devices", fs.ErrPermission}, []topology.DeviceID{pci(t, "0000:00:02.0")})
+	wantProblems(t, problems, []string{"bad-sysfs bus/pci/devices: permission denied", "no-sysfs bus/pci/devices/0000:00:02.0: "})
+}
+
+// simple is a sysfs of one GPU on one node, with some files replaced, or
+// removed where the replacement is nil.
+func simple(replace fstest.MapFS) fstest.MapFS {
+	const dir = "devices/pci0000:00/0000:00:02.0"
+	files := fstest.MapFS{
+		"bus/pci/devices/0000:00:02.0": link("../../../" + dir),
+		dir + "/class":                 file("0x030000\n"),
+		dir + "/vendor":                file("0x10de\n"),
+		dir + "/numa_node":             file("0\n"),
+		dir + "/driver":                link("../../../bus/pci/drivers/vfio-pci"),
+		dir + "/iommu_group":           link("../../../kernel/iommu_groups/3"),
+		"devices/system/node/online":   file("0-1\n"),
+	}
+	for name, f := range replace {
+		files[name] = f
+		if f == nil {
+			delete(files, name)
+		}
+	}
+	return files
+}
+
+func link(target string) *fstest.MapFile {
+	return &fstest.MapFile{Mode: fs.ModeSymlink | 0o777, Data: []byte(target)}
+}
+
+func file(content string) *fstest.MapFile {
+	return &fstest.MapFile{Mode: 0o444, Data: []byte(content)}
+}
+
+func parse(t *testing.T, text string) fs.FS {
+	t.Helper()
+	fsys, err := env.ParseSnapshot([]byte(strings.TrimPrefix(text, "\n")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fsys
+}

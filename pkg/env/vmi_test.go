@@ -1,0 +1,194 @@
+package env_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+
+	"hook-sidecar/pkg/env"
+)
+
+const samplesDir = "../../testdata/samples"
+
+func TestParseVMISamples(t *testing.T) {
+	h100 := "nvidia.com/GH100_H100_SXM5_80GB"
+	eight := &env.VMI{
+		NamespacedName: types.NamespacedName{Namespace: "default", Name: "dgx-8gpu"}, UID: "0f5d5f0a-6a2e-4c0e-9f5b-2f3f6b8c1d01",
+		Interfaces:   []env.Interface{{Name: "default"}},
+		DedicatedCPU: true, Hugepages: true, GuestMappingPassthrough: true,
+	}
+	for i := range 8 {
+		eight.GPUs = append(eight.GPUs, env.Request{Name: fmt.Sprintf("gpu%d", i+1), Resource: h100})
+		eight.Interfaces = append(eight.Interfaces, env.Interface{Name: fmt.Sprintf("rdma%d", i+1), SRIOV: true})
+	}
+	yes := true
+	desktop := &env.VMI{
+		NamespacedName: types.NamespacedName{Namespace: "default", Name: "vgpu-desktop"}, UID: eight.UID,
+		GPUs: []env.Request{{
+			Name: "gpu1", Resource: "nvidia.com/NVIDIA_A40-8Q",
+			Display: env.DisplayOptions{Set: true, Enabled: &yes, RamFB: &yes},
+		}},
+		Interfaces: []env.Interface{{Name: "default"}},
+	}
+	for file, want := range map[string]*env.VMI{"02-8gpu-8nic-gate-off": eight, "03-vgpu-mdev-display": desktop} {
+		data, err := os.ReadFile(filepath.Join(samplesDir, file+".vmi.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := env.ParseVMI(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Annotations["kubevirt.io/pci-topology-version"] != "v3" {
+			t.Errorf("%s: annotations %v", file, got.Annotations)
+		}
+		got.Annotations = nil
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", file, diff)
+		}
+	}
+}
+
+// Display options as the cases of KubeVirt's hostdev_test.go write them, nil
+// and false apart.
+func TestParseVMIRequests(t *testing.T) {
+	yes, no := true, false
+	for _, tc := range []struct {
+		gpu  string
+		want env.Request
+	}{
+		{`{"name":"g","deviceName":"r"}`, env.Request{Name: "g", Resource: "r"}},
+		{`{"name":"g","deviceName":"r","virtualGPUOptions":{}}`, env.Request{Name: "g", Resource: "r"}},
+		{`{"name":"g","deviceName":"r","virtualGPUOptions":{"display":null}}`, env.Request{Name: "g", Resource: "r"}},
+		{`{"virtualGPUOptions":{"display":{}}}`, env.Request{Display: env.DisplayOptions{Set: true}}},
+		{`{"virtualGPUOptions":{"display":{"enabled":true}}}`, env.Request{Display: env.DisplayOptions{Set: true, Enabled: &yes}}},
+		{`{"virtualGPUOptions":{"display":{"enabled":false}}}`, env.Request{Display: env.DisplayOptions{Set: true, Enabled: &no}}},
+		{`{"virtualGPUOptions":{"display":{"ramFB":{}}}}`, env.Request{Display: env.DisplayOptions{Set: true}}},
+		{`{"virtualGPUOptions":{"display":{"ramFB":{"enabled":true}}}}`, env.Request{Display: env.DisplayOptions{Set: true, RamFB: &yes}}},
+		{
+			`{"virtualGPUOptions":{"display":{"enabled":true,"ramFB":{"enabled":false}}}}`,
+			env.Request{Display: env.DisplayOptions{Set: true, Enabled: &yes, RamFB: &no}},
+		},
+		// A claim counts only without a resource (KubeVirt pkg/dra/utils.go).
+		{`{"name":"g","claimName":"c","requestName":"q"}`, env.Request{Name: "g", Claim: true}},
+		{`{"name":"g","deviceName":"r","claimName":"c"}`, env.Request{Name: "g", Resource: "r"}},
+	} {
+		vmi := parseVMI(t, `{"spec":{"domain":{"devices":{"gpus":[`+tc.gpu+`],"hostDevices":[`+tc.gpu+`]}}}}`)
+		if diff := cmp.Diff([]env.Request{tc.want}, vmi.GPUs); diff != "" {
+			t.Errorf("gpu %s (-want +got):\n%s", tc.gpu, diff)
+		}
+		tc.want.Display = env.DisplayOptions{} // gpus only
+		if diff := cmp.Diff([]env.Request{tc.want}, vmi.HostDevices); diff != "" {
+			t.Errorf("hostDevice %s (-want +got):\n%s", tc.gpu, diff)
+		}
+	}
+}
+
+func TestParseVMIInterfaces(t *testing.T) {
+	vmi := parseVMI(t, `{"spec":{"domain":{"devices":{"interfaces":[
+		{"name":"a","sriov":{},"pciAddress":"0000:20:00.0"},{"name":"b","bridge":{},"ports":[{"port":80}]},{"name":"c","sriov":null}]}}}}`)
+	want := []env.Interface{{Name: "a", SRIOV: true, PCIAddress: "0000:20:00.0"}, {Name: "b"}, {Name: "c"}}
+	if diff := cmp.Diff(want, vmi.Interfaces); diff != "" {
+		t.Errorf("interfaces (-want +got):\n%s", diff)
+	}
+}
+
+func TestParseVMIMigration(t *testing.T) {
+	for _, tc := range []struct {
+		name, status string
+		want         bool
+	}{
+		{"no status", `{}`, false},
+		{"null", `{"migrationState":null}`, false},
+		// What the target's hook sees first: handleTargetPodHandoff sets just these.
+		{"handed off", `{"migrationState":{"migrationUid":"u","targetNode":"n2","sourceNode":"n1","targetPod":"p"}}`, true},
+		{"started", `{"migrationState":{"targetNode":"n2","startTimestamp":"2026-01-01T00:00:00Z"}}`, true},
+		{"being aborted", `{"migrationState":{"targetNode":"n2","abortRequested":true}}`, true},
+		{"completed", `{"migrationState":{"targetNode":"n2","completed":true,"endTimestamp":"2026-01-01T00:01:00Z"}}`, false},
+		{"failed", `{"migrationState":{"targetNode":"n2","failed":true}}`, false},
+		{"ended", `{"migrationState":{"targetNode":"n2","startTimestamp":"2026-01-01T00:00:00Z","endTimestamp":"2026-01-01T00:01:00Z"}}`, false},
+	} {
+		if got := parseVMI(t, `{"status":`+tc.status+`}`).MigrationInProgress; got != tc.want {
+			t.Errorf("%s: in progress %v", tc.name, got)
+		}
+	}
+}
+
+func TestParseVMIGuestNUMA(t *testing.T) {
+	vmi := parseVMI(t, `{"spec":{"domain":{"cpu":{"numa":{}},"memory":{"guest":"1Gi"}}}}`)
+	if vmi.DedicatedCPU || vmi.Hugepages || vmi.GuestMappingPassthrough {
+		t.Errorf("nothing asked for: %+v", vmi)
+	}
+	vmi = parseVMI(t, `{"spec":{"domain":{"cpu":{"dedicatedCpuPlacement":true,"numa":{"guestMappingPassthrough":{}}},"memory":{"hugepages":{"pageSize":"1Gi"}}}}}`)
+	if !vmi.DedicatedCPU || !vmi.Hugepages || !vmi.GuestMappingPassthrough {
+		t.Errorf("all asked for: %+v", vmi)
+	}
+}
+
+// Fields that this KubeVirt API does not have, and fields of another type
+// where nothing is read, are those of a later KubeVirt.
+func TestParseVMITolerates(t *testing.T) {
+	vmi := parseVMI(t, ` {"kind":"VirtualMachineInstance","new":[1,{"a":null}],"metadata":{"name":"v","managedFields":7},
+		"spec":{"domain":{"clock":"new","devices":{"disks":{},"gpus":[{"name":"g","new":{}}]}},"volumes":"new"},"status":{"phase":3}}`)
+	if vmi.Name != "v" || len(vmi.GPUs) != 1 || vmi.GPUs[0].Name != "g" {
+		t.Errorf("%+v", vmi)
+	}
+}
+
+func TestParseVMIRefuses(t *testing.T) {
+	for _, tc := range []struct{ name, text, want string }{
+		{"nothing", "", "no data"},
+		{"blanks", " \n", "no data"},
+		{"null", "null", "not a JSON object"},
+		{"list", "[]", "not a JSON object"},
+		{"YAML", "kind: VirtualMachineInstance\n", "not a JSON object"},
+		{"syntax", "{\n  \"metadata\": {\n    \"name\": SECRET\n", "line 3 column 13"},
+		{"cut off", "{\n\"metadata\": {", "line 2"},
+		{"two documents", "{}\n{}", "line 2 column 1"},
+		{"type", "{\"metadata\":\n {\"name\": 1}}", "line 2 column 11: field metadata.name"},
+		{"type deep down", `{"spec":{"domain":{"devices":{"gpus":"SECRET"}}}}`, "field spec.domain.devices.gpus"},
+		{"another kind", `{"kind":"VirtualMachine","spec":{"password":"SECRET"}}`, `"VirtualMachine"`},
+		{"bad time", `{"status":{"migrationState":{"endTimestamp":"SECRET"}}}`, "cannot be decoded"},
+	} {
+		vmi, err := env.ParseVMI([]byte(tc.text))
+		if err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "SECRET") || vmi != nil {
+			t.Errorf("%s: %+v, %v; want an error with %q", tc.name, vmi, err, tc.want)
+		}
+	}
+}
+
+// largeVMI is the 8 GPU sample with user data of n bytes.
+func largeVMI(tb testing.TB, n int) []byte {
+	tb.Helper()
+	data, err := os.ReadFile(filepath.Join(samplesDir, "02-8gpu-8nic-gate-off.vmi.json"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	const userData = `"userData": "`
+	before, after, found := strings.Cut(string(data), userData)
+	if !found {
+		tb.Fatal("the sample has no user data")
+	}
+	return []byte(before + userData + strings.Repeat("x", n) + after)
+}
+
+func TestParseVMILarge(t *testing.T) {
+	vmi, err := env.ParseVMI(largeVMI(t, 3<<20))
+	if err != nil || len(vmi.GPUs) != 8 {
+		t.Errorf("%d GPUs, %v", len(vmi.GPUs), err)
+	}
+}
+
+func parseVMI(t *testing.T, text string) *env.VMI {
+	t.Helper()
+	vmi, err := env.ParseVMI([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return vmi
+}
