@@ -1,0 +1,231 @@
+package domain_test
+
+import (
+	"strings"
+	"testing"
+
+	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/topology"
+)
+
+// in puts pieces of <devices> into a domain that is written with tabs and
+// carriage returns where the piece has them.
+func in(pieces string) string {
+	return "<domain>\n\t<devices>" + pieces + "\n\t</devices>\n</domain>\n"
+}
+
+const source = "\n\t\t\t<source>\n\t\t\t\t<address type=\"pci\" domain=\"0x0000\" bus=\"0x17\" slot=\"0x00\" function=\"0x0\"></address>\n\t\t\t</source>"
+
+// gpu is a hostdev as virt-launcher writes it, with more between source and end.
+func gpu(more string) string {
+	return "\n\t\t<hostdev type=\"pci\" managed=\"no\">" + source + more + "\n\t\t</hostdev>"
+}
+
+const (
+	aliasLine = "\n\t\t\t<alias name=\"ua-gpu-1\"></alias>"
+	usbLine   = "\n\t\t<controller type=\"usb\" index=\"0\" model=\"none\"></controller>"
+	portLine  = "\n\t\t<controller type=\"pci\" index=\"1\" model=\"pcie-root-port\"></controller>"
+	// The attributes stand in the order of libvirt's own XML.
+	added = "\n\t\t<hostdev mode=\"subsystem\" type=\"pci\" managed=\"no\">\n\t\t\t<source>\n" +
+		"\t\t\t\t<address domain=\"0x10000\" bus=\"0x01\" slot=\"0x1f\" function=\"0x7\"></address>\n\t\t\t</source>\n\t\t</hostdev>"
+	addedPort = "\n\t\t<controller type=\"pci\" index=\"9\" model=\"pcie-root-port\">\n\t\t\t<target hotplug=\"off\"></target>\n" +
+		"\t\t\t<address type=\"pci\" domain=\"0x0000\" bus=\"0x08\" slot=\"0x1f\" function=\"0x0\"></address>\n\t\t</controller>"
+)
+
+func at(bus int) map[int]*domain.GuestAddress {
+	return map[int]*domain.GuestAddress{0: {Bus: bus}}
+}
+
+// applyCase is a change of pieces of <devices>, before and after.
+type applyCase struct {
+	name      string
+	changes   domain.Changes
+	src, want string
+}
+
+func (c applyCase) run(t *testing.T) {
+	d := parse(t, in(c.src))
+	if got := apply(t, d, c.changes); got != in(c.want) {
+		t.Errorf("got\n%s\nwant\n%s", got, in(c.want))
+	}
+	if got := apply(t, d, domain.Changes{}); got != in(c.src) {
+		t.Errorf("Apply has changed the read model: %s", got)
+	}
+}
+
+func place(a domain.GuestAddress) domain.Changes {
+	return domain.Changes{Place: map[int]*domain.GuestAddress{0: &a}}
+}
+
+const address = "\n\t\t\t<address type=\"pci\" domain=\"0x0000\" bus=\"0x02\" slot=\"0x00\" function=\"0x0\"></address>"
+
+func TestSetMode(t *testing.T) {
+	for _, test := range []applyCase{
+		{
+			"mode", domain.Changes{SetMode: []int{0}}, gpu(""),
+			strings.Replace(gpu(""), `managed="no"`, `managed="no" mode="subsystem"`, 1),
+		},
+		{
+			"mode in single quotes", domain.Changes{SetMode: []int{0}}, "<hostdev type='pci' ><source><address bus='1'/></source></hostdev>",
+			"<hostdev type='pci' mode='subsystem' ><source><address bus='1'/></source></hostdev>",
+		},
+		{"mode that is there", domain.Changes{SetMode: []int{0}}, "<hostdev type='pci' mode='subsystem'>" + source + "</hostdev>", "<hostdev type='pci' mode='subsystem'>" + source + "</hostdev>"},
+	} {
+		t.Run(test.name, test.run)
+	}
+}
+
+func TestPlace(t *testing.T) {
+	for _, test := range []applyCase{
+		{"new address before the alias", domain.Changes{Place: at(2)}, gpu(aliasLine), gpu(address + aliasLine)},
+		{"new address behind boot", domain.Changes{Place: at(2)}, gpu("\n\t\t\t<boot order=\"1\"/>\n\t\t\t<rom bar='off'/>"), gpu("\n\t\t\t<boot order=\"1\"/>" + address + "\n\t\t\t<rom bar='off'/>")},
+		{"new address behind the source", domain.Changes{Place: at(2)}, gpu("\n\t\t\t<rom bar='off'/>"), gpu(address + "\n\t\t\t<rom bar='off'/>")},
+		{
+			"new address on one line", domain.Changes{Place: at(2)}, "<hostdev type='pci'><source><address bus='1'/></source><alias name='a'/></hostdev>",
+			"<hostdev type='pci'><source><address bus='1'/></source>" + strings.TrimSpace(address) + "<alias name='a'/></hostdev>",
+		},
+		{
+			"address keeps what is equal", place(domain.GuestAddress{Bus: 10, Slot: 3, Function: 1}),
+			gpu("\n\t\t\t<address type='pci' domain='0' bus='10' slot=\"03\" function='0'/>"),
+			gpu("\n\t\t\t<address type='pci' domain='0' bus='10' slot=\"03\" function='0x1'/>"),
+		},
+		{
+			"address keeps what it does not know", place(domain.GuestAddress{Bus: 0x1f, Slot: 2}),
+			gpu("\n\t\t\t<address function='0x0' slot='0x01' uid='7' type='pci' bus='0x02' domain='0x0000'><zpci uid='1'/></address>"),
+			gpu("\n\t\t\t<address function='0x0' slot='0x02' uid='7' type='pci' bus='0x1f' domain='0x0000'><zpci uid='1'/></address>"),
+		},
+		{
+			"address that is partial", domain.Changes{Place: at(0)}, gpu("\n\t\t\t<address bus=\"0x00\"/>"),
+			gpu("\n\t\t\t<address bus=\"0x00\" type=\"pci\" domain=\"0x0000\" slot=\"0x00\" function=\"0x0\"/>"),
+		},
+		{
+			"address of type alone", domain.Changes{Place: at(0)}, gpu("\n\t\t\t<address type='pci' />"),
+			gpu("\n\t\t\t<address type='pci' domain='0x0000' bus='0x00' slot='0x00' function='0x0' />"),
+		},
+		{"address that says so already", domain.Changes{Place: at(2)}, gpu("\n\t\t\t<address type='pci' bus='2'/>"), gpu("\n\t\t\t<address type='pci' bus='2'/>")},
+	} {
+		t.Run(test.name, test.run)
+	}
+}
+
+func TestPlaceMultifunction(t *testing.T) {
+	for _, test := range []applyCase{
+		{
+			"multifunction added", place(domain.GuestAddress{Bus: 2, Multifunction: true}),
+			gpu("\n\t\t\t<address type='pci' domain='0' bus='2' slot='0' function='0'/>"),
+			gpu("\n\t\t\t<address type='pci' domain='0' bus='2' slot='0' function='0' multifunction='on'/>"),
+		},
+		{
+			"multifunction set", place(domain.GuestAddress{Bus: 2, Multifunction: true}),
+			gpu("\n\t\t\t<address type='pci' multifunction='off' domain='0' bus='2' slot='0' function='0'/>"),
+			gpu("\n\t\t\t<address type='pci' multifunction='on' domain='0' bus='2' slot='0' function='0'/>"),
+		},
+		{
+			"multifunction removed", domain.Changes{Place: at(2)},
+			gpu("\n\t\t\t<address type='pci' domain='0' bus='2' slot='0' function='0' multifunction='on'/>"),
+			gpu("\n\t\t\t<address type='pci' domain='0' bus='2' slot='0' function='0'/>"),
+		},
+		{
+			"multifunction off stays", domain.Changes{Place: at(3)},
+			gpu("\n\t\t\t<address type='pci' domain='0' bus='2' slot='0' function='0' multifunction='off'/>"),
+			gpu("\n\t\t\t<address type='pci' domain='0' bus='0x03' slot='0' function='0' multifunction='off'/>"),
+		},
+		{"address of another kind", domain.Changes{Place: at(2)}, gpu("\n\t\t\t<address type='unassigned'/>"), gpu(address)},
+		{"address removed", domain.Changes{Place: map[int]*domain.GuestAddress{0: nil}}, gpu(address + aliasLine), gpu(aliasLine)},
+		{"no address removed", domain.Changes{Place: map[int]*domain.GuestAddress{0: nil}}, gpu(aliasLine), gpu(aliasLine)},
+	} {
+		t.Run(test.name, test.run)
+	}
+}
+
+func TestAddAndRemove(t *testing.T) {
+	hostdev := []domain.Hostdev{{ID: pci("10000:01:1f.7")}}
+	port := []domain.Controller{{Index: 9, Model: domain.RootPort, Address: &domain.GuestAddress{Bus: 8, Slot: 31}, HotplugOff: true}}
+	for _, test := range []applyCase{
+		{"hostdev behind the last", domain.Changes{AddHostdevs: hostdev}, gpu("") + usbLine, gpu("") + added + usbLine},
+		{"hostdev behind one of usb", domain.Changes{AddHostdevs: hostdev}, "\n\t\t<hostdev type='usb'/>" + usbLine, "\n\t\t<hostdev type='usb'/>" + added + usbLine},
+		{"hostdev before controllers", domain.Changes{AddHostdevs: hostdev}, "\n\t\t<disk/>" + usbLine + portLine, "\n\t\t<disk/>" + added + usbLine + portLine},
+		{"hostdev before a controller that goes", domain.Changes{AddHostdevs: hostdev, RemoveControllers: []int{0}}, "\n\t\t<disk/>" + portLine + "\n\t\t<rng/>", "\n\t\t<disk/>" + added + "\n\t\t<rng/>"},
+		{"hostdev at the end", domain.Changes{AddHostdevs: hostdev}, "\n\t\t<disk/>", "\n\t\t<disk/>" + added},
+		{"controller behind the last of pci", domain.Changes{AddControllers: port}, portLine + usbLine, portLine + addedPort + usbLine},
+		{"controller behind one that goes", domain.Changes{AddControllers: port, RemoveControllers: []int{0}}, portLine + usbLine, addedPort + usbLine},
+		{"controller behind the last", domain.Changes{AddControllers: port}, usbLine + "\n\t\t<rng/>", usbLine + addedPort + "\n\t\t<rng/>"},
+		{"controller at the end", domain.Changes{AddControllers: port}, "\n\t\t<rng/>", "\n\t\t<rng/>" + addedPort},
+		{"both into an empty list", domain.Changes{AddControllers: port, AddHostdevs: hostdev}, "", added + addedPort},
+		{"controllers removed", domain.Changes{RemoveControllers: []int{1, 0}}, portLine + usbLine + strings.Replace(portLine, `"1"`, `"2"`, 1), usbLine},
+	} {
+		t.Run(test.name, test.run)
+	}
+}
+
+func TestApplyRefuses(t *testing.T) {
+	d := parse(t, in(gpu("")+portLine))
+	hostdev := func(h domain.Hostdev) domain.Changes { return domain.Changes{AddHostdevs: []domain.Hostdev{h}} }
+	controller := func(c ...domain.Controller) domain.Changes { return domain.Changes{AddControllers: c} }
+	expander := domain.Controller{Index: 5, Model: domain.ExpanderBus}
+	for _, test := range []struct {
+		name    string
+		changes domain.Changes
+		reason  string // a part of it
+	}{
+		{"mode of no hostdev", domain.Changes{SetMode: []int{1}}, "hostdev 1 of 1"},
+		{"mode before the first", domain.Changes{SetMode: []int{-1}}, "hostdev -1 of 1"},
+		{"mode twice", domain.Changes{SetMode: []int{0, 0}}, "hostdev 0 twice"},
+		{"place of no hostdev", domain.Changes{Place: map[int]*domain.GuestAddress{1: nil}}, "hostdev 1 of 1"},
+		{"bus", domain.Changes{Place: at(256)}, "0000:17:00.0: guest address bus 256"},
+		{"negative bus", domain.Changes{Place: at(-1)}, "out of range"},
+		{"slot", domain.Changes{Place: map[int]*domain.GuestAddress{0: {Slot: 32}}}, "out of range"},
+		{"function", domain.Changes{Place: map[int]*domain.GuestAddress{0: {Function: 8}}}, "out of range"},
+		{"remove no controller", domain.Changes{RemoveControllers: []int{1}}, "controller 1 of 1"},
+		{"remove twice", domain.Changes{RemoveControllers: []int{0, 0}}, "controller 0 twice"},
+		{"hostdev that is there", hostdev(domain.Hostdev{ID: pci("0000:17:00.0")}), "has it already"},
+		{"hostdev twice", domain.Changes{AddHostdevs: []domain.Hostdev{{ID: mdev(uuid)}, {ID: mdev(uuid)}}}, "has it already"},
+		{"hostdev with an address and without", hostdev(domain.Hostdev{ID: mdev(uuid), Address: &domain.GuestAddress{}, Unassigned: true}), "to have none"},
+		{"hostdev out of range", hostdev(domain.Hostdev{ID: mdev(uuid), Address: &domain.GuestAddress{Bus: 999}}), "out of range"},
+		{"index that is taken", controller(domain.Controller{Index: 1, Model: domain.RootPort}), "index 1 is taken"},
+		{"index twice", controller(expander, expander), "index 5 is taken"},
+		{"index", controller(domain.Controller{Index: 256, Model: domain.RootPort}), "0 to 255"},
+		{"no model", controller(domain.Controller{Index: 5}), "no model"},
+		{"bus number of a port", controller(domain.Controller{Index: 5, Model: domain.RootPort, BusNr: ptr(9)}), "no bus number"},
+		{"bus number", controller(domain.Controller{Index: 5, Model: domain.ExpanderBus, BusNr: ptr(255)}), "bus number 255"},
+		{"cell", controller(domain.Controller{Index: 5, Model: domain.ExpanderBus, Cell: ptr(topology.CellID(-1))}), "cell -1"},
+		{"controller out of range", controller(domain.Controller{Index: 5, Model: domain.RootPort, Address: &domain.GuestAddress{Slot: 99}}), "out of range"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := d.Apply(test.changes)
+			if err == nil || got != nil || !strings.Contains(err.Error(), test.reason) {
+				t.Errorf("Apply: %q, error %v; want one about %q", got, err, test.reason)
+			}
+		})
+	}
+	if _, err := parse(t, "<domain/>").Apply(controller(expander)); err == nil {
+		t.Error("Apply adds a controller to a domain without <devices>")
+	}
+}
+
+// An index that a removed controller had is free for an added one.
+func TestApplyReplacesController(t *testing.T) {
+	d := parse(t, in(portLine))
+	got := parse(t, apply(t, d, domain.Changes{
+		RemoveControllers: []int{0},
+		AddControllers:    []domain.Controller{{Index: 1, Model: domain.ExpanderBus, BusNr: ptr(224), Cell: ptr(topology.CellID(1))}},
+	})).Controllers
+	if len(got) != 1 || got[0].Model != domain.ExpanderBus || *got[0].BusNr != 224 || *got[0].Cell != 1 {
+		t.Errorf("controllers %+v", got)
+	}
+}
+
+// No value that a caller gives reaches the document as markup.
+func TestApplyEscapes(t *testing.T) {
+	const name = `ua-"'<&>` + "\n\x00"
+	d := parse(t, in(usbLine))
+	got := parse(t, apply(t, d, domain.Changes{
+		AddHostdevs:    []domain.Hostdev{{ID: mdev(uuid), Alias: name}},
+		AddControllers: []domain.Controller{{Index: 1, Model: domain.Model(name), Alias: name}},
+	}))
+	// What XML cannot hold at all becomes U+FFFD.
+	want := strings.ReplaceAll(name, "\x00", "\ufffd")
+	if got.Hostdevs[0].Alias != want || got.Controllers[0].Alias != want || string(got.Controllers[0].Model) != want {
+		t.Errorf("hostdev %+v, controller %+v", got.Hostdevs[0], got.Controllers[0])
+	}
+}

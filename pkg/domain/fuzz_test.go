@@ -1,0 +1,104 @@
+package domain_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"hook-sidecar/pkg/domain"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func seed(f *testing.F, add func(src []byte)) {
+	for _, src := range samples(f) {
+		add([]byte(src))
+	}
+	add([]byte(in(gpu(aliasLine) + portLine + usbLine)))
+	add([]byte(devices(`<hostdev type='pci'><source><address bus='1'/></source><address bus='0x00'/></hostdev>`)))
+}
+
+// FuzzParse: Parse never panics, and what it accepts comes back unchanged.
+func FuzzParse(f *testing.F) {
+	seed(f, func(src []byte) { f.Add(src) })
+	f.Fuzz(func(t *testing.T, src []byte) {
+		d, err := domain.Parse(src)
+		if err != nil {
+			var at *domain.Error
+			if !errors.As(err, &at) || at.Line < 1 || at.Column < 1 {
+				t.Fatalf("Parse: %v", err)
+			}
+			return
+		}
+		if got := apply(t, d, domain.Changes{}); got != string(src) {
+			t.Errorf("without edits:\n%q, want\n%q", got, src)
+		}
+	})
+}
+
+// FuzzApply: what Apply accepts is read back as it was meant, and once more
+// changes nothing.
+func FuzzApply(f *testing.F) {
+	seed(f, func(src []byte) { f.Add(src, uint8(3), uint8(2), uint8(1), "ua-x") })
+	f.Fuzz(func(t *testing.T, src []byte, bus, slot, index uint8, alias string) {
+		d, err := domain.Parse(src)
+		if err != nil || len(src) > 1<<18 || bytes.Count(src, []byte("<")) > 20_000 {
+			return
+		}
+		a := domain.GuestAddress{Bus: int(bus), Slot: int(slot), Function: int(slot >> 5), Multifunction: index&1 == 1}
+		changes := domain.Changes{
+			Place:          map[int]*domain.GuestAddress{int(slot) % 3: &a},
+			SetMode:        []int{0},
+			AddHostdevs:    []domain.Hostdev{{ID: mdev(uuid), Alias: alias}},
+			AddControllers: []domain.Controller{{Index: int(index), Model: domain.RootPort, Address: &a}},
+		}
+		changed, err := d.Apply(changes)
+		if err != nil {
+			return // a position that is not there, a slot out of range, an index that is taken
+		}
+		after := parse(t, string(changed))
+		got := after.Hostdevs[int(slot)%3]
+		if got.Address == nil || *got.Address != a || !after.Hostdevs[0].HasMode {
+			t.Errorf("hostdev %+v, want it at %+v", got, a)
+		}
+		if len(after.Hostdevs) != len(d.Hostdevs)+1 || len(after.Controllers) != len(d.Controllers)+1 {
+			t.Errorf("%d hostdevs and %d controllers", len(after.Hostdevs), len(after.Controllers))
+		}
+		again := apply(t, after, domain.Changes{Place: changes.Place, SetMode: changes.SetMode})
+		if diff := cmp.Diff(string(changed), again); diff != "" {
+			t.Errorf("once more (-first +second):\n%s", diff)
+		}
+	})
+}
+
+func many(hostdevs int) string {
+	var all strings.Builder
+	for i := range hostdevs {
+		fmt.Fprintf(&all, "\n\t\t<hostdev type=\"pci\" managed=\"no\">\n\t\t\t<source>\n\t\t\t\t"+
+			"<address type=\"pci\" domain=\"0x%04x\" bus=\"0x01\" slot=\"0x00\" function=\"0x0\"></address>\n"+
+			"\t\t\t</source>\n\t\t\t<alias name=\"ua-gpu-%d\"></alias>\n\t\t</hostdev>", i, i)
+	}
+	return in(all.String() + usbLine)
+}
+
+// The time for each hostdev must not grow with their number.
+func BenchmarkParseAndApply(b *testing.B) {
+	for _, hostdevs := range []int{1, 16, 64, 200} {
+		src := []byte(many(hostdevs))
+		b.Run(fmt.Sprint(hostdevs), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				d, err := domain.Parse(src)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := d.Apply(placement(d)); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*hostdevs), "ns/hostdev")
+		})
+	}
+}

@@ -1,0 +1,136 @@
+package domain
+
+import "hook-sidecar/pkg/topology"
+
+// Domain is what placement reads of a libvirt domain, each part with the span
+// of bytes that it came from. It is read-only; Apply makes changed bytes.
+type Domain struct {
+	Name        string
+	Arch        string // os/type/@arch, "" when absent
+	Machine     string // os/type/@machine: "q35", "pc-q35-9.2"
+	UEFI        bool   // a pflash loader or firmware='efi'
+	MemoryBytes uint64 // memory, 0 when absent
+
+	Cells    []Cell
+	Memnodes []Memnode
+	Pins     []VCPUPin
+
+	Controllers []Controller // type='pci', in document order
+	Hostdevs    []Hostdev    // in document order
+	Others      []Device     // every other device that has or takes a PCI address
+
+	// References are the PCI controllers that something else in the domain
+	// names: iommu/driver/@pciBus, qemu:override and qemu:commandline.
+	References []Reference
+
+	VIOMMU         bool // an iommu device
+	LaunchSecurity bool
+	PCIHole64Off   bool // pcihole64 of the root controller is 0
+
+	doc *document
+}
+
+// Cell is a guest NUMA cell, cpu/numa/cell.
+type Cell struct {
+	ID   topology.CellID // @id, or its position when absent
+	CPUs string          // @cpus as written: a list of vCPUs, may be empty
+}
+
+// Memnode binds the memory of a cell to host nodes, numatune/memnode.
+type Memnode struct {
+	Cell    topology.CellID // @cellid
+	Nodeset string          // @nodeset as written: a list of host nodes
+}
+
+// VCPUPin binds a vCPU to host CPUs, cputune/vcpupin.
+type VCPUPin struct {
+	VCPU   int    // @vcpu
+	CPUSet string // @cpuset as written: a list of host CPUs
+}
+
+// Model is the model of a PCI controller as libvirt spells it.
+type Model string
+
+// The models that placement makes or reasons about
+// (libvirt docs/formatdomain.rst, "Controllers").
+const (
+	PCIeRoot       Model = "pcie-root"
+	ExpanderBus    Model = "pcie-expander-bus"
+	RootPort       Model = "pcie-root-port"
+	UpstreamPort   Model = "pcie-switch-upstream-port"
+	DownstreamPort Model = "pcie-switch-downstream-port"
+)
+
+// Controller is a PCI controller: existing, or to be added by Apply.
+type Controller struct {
+	Index      int
+	Model      Model
+	Address    *GuestAddress    // nil: libvirt chooses
+	BusNr      *int             // target/@busNr, expander buses only
+	Cell       *topology.CellID // target/node, expander buses only
+	HotplugOff bool             // target/@hotplug is "off"
+	Alias      string           // alias/@name, "" when absent
+}
+
+// GuestAddress is a PCI address as libvirt numbers it: Bus is the index of the
+// controller that the device is plugged into, not a bus number of the guest.
+// The PCI domain of a guest is always 0.
+type GuestAddress struct {
+	Bus           int
+	Slot          int
+	Function      int
+	Multifunction bool // @multifunction is "on"
+}
+
+// Hostdev is a PCI or mediated device that the domain passes through:
+// existing, or to be added by Apply. Other kinds of hostdev (usb, scsi, …) are
+// not placed and do not appear.
+type Hostdev struct {
+	ID         topology.DeviceID
+	Alias      string        // alias/@name, "" when absent
+	HasMode    bool          // @mode is present
+	Address    *GuestAddress // nil: libvirt chooses
+	Unassigned bool          // address/@type is "unassigned": hidden from the guest on purpose
+	Display    bool          // @display is "on"
+	RamFB      bool          // @ramfb is "on"
+}
+
+// Device is any other device of the domain that has a PCI address or that
+// libvirt gives one. What the domain lacks and libvirt will add is among them,
+// last: a memory balloon, a USB controller, the controller of a SCSI disk.
+type Device struct {
+	Element string        // its element's name: "interface", "disk", "controller"
+	Type    string        // @type of a controller ("scsi") or hostdev, the bus of a disk or input, the model elsewhere
+	Alias   string        // alias/@name, "" when absent
+	Address *GuestAddress // nil: libvirt chooses
+
+	// NeedsPort is true when the device has no address and libvirt will take a
+	// free root port for it, on q35 and virt. Conventional PCI devices share a
+	// bridge; where libvirt will add that bridge, the first of them has it.
+	NeedsPort bool
+}
+
+// Reference names a PCI controller by index, from outside its own element.
+type Reference struct {
+	Index int
+	By    string // what names it: "iommu", "qemu:override", "qemu:commandline"
+}
+
+// Changes are edits to a domain, by position in the read model. The zero value
+// changes nothing and Apply then returns the very bytes that were parsed.
+type Changes struct {
+	// SetMode lists positions in Hostdevs that get mode='subsystem'.
+	SetMode []int
+	// Place maps positions in Hostdevs to a new address; nil removes the
+	// address, so that libvirt chooses one.
+	Place map[int]*GuestAddress
+	// AddHostdevs are appended behind the existing hostdevs, in this order.
+	AddHostdevs []Hostdev
+	// HotplugOff lists positions in Controllers, of ports, that get
+	// target/@hotplug "off".
+	HotplugOff []int
+	// RemoveControllers lists positions in Controllers.
+	RemoveControllers []int
+	// AddControllers are appended behind the existing PCI controllers, in this order.
+	AddControllers []Controller
+}

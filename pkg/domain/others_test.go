@@ -1,0 +1,171 @@
+package domain_test
+
+import (
+	"fmt"
+	"testing"
+
+	"hook-sidecar/pkg/domain"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// portCase is how many root ports libvirt takes for devices without an address.
+// The numbers are those of libvirt 9.0 with QEMU 7.2, counted in the read back
+// of a domain with 25 free root ports, but for the devices of later releases,
+// which follow qemu_domain_address.c of libvirt 11.
+type portCase struct {
+	xml       string
+	q35, virt int
+}
+
+func (c portCase) check(t *testing.T) {
+	t.Helper()
+	for machine, want := range map[string]int{
+		"q35": c.q35, "pc-q35-9.2": c.q35, "virt": c.virt, "virt-10.0": c.virt, "pc": 0,
+	} {
+		d := parse(t, fmt.Sprintf("<domain><os><type machine='%s'/></os><devices>%s</devices></domain>", machine, c.xml))
+		got := 0
+		for _, o := range d.Others {
+			if o.NeedsPort {
+				got++
+			}
+		}
+		if got != want {
+			t.Errorf("%s: %d ports, want %d: %s", machine, got, want, c.xml)
+		}
+	}
+}
+
+const (
+	usb     = `<controller type='usb' index='0' model='none'/>`
+	balloon = `<memballoon model='none'/>`
+	none    = usb + balloon
+)
+
+func TestControllersAndCardsNeedPorts(t *testing.T) {
+	for _, test := range []portCase{
+		{none, 0, 0},
+		{usb, 1, 0},     // a balloon is added on x86
+		{balloon, 1, 0}, // xHCI is added on q35
+		{none + `<graphics type='vnc'/>`, 0, 1},
+		{none + `<video/>`, 0, 1},
+		{none + `<video><model type='virtio'/></video>`, 0, 1},
+		{none + `<video><model type='vga'/></video>`, 0, 1},
+		{none + `<video><model type='none'/></video>`, 0, 0},
+		{none + `<video><model type='bochs'/></video>`, 0, 1},
+		{none + `<video><model type='vga'/></video><video><model type='virtio'/></video>`, 1, 2},
+		{none + `<video><model type='virtio'/></video><video><model type='vga' primary='yes'/></video>`, 1, 2},
+		{none + `<interface type='user'/>`, 1, 1},
+		{none + `<interface type='user'><model type='virtio'/></interface>`, 1, 1},
+		{none + `<interface type='user'><model type='e1000'/></interface><interface><model type='rtl8139'/></interface>`, 1, 1},
+		{none + `<interface type='user'><model type='e1000e'/></interface><interface><model type='igb'/></interface>`, 2, 2},
+		{none + `<interface type='user'><model type='virtio-transitional'/></interface>`, 1, 1},
+		{none + `<interface type='user'><model type='usb-net'/></interface>`, 0, 0},
+		{none + `<interface type='hostdev'><source><address type='pci' bus='1'/></source></interface>`, 1, 1},
+		{none + `<sound model='ich9'/>`, 0, 1},
+		{none + `<sound model='ich9'/><sound model='ich9'/>`, 1, 1},
+		{none + `<sound model='ich6'/><sound model='ac97'/>`, 1, 1},
+		{none + `<sound model='usb'/>`, 0, 0},
+		{none + `<sound model='virtio'/>`, 1, 1},
+		{none + `<controller type='scsi' index='0'/>`, 1, 1},
+		{none + `<controller type='scsi' index='0' model='virtio-scsi'/>`, 1, 1},
+		{none + `<controller type='scsi' index='0' model='lsilogic'/>`, 1, 1},
+		{none + `<controller type='sata' index='0'/><controller type='sata' index='1'/>`, 1, 1},
+		{none + `<controller type='sata' index='0'/>`, 0, 1},
+		{none + `<controller type='virtio-serial' index='0'/>`, 1, 1},
+		{none + `<controller type='nvme' index='0'/>`, 1, 1},
+		{none + `<controller type='fdc' index='0'/><controller type='ccid' index='0'/>`, 0, 0},
+		{balloon + `<controller type='usb' index='0'/>`, 1, 1},
+		{balloon + `<controller type='usb' index='0' model='nec-xhci'/>`, 1, 1},
+		{balloon + `<controller type='usb' index='0' model='piix3-uhci'/>`, 1, 1},
+		{balloon + ich9("0", "ehci1", "uhci1", "uhci2", "uhci3"), 0, 1},
+		{balloon + ich9("0", "ehci1"), 1, 1},
+		{balloon + ich9("0", "uhci1") + ich9("1", "uhci1") + ich9("2", "uhci1", "ehci1"), 1, 1},
+	} {
+		test.check(t)
+	}
+}
+
+func TestOtherDevicesNeedPorts(t *testing.T) {
+	for _, test := range []portCase{
+		{none + `<disk device='disk'><target dev='vda'/></disk>`, 1, 1},
+		{none + `<disk device='lun' model='virtio-transitional'><target dev='sda' bus='virtio'/></disk>`, 1, 1},
+		{none + `<disk device='disk'><target dev='sda' bus='scsi'/></disk>`, 1, 1},
+		{none + `<disk device='cdrom'><target dev='sda' bus='sata'/></disk>`, 0, 1},
+		{none + `<disk device='disk'><target dev='sda' bus='usb'/></disk>`, 0, 0},
+		{none + `<channel type='unix'><target type='virtio' name='a'/></channel>`, 1, 1},
+		{none + `<console type='pty'><target type='virtio'/></console>`, 1, 1},
+		{none + `<hostdev type='scsi'><source><adapter name='scsi_host0'/></source></hostdev>`, 1, 1},
+		{none + `<hostdev type='scsi_host'><source protocol='vhost'/></hostdev>`, 1, 1},
+		{none + `<rng model='virtio'/>`, 1, 1},
+		{none + `<shmem name='a'/>`, 1, 1},
+		{none + `<input type='tablet' bus='virtio'/><input type='mouse'/>`, 1, 1},
+		{none + `<watchdog model='i6300esb'/>`, 1, 1},
+		{none + `<watchdog model='itco'/>`, 0, 0},
+		{none + `<vsock/>`, 1, 1},
+		{none + `<crypto model='virtio' type='qemu'/>`, 1, 1},
+		{none + `<iommu model='virtio'/>`, 0, 0},
+		{none + `<iommu model='intel'/>`, 0, 0},
+		{none + `<panic model='pvpanic'/>`, 0, 0},
+		{none + `<serial type='pty'><target type='pci-serial'/></serial>`, 1, 1},
+		{none + `<serial type='pty'/><parallel type='pty'/>`, 0, 0},
+		{none + `<filesystem type='mount'/>`, 1, 1},
+		{none + `<memory model='virtio-mem'/><memory model='dimm'/>`, 1, 1},
+		{none + `<tpm model='tpm-crb'/><redirdev bus='usb' type='tcp'/>`, 0, 0},
+		{none + `<controller type='pci' index='40' model='pcie-to-pci-bridge'/><sound model='ich6'/>`, 0, 0},
+		// A chipset's slot that an address takes is not free.
+		{none + `<video/><rng model='virtio'><address type='pci' bus='0' slot='1'/></rng>`, 1, 1},
+		{none + `<sound model='ich9'/><controller type='pci' index='1' model='pcie-root-port'><address type='pci' slot='0x1b'/></controller>`, 1, 1},
+	} {
+		test.check(t)
+	}
+}
+
+func ich9(index string, parts ...string) string {
+	var all string
+	for _, part := range parts {
+		all += "<controller type='usb' index='" + index + "' model='ich9-" + part + "'/>"
+	}
+	return all
+}
+
+func TestParseOthers(t *testing.T) {
+	for _, test := range []struct {
+		name, xml string
+		want      []domain.Device
+	}{
+		{
+			"in order, with kind and alias", `<rng model='virtio'/><disk><target dev='vda' bus='virtio'/><alias name='ua-d'/></disk>` +
+				`<interface type='ethernet'><model type='virtio'/></interface><input type='tablet' bus='virtio' model='virtio'/>`,
+			[]domain.Device{
+				{Element: "rng", Type: "virtio", NeedsPort: true},
+				{Element: "disk", Type: "virtio", Alias: "ua-d", NeedsPort: true},
+				{Element: "interface", Type: "virtio", NeedsPort: true},
+				{Element: "input", Type: "virtio", NeedsPort: true},
+			},
+		},
+		{
+			"an address makes any device one of PCI", `<tpm><address type='pci' bus='2' multifunction='on'/></tpm>`,
+			[]domain.Device{{Element: "tpm", Address: &domain.GuestAddress{Bus: 2, Multifunction: true}}},
+		},
+		{"another kind of address makes it none", `<rng model='virtio'><address type='ccw' cssid='0xfe'/></rng>` +
+			`<disk><target bus='virtio'/><address type='virtio-mmio'/></disk>`, nil},
+		{
+			"an address without type", `<rng model='virtio'><address bus='3'/></rng><disk><target bus='sata'/><address bus='3'/></disk>`,
+			[]domain.Device{{Element: "rng", Type: "virtio", Address: &domain.GuestAddress{Bus: 3}}},
+		},
+		// All zero is libvirt's way to say: choose one.
+		{
+			"an address of zeros", `<rng model='virtio'><address type='pci' domain='0' bus='0' slot='0' function='0'/></rng>`,
+			[]domain.Device{{Element: "rng", Type: "virtio", NeedsPort: true}},
+		},
+		{"an address inside a source", `<disk type='nvme'><source><address type='pci' bus='9'/></source><target bus='scsi'/></disk><controller type='scsi' model='ncr53c90'/>`, nil},
+		{"two lists of devices", `</devices><devices><rng model='virtio'/>`, []domain.Device{{Element: "rng", Type: "virtio", NeedsPort: true}}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, parse(t, devices(test.xml)).Others, equal); diff != "" {
+				t.Errorf("others (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,159 @@
+package domain
+
+import (
+	"iter"
+	"math"
+	"strings"
+
+	"hook-sidecar/pkg/domain/xmledit"
+	"hook-sidecar/pkg/topology"
+)
+
+// Error says what in a domain cannot be read, and where.
+type Error = xmledit.Error
+
+// document is where the read model stands in the bytes.
+type document struct {
+	xml         *xmledit.Document
+	devices     []*xmledit.Element // every <devices>; libvirt reads them all as one
+	controllers []*xmledit.Element // of Domain.Controllers, position by position
+	hostdevs    []*xmledit.Element // of Domain.Hostdevs, position by position
+}
+
+// Parse reads a domain. The error is an *Error: for what xmledit.Parse
+// refuses, for a root other than <domain>, and for a number that placement
+// relies on and libvirt would refuse.
+//
+// Elements and attributes count without a namespace, and qemu: elements by
+// that of QEMU, as libvirt reads them; what is below <metadata> never does.
+func Parse(src []byte) (*Domain, error) {
+	xml, err := xmledit.Parse(src)
+	if err != nil {
+		return nil, err
+	}
+	root := xml.Root()
+	if !root.Is("", "domain") {
+		return nil, xml.Errorf(root.Open.Start, "the root element is <%s> and not libvirt's <domain>",
+			xmledit.Abridge(root.Name))
+	}
+	r := &reader{xml: xml, domain: &Domain{doc: &document{xml: xml}}}
+	for _, step := range []func(*xmledit.Element) error{
+		r.general, r.cells, r.memnodes, r.pins, r.controllers, r.devices, r.references,
+	} {
+		if err := step(root); err != nil {
+			return nil, err
+		}
+	}
+	r.ports()
+	return r.domain, nil
+}
+
+// reader fills a Domain from a document.
+type reader struct {
+	xml    *xmledit.Document
+	domain *Domain
+	others []seat // of domain.Others, position by position
+}
+
+// seat is what decides where libvirt puts a device.
+type seat struct {
+	how     connect
+	element *xmledit.Element // nil for a device that libvirt adds itself
+}
+
+// all are the elements at a path of names below e, in document order: what
+// libvirt's XPath expressions select.
+func all(e *xmledit.Element, path ...string) iter.Seq[*xmledit.Element] {
+	return func(yield func(*xmledit.Element) bool) { walk(e, path, yield) }
+}
+
+func walk(e *xmledit.Element, path []string, yield func(*xmledit.Element) bool) bool {
+	if len(path) == 0 {
+		return yield(e)
+	}
+	for _, child := range e.Children {
+		if child.Is("", path[0]) && !walk(child, path[1:], yield) {
+			return false
+		}
+	}
+	return true
+}
+
+// first is the first element at a path below e, or nil.
+func first(e *xmledit.Element, path ...string) *xmledit.Element {
+	for found := range all(e, path...) {
+		return found
+	}
+	return nil
+}
+
+func (r *reader) general(root *xmledit.Element) error {
+	d := r.domain
+	d.Name = r.xml.Text(root.Child("name"))
+	machine := first(root, "os", "type")
+	d.Arch, d.Machine = machine.Value("arch"), machine.Value("machine")
+	d.UEFI = first(root, "os", "loader").Value("type") == "pflash" || root.Child("os").Value("firmware") == "efi"
+	d.LaunchSecurity = root.Child("launchSecurity") != nil
+	d.VIOMMU = first(root, "devices", "iommu") != nil
+	for devices := range all(root, "devices") {
+		d.doc.devices = append(d.doc.devices, devices)
+	}
+	memory := root.Child("memory")
+	if memory == nil {
+		return nil
+	}
+	var err error
+	d.MemoryBytes, err = r.scaled(memory)
+	return err
+}
+
+func (r *reader) cells(root *xmledit.Element) error {
+	for e := range all(root, "cpu", "numa", "cell") {
+		id, ok, err := r.attrNumber(e, "id", 10, 0, math.MaxInt32)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			id = uint64(len(r.domain.Cells))
+		}
+		r.domain.Cells = append(r.domain.Cells, Cell{ID: topology.CellID(id), CPUs: e.Value("cpus")})
+	}
+	return nil
+}
+
+func (r *reader) memnodes(root *xmledit.Element) error {
+	for e := range all(root, "numatune", "memnode") {
+		cell, err := r.required(e, "cellid")
+		if err != nil {
+			return err
+		}
+		r.domain.Memnodes = append(r.domain.Memnodes, Memnode{Cell: topology.CellID(cell), Nodeset: e.Value("nodeset")})
+	}
+	return nil
+}
+
+func (r *reader) pins(root *xmledit.Element) error {
+	for e := range all(root, "cputune", "vcpupin") {
+		vcpu, err := r.required(e, "vcpu")
+		if err != nil {
+			return err
+		}
+		r.domain.Pins = append(r.domain.Pins, VCPUPin{VCPU: vcpu, CPUSet: e.Value("cpuset")})
+	}
+	return nil
+}
+
+// required reads a decimal number from an attribute that libvirt insists on.
+func (r *reader) required(e *xmledit.Element, name string) (int, error) {
+	n, ok, err := r.attrNumber(e, name, 10, 0, math.MaxInt32)
+	if err == nil && !ok {
+		err = r.xml.Errorf(e.Open.Start, "<%s> without the attribute %s", e.Name, name)
+	}
+	return int(n), err
+}
+
+// isQ35 and isVirt tell the machines that have PCI Express (libvirt
+// src/qemu/qemu_domain.c, qemuDomainMachineIsQ35 and …IsARMVirt).
+func isQ35(machine string) bool { return machine == "q35" || strings.HasPrefix(machine, "pc-q35") }
+
+func isVirt(machine string) bool { return machine == "virt" || strings.HasPrefix(machine, "virt-") }

@@ -1,0 +1,288 @@
+package domain_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/topology"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+func parse(t testing.TB, src string) *domain.Domain {
+	t.Helper()
+	d, err := domain.Parse([]byte(src))
+	if err != nil {
+		t.Fatalf("Parse: %v", err)
+	}
+	return d
+}
+
+func apply(t testing.TB, d *domain.Domain, c domain.Changes) string {
+	t.Helper()
+	changed, err := d.Apply(c)
+	if err != nil {
+		t.Fatalf("Apply: %v", err)
+	}
+	return string(changed)
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func pci(s string) topology.DeviceID {
+	a, err := topology.ParseAddress(s)
+	if err != nil {
+		panic(err)
+	}
+	return topology.PCIDevice(a)
+}
+
+func mdev(s string) topology.DeviceID {
+	u, err := topology.ParseUUID(s)
+	if err != nil {
+		panic(err)
+	}
+	return topology.MediatedDevice(u)
+}
+
+// equal compares read models without where they stand in the bytes.
+var equal = cmp.Options{
+	cmpopts.IgnoreUnexported(domain.Domain{}),
+	cmpopts.EquateEmpty(),
+	cmp.Comparer(func(a, b topology.DeviceID) bool { return a == b }),
+}
+
+const uuid = "4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01"
+
+func TestParse(t *testing.T) {
+	got := parse(t, `<?xml version="1.0"?>
+<domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>
+  <metadata><devices><hostdev type='pci'><source><address bus='9'/></source></hostdev></devices></metadata>
+  <name>a&amp;b</name>
+  <memory unit='GiB'>3</memory>
+  <os><type arch='x86_64' machine='pc-q35-9.2'>hvm</type><loader type='pflash'>f</loader></os>
+  <cpu><numa><cell id='1' cpus='4-7'/><cell cpus=''/></numa></cpu>
+  <numatune><memnode cellid='1' nodeset='0-1'/></numatune>
+  <cputune><vcpupin vcpu='3' cpuset='2,^4'/><emulatorpin cpuset='1'/></cputune>
+  <launchSecurity type='sev'/>
+  <devices>
+    <controller type='pci' index='0' model='pcie-root'><pcihole64 unit='KiB'>0</pcihole64></controller>
+    <controller type='pci' model='pcie-root-port'><address type='pci' slot='010' function='0x0' multifunction='on'/></controller>
+    <controller type='pci' index='1' model='pcie-expander-bus'>
+      <target busNr='0xfe'><node> 1 </node></target>
+      <alias name='ua-pxb'/><address type='pci' domain='0x0000' bus='0x00' slot='28' function='0'/>
+    </controller>
+    <controller type='pci' index='3' model='pcie-root-port'><target hotplug='off' busNr='7'/></controller>
+    <controller type='usb' index='0' model='none'/>
+    <hostdev type="pci" managed="no">
+      <source><address type="pci" domain="0x10000" bus="0X1B" slot="0x1f" function="0x7"/></source>
+      <alias name="ua-gpu-1"/>
+    </hostdev>
+    <hostdev mode='subsystem' type='mdev' model='vfio-pci' display='on' ramfb='on'>
+      <source><address uuid='4A1F0B5C-6C3E-4F5A-9D0E-3B1C7F2A9E01'/></source>
+      <address type='pci' domain='0' bus='0x03' slot='0' function='0'/>
+    </hostdev>
+    <memballoon model='none'/>
+    <iommu model='intel'/>
+  </devices>
+</domain>`)
+	want := &domain.Domain{
+		Name: "a&b", Arch: "x86_64", Machine: "pc-q35-9.2", UEFI: true, MemoryBytes: 3 << 30,
+		Cells:    []domain.Cell{{ID: 1, CPUs: "4-7"}, {ID: 1, CPUs: ""}}, // the second by its position
+		Memnodes: []domain.Memnode{{Cell: 1, Nodeset: "0-1"}},
+		Pins:     []domain.VCPUPin{{VCPU: 3, CPUSet: "2,^4"}},
+		Controllers: []domain.Controller{
+			{Index: 0, Model: domain.PCIeRoot},
+			// 2 is the lowest index that no other has; 010 is octal.
+			{Index: 2, Model: domain.RootPort, Address: &domain.GuestAddress{Slot: 8, Multifunction: true}},
+			{
+				Index: 1, Model: domain.ExpanderBus, Address: &domain.GuestAddress{Slot: 0x1c},
+				BusNr: ptr(0xfe), Cell: ptr(topology.CellID(1)), Alias: "ua-pxb",
+			},
+			{Index: 3, Model: domain.RootPort, HotplugOff: true},
+		},
+		Hostdevs: []domain.Hostdev{
+			{ID: pci("10000:1b:1f.7"), Alias: "ua-gpu-1"},
+			{ID: mdev(uuid), HasMode: true, Address: &domain.GuestAddress{Bus: 3}, Display: true, RamFB: true},
+		},
+		VIOMMU: true, LaunchSecurity: true, PCIHole64Off: true,
+	}
+	if diff := cmp.Diff(want, got, equal); diff != "" {
+		t.Errorf("read model (-want +got):\n%s", diff)
+	}
+}
+
+// devices wraps devices of a q35 domain that libvirt adds nothing to.
+func devices(s string) string {
+	return `<domain><os><type machine='q35'>hvm</type></os><devices>` +
+		`<controller type='usb' model='none'/><memballoon model='none'/>` + s + `</devices></domain>`
+}
+
+func TestParseHostdevs(t *testing.T) {
+	const source = `<source><address domain='0x0000' bus='0x17' slot='0x00' function='0x0'/></source>`
+	id := pci("0000:17:00.0")
+	for _, test := range []struct {
+		name, xml string
+		want      []domain.Hostdev
+		others    []domain.Device
+	}{
+		{"no mode", `<hostdev type='pci'>` + source + `</hostdev>`, []domain.Hostdev{{ID: id}}, nil},
+		{"mode", `<hostdev mode='subsystem' type='pci'>` + source + `</hostdev>`, []domain.Hostdev{{ID: id, HasMode: true}}, nil},
+		{"source of bus alone", `<hostdev type='pci'><source><address bus='0x17'/></source></hostdev>`, []domain.Hostdev{{ID: id}}, nil},
+		// KubeVirt's pci-placement_test.go has a guest address of a bus alone.
+		{
+			"partial guest address", `<hostdev type='pci'>` + source + `<address bus="0x00"/></hostdev>`,
+			[]domain.Hostdev{{ID: id, Address: &domain.GuestAddress{}}}, nil,
+		},
+		{
+			"guest address without type", `<hostdev type='pci'>` + source + `<address bus="0x02" slot="1"/></hostdev>`,
+			[]domain.Hostdev{{ID: id, Address: &domain.GuestAddress{Bus: 2, Slot: 1}}}, nil,
+		},
+		// libvirt's formatdomain.rst: with type='pci' alone the hypervisor chooses.
+		{"guest address of type alone", `<hostdev type='pci'>` + source + `<address type='pci'/></hostdev>`, []domain.Hostdev{{ID: id}}, nil},
+		{
+			"unassigned", `<hostdev type='pci'>` + source + `<address type='unassigned'/></hostdev>`,
+			[]domain.Hostdev{{ID: id, Unassigned: true}}, nil,
+		},
+		{"mdev without model", `<hostdev type='mdev'><source><address uuid='` + uuid + `'/></source></hostdev>`, []domain.Hostdev{{ID: mdev(uuid)}}, nil},
+		{"vfio-ap", `<hostdev type='mdev' model='vfio-ap'><source><address uuid='` + uuid + `'/></source></hostdev>`, nil, nil},
+		{"usb", `<hostdev type='usb'><source><address bus='3' device='7'/></source><address type='usb' bus='0' port='1'/></hostdev>`, nil, nil},
+		{"capabilities", `<hostdev mode='capabilities' type='misc'><source><char>/dev/x</char></source></hostdev>`, nil, nil},
+		{
+			"no source", `<hostdev type='pci'><alias name='ua-x'/><address type='pci' bus='4'/></hostdev>`, nil,
+			[]domain.Device{{Element: "hostdev", Type: "pci", Alias: "ua-x", Address: &domain.GuestAddress{Bus: 4}}},
+		},
+		{"empty source", `<hostdev type='pci'><source/></hostdev>`, nil, []domain.Device{{Element: "hostdev", Type: "pci", NeedsPort: true}}},
+		{
+			"source of type alone", `<hostdev type='pci'><source><address type='pci'/></source></hostdev>`, nil,
+			[]domain.Device{{Element: "hostdev", Type: "pci", NeedsPort: true}},
+		},
+		{
+			"unreadable uuid", `<hostdev type='mdev' model='vfio-pci'><source><address uuid='x'/></source><address type='pci' bus='5'/></hostdev>`, nil,
+			[]domain.Device{{Element: "hostdev", Type: "mdev", Address: &domain.GuestAddress{Bus: 5}}},
+		},
+		{"no source, unassigned", `<hostdev type='pci'><address type='unassigned'/></hostdev>`, nil, nil},
+		{"other namespace", `<h:hostdev xmlns:h='urn:h' type='pci'>` + source + `</h:hostdev>`, nil, nil},
+		{"source in another namespace", `<hostdev type='pci' xmlns:h='urn:h'><h:source><address bus='1'/></h:source></hostdev>`, nil, []domain.Device{{Element: "hostdev", Type: "pci", NeedsPort: true}}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			d := parse(t, devices(test.xml))
+			if diff := cmp.Diff(test.want, d.Hostdevs, equal); diff != "" {
+				t.Errorf("hostdevs (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(test.others, d.Others, equal); diff != "" {
+				t.Errorf("others (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestParseReferences(t *testing.T) {
+	const space = "http://libvirt.org/schemas/domain/qemu/1.0"
+	controllers := `<controller type='pci' index='1' model='pcie-expander-bus'><alias name='ua-pxb'/></controller>` +
+		`<controller type='pci' index='2' model='pcie-root-port'><alias name='ua-port'/></controller>`
+	one, two := domain.Reference{Index: 1, By: "qemu:override"}, domain.Reference{Index: 2, By: "qemu:commandline"}
+	for _, test := range []struct {
+		name, xmlns, xml, devices string
+		want                      []domain.Reference
+	}{
+		{"iommu", "", "", `<iommu model='smmuv3'><driver pciBus='1'/></iommu>`, []domain.Reference{{Index: 1, By: "iommu"}}},
+		{"override by alias", `xmlns:qemu='` + space + `'`, `<qemu:override><qemu:device alias='ua-pxb'/></qemu:override>`, "", []domain.Reference{one}},
+		{"override by name", `xmlns:qemu='` + space + `'`, `<qemu:override><qemu:device alias='pci.1'/><qemu:device alias='pci.1'/></qemu:override>`, "", []domain.Reference{one}},
+		{"other prefix", `xmlns:q='` + space + `'`, `<q:override><q:device alias='pci.1'/></q:override>`, "", []domain.Reference{one}},
+		{"prefix on the element", "", `<z:override xmlns:z='` + space + `'><z:device alias='pci.1'/></z:override>`, "", []domain.Reference{one}},
+		{"default namespace", "", `<commandline xmlns='` + space + `'><arg value='x,bus=pci.2'/></commandline>`, "", []domain.Reference{two}},
+		{"argument with alias", `xmlns:qemu='` + space + `'`, `<qemu:commandline><qemu:arg value='virtio-net-pci,bus=ua-port'/></qemu:commandline>`, "", []domain.Reference{two}},
+		{"argument in JSON", `xmlns:qemu='` + space + `'`, `<qemu:commandline><qemu:arg value='{"bus":"pci.2"}'/></qemu:commandline>`, "", []domain.Reference{two}},
+		{"index without a controller", `xmlns:qemu='` + space + `'`, `<qemu:commandline><qemu:arg value='bus=pci.30,addr=0'/></qemu:commandline>`, "", []domain.Reference{{Index: 30, By: "qemu:commandline"}}},
+		{"parts of words", `xmlns:qemu='` + space + `'`, `<qemu:commandline><qemu:arg value='xpci.2,pci.2x,ua-port-2,pci.2.0,-pci.2,pci.,pci.+2,pci.300,pcie.0'/></qemu:commandline>`, "", nil},
+		{"environment", `xmlns:qemu='` + space + `'`, `<qemu:commandline><qemu:env name='A' value='pci.2'/></qemu:commandline>`, "", nil},
+		{"other namespace", `xmlns:qemu='urn:other'`, `<qemu:override><qemu:device alias='pci.1'/></qemu:override>`, "", nil},
+		{"no namespace", "", `<override><device alias='pci.1'/></override>`, "", nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			d := parse(t, `<domain `+test.xmlns+`><devices>`+controllers+test.devices+`</devices>`+test.xml+`</domain>`)
+			if diff := cmp.Diff(test.want, d.References, equal); diff != "" {
+				t.Errorf("references (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Units of libvirt's formatdomain.rst, memory.
+func TestParseMemory(t *testing.T) {
+	for unit, want := range map[string]uint64{
+		"": 2 << 10, " unit='b'": 2, " unit='bytes'": 2, " unit='KB'": 2000, " unit='k'": 2 << 10, " unit='KiB'": 2 << 10,
+		" unit='MB'": 2_000_000, " unit='M'": 2 << 20, " unit='MiB'": 2 << 20, " unit='GB'": 2_000_000_000, " unit='G'": 2 << 30,
+		" unit='TiB'": 2 << 40, " unit='p'": 2 << 50, " unit='EB'": 2_000_000_000_000_000_000,
+	} {
+		if got := parse(t, "<domain><memory"+unit+">2</memory></domain>").MemoryBytes; got != want {
+			t.Errorf("memory%s is %d bytes, want %d", unit, got, want)
+		}
+	}
+}
+
+func TestParseFirmware(t *testing.T) {
+	for os, want := range map[string]bool{
+		"": false, "<os/>": false, "<os firmware='efi'/>": true, "<os firmware='bios'/>": false,
+		"<os><loader type='pflash'/></os>": true, "<os><loader type='rom'/></os>": false,
+	} {
+		if got := parse(t, "<domain>"+os+"</domain>").UEFI; got != want {
+			t.Errorf("%s: UEFI %v, want %v", os, got, want)
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	device := func(s string) string { return "<domain>\n<devices>\n" + s + "\n</devices></domain>" }
+	port := func(s string) string {
+		return device("<controller type='pci' index='1' model='pcie-root-port'>\n" + s + "</controller>")
+	}
+	for _, test := range []struct {
+		name, src    string
+		line, column int
+		reason       string // a part of it
+	}{
+		{"not XML", "<domain>", 1, 1, "never closed"},
+		{"other root", "\n<network/>", 2, 1, "the root element is <network>"},
+		{"domain of another namespace", "<q:domain xmlns:q='urn:q'/>", 1, 1, "the root element is <q:domain>"},
+		{"domain of another default namespace", "<domain xmlns='urn:q'/>", 1, 1, "the root element is <domain>"},
+		{"index in hex", device("<controller type='pci' index='0x1'/>"), 3, 31, `attribute index of <controller>: "0x1" is no number from 0 to 255`},
+		{"index too high", device("<controller type='pci' index='256'/>"), 3, 31, "attribute index of <controller>"},
+		{"index negative", device("<controller type='pci' index='-1'/>"), 3, 31, "attribute index of <controller>"},
+		{"busNr", device("<controller type='pci' model='pcie-expander-bus'><target busNr='255'/></controller>"), 3, 65, "attribute busNr of <target>"},
+		{"node", device("<controller type='pci' model='pcie-expander-bus'><target><node>a</node></target></controller>"), 3, 64, `text of <node>: "a"`},
+		{"hole", device("<controller type='pci' index='0'>\n<pcihole64>x</pcihole64></controller>"), 4, 12, "text of <pcihole64>"},
+		{"domain of the guest", port("<address type='pci' domain='1'/>"), 4, 29, "attribute domain of <address>"},
+		{"bus", port("<address type='pci' bus='0a'/>"), 4, 26, `attribute bus of <address>: "0a"`},
+		{"octal", port("<address type='pci' bus='08'/>"), 4, 26, `attribute bus of <address>: "08"`},
+		{"underscore", port("<address type='pci' bus='1_0'/>"), 4, 26, `attribute bus of <address>: "1_0"`},
+		{"slot", port("<address type='pci' slot='0x20'/>"), 4, 27, "attribute slot of <address>"},
+		{"function", port("<address type='pci' function='8'/>"), 4, 31, "attribute function of <address>"},
+		{"source", device("<hostdev type='pci'><source><address bus='0x100'/></source></hostdev>"), 3, 43, "attribute bus of <address>"},
+		{"source domain of nine digits", device("<hostdev type='pci'><source><address domain='0x100000000'/></source></hostdev>"), 3, 46, "attribute domain of <address>"},
+		{"disk", device("<disk><target bus='virtio'/><address type='pci' slot='x'/></disk>"), 3, 55, "attribute slot of <address>"},
+		{"pciBus", device("<iommu><driver pciBus='pci.1'/></iommu>"), 3, 24, "attribute pciBus of <driver>"},
+		{"cell", "<domain><cpu><numa><cell id='one'/></numa></cpu></domain>", 1, 30, "attribute id of <cell>"},
+		{"memnode", "<domain><numatune><memnode/></numatune></domain>", 1, 19, "<memnode> without the attribute cellid"},
+		{"pin", "<domain><cputune><vcpupin vcpu='0x1'/></cputune></domain>", 1, 33, "attribute vcpu of <vcpupin>"},
+		{"memory", "<domain><memory>4G</memory></domain>", 1, 17, `text of <memory>: "4G"`},
+		{"unit", "<domain><memory unit='GIB!'>4</memory></domain>", 1, 23, `attribute unit of <memory>: "GIB!"`},
+		{"too much memory", "<domain><memory unit='EiB'>16</memory></domain>", 1, 9, "larger than 64 bits"},
+		{"a long value is cut", device("<controller type='pci' index='" + strings.Repeat("1", 90) + "'/>"), 3, 31, strings.Repeat("1", 40) + "…"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := domain.Parse([]byte(test.src))
+			var at *domain.Error
+			if !errors.As(err, &at) {
+				t.Fatalf("Parse: error %v, want an *Error", err)
+			}
+			if at.Line != test.line || at.Column != test.column || !strings.Contains(at.Reason, test.reason) {
+				t.Errorf("Parse: %v; want line %d, column %d: …%s…", err, test.line, test.column, test.reason)
+			}
+		})
+	}
+}

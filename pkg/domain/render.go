@@ -1,0 +1,151 @@
+package domain
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"strings"
+
+	"libvirt.org/go/libvirtxml"
+)
+
+// The elements that Apply adds are made with libvirt's own Go types, so that
+// what libvirt and KubeVirt read is what is meant, and printed for xmledit to
+// indent.
+
+// write prints an element under its name.
+func write(name string, element any) (string, error) {
+	var text strings.Builder
+	encoder := xml.NewEncoder(&text)
+	encoder.Indent("", "\t")
+	if err := encoder.EncodeElement(element, xml.StartElement{Name: xml.Name{Local: name}}); err != nil {
+		return "", fmt.Errorf("write <%s>: %w", name, err)
+	}
+	return text.String(), nil
+}
+
+func ptr(n int) *uint {
+	u := uint(n)
+	return &u
+}
+
+// newAddress checks an address against what libvirt accepts (src/util/virpci.c,
+// virPCIDeviceAddressIsValid).
+func newAddress(a GuestAddress) (*libvirtxml.DomainAddress, error) {
+	if a.Bus < 0 || a.Bus > 0xff || a.Slot < 0 || a.Slot > 0x1f || a.Function < 0 || a.Function > 7 {
+		return nil, fmt.Errorf("guest address bus %d, slot %d, function %d is out of range", a.Bus, a.Slot, a.Function)
+	}
+	pci := &libvirtxml.DomainAddressPCI{
+		Domain: ptr(0), Bus: ptr(a.Bus), Slot: ptr(a.Slot), Function: ptr(a.Function),
+	}
+	if a.Multifunction {
+		pci.MultiFunction = "on"
+	}
+	return &libvirtxml.DomainAddress{PCI: pci}, nil
+}
+
+func renderAddress(a GuestAddress) (string, error) {
+	address, err := newAddress(a)
+	if err != nil {
+		return "", err
+	}
+	return write("address", address)
+}
+
+func newAlias(name string) *libvirtxml.DomainAlias {
+	if name == "" {
+		return nil
+	}
+	return &libvirtxml.DomainAlias{Name: name}
+}
+
+func renderController(c Controller) (string, error) {
+	switch {
+	case c.Index < 0 || c.Index > 255:
+		return "", errors.New("the index is not in 0 to 255")
+	case c.Model == "":
+		return "", errors.New("it has no model")
+	case c.Model != ExpanderBus && (c.BusNr != nil || c.Cell != nil):
+		return "", fmt.Errorf("a %s has no bus number and no cell", c.Model)
+	case c.BusNr != nil && (*c.BusNr < 1 || *c.BusNr > 254):
+		return "", fmt.Errorf("bus number %d is not in 1 to 254", *c.BusNr)
+	case c.Cell != nil && *c.Cell < 0:
+		return "", fmt.Errorf("there is no cell %d", *c.Cell)
+	}
+	controller := &libvirtxml.DomainController{
+		Type: "pci", Index: ptr(c.Index), Model: string(c.Model),
+		PCI: &libvirtxml.DomainControllerPCI{Target: newTarget(c)}, Alias: newAlias(c.Alias),
+	}
+	if c.Address != nil {
+		address, err := newAddress(*c.Address)
+		if err != nil {
+			return "", err
+		}
+		controller.Address = address
+	}
+	return write("controller", controller)
+}
+
+func newTarget(c Controller) *libvirtxml.DomainControllerPCITarget {
+	if c.BusNr == nil && c.Cell == nil && !c.HotplugOff {
+		return nil
+	}
+	target := &libvirtxml.DomainControllerPCITarget{}
+	if c.BusNr != nil {
+		target.BusNr = ptr(*c.BusNr)
+	}
+	if c.Cell != nil {
+		target.NUMANode = ptr(int(*c.Cell))
+	}
+	if c.HotplugOff {
+		target.Hotplug = "off"
+	}
+	return target
+}
+
+// renderHostdev writes a hostdev as virt-launcher does (KubeVirt
+// pkg/virt-launcher/virtwrap/device/hostdevice/hostdev.go): a PCI device is on
+// its VFIO driver already and not libvirt's to manage, a mediated device says
+// that it is a PCI device.
+func renderHostdev(h Hostdev) (string, error) {
+	hostdev := &libvirtxml.DomainHostdev{Alias: newAlias(h.Alias)}
+	display, ramfb := onOrAbsent(h.Display), onOrAbsent(h.RamFB)
+	if a, ok := h.ID.PCI(); ok {
+		number := uint(a.Domain)
+		hostdev.Managed = "no"
+		hostdev.SubsysPCI = &libvirtxml.DomainHostdevSubsysPCI{
+			Display: display, RamFB: ramfb,
+			Source: &libvirtxml.DomainHostdevSubsysPCISource{Address: &libvirtxml.DomainAddressPCI{
+				Domain: &number, Bus: ptr(int(a.Bus)), Slot: ptr(int(a.Device)), Function: ptr(int(a.Function)),
+			}},
+		}
+	}
+	if uuid, ok := h.ID.MDEV(); ok {
+		hostdev.SubsysMDev = &libvirtxml.DomainHostdevSubsysMDev{
+			Model: "vfio-pci", Display: display, RamFB: ramfb,
+			Source: &libvirtxml.DomainHostdevSubsysMDevSource{
+				Address: &libvirtxml.DomainAddressMDev{UUID: string(uuid)},
+			},
+		}
+	}
+	switch {
+	case h.Address != nil && h.Unassigned:
+		return "", errors.New("it has an address and is to have none")
+	case h.Address != nil:
+		address, err := newAddress(*h.Address)
+		if err != nil {
+			return "", err
+		}
+		hostdev.Address = address
+	case h.Unassigned:
+		hostdev.Address = &libvirtxml.DomainAddress{Unassigned: &libvirtxml.DomainAddressUnassigned{}}
+	}
+	return write("hostdev", hostdev)
+}
+
+func onOrAbsent(on bool) string {
+	if on {
+		return "on"
+	}
+	return ""
+}

@@ -1,0 +1,178 @@
+// Package xmledit changes an XML document without rewriting it. Parse records
+// where every element and attribute stands in the bytes; edits are splices at
+// these spans, so that whatever no edit touches stays byte for byte: comments,
+// CDATA, quotes, line ends, the order of attributes.
+//
+// It reads XML 1.0 in UTF-8 without a document type, and nothing that a parser
+// could understand differently: see Parse for what it refuses.
+package xmledit
+
+import (
+	"encoding/xml"
+	"fmt"
+	"strings"
+)
+
+// MaxBytes is the size of the largest document that Parse accepts.
+const MaxBytes = 8 << 20
+
+// maxDepth is how deep elements may be nested: libxml2's own limit (parser.c,
+// xmlParserMaxDepth), which libvirt does not lift.
+const maxDepth = 256
+
+// Span is the half-open range [Start, End) of byte offsets in a document.
+type Span struct {
+	Start, End int
+}
+
+// Document is a parsed document. It is read-only.
+type Document struct {
+	text string
+	root *Element
+}
+
+// Root is the root element.
+func (d *Document) Root() *Element { return d.root }
+
+// Apply makes the edits and returns the changed document; see the function
+// Apply for its errors. Without edits it returns a copy of the very bytes that
+// were parsed.
+func (d *Document) Apply(edits []Edit) ([]byte, error) { return apply(d.text, edits) }
+
+// Element is an element of a document.
+type Element struct {
+	Name  string // as written, with its prefix
+	Local string // the part of Name behind the prefix
+	Space string // the URI of its namespace, "" for none; an undeclared prefix stands for itself
+
+	Whole Span // from the < of the open tag to the > of the close tag
+	Open  Span // the open tag; all of the element when it closes itself
+	Close Span // the close tag; empty when the element closes itself
+
+	Attrs    []Attr
+	Parent   *Element // nil for the root
+	Children []*Element
+}
+
+// Attr is an attribute of an element.
+type Attr struct {
+	Name  string // as written, with its prefix
+	Value string // with its references resolved
+	Whole Span   // from the name to the closing quote
+	Text  Span   // what stands between the quotes
+	Quote byte
+}
+
+// Is reports whether e is the element local of the namespace space; a space of
+// "" means no namespace.
+func (e *Element) Is(space, local string) bool { return e.Local == local && e.Space == space }
+
+// Child is the first child without a namespace that has the name local, or nil.
+// A nil element has no children.
+func (e *Element) Child(local string) *Element {
+	if e == nil {
+		return nil
+	}
+	for _, child := range e.Children {
+		if child.Is("", local) {
+			return child
+		}
+	}
+	return nil
+}
+
+// Attr is the attribute with the name, as written, or nil. A nil element has
+// no attributes.
+func (e *Element) Attr(name string) *Attr {
+	if e == nil {
+		return nil
+	}
+	for i := range e.Attrs {
+		if e.Attrs[i].Name == name {
+			return &e.Attrs[i]
+		}
+	}
+	return nil
+}
+
+// Value is the value of the attribute with the name, "" when it is absent.
+func (e *Element) Value(name string) string {
+	if a := e.Attr(name); a != nil {
+		return a.Value
+	}
+	return ""
+}
+
+// ClosesItself reports whether e is written as <e/>.
+func (e *Element) ClosesItself() bool { return e.Open == e.Whole }
+
+// Text is the character data directly inside e, CDATA included and references
+// resolved, without that of its children. A nil element has none.
+func (d *Document) Text(e *Element) string {
+	if e == nil || e.ClosesItself() {
+		return ""
+	}
+	var text strings.Builder
+	from := e.Open.End
+	for _, child := range e.Children {
+		text.WriteString(characters(d.text[from:child.Whole.Start]))
+		from = child.Whole.End
+	}
+	text.WriteString(characters(d.text[from:e.Close.Start]))
+	return text.String()
+}
+
+// characters is the character data of a piece of content without elements.
+// Parse has read the same bytes without an error, and none can come up here.
+func characters(content string) string {
+	if !strings.ContainsAny(content, "<&\r") {
+		return content
+	}
+	var text strings.Builder
+	decoder := xml.NewDecoder(strings.NewReader(content))
+	for {
+		token, err := decoder.RawToken()
+		if err != nil {
+			return text.String()
+		}
+		if data, ok := token.(xml.CharData); ok {
+			text.Write(data)
+		}
+	}
+}
+
+// Error says what is wrong with a document, and where.
+type Error struct {
+	Line   int // from 1
+	Column int // in bytes, from 1
+	Reason string
+}
+
+// Error is the reason behind its line and column.
+func (e *Error) Error() string {
+	return fmt.Sprintf("line %d, column %d: %s", e.Line, e.Column, e.Reason)
+}
+
+// Errorf makes an error about the byte at offset.
+func (d *Document) Errorf(offset int, format string, args ...any) *Error {
+	return errorAt(d.text, offset, format, args...)
+}
+
+func errorAt(text string, offset int, format string, args ...any) *Error {
+	before := text[:min(max(offset, 0), len(text))]
+	return &Error{
+		Line:   1 + strings.Count(before, "\n"),
+		Column: len(before) - strings.LastIndexByte(before, '\n'),
+		Reason: fmt.Sprintf(format, args...),
+	}
+}
+
+// Abridge shortens a piece of a document for a message: the messages of this
+// project never show more than 40 bytes of what they are about.
+func Abridge(s string) string {
+	const limit = 40
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:limit], "") + "…"
+}
