@@ -1,0 +1,273 @@
+package placement
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/topology"
+)
+
+// requestList is one of the VMI's lists of devices, with the aliases that
+// virt-launcher gives them (KubeVirt pkg/virt-launcher/virtwrap/device/hostdevice:
+// gpu, generic, dra).
+type requestList struct {
+	requests []env.Request
+	prefixes []string // the first is that of devices from a device plugin
+	gpus     bool
+}
+
+// aliases are the aliases that a device of request r can have.
+func (l requestList) aliases(r env.Request) []string {
+	var aliases []string
+	for _, prefix := range l.prefixes {
+		aliases = append(aliases, prefix+r.Name)
+	}
+	return aliases
+}
+
+// requestLists are the VMI's lists in the order in which virt-launcher writes
+// their hostdevs (KubeVirt pkg/virt-launcher/virtwrap/converter/converter.go).
+func (b *builder) requestLists() []requestList {
+	if b.VMI == nil {
+		return nil
+	}
+	return []requestList{
+		{requests: b.VMI.HostDevices, prefixes: []string{"ua-hostdevice-", "ua-dra-hostdevice-", "ua-usb-host-"}},
+		{requests: b.VMI.GPUs, prefixes: []string{"ua-gpu-", "ua-dra-gpu-"}, gpus: true},
+	}
+}
+
+// additions are the hostdevs that the policy adds from the variables.
+func (b *builder) additions() []domain.Hostdev {
+	a := &adder{builder: b, taken: map[topology.DeviceID]bool{}}
+	for _, h := range b.Domain.Hostdevs {
+		a.taken[h.ID] = true
+		a.aliases = append(a.aliases, h.Alias)
+	}
+	b.warnOfCollisions()
+	if b.Policy.Add != AddNone {
+		for _, list := range b.requestLists() {
+			a.requested(list)
+		}
+	}
+	if b.Policy.Add == AddAll {
+		a.others()
+	}
+	if b.Policy.Companions == CompanionsAdd {
+		a.companions()
+	}
+	return a.added
+}
+
+// adder hands out each device of the variables once.
+type adder struct {
+	*builder
+	taken   map[topology.DeviceID]bool
+	aliases []string // in use
+	added   []domain.Hostdev
+}
+
+func (a *adder) add(h domain.Hostdev) {
+	h.HasMode = true
+	a.taken[h.ID] = true
+	a.aliases = append(a.aliases, h.Alias)
+	a.added = append(a.added, h)
+}
+
+// requested adds what the VMI names and the domain lacks, in the order of
+// virt-launcher: all PCI devices of a list, then all mediated ones.
+func (a *adder) requested(list requestList) {
+	var open []env.Request
+	for _, r := range list.requests {
+		present := slices.ContainsFunc(list.aliases(r), func(alias string) bool {
+			return slices.Contains(a.aliases, alias)
+		})
+		if !present && !r.Claim {
+			open = append(open, r)
+		}
+	}
+	for _, kind := range []topology.Kind{topology.KindPCI, topology.KindMDEV} {
+		open = slices.DeleteFunc(open, func(r env.Request) bool {
+			id, ok := a.pop(kind, r.Resource)
+			if ok {
+				a.add(a.hostdev(list, r, id))
+			}
+			return ok
+		})
+	}
+	for _, r := range open {
+		a.warn(CodeNotAllocated, nil, fmt.Sprintf("%s of the VMI has no hostdev, and no variable has a device left for its resource %s",
+			list.prefixes[0]+r.Name, r.Resource))
+	}
+}
+
+// pop takes the first device of a resource that is still free. Primaries go
+// before companions, so that a list of a whole IOMMU group in any order gives
+// the GPU and not its audio function.
+func (a *adder) pop(kind topology.Kind, resource string) (topology.DeviceID, bool) {
+	name := variableName(kind, resource)
+	for _, v := range a.Variables {
+		if v.Name != name || v.Kind != kind {
+			continue
+		}
+		for _, id := range a.primariesFirst(v.IDs) {
+			if !a.taken[id] {
+				return id, true
+			}
+		}
+	}
+	return topology.DeviceID{}, false
+}
+
+func variableName(kind topology.Kind, resource string) string {
+	if kind == topology.KindMDEV {
+		return env.VariableName(env.MDEVResourcePrefix, resource)
+	}
+	return env.VariableName(env.PCIResourcePrefix, resource)
+}
+
+func (a *adder) primariesFirst(ids []topology.DeviceID) []topology.DeviceID {
+	var primaries, companions []topology.DeviceID
+	for _, id := range ids {
+		if a.isCompanion(id, ids) {
+			companions = append(companions, id)
+		} else {
+			primaries = append(primaries, id)
+		}
+	}
+	return append(primaries, companions...)
+}
+
+// isCompanion reports whether another device of ids is a lower function of the
+// same device. Where sysfs is silent about the IOMMU groups they count as one.
+func (b *builder) isCompanion(id topology.DeviceID, ids []topology.DeviceID) bool {
+	pci, ok := id.PCI()
+	if !ok || b.isVirtualFunction(pci) {
+		return false
+	}
+	return slices.ContainsFunc(ids, func(other topology.DeviceID) bool {
+		lead, ok := other.PCI()
+		return ok && lead.SameDevice(pci) && lead.Function < pci.Function &&
+			!b.isVirtualFunction(lead) && b.mayShareGroup(lead, pci)
+	})
+}
+
+func (b *builder) isVirtualFunction(a topology.Address) bool {
+	f := b.Host.Device(a)
+	return f != nil && f.PhysFn != nil
+}
+
+func (b *builder) mayShareGroup(x, y topology.Address) bool {
+	fx, fy := b.Host.Device(x), b.Host.Device(y)
+	if fx == nil || fy == nil || fx.IOMMUGroup == nil || fy.IOMMUGroup == nil {
+		return true
+	}
+	return *fx.IOMMUGroup == *fy.IOMMUGroup
+}
+
+// hostdev is what virt-launcher writes for a device of request r.
+func (a *adder) hostdev(list requestList, r env.Request, id topology.DeviceID) domain.Hostdev {
+	h := domain.Hostdev{ID: id, Alias: list.prefixes[0] + r.Name}
+	if list.gpus {
+		h.Display, h.RamFB = a.display(list.requests, r, id)
+	}
+	return h
+}
+
+// others adds each further device of the variables that is no companion.
+func (a *adder) others() {
+	for _, v := range a.Variables {
+		var ids []topology.DeviceID
+		for _, id := range v.IDs {
+			if !a.taken[id] && !a.isCompanion(id, append(a.takenIDs(), v.IDs...)) {
+				ids = append(ids, id)
+			}
+		}
+		slices.SortFunc(ids, topology.DeviceID.Compare)
+		for _, id := range ids {
+			a.add(domain.Hostdev{ID: id, Alias: a.freeAlias("ua-hostdevice-" + aliasPart(a.nameOf(v)))})
+		}
+	}
+}
+
+// nameOf is the resource of a variable, or its name without the prefix where
+// the VMI has no resource for it.
+func (a *adder) nameOf(v env.Variable) string {
+	if resources := a.resourcesOf(v); len(resources) > 0 {
+		return resources[0]
+	}
+	return v.Suffix
+}
+
+func (a *adder) takenIDs() []topology.DeviceID {
+	var ids []topology.DeviceID
+	for id := range a.taken {
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// freeAlias is prefix-0, prefix-1 or the next that the domain does not use.
+func (a *adder) freeAlias(prefix string) string {
+	for n := 0; ; n++ {
+		alias := fmt.Sprintf("%s-%d", prefix, n)
+		if !slices.Contains(a.aliases, alias) {
+			return alias
+		}
+	}
+}
+
+// aliasPart keeps the characters that libvirt takes in a user alias; it drops
+// an alias with any other silently (libvirt src/conf/domain_conf.c,
+// virDomainDeviceInfoParseXML).
+func aliasPart(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_', r == '-':
+			return r
+		}
+		return -1
+	}, s)
+}
+
+// companions adds the functions of the domain's devices that share their IOMMU
+// group, are bound to a VFIO driver and are not in the domain.
+func (a *adder) companions() {
+	for _, lead := range a.leads() {
+		pci, _ := lead.ID.PCI()
+		own := a.Host.Device(pci)
+		if own == nil || own.IOMMUGroup == nil || own.PhysFn != nil {
+			continue
+		}
+		for _, f := range a.Host.Devices {
+			id := topology.PCIDevice(f.Address)
+			if a.taken[id] || !f.Address.SameDevice(pci) || f.PhysFn != nil || !isVFIO(f.Driver) ||
+				f.IOMMUGroup == nil || *f.IOMMUGroup != *own.IOMMUGroup {
+				continue
+			}
+			a.add(domain.Hostdev{ID: id, Alias: fmt.Sprintf("%s-fn%d", lead.Alias, f.Address.Function)})
+		}
+	}
+}
+
+// leads are the lowest function of each PCI device in the domain or added, by
+// address.
+func (a *adder) leads() []domain.Hostdev {
+	all := slices.DeleteFunc(append(slices.Clone(a.Domain.Hostdevs), a.added...), func(h domain.Hostdev) bool {
+		return h.ID.Kind() != topology.KindPCI
+	})
+	slices.SortFunc(all, func(x, y domain.Hostdev) int { return x.ID.Compare(y.ID) })
+	return slices.CompactFunc(all, func(x, y domain.Hostdev) bool {
+		px, _ := x.ID.PCI()
+		py, _ := y.ID.PCI()
+		return px.SameDevice(py)
+	})
+}
+
+// isVFIO reports whether a driver is vfio-pci or a variant of it: the kernel's
+// and the vendors' variants carry vfio in their name (mlx5_vfio_pci,
+// nvgrace_gpu_vfio_pci, nvidia_vgpu_vfio).
+func isVFIO(driver string) bool { return strings.Contains(driver, "vfio") }

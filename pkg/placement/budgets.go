@@ -1,0 +1,54 @@
+package placement
+
+import (
+	"cmp"
+	"slices"
+
+	"hook-sidecar/pkg/domain"
+)
+
+// Budgets say how much of what is scarce the domain takes after the plan.
+type Budgets struct {
+	BusNumbers        Budget           // of the main bus, what libvirt and KubeVirt still add included
+	Expanders         []ExpanderBudget // by index
+	ControllerIndexes Budget
+	BARBytes64        uint64 // sum of the 64-bit BARs of the devices
+}
+
+// Budget is what is used of a limit.
+type Budget struct{ Used, Limit int }
+
+// ExpanderBudget is the budget of bus numbers of an expander bus.
+type ExpanderBudget struct {
+	Index int
+	BusNr int
+	Budget
+}
+
+func (b *builder) budgets(t *tree) Budgets {
+	expanders := slices.DeleteFunc(t.expanders(), func(c domain.Controller) bool { return c.BusNr == nil })
+	slices.SortFunc(expanders, func(x, y domain.Controller) int { return cmp.Compare(*y.BusNr, *x.BusNr) })
+	var budgets Budgets
+	next := busNumberCount
+	for _, e := range expanders {
+		budgets.Expanders = append(budgets.Expanders, ExpanderBudget{
+			Index: e.Index, BusNr: *e.BusNr,
+			Budget: Budget{Used: 1 + len(t.subtree(e.Index)), Limit: next - *e.BusNr},
+		})
+		next = *e.BusNr
+	}
+	slices.SortFunc(budgets.Expanders, func(x, y ExpanderBudget) int { return cmp.Compare(x.Index, y.Index) })
+	main := b.mainBus(t)
+	budgets.BusNumbers = Budget{Used: main.buses(), Limit: next}
+	budgets.ControllerIndexes = Budget{Used: highestIndex(t.domain) + 1 + main.coming, Limit: maxIndex + 1}
+	for _, d := range b.devices {
+		if d.ID.Kind() == "pci" && d.stands != nil {
+			for _, bar := range d.stands.BARs {
+				if bar.Is64 && !bar.IO {
+					budgets.BARBytes64 += bar.Bytes
+				}
+			}
+		}
+	}
+	return budgets
+}

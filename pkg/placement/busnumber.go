@@ -1,0 +1,137 @@
+package placement
+
+import (
+	"cmp"
+	"fmt"
+
+	"hook-sidecar/pkg/domain"
+)
+
+// busNumberCount is how many bus numbers a PCI domain has.
+const busNumberCount = 256
+
+// span is a range of bus numbers, from first to before end.
+type span struct{ first, end int }
+
+// busNumbers are the first bus numbers of the expanders, from the top down. An
+// expander's range has room for all bridges below it: firmware numbers on into
+// the next root bus and then loses devices (QEMU docs/pcie.txt; measured with
+// SeaBIOS and OVMF). Ranges are of one size as long as that fits, so that one
+// more device moves no other.
+func (n *numbering) busNumbers(wanted []expander) ([]int, error) {
+	needs := make([]int, len(wanted))
+	for i, e := range wanted {
+		needs[i] = e.buses()
+	}
+	taken, automatic := takenBusNumbers(n.rest)
+	// libvirt gives an expander bus without busNr the lowest number less two.
+	floor := n.main.buses() + 2*automatic
+	for _, size := range []int{32, 16, 8, 0} {
+		if firsts, ok := fitRanges(needs, size, taken, floor); ok {
+			return firsts, nil
+		}
+	}
+	need, free := 0, busNumberCount-floor
+	for _, count := range needs {
+		need += count
+	}
+	for _, s := range taken {
+		free -= s.end - s.first
+	}
+	return nil, fmt.Errorf("bus numbers: the layout needs %d, %d are free beside the %d of the main bus: %d too many",
+		need, max(0, free), floor, need-max(0, free))
+}
+
+// takenBusNumbers are the ranges of the expander buses that stay, and the count
+// of those that leave their number to libvirt.
+func takenBusNumbers(t *tree) (taken []span, automatic int) {
+	for _, e := range t.expanders() {
+		if e.BusNr == nil {
+			automatic++
+			continue
+		}
+		taken = append(taken, span{*e.BusNr, *e.BusNr + 1 + len(t.subtree(e.Index))})
+	}
+	return taken, automatic
+}
+
+// fitRanges gives each need a range of size numbers, or of the exact need when
+// size is 0, from the top down, beside the taken ones and not below floor.
+func fitRanges(needs []int, size int, taken []span, floor int) (firsts []int, ok bool) {
+	top := busNumberCount
+	for _, need := range needs {
+		length := cmp.Or(size, need)
+		if need > length {
+			return nil, false
+		}
+		for blocked := true; blocked; {
+			blocked = false
+			for _, s := range taken {
+				if top-length < s.end && s.first < top {
+					top, blocked = s.first, true
+				}
+			}
+		}
+		top -= length
+		if top < floor {
+			return nil, false
+		}
+		firsts = append(firsts, top)
+	}
+	return firsts, true
+}
+
+// mainBus is what stands on the main bus and what is still to come.
+type mainBus struct {
+	bridges   int // controllers of the main bus and below, expander buses left out
+	unplugged int // of these, root ports without an address
+	rootPorts int // of these, root ports
+	free      int // of these, with nothing below
+	hungry    int // devices without an address that will take a root port
+	coming    int // root ports that libvirt and KubeVirt will add
+}
+
+// buses is how many bus numbers the main bus takes in the end, its own included.
+func (m mainBus) buses() int { return 1 + m.bridges + m.coming }
+
+func (b *builder) mainBus(t *tree) mainBus {
+	var m mainBus
+	occupied := t.occupants()
+	for _, c := range t.domain.Controllers {
+		if c.Index == 0 || c.Model == domain.ExpanderBus || t.expander(c.Index) != nil {
+			continue
+		}
+		m.bridges++
+		if c.Address == nil {
+			m.unplugged++
+		}
+		if c.Model != domain.RootPort {
+			continue
+		}
+		m.rootPorts++
+		if occupied[c.Index] == 0 && len(t.below[c.Index]) == 0 {
+			m.free++
+		}
+	}
+	m.hungry = hungry(t.domain)
+	wanted := b.hotplugPorts(t.domain)
+	m.coming = max(0, m.hungry-m.free) + max(0, wanted-max(0, m.free-m.hungry))
+	return m
+}
+
+// hungry counts the devices without an address that libvirt plugs into a root
+// port of the main bus.
+func hungry(d *domain.Domain) int {
+	count := 0
+	for _, o := range d.Others {
+		if o.NeedsPort && o.Address == nil {
+			count++
+		}
+	}
+	for _, h := range d.Hostdevs {
+		if h.Address == nil && !h.Unassigned {
+			count++
+		}
+	}
+	return count
+}

@@ -1,0 +1,83 @@
+package placement
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/topology"
+)
+
+// maxIOPorts is how many ports with an I/O BAR below fit into SeaBIOS's I/O
+// space: 4 KiB each. With more it stops without a word (measured, 15 of 15).
+const maxIOPorts = 14
+
+// concerns warns of what the plan leaves to the user.
+func (b *builder) concerns(t *tree) {
+	b.warnOfIOSpace(t)
+	b.warnOfGroups()
+	if !slices.ContainsFunc(b.devices, func(d *device) bool { return d.Outcome == Placed || d.Reason == ReasonAlreadyAligned }) {
+		return
+	}
+	if b.Domain.VIOMMU {
+		b.warn(CodeVIOMMU, nil, "the domain has a vIOMMU")
+	}
+	if b.Domain.LaunchSecurity {
+		b.warn(CodeLaunchSecurity, nil, "the domain has launchSecurity")
+	}
+	if slices.ContainsFunc(t.domain.Controllers, func(c domain.Controller) bool { return c.Model == domain.DownstreamPort }) {
+		b.warn(CodeSwitchPortSpeed, nil, "emulated switch ports advertise 2.5 GT/s x1, and NCCL believes them")
+	}
+}
+
+func (b *builder) warnOfIOSpace(t *tree) {
+	if b.Domain.UEFI {
+		return
+	}
+	ports := map[string]bool{}
+	for _, d := range b.devices {
+		if d.ID.Kind() != topology.KindPCI || d.stands == nil ||
+			!slices.ContainsFunc(d.stands.BARs, func(bar topology.BAR) bool { return bar.IO }) {
+			continue
+		}
+		port := d.ID.String()
+		if d.Address != nil {
+			port = fmt.Sprint(d.Address.Bus)
+		}
+		ports[port] = true
+	}
+	if len(ports) > maxIOPorts {
+		b.warn(CodeIOSpace, nil, fmt.Sprintf("%d ports have a device with an I/O BAR below and the domain boots with SeaBIOS, which has room for %d",
+			len(ports), maxIOPorts))
+	}
+}
+
+// warnOfGroups names the devices whose IOMMU group holds a function that is
+// bound to a driver of the host: VFIO then refuses the whole group (kernel
+// Documentation/driver-api/vfio.rst, "group viability").
+func (b *builder) warnOfGroups() {
+	for _, d := range b.devices {
+		if d.IOMMUGroup == nil || d.ID.Kind() != topology.KindPCI {
+			continue
+		}
+		for _, other := range b.Host.Devices {
+			if other.IOMMUGroup == nil || *other.IOMMUGroup != *d.IOMMUGroup || other.IsBridge ||
+				other.Driver == "" || isVFIO(other.Driver) || other.Driver == "pci-stub" {
+				continue
+			}
+			b.warn(CodeGroupNotViable, &d.ID, fmt.Sprintf("IOMMU group %d of %s also holds %s, which is bound to %s",
+				*d.IOMMUGroup, d.ID, other.Address, other.Driver))
+		}
+	}
+}
+
+// warnOfCollisions names the variables that stand for several resources of the
+// VMI.
+func (b *builder) warnOfCollisions() {
+	for _, v := range b.Variables {
+		if resources := b.resourcesOf(v); len(resources) > 1 {
+			b.warn(CodeVariableCollision, nil, fmt.Sprintf("%s stands for the resources %s of the VMI alike", v.Name, strings.Join(resources, " and ")))
+		}
+	}
+}

@@ -1,0 +1,40 @@
+package placement
+
+import (
+	"slices"
+	"strings"
+
+	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/topology"
+)
+
+// display says whether a GPU that is added gets a display and a ramfb, by the
+// rules of KubeVirt pkg/virt-launcher/virtwrap/device/hostdevice/hostdev.go:
+// a PCI GPU only when it is asked for; of mediated GPUs the first, unless any
+// GPU of the VMI has display options, which then count for each of its own.
+func (a *adder) display(gpus []env.Request, r env.Request, id topology.DeviceID) (display, ramfb bool) {
+	if id.Kind() == topology.KindPCI {
+		display = r.Display.Enabled != nil && *r.Display.Enabled
+		return display, display && isNilOrTrue(r.Display.RamFB)
+	}
+	if !slices.ContainsFunc(gpus, func(g env.Request) bool { return g.Display.Set }) {
+		first := !a.hasMediatedGPU()
+		return first, first
+	}
+	if !r.Display.Set {
+		return false, false
+	}
+	display = isNilOrTrue(r.Display.Enabled)
+	return display, display && isNilOrTrue(r.Display.RamFB)
+}
+
+// hasMediatedGPU reports whether a mediated device of the VMI's gpus is in the
+// domain or was added.
+func (a *adder) hasMediatedGPU() bool {
+	return slices.ContainsFunc(append(slices.Clone(a.Domain.Hostdevs), a.added...), func(h domain.Hostdev) bool {
+		return h.ID.Kind() == topology.KindMDEV && strings.HasPrefix(h.Alias, "ua-gpu-")
+	})
+}
+
+func isNilOrTrue(b *bool) bool { return b == nil || *b }

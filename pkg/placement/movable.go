@@ -1,0 +1,113 @@
+package placement
+
+import (
+	"slices"
+	"strings"
+
+	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/topology"
+)
+
+// decide says for each device whether it may move and which cell is its own.
+func (b *builder) decide() {
+	cells := b.readCells()
+	for _, d := range b.devices {
+		if reason, kept := b.keeps(d); kept {
+			d.Outcome, d.Reason = Kept, reason
+			continue
+		}
+		if !supportedMachine(b.Domain) {
+			d.Outcome, d.Reason = Unplaced, ReasonMachine
+			continue
+		}
+		d.movable = true
+		d.Outcome, d.Reason = Unplaced, b.findCell(d, cells)
+		if d.Cell != nil || b.Policy.Layout != LayoutNUMA && d.PCIeRoot != "" {
+			d.Outcome = Placed
+		}
+	}
+}
+
+// keeps says whether a rule keeps a device where it is, and which.
+func (b *builder) keeps(d *device) (Reason, bool) {
+	switch {
+	case b.Policy.Layout == LayoutKeep:
+		return ReasonLayoutKeep, true
+	case b.VMI != nil && b.VMI.Annotations[rootComplexAnnotation] == "true":
+		return ReasonRootComplex, true
+	case b.hasUserAddress(d):
+		return ReasonUserAddress, true
+	case b.isBelowReferenced(d):
+		return ReasonReferenced, true
+	}
+	return "", false
+}
+
+func (b *builder) isBelowReferenced(d *device) bool {
+	if d.Address == nil {
+		return false
+	}
+	expander := b.tree.expander(d.Address.Bus)
+	return expander != nil && b.tree.isReferenced(expander.Index)
+}
+
+// rootComplexAnnotation makes KubeVirt put every device on bus 0
+// (kubevirt.io/api/core/v1, PlacePCIDevicesOnRootComplex).
+const rootComplexAnnotation = "kubevirt.io/placePCIDevicesOnRootComplex"
+
+// hasUserAddress reports whether the user chose the device's guest address. The
+// VMI's interfaces are the only place for it; any other address is libvirt's or
+// an earlier call's.
+func (b *builder) hasUserAddress(d *device) bool {
+	if slices.Contains(b.Policy.Keep, d.Alias) && d.Alias != "" {
+		return true
+	}
+	if d.hostdev >= 0 && b.Domain.Hostdevs[d.hostdev].Unassigned {
+		return true
+	}
+	if b.VMI == nil {
+		return false
+	}
+	for _, i := range b.VMI.Interfaces {
+		if i.PCIAddress != "" && d.Alias == "ua-sriov-"+i.Name {
+			return true
+		}
+	}
+	return false
+}
+
+// supportedMachine reports whether the machine has expander buses: q35 and
+// virt on aarch64 (libvirt src/qemu/qemu_validate.c,
+// qemuValidateDomainDeviceDefControllerPCI).
+func supportedMachine(d *domain.Domain) bool {
+	switch d.Arch {
+	case "aarch64":
+		return d.Machine == "virt" || strings.HasPrefix(d.Machine, "virt-")
+	case "x86_64", "i686", "":
+		return d.Machine == "q35" || strings.HasPrefix(d.Machine, "pc-q35")
+	}
+	return false
+}
+
+// findCell sets the cell of a device, or returns the reason why it has none.
+func (b *builder) findCell(d *device, cells cells) Reason {
+	node, known := d.HostNode.Node()
+	switch {
+	case len(b.Domain.Cells) == 0:
+		return ReasonNoGuestNUMA
+	case !b.isOnHost(d.ID):
+		return ReasonNoSysfs
+	case !known:
+		return ReasonNoHostNode
+	}
+	cell, reason := cells.of(node)
+	d.Cell = cell
+	return reason
+}
+
+func (b *builder) isOnHost(id topology.DeviceID) bool {
+	if uuid, ok := id.MDEV(); ok {
+		return b.Host.MDEV(uuid) != nil
+	}
+	return b.Host.Function(id) != nil
+}

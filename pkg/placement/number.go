@@ -1,0 +1,238 @@
+package placement
+
+import (
+	"fmt"
+	"slices"
+
+	"hook-sidecar/pkg/domain"
+)
+
+// maxIndex is the highest index of a PCI controller (libvirt
+// src/conf/domain_addr.c, "PCI controller index %d too high, maximum is 255").
+const maxIndex = 255
+
+// numbering gives indexes, slots and bus numbers to the tree that is wanted.
+type numbering struct {
+	rest       *tree // what stays of the domain
+	main       mainBus
+	freed      []int // indexes that fell free and may be used again, ascending
+	highest    int   // the highest index in use or named by an address
+	hotplugOff bool
+
+	controllers []domain.Controller
+	addresses   map[*device]domain.GuestAddress
+}
+
+// number prepares the numbering, for a domain without the controllers at the
+// positions in removed.
+func (b *builder) number(removed []int) *numbering {
+	rest := b.rest(removed)
+	n := &numbering{
+		rest: newTree(rest), highest: highestIndex(rest), hotplugOff: b.hotplugOff(),
+		addresses: map[*device]domain.GuestAddress{},
+	}
+	for _, i := range removed {
+		if index := b.Domain.Controllers[i].Index; index < n.highest {
+			n.freed = append(n.freed, index)
+		}
+	}
+	slices.Sort(n.freed)
+	n.fillHoles()
+	rest.Controllers = append(rest.Controllers, n.controllers...)
+	n.main = b.mainBus(newTree(rest))
+	return n
+}
+
+// rest is the domain without the controllers at the positions in removed,
+// without the devices that are placed, and with no address for those that
+// stood below a removed controller.
+func (b *builder) rest(removed []int) *domain.Domain {
+	rest := after(b.Domain, domain.Changes{RemoveControllers: removed})
+	rest.Hostdevs = nil
+	left := newTree(rest)
+	for _, d := range b.devices {
+		if d.Outcome == Placed {
+			continue
+		}
+		h := domain.Hostdev{ID: d.ID, Alias: d.Alias, Address: d.Address}
+		if h.Address != nil && h.Address.Bus != 0 && left.at[h.Address.Bus] == nil && d.movable {
+			h.Address = nil
+		}
+		rest.Hostdevs = append(rest.Hostdevs, h)
+	}
+	return rest
+}
+
+// highestIndex is the highest index that a controller has or an address names.
+func highestIndex(d *domain.Domain) int {
+	highest := 0
+	for _, c := range d.Controllers {
+		highest = max(highest, c.Index, busOf(c.Address))
+	}
+	for _, h := range d.Hostdevs {
+		highest = max(highest, busOf(h.Address))
+	}
+	for _, o := range d.Others {
+		highest = max(highest, busOf(o.Address))
+	}
+	return highest
+}
+
+func busOf(a *domain.GuestAddress) int {
+	if a == nil {
+		return 0
+	}
+	return a.Bus
+}
+
+// fillHoles makes root ports of the main bus of the indexes that nobody has.
+// libvirt would do the same (src/qemu/qemu_domain_address.c,
+// qemuDomainAssignPCIAddresses), so that devices keep the address that they have
+// without the hook.
+func (n *numbering) fillHoles() {
+	for index := 1; index < n.highest; index++ {
+		if n.rest.at[index] == nil && !slices.Contains(n.freed, index) {
+			n.addRootPort(index)
+		}
+	}
+	if n.highest > 0 && n.rest.at[n.highest] == nil {
+		n.addRootPort(n.highest)
+	}
+}
+
+func (n *numbering) addRootPort(index int) {
+	n.controllers = append(n.controllers, domain.Controller{Index: index, Model: domain.RootPort})
+}
+
+// assign numbers the whole tree, or says which budget it exceeds.
+func (n *numbering) assign(wanted []expander) error {
+	if need, free := indexesOf(wanted), maxIndex-n.highest+len(n.freed)-n.main.coming; need > free {
+		return fmt.Errorf("controller indexes: the layout needs %d, %d are free: %d too many", need, free, need-free)
+	}
+	busNumbers, err := n.busNumbers(wanted)
+	if err != nil {
+		return err
+	}
+	slots, err := n.slots(len(wanted))
+	if err != nil {
+		return err
+	}
+	for i, e := range wanted {
+		index := n.next()
+		n.controllers = append(n.controllers, domain.Controller{
+			Index: index, Model: domain.ExpanderBus, BusNr: &busNumbers[i], Cell: e.cell,
+			Address: &domain.GuestAddress{Slot: slots[i]},
+		})
+		if err := n.plug(index, domain.RootPort, e.ports); err != nil {
+			return err
+		}
+	}
+	for _, index := range n.freed {
+		n.addRootPort(index)
+	}
+	return nil
+}
+
+// indexesOf is how many controllers the expanders are.
+func indexesOf(wanted []expander) int {
+	count := 0
+	for _, e := range wanted {
+		count += e.buses()
+	}
+	return count
+}
+
+// next is the lowest index that is free. Indexes come in ascending order, so a
+// parent that is numbered before its children is below them: QEMU makes the
+// controllers in the order of indexes and does not find a later one ("Bus
+// 'pci.2' not found").
+func (n *numbering) next() int {
+	if len(n.freed) > 0 {
+		index := n.freed[0]
+		n.freed = n.freed[1:]
+		return index
+	}
+	n.highest++
+	return n.highest
+}
+
+// slotsPerBus is how many slots the bus of an expander or of an upstream port
+// has, from 0; each takes functionsPerSlot ports (libvirt
+// src/conf/domain_addr.c, virDomainPCIAddressBusSetModel).
+const (
+	slotsPerBus      = 32
+	functionsPerSlot = 8
+)
+
+// plug numbers the ports on a bus: all slots first, then further functions.
+func (n *numbering) plug(bus int, model domain.Model, ports []branch) error {
+	if limit := slotsPerBus * functionsPerSlot; len(ports) > limit {
+		return fmt.Errorf("slots: a bus needs %d ports, it takes %d: %d too many", len(ports), limit, len(ports)-limit)
+	}
+	for i, p := range ports {
+		index := n.next()
+		n.controllers = append(n.controllers, domain.Controller{
+			Index: index, Model: model, HotplugOff: n.hotplugOff,
+			Address: &domain.GuestAddress{
+				Bus: bus, Slot: i % slotsPerBus, Function: i / slotsPerBus,
+				Multifunction: i+slotsPerBus < len(ports) && i < slotsPerBus,
+			},
+		})
+		for _, f := range p.slot {
+			n.addresses[f.device] = domain.GuestAddress{
+				Bus: index, Function: f.number, Multifunction: f.number == 0 && len(p.slot) > 1,
+			}
+		}
+		if p.slot != nil {
+			continue
+		}
+		upstream := n.next()
+		n.controllers = append(n.controllers, domain.Controller{
+			Index: upstream, Model: domain.UpstreamPort, Address: &domain.GuestAddress{Bus: index},
+		})
+		if err := n.plug(upstream, domain.DownstreamPort, p.ports); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// slots are free slots of the main bus for expander buses. Left out are those
+// that libvirt keeps for devices without address: VGA, sound, USB 2, a bridge
+// and the chipset; taking one moves disks and NICs (measured, libvirt 9 and 11).
+func (n *numbering) slots(count int) ([]int, error) {
+	taken := n.takenSlots()
+	soft := []int{0x00, 0x01, 0x1a, 0x1b, 0x1d, 0x1e, 0x1f}
+	var free []int
+	for slot := 0x1c; slot > 0; slot-- {
+		if !taken[slot] && !slices.Contains(soft, slot) {
+			free = append(free, slot)
+		}
+	}
+	// libvirt packs the root ports that it adds eight a slot.
+	left := len(free) - (n.main.unplugged+n.main.coming+functionsPerSlot-1)/functionsPerSlot
+	if count > left {
+		return nil, fmt.Errorf("slots of the main bus: the layout needs %d, %d are free: %d too many", count, left, count-left)
+	}
+	return free[:count], nil
+}
+
+func (n *numbering) takenSlots() map[int]bool {
+	taken := map[int]bool{}
+	mark := func(a *domain.GuestAddress) {
+		if a != nil && a.Bus == 0 {
+			taken[a.Slot] = true
+		}
+	}
+	d := n.rest.domain
+	for _, c := range d.Controllers {
+		mark(c.Address)
+	}
+	for _, h := range d.Hostdevs {
+		mark(h.Address)
+	}
+	for _, o := range d.Others {
+		mark(o.Address)
+	}
+	return taken
+}

@@ -1,0 +1,115 @@
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"hook-sidecar/pkg/domain"
+)
+
+// violations are the rules that a domain breaks and that libvirt accepts all
+// the same: QEMU or the firmware then lose devices without a word. Only trees
+// that hold a movable device are looked into; bus numbers count for all.
+func (b *builder) violations(d *domain.Domain) []error {
+	t := newTree(d)
+	broken := b.brokenBusNumbers(t)
+	for _, e := range t.expanders() {
+		if t.isReferenced(e.Index) || !b.holdsMovable(t, e.Index) {
+			continue
+		}
+		if e.BusNr == nil {
+			broken = append(broken, fmt.Errorf("expander bus with index %d has no busNr, and libvirt's own leaves room for one port", e.Index))
+		}
+		if e.Cell != nil && !slices.ContainsFunc(d.Cells, func(c domain.Cell) bool { return c.ID == *e.Cell }) {
+			broken = append(broken, fmt.Errorf("expander bus with index %d names cell %d, which the guest has not", e.Index, *e.Cell))
+		}
+		broken = append(broken, brokenPorts(t, e)...)
+	}
+	return append(broken, brokenFunctions(d)...)
+}
+
+func (b *builder) holdsMovable(t *tree, expander int) bool {
+	below := t.subtree(expander)
+	return slices.ContainsFunc(t.domain.Hostdevs, func(h domain.Hostdev) bool {
+		return h.Address != nil && slices.Contains(below, h.Address.Bus) && slices.ContainsFunc(b.devices, func(d *device) bool {
+			return d.ID == h.ID && d.movable
+		})
+	})
+}
+
+// brokenBusNumbers checks that each root bus has room for its bridges before
+// the next one begins (QEMU docs/pcie.txt; measured exact to one).
+func (b *builder) brokenBusNumbers(t *tree) []error {
+	var broken []error
+	next := busNumberCount
+	expanders := slices.DeleteFunc(t.expanders(), func(c domain.Controller) bool { return c.BusNr == nil })
+	slices.SortFunc(expanders, func(x, y domain.Controller) int { return cmp.Compare(*y.BusNr, *x.BusNr) })
+	for _, e := range expanders {
+		if need, room := 1+len(t.subtree(e.Index)), next-*e.BusNr; need > room {
+			broken = append(broken, fmt.Errorf("bus numbers: the expander bus with index %d needs %d from %d on, there is room for %d: %d too many",
+				e.Index, need, *e.BusNr, room, need-room))
+		}
+		next = *e.BusNr
+	}
+	if len(expanders) > 0 {
+		if need := b.mainBus(t).buses(); need > next {
+			broken = append(broken, fmt.Errorf("bus numbers: the main bus needs %d, the lowest expander bus begins at %d: %d too many", need, next, need-next))
+		}
+	}
+	return broken
+}
+
+// brokenPorts checks the ports below an expander bus.
+func brokenPorts(t *tree, e domain.Controller) []error {
+	var broken []error
+	occupied := t.occupants()
+	for _, index := range t.subtree(e.Index) {
+		c := t.at[index]
+		parent := t.at[c.Address.Bus]
+		if c.Index <= parent.Index {
+			broken = append(broken, fmt.Errorf("controller with index %d is below that with index %d, which QEMU makes later", c.Index, parent.Index))
+		}
+		if c.Address.Slot >= slotsPerBus {
+			broken = append(broken, fmt.Errorf("controller with index %d is in slot %d, a bus has %d", c.Index, c.Address.Slot, slotsPerBus))
+		}
+		if c.Model != domain.UpstreamPort && occupied[index] == 0 && len(t.below[index]) == 0 {
+			broken = append(broken, fmt.Errorf("port with index %d below expander bus %d is free: libvirt plugs any device without address there", index, e.Index))
+		}
+	}
+	return broken
+}
+
+// brokenFunctions checks that function 0 is there where another function is:
+// firmware does not look for the others without it (PCI 3.0, 3.2.2.3.4).
+func brokenFunctions(d *domain.Domain) []error {
+	type slot struct{ bus, slot int }
+	functions := map[slot]int{}
+	var order []slot
+	add := func(a *domain.GuestAddress) {
+		if a == nil {
+			return
+		}
+		s := slot{a.Bus, a.Slot}
+		if functions[s] == 0 {
+			order = append(order, s)
+		}
+		functions[s] |= 1 << a.Function
+	}
+	for _, c := range d.Controllers {
+		add(c.Address)
+	}
+	for _, h := range d.Hostdevs {
+		add(h.Address)
+	}
+	for _, o := range d.Others {
+		add(o.Address)
+	}
+	var broken []error
+	for _, s := range order {
+		if functions[s]&1 == 0 && s.bus != 0 {
+			broken = append(broken, fmt.Errorf("slot %d of the controller with index %d has functions but no function 0", s.slot, s.bus))
+		}
+	}
+	return broken
+}

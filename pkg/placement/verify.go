@@ -1,0 +1,52 @@
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"hook-sidecar/pkg/domain"
+)
+
+// Verify compares a domain, read again from the changed bytes, with what the
+// plan says. An error is a fault of this program, not of the input.
+func (p *Plan) Verify(got *domain.Domain) error {
+	if want, have := len(p.want.Hostdevs), len(got.Hostdevs); want != have {
+		return fmt.Errorf("the result has %d hostdevs, the plan %d", have, want)
+	}
+	for _, want := range p.want.Hostdevs {
+		at := slices.IndexFunc(got.Hostdevs, func(h domain.Hostdev) bool { return h.ID == want.ID })
+		if at < 0 {
+			return fmt.Errorf("device %s is missing from the result", want.ID)
+		}
+		have := got.Hostdevs[at]
+		if !same(have.Address, want.Address) || have.Alias != want.Alias || have.HasMode != want.HasMode {
+			return fmt.Errorf("device %s is not in the result as planned", want.ID)
+		}
+	}
+	return verifyControllers(p.want.Controllers, got.Controllers)
+}
+
+func verifyControllers(want, have []domain.Controller) error {
+	byIndex := func(x, y domain.Controller) int { return cmp.Compare(x.Index, y.Index) }
+	want, have = slices.SortedFunc(slices.Values(want), byIndex), slices.SortedFunc(slices.Values(have), byIndex)
+	if len(want) != len(have) {
+		return fmt.Errorf("the result has %d pci controllers, the plan %d", len(have), len(want))
+	}
+	for i, w := range want {
+		h := have[i]
+		if w.Index != h.Index || w.Model != h.Model || w.HotplugOff != h.HotplugOff || !same(w.Address, h.Address) ||
+			!same(w.BusNr, h.BusNr) || !same(w.Cell, h.Cell) {
+			return fmt.Errorf("the controller with index %d is not in the result as planned", w.Index)
+		}
+	}
+	return nil
+}
+
+// same compares what two pointers point to; nil equals only nil.
+func same[T comparable](x, y *T) bool {
+	if x == nil || y == nil {
+		return x == y
+	}
+	return *x == *y
+}

@@ -1,0 +1,128 @@
+package placement
+
+import (
+	"cmp"
+	"slices"
+
+	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/topology"
+)
+
+// Code names a kind of warning; docs/reasons.md has a section for each.
+type Code string
+
+// The warnings.
+const (
+	CodeUnknownPolicyKey   Code = "unknown-policy-key"
+	CodeBadPolicyValue     Code = "bad-policy-value"
+	CodePolicyLocked       Code = "policy-locked"
+	CodeBadNodeset         Code = "bad-nodeset"
+	CodeUnknownCell        Code = "unknown-cell"
+	CodeVariableCollision  Code = "variable-collision"
+	CodeNotAllocated       Code = "device-not-allocated"
+	CodeGroupNotViable     Code = "iommu-group-not-viable"
+	CodeIOSpace            Code = "io-space"
+	CodeVIOMMU             Code = "viommu"
+	CodeLaunchSecurity     Code = "launch-security"
+	CodeBudget             Code = "budget-exceeded"
+	CodeSwitchPortSpeed    Code = "switch-port-link-speed"
+	CodeHotplugPortsCapped Code = "hotplug-ports-capped"
+)
+
+// Codes are all warnings of this package, in the order of the documentation.
+func Codes() []Code {
+	return []Code{
+		CodeUnknownPolicyKey, CodeBadPolicyValue, CodePolicyLocked,
+		CodeBadNodeset, CodeUnknownCell, CodeVariableCollision, CodeNotAllocated,
+		CodeGroupNotViable, CodeIOSpace, CodeVIOMMU, CodeLaunchSecurity, CodeBudget,
+		CodeSwitchPortSpeed, CodeHotplugPortsCapped,
+	}
+}
+
+// Warning is something a user should know that did not stop the plan.
+type Warning struct {
+	Code   Code
+	Device *topology.DeviceID // nil when it concerns no single device
+	Text   string
+	Remedy string
+}
+
+func newWarning(code Code, device *topology.DeviceID, text string) Warning {
+	return Warning{Code: code, Device: device, Text: text, Remedy: code.Remedy()}
+}
+
+// Remedy is what a user can do about a warning of this kind.
+func (c Code) Remedy() string {
+	switch c {
+	case CodeUnknownPolicyKey:
+		return "the keys are layout, strict, add, companions, hotplug-ports and dry-run"
+	case CodeBadPolicyValue:
+		return "correct the annotation; until then the value without it holds"
+	case CodePolicyLocked:
+		return "ask whoever runs the sidecar with --lock"
+	case CodeBadNodeset:
+		return "correct the list of numbers in the domain; it is passed over"
+	case CodeUnknownCell:
+		return "name an existing cell of cpu/numa"
+	case CodeVariableCollision:
+		return "rename one of the resources, so that their variables differ"
+	case CodeNotAllocated:
+		return "check the device plugin's variable and the resource name in the VMI"
+	case CodeGroupNotViable:
+		return "bind every function of the IOMMU group to vfio-pci on the host, or leave the device out"
+	case CodeIOSpace:
+		return "boot with UEFI: SeaBIOS stops at more than 14 ports with an I/O BAR below"
+	case CodeVIOMMU:
+		return "placed as usual; a vIOMMU together with expander buses is not tested: check the guest's IOMMU groups"
+	case CodeLaunchSecurity:
+		return "placed as usual; confidential guests with expander buses are not tested: check that the guest sees each device"
+	case CodeBudget:
+		return ReasonBudget.Remedy()
+	case CodeSwitchPortSpeed:
+		return "hand the guest the true speeds: explain --format nccl writes a topology file for NCCL"
+	case CodeHotplugPortsCapped:
+		return "lower hotplug-ports, or pass fewer devices through"
+	case env.CodeBadVariable:
+		return "correct what the device plugin writes; the rest of the variable is used"
+	case env.CodeVariableConflict:
+		return "set the variable once"
+	case env.CodeNoSysfs:
+		return ReasonNoSysfs.Remedy()
+	case env.CodeBadSysfs:
+		return "check the host's kernel and firmware; the device counts as without what cannot be read"
+	default:
+		return ""
+	}
+}
+
+// AddWarnings adds what was found before the plan: of the policy, and problems
+// of the inputs.
+func (p *Plan) AddWarnings(warnings []Warning, problems []env.Problem) {
+	p.Warnings = append(p.Warnings, warnings...)
+	for _, problem := range problems {
+		p.Warnings = append(p.Warnings, Warning{
+			Code: Code(problem.Code), Text: problem.Source + ": " + problem.Text, Remedy: Code(problem.Code).Remedy(),
+		})
+	}
+	p.Warnings = sortWarnings(p.Warnings)
+}
+
+// sortWarnings orders warnings by code, device and text, each once.
+func sortWarnings(warnings []Warning) []Warning {
+	slices.SortStableFunc(warnings, func(x, y Warning) int {
+		return cmp.Or(cmp.Compare(x.Code, y.Code), compareDevices(x.Device, y.Device), cmp.Compare(x.Text, y.Text))
+	})
+	return slices.CompactFunc(warnings, func(x, y Warning) bool { return x.Code == y.Code && x.Text == y.Text })
+}
+
+func compareDevices(x, y *topology.DeviceID) int {
+	switch {
+	case x == nil && y == nil:
+		return 0
+	case x == nil:
+		return -1
+	case y == nil:
+		return 1
+	}
+	return x.Compare(*y)
+}
