@@ -1,0 +1,35 @@
+package mutate
+
+import (
+	"fmt"
+	"strings"
+
+	"hook-sidecar/pkg/placement"
+)
+
+// refusal is the error of strict mode: each device that has no place, why, and
+// the remedy. Devices that are kept on purpose never refuse.
+func refusal(plan *placement.Plan) error {
+	var texts []string
+	for _, d := range plan.Devices {
+		if d.Outcome == placement.Unplaced {
+			texts = append(texts, fmt.Sprintf("%s (%s) is not placed: %s: %s", d.ID, named(d.Alias), d.Reason, d.Reason.Remedy()))
+		}
+	}
+	for _, w := range plan.Warnings {
+		if w.Code == placement.CodeNotAllocated {
+			texts = append(texts, w.Text+": "+w.Remedy)
+		}
+	}
+	if len(texts) == 0 {
+		return nil
+	}
+	return &Error{Refused, fmt.Errorf("strict: %s", strings.Join(texts, "; "))}
+}
+
+func named(alias string) string {
+	if alias == "" {
+		return "no alias"
+	}
+	return alias
+}
