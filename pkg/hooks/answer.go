@@ -1,0 +1,95 @@
+package hooks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"hook-sidecar/pkg/hooks/api/plugin"
+	"hook-sidecar/pkg/hooks/api/v1alpha1"
+	"hook-sidecar/pkg/hooks/api/v1alpha2"
+	"hook-sidecar/pkg/hooks/api/v1alpha3"
+)
+
+// answer returns the domain to send back, or the status that fails the call.
+func (s *Server) answer(ctx context.Context, call Call) ([]byte, error) {
+	domain, err := s.config.Mutator.Mutate(ctx, call)
+	log := s.config.Logger.With("protocol", call.Protocol)
+	switch {
+	case call.Migration:
+		if err != nil {
+			log.Warn("refusal ignored in a migration", "error", err)
+		}
+		return call.Domain, nil
+	case err != nil:
+		return nil, statusOf(err)
+	case len(domain) == 0 && len(call.Domain) > 0:
+		log.Error("the mutator returned an empty domain, the input is sent back")
+		return call.Domain, nil
+	case len(domain) > MaxReply && len(call.Domain) <= MaxReply:
+		log.Warn("the domain grew past what virt-launcher can receive",
+			"bytes", len(domain), "limit", MaxReply)
+	}
+	return domain, nil
+}
+
+// statusOf is the only place that turns an error into a gRPC status.
+func statusOf(err error) error {
+	if malformed := (*MalformedError)(nil); errors.As(err, &malformed) {
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return status.FromContextError(err).Err()
+	}
+	return status.Error(codes.FailedPrecondition, err.Error())
+}
+
+// guard logs every call that fails and turns a panic into the input's bytes.
+func (s *Server) guard(ctx context.Context, request any, rpc *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (response any, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			s.logPanic(rpc.FullMethod, cause)
+			response, err = unchanged(request)
+		}
+	}()
+	response, err = handle(ctx, request)
+	if err != nil {
+		refusal := status.Convert(err)
+		s.config.Logger.Warn("call failed",
+			"method", rpc.FullMethod, "code", refusal.Code().String(), "error", refusal.Message())
+	}
+	return response, err
+}
+
+// logPanic logs where a call panicked. The cause is cut short: a panic's value
+// may hold a domain, and domains are not logged.
+func (s *Server) logPanic(method string, cause any) {
+	const most = 256
+	text := fmt.Sprint(cause)
+	if len(text) > most {
+		text = text[:most] + "…"
+	}
+	s.config.Logger.Error("call panicked, the input is sent back",
+		"method", method, "panic", text, "stack", string(debug.Stack()))
+}
+
+// unchanged returns the reply that sends a request's domain back as it came.
+func unchanged(request any) (any, error) {
+	switch r := request.(type) {
+	case *v1alpha1.OnDefineDomainParams:
+		return &v1alpha1.OnDefineDomainResult{DomainXML: r.GetDomainXML()}, nil
+	case *v1alpha2.OnDefineDomainParams:
+		return &v1alpha2.OnDefineDomainResult{DomainXML: r.GetDomainXML()}, nil
+	case *v1alpha3.OnDefineDomainParams:
+		return &v1alpha3.OnDefineDomainResult{DomainXML: r.GetDomainXML()}, nil
+	case *plugin.MutateDomainRequest:
+		return &plugin.MutateDomainResponse{Domain: r.GetDomain()}, nil
+	default:
+		return nil, status.Errorf(codes.Internal, "panic while answering a %T", request)
+	}
+}

@@ -1,0 +1,115 @@
+package hooks_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	"hook-sidecar/pkg/hooks"
+	"hook-sidecar/pkg/hooks/api/info"
+	"hook-sidecar/pkg/hooks/hookstest"
+)
+
+func TestDialSaysWhy(t *testing.T) {
+	folder := hookstest.Folder(t)
+	stale := filepath.Join(folder, "stale.sock")
+	listener := listen(t, stale)
+	listener.SetUnlinkOnClose(false)
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]error{
+		filepath.Join(folder, "none.sock"): fs.ErrNotExist,
+		stale:                              syscall.ECONNREFUSED,
+	} {
+		if _, err := hooks.Dial(t.Context(), path); !errors.Is(err, want) || !strings.Contains(err.Error(), path) {
+			t.Errorf("Dial: %v, want %v and the path", err, want)
+		}
+	}
+}
+
+func TestDialOfWhatIsNoHook(t *testing.T) {
+	path := filepath.Join(hookstest.Folder(t), "a.sock")
+	listener := listen(t, path)
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return // the listener is closed, the test is over
+			}
+			if err := conn.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	if _, err := hooks.Dial(t.Context(), path); err == nil || !strings.Contains(err.Error(), "gRPC") {
+		t.Errorf("Dial of a peer that hangs up: %v", err)
+	}
+	if err := listener.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDialGivesUp(t *testing.T) {
+	path := filepath.Join(hookstest.Folder(t), "a.sock")
+	listener := listen(t, path) // takes connections and never answers
+	ctx, cancel := context.WithCancel(t.Context())
+	accepted := make(chan net.Conn, 1)
+	go func() {
+		defer cancel()
+		conn, err := listener.Accept()
+		if err != nil {
+			t.Errorf("accept: %v", err)
+		}
+		accepted <- conn
+	}()
+	if _, err := hooks.Dial(ctx, path); !errors.Is(err, context.Canceled) {
+		t.Errorf("Dial of a silent peer: %v, want %v", err, context.Canceled)
+	}
+	if err := errors.Join((<-accepted).Close(), listener.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// The authority is what KubeVirt sends; without it gRPC would send the path,
+// which HTTP/2 servers may refuse.
+func TestClientSendsKubeVirtsAuthority(t *testing.T) {
+	path := filepath.Join(hookstest.Folder(t), "a.sock")
+	heard := make(chan []string, 1)
+	server := grpc.NewServer(grpc.UnaryInterceptor(
+		func(ctx context.Context, _ any, _ *grpc.UnaryServerInfo, _ grpc.UnaryHandler) (any, error) {
+			headers, _ := metadata.FromIncomingContext(ctx)
+			heard <- headers[":authority"]
+			return &info.InfoResult{}, nil
+		}))
+	info.RegisterInfoServer(server, info.UnimplementedInfoServer{})
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listen(t, path)) }()
+	defer func() {
+		server.Stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	}()
+	var client *hooks.Client
+	for err := errors.New("not yet"); err != nil; {
+		client, err = hooks.Dial(t.Context(), path)
+	}
+	if _, err := client.Info(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if got := <-heard; len(got) != 1 || got[0] != "localhost" {
+		t.Errorf("authority %q, want localhost", got)
+	}
+	if err := client.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,33 @@
+package hooks
+
+import (
+	"context"
+	"slices"
+
+	"hook-sidecar/pkg/hooks/api/info"
+)
+
+// hookName is what Info calls this hook.
+const hookName = "hook-sidecar"
+
+// The hook points that a hook can ask for (KubeVirt pkg/hooks/info/info.go).
+// PreCloudInitIso is a third one; this hook does not ask for it.
+const (
+	onDefineDomain = "OnDefineDomain"
+	shutdown       = "Shutdown"
+)
+
+type infoService struct {
+	info.UnimplementedInfoServer
+	versions []string
+}
+
+// Info announces Shutdown only with v1alpha3, the first version that has it:
+// virt-launcher logs an error for a hook point that a version lacks.
+func (i infoService) Info(context.Context, *info.InfoParams) (*info.InfoResult, error) {
+	points := []*info.HookPoint{{Name: onDefineDomain}}
+	if slices.Contains(i.versions, V1alpha3) {
+		points = append(points, &info.HookPoint{Name: shutdown})
+	}
+	return &info.InfoResult{Name: hookName, HookPoints: points, Versions: i.versions}, nil
+}

@@ -1,0 +1,76 @@
+package hooks_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"hook-sidecar/pkg/hooks"
+	"hook-sidecar/pkg/hooks/hookstest"
+)
+
+func TestMessageSizes(t *testing.T) {
+	log, written := record()
+	grown := make([]byte, hooks.MaxReply+1)
+	server := hookstest.Start(t, hooks.Config{Logger: log, Mutator: hookstest.Func(func(_ context.Context, call hooks.Call) ([]byte, error) {
+		if string(call.Domain) == "grow" {
+			return grown, nil
+		}
+		if len(call.Domain) > hooks.MaxReply {
+			return []byte("<domain/>"), nil
+		}
+		return call.Domain, nil
+	})})
+	client := hookstest.Dial(t, server.HookSocket)
+	call := func(domain, vmi []byte) ([]byte, error) {
+		return client.OnDefineDomain(t.Context(), hooks.V1alpha3, domain, vmi)
+	}
+
+	// 8 MiB is the largest domain that is worked on, 3 MiB more than etcd
+	// stores of any VMI.
+	if got, err := call(make([]byte, 8<<20), make([]byte, 3<<20)); err != nil || string(got) != "<domain/>" {
+		t.Errorf("a domain of 8 MiB with a VMI of 3 MiB: %d bytes, %v", len(got), err)
+	}
+	if got, err := call(grown[:hooks.MaxReply], nil); err != nil || len(got) != hooks.MaxReply {
+		t.Errorf("the largest reply: %d bytes, %v", len(got), err)
+	}
+	// The client has virt-launcher's limit, so MaxReply is right if one byte
+	// more is too much.
+	if _, err := call([]byte("grow"), nil); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("a reply past MaxReply: %v, want ResourceExhausted", err)
+	}
+	if _, err := call(make([]byte, hooks.DefaultMaxMessage), nil); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("a request past the limit: %v, want ResourceExhausted", err)
+	}
+	if got, err := call([]byte("<domain/>"), nil); err != nil || string(got) != "<domain/>" {
+		t.Errorf("the call after: %q, %v", got, err)
+	}
+	stopped(t, server)
+	if got := strings.Count(written.String(), "level=WARN"); got != 1 || !strings.Contains(written.String(), "grew") {
+		t.Errorf("want one warning, of the reply that grew:\n%s", written)
+	}
+}
+
+func TestManyCallsAtOnce(t *testing.T) {
+	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(mark)})
+	var calls sync.WaitGroup
+	for range 4 {
+		client := hookstest.Dial(t, server.HookSocket)
+		for n := range 50 {
+			version := hooks.Versions()[n%3]
+			domain := strings.Repeat(fmt.Sprintf("<%d/>", n), 1000)
+			calls.Go(func() {
+				got, err := client.OnDefineDomain(t.Context(), version, []byte(domain), nil)
+				if want := version + " " + domain + " "; err != nil || string(got) != want {
+					t.Errorf("call %d: %d bytes, %v, want its own %d", n, len(got), err, len(want))
+				}
+			})
+		}
+	}
+	calls.Wait()
+}

@@ -1,0 +1,67 @@
+package hooks
+
+import "context"
+
+// The versions of KubeVirt's Callbacks service, as InfoResult.versions spells
+// them (KubeVirt pkg/hooks/v1alpha{1,2,3}).
+const (
+	V1alpha1 = "v1alpha1"
+	V1alpha2 = "v1alpha2"
+	V1alpha3 = "v1alpha3"
+)
+
+// Plugin is the Protocol of a call that came through KubeVirt's structured
+// plugins.
+const Plugin = "plugin"
+
+// Versions returns every version of the Callbacks service, newest first, which
+// is the order of virt-launcher's preference (KubeVirt pkg/hooks/manager.go).
+func Versions() []string {
+	return []string{V1alpha3, V1alpha2, V1alpha1}
+}
+
+// MaxReply is the size in bytes of the largest domain that virt-launcher can
+// receive: gRPC's default limit of 4 MiB for a message, less the five bytes of
+// the field's tag and length.
+const MaxReply = 4<<20 - 5
+
+// Mutator answers one call with the domain to send back. It may be called from
+// several goroutines at once and must not change the bytes of the call.
+//
+// An error fails the call, and with it the start of the VM; a MalformedError
+// blames the input, every other error counts as a refusal by policy. A Mutator
+// should not panic; where it does, the input's bytes are sent back.
+type Mutator interface {
+	Mutate(ctx context.Context, call Call) (domainXML []byte, err error)
+}
+
+// Call is what virt-launcher sent.
+type Call struct {
+	Protocol string // V1alpha1, V1alpha2, V1alpha3 or Plugin
+	Domain   []byte // libvirt domain XML, may be empty
+	VMI      []byte // VirtualMachineInstance as JSON, may be empty
+
+	// Migration is set when the answer will be thrown away: the server sends
+	// the input's bytes back whatever the Mutator says.
+	Migration bool
+}
+
+// MalformedError says that a domain, a VMI or a policy in it cannot be read.
+// The server sends it as InvalidArgument.
+type MalformedError struct{ Err error }
+
+// Error returns the text of the cause.
+func (e *MalformedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *MalformedError) Unwrap() error { return e.Err }
+
+// RefusedError says that strict policy refuses the domain. The server sends it
+// as FailedPrecondition.
+type RefusedError struct{ Err error }
+
+// Error returns the text of the cause.
+func (e *RefusedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *RefusedError) Unwrap() error { return e.Err }

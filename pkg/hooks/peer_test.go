@@ -1,0 +1,96 @@
+package hooks_test
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"hook-sidecar/pkg/hooks"
+	"hook-sidecar/pkg/hooks/hookstest"
+)
+
+func TestGraceEnds(t *testing.T) {
+	mutator := newBlocker()
+	log, written := record()
+	server := hookstest.Start(t, hooks.Config{Mutator: mutator, Logger: log, Grace: 50 * time.Millisecond})
+	underway := callInBackground(t, server.HookSocket)
+	<-mutator.called
+	server.Stop()
+	waitDone(t, server)
+	if got := <-underway; status.Code(got.err) != codes.Unavailable {
+		t.Errorf("the call that was cut off: %q, %v, want Unavailable", got.domain, got.err)
+	}
+	if !strings.Contains(written.String(), "cut off") {
+		t.Errorf("the log does not say that a call was cut off:\n%s", written)
+	}
+	close(mutator.release)
+}
+
+// gRPC waits for the handshake of a connection before it ends, by default for
+// 120 s.
+func TestSilentPeerDoesNotHoldUpTheEnd(t *testing.T) {
+	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(mark), Grace: 50 * time.Millisecond})
+	silent, err := net.Dial("unix", server.HookSocket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	// Connections are accepted in order: when this one answers, the silent one
+	// is in gRPC's hands.
+	if _, err := hookstest.Dial(t, server.HookSocket).Info(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	server.Stop()
+	waitDone(t, server)
+}
+
+func TestClientHangsUp(t *testing.T) {
+	called, cancelled := make(chan struct{}), make(chan struct{})
+	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(func(ctx context.Context, call hooks.Call) ([]byte, error) {
+		if string(call.Domain) == "wait" {
+			close(called)
+			<-ctx.Done()
+			close(cancelled)
+			return nil, ctx.Err()
+		}
+		return call.Domain, nil
+	})})
+	client, err := hooks.Dial(t.Context(), server.HookSocket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, []byte("wait"), nil)
+		ended <- err
+	}()
+	<-called
+	if err := client.Close(); err != nil {
+		t.Error(err)
+	}
+	if got := status.Code(<-ended); got != codes.Canceled {
+		t.Errorf("the call that was hung up: %v, want Canceled", got)
+	}
+	<-cancelled // the mutator learns of it
+
+	// One that goes in the middle of HTTP/2's preface.
+	raw, err := net.Dial("unix", server.HookSocket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := raw.Write([]byte("PRI * HTTP/2.0\r\n")); err != nil {
+		t.Error(err)
+	}
+	if err := raw.Close(); err != nil {
+		t.Error(err)
+	}
+	got, err := hookstest.Dial(t, server.HookSocket).OnDefineDomain(t.Context(), hooks.V1alpha3, []byte("<domain/>"), nil)
+	if err != nil || string(got) != "<domain/>" {
+		t.Errorf("the call after: %q, %v", got, err)
+	}
+}

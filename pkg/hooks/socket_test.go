@@ -1,0 +1,228 @@
+package hooks_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"hook-sidecar/pkg/hooks"
+	"hook-sidecar/pkg/hooks/hookstest"
+)
+
+func TestFolderHoldsOnlyTheSocket(t *testing.T) {
+	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(mark)})
+	for _, path := range []string{server.HookSocket, server.PluginSocket} {
+		entries, err := os.ReadDir(filepath.Dir(path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(entries) != 1 || entries[0].Name() != filepath.Base(path) {
+			t.Errorf("beside %s stand %v", path, entries)
+		}
+		found, err := os.Lstat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Any user may connect, whatever the umask of the process.
+		if want := fs.ModeSocket | 0o666; found.Mode() != want {
+			t.Errorf("%s has mode %s, want %s", path, found.Mode(), want)
+		}
+	}
+	stopped(t, server)
+	for _, path := range []string{server.HookSocket, server.PluginSocket} {
+		if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) != 0 {
+			t.Errorf("the folder of %s after the end: %v, %v", path, entries, err)
+		}
+	}
+}
+
+func TestStaleSocketIsReplaced(t *testing.T) {
+	path := filepath.Join(hookstest.Folder(t), "a.sock")
+	stale := listen(t, path)
+	stale.SetUnlinkOnClose(false)
+	if err := stale.Close(); err != nil {
+		t.Fatal(err)
+	}
+	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(mark), HookSocket: path})
+	if _, err := hookstest.Dial(t, server.HookSocket).Info(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLiveSocketIsLeftAlone(t *testing.T) {
+	first := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(mark)})
+	err := runBriefly(t, hooks.Config{Mutator: hookstest.Func(mark), HookSocket: first.HookSocket})
+	if err == nil || !strings.Contains(err.Error(), "another process answers") {
+		t.Errorf("Run of a second server: %v", err)
+	}
+	if _, err := hookstest.Dial(t, first.HookSocket).Info(t.Context()); err != nil {
+		t.Errorf("the first server after that: %v", err)
+	}
+}
+
+func TestWhatIsNoSocketIsLeftAlone(t *testing.T) {
+	tests := map[string]struct {
+		put  func(path string) error
+		want string
+	}{
+		"regular file": {func(path string) error { return os.WriteFile(path, []byte("mine"), 0o600) }, "no socket"},
+		"folder":       {func(path string) error { return os.Mkdir(path, 0o700) }, "no socket"},
+		"datagram socket": {func(path string) error {
+			// Left open: with nobody there it would be refused and so be stale.
+			conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+			if err == nil {
+				t.Cleanup(func() { conn.Close() })
+			}
+			return err
+		}, "find out whether"},
+		"dangling symlink": {func(path string) error { return os.Symlink("nowhere", path) }, "symbolic link"},
+		"symlink to a file": {func(path string) error {
+			target := path + ".target"
+			return errors.Join(os.WriteFile(target, []byte("mine"), 0o600), os.Symlink(target, path))
+		}, "symbolic link"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(hookstest.Folder(t), "a.sock")
+			if err := tt.put(path); err != nil {
+				t.Fatal(err)
+			}
+			before, err := os.Lstat(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = runBriefly(t, hooks.Config{Mutator: hookstest.Func(mark), HookSocket: path})
+			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), path) {
+				t.Errorf("Run: %v, want an error with %q and the path", err, tt.want)
+			}
+			after, err := os.Lstat(path)
+			if err != nil || !os.SameFile(before, after) || after.Mode() != before.Mode() {
+				t.Errorf("what was there is now %v, %v", after, err)
+			}
+		})
+	}
+}
+
+// The first socket must not outlive the failure of the second.
+func TestSecondSocketFails(t *testing.T) {
+	folder := hookstest.Folder(t)
+	hook, plugin := filepath.Join(folder, "a.sock"), filepath.Join(folder, "b.sock")
+	if err := os.WriteFile(plugin, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := runBriefly(t, hooks.Config{Mutator: hookstest.Func(mark), HookSocket: hook, PluginSocket: plugin})
+	if err == nil || !strings.Contains(err.Error(), plugin) {
+		t.Errorf("Run: %v, want an error that names %s", err, plugin)
+	}
+	if _, err := os.Lstat(hook); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the first socket: %v, want it gone", err)
+	}
+}
+
+func TestPathLength(t *testing.T) {
+	folder := hookstest.Folder(t) + string(filepath.Separator)
+	longest := folder + strings.Repeat("a", 107-len(folder))
+	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(mark), HookSocket: longest})
+	if _, err := hookstest.Dial(t, server.HookSocket).Info(t.Context()); err != nil {
+		t.Errorf("a path of 107 bytes: %v", err)
+	}
+	err := runBriefly(t, hooks.Config{Mutator: hookstest.Func(mark), HookSocket: longest + "a"})
+	if err == nil || !strings.Contains(err.Error(), "108 bytes") {
+		t.Errorf("a path of 108 bytes: %v, want an error that says so", err)
+	}
+}
+
+func TestOnlyThePluginFolderIsMade(t *testing.T) {
+	folder := filepath.Join(hookstest.Folder(t), "not", "there")
+	err := runBriefly(t, hooks.Config{Mutator: hookstest.Func(mark), HookSocket: filepath.Join(folder, "a.sock")})
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a hook socket in a folder that is not there: %v, want %v", err, fs.ErrNotExist)
+	}
+	if _, err := os.Lstat(folder); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("its folder: %v, want it absent", err)
+	}
+	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(mark), PluginSocket: filepath.Join(folder, "a.sock")})
+	if _, err := hookstest.Dial(t, server.PluginSocket).MutateDomain(t.Context(), hooks.Boot, []byte("<domain/>"), nil); err != nil {
+		t.Errorf("a plugin socket in a folder that is not there: %v", err)
+	}
+}
+
+func TestSomebodyElsesSocketStays(t *testing.T) {
+	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(mark)})
+	if err := os.Remove(server.HookSocket); err != nil {
+		t.Fatal(err)
+	}
+	other := listen(t, server.HookSocket)
+	stopped(t, server)
+	if _, err := os.Lstat(server.HookSocket); err != nil {
+		t.Errorf("the other's socket: %v, want it left alone", err)
+	}
+	if err := other.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSocketName(t *testing.T) {
+	for container, want := range map[string]string{
+		"hook-sidecar-0":          "hostdev-hook-sidecar-0.sock",
+		strings.Repeat("a", 32):   "hostdev-" + strings.Repeat("a", 32) + ".sock",
+		"plugin-sidecar-hostdev1": "hostdev-plugin-sidecar-hostdev1.sock",
+	} {
+		if got := hooks.SocketName(container); got != want {
+			t.Errorf("SocketName(%q) = %q, want %q", container, got, want)
+		}
+	}
+	first, second := hooks.SocketName(""), hooks.SocketName("")
+	if first == second {
+		t.Errorf("two containers without a name have the same socket name %s", first)
+	}
+}
+
+func FuzzSocketName(f *testing.F) {
+	for _, seed := range []string{"", "hook-sidecar-0", "../../etc/passwd", "a/b", "a.b", "Ä", "\x00", strings.Repeat("n", 33), strings.Repeat("n", 36), strings.Repeat("n", 63), strings.Repeat("n", 300)} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, container string) {
+		got := hooks.SocketName(container)
+		if filepath.Base(got) != got || strings.ContainsFunc(got, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			t.Errorf("SocketName(%q) = %q is no plain file name", container, got)
+		}
+		if container != "" && hooks.SocketName(container) != got {
+			t.Errorf("SocketName(%q) is not always %q", container, got)
+		}
+		// Where virt-launcher finds it, for names that Kubernetes allows.
+		if path := "/var/run/kubevirt-hooks/" + container + "/" + got; len(container) <= 63 && len(path) > 107 {
+			t.Errorf("virt-launcher cannot dial %s: %d bytes", path, len(path))
+		}
+	})
+}
+
+func listen(t *testing.T, path string) *net.UnixListener {
+	t.Helper()
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return listener
+}
+
+// runBriefly runs a server that is expected to fail, and ends it if it does not.
+func runBriefly(t *testing.T, config hooks.Config) error {
+	t.Helper()
+	server := hooks.New(config)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		select {
+		case <-server.Ready():
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return server.Run(ctx)
+}
