@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rogpeppe/go-internal/diff"
+	"github.com/spf13/cobra"
+
+	"hook-sidecar/pkg/hooks"
+)
+
+func (a *app) newCall() *cobra.Command {
+	var socket, domainFile, vmiFile, output string
+	var plugin, showDiff bool
+	cmd := &cobra.Command{
+		Use:   "call --socket FILE --domain FILE --vmi FILE",
+		Short: "Be virt-launcher: call a hook on its socket",
+		Long: `call asks a hook for its versions and then to define a domain, with the limits
+and the choice of version of virt-launcher, and prints the domain that comes
+back. The time that it took is on standard error.
+
+Exit status:
+  0  the hook answered, or no change under --diff
+  1  --diff found a change
+  2  usage, bad input, no answer
+  3  the hook refuses the domain`,
+		Example: `  hook-sidecar call --socket /var/run/kubevirt-hooks/hook.sock --domain vm.xml --vmi vmi.json --diff`,
+		Args:    cobra.NoArgs,
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&socket, "socket", "", "socket of the hook")
+	flags.StringVarP(&domainFile, "domain", "d", "-", "libvirt domain XML, or a virt-launcher log with its base64 dump; - is standard input")
+	flags.StringVar(&vmiFile, "vmi", "", "VirtualMachineInstance as JSON")
+	flags.BoolVar(&plugin, "plugin", false, "call MutateDomain of the structured plugins instead of OnDefineDomain")
+	flags.BoolVar(&showDiff, "diff", false, "print a unified diff instead of the domain")
+	flags.StringVarP(&output, "output", "o", "", "write to this file, whole or not at all (default: standard output)")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if socket == "" {
+			return failure{exitFailed, errors.New("flag --socket is missing"), "name the socket of a hook"}
+		}
+		req, err := a.readRequest(domainFile, vmiFile)
+		if err != nil {
+			return err
+		}
+		start := time.Now()
+		answer, how, err := callHook(cmd.Context(), socket, plugin, req.Domain, req.VMI)
+		if err != nil {
+			return callFailure(err)
+		}
+		fmt.Fprintf(a.err, "hook-sidecar: %s answered in %.1f ms\n", how, float64(time.Since(start).Microseconds())/1000)
+		if !showDiff {
+			return a.write(output, answer)
+		}
+		if err := a.write(output, diff.Diff("a/domain.xml", req.Domain, "b/domain.xml", answer)); err != nil {
+			return err
+		}
+		return changeError(string(answer) != string(req.Domain))
+	}
+	return cmd
+}
+
+// callHook calls a hook as virt-launcher does and says which method it was.
+func callHook(ctx context.Context, socket string, plugin bool, domainXML, vmi []byte) (answer []byte, how string, err error) {
+	client, err := hooks.Dial(ctx, socket)
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { err = errors.Join(err, client.Close()) }()
+	if plugin {
+		answer, err = client.MutateDomain(ctx, "Boot", domainXML, vmi)
+		return answer, "MutateDomain", err
+	}
+	info, err := client.Info(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	version, err := info.Version()
+	if err != nil {
+		return nil, "", err
+	}
+	answer, err = client.OnDefineDomain(ctx, version, domainXML, vmi)
+	return answer, "OnDefineDomain " + version + " of " + info.Name, err
+}
+
+func callFailure(err error) error {
+	var refused *hooks.RefusedError
+	if errors.As(err, &refused) {
+		return failure{exitRefused, err, "the hook is strict; explain shows every device"}
+	}
+	return failure{exitFailed, err, ""}
+}

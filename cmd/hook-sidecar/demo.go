@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/rogpeppe/go-internal/diff"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/hooks"
+	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/report"
+	"hook-sidecar/testdata"
+)
+
+func (a *app) newDemo() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "demo [flags]",
+		Short: "Run the main job on built-in samples, without a cluster or a GPU",
+		Long: `demo starts the server on a socket of its own and calls it as virt-launcher
+would, with a domain that KubeVirt made for eight GPUs and eight NICs and the
+snapshot of a two-socket host. It prints what the hook changes in the domain and
+a line a device.
+
+Exit status:
+  0  done
+  2  failed`,
+		Example: `  hook-sidecar demo
+  hook-sidecar demo --layout mirror`,
+		Args: cobra.NoArgs,
+	}
+	policy := addPolicyFlags(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		sample, err := readSample(policy)
+		if err != nil {
+			return err
+		}
+		return a.demo(cmd.Context(), sample)
+	}
+	return cmd
+}
+
+// sample is the demo's input.
+type sample struct {
+	mutator mutate.Mutator
+	request mutate.Request
+}
+
+func readSample(policy *policyFlags) (sample, error) {
+	flags, err := policy.given()
+	if err != nil {
+		return sample{}, err
+	}
+	host, err := testdata.Demo.ReadFile(testdata.DemoHost)
+	if err != nil {
+		return sample{}, err
+	}
+	s := sample{mutator: mutate.Mutator{Flags: flags, Keep: policy.keep}}
+	if s.mutator.Sysfs, err = env.ParseSnapshot(host); err != nil {
+		return s, err
+	}
+	if s.request.Domain, err = testdata.Demo.ReadFile(testdata.DemoDomain); err != nil {
+		return s, err
+	}
+	s.request.VMI, err = testdata.Demo.ReadFile(testdata.DemoVMI)
+	return s, err
+}
+
+// demo serves the sample on a socket, calls it and prints what came of it.
+func (a *app) demo(ctx context.Context, s sample) (err error) {
+	dir, err := os.MkdirTemp("", "hook-sidecar")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	answer, err := serveAndCall(ctx, filepath.Join(dir, "hook.sock"), s)
+	if err != nil {
+		return err
+	}
+	if err := a.write("", diff.Diff("a/domain.xml", s.request.Domain, "b/domain.xml", answer)); err != nil {
+		return err
+	}
+	result := s.mutator.Mutate(s.request)
+	fmt.Fprintln(a.out)
+	return report.New(result.Plan, result.Changed(), result.Err).WriteText(a.out)
+}
+
+// serveAndCall runs the server for one call of virt-launcher, Info and Shutdown
+// included.
+func serveAndCall(ctx context.Context, socket string, s sample) ([]byte, error) {
+	quiet := slog.New(slog.DiscardHandler)
+	server := hooks.New(hooks.Config{
+		Mutator: answerer{log: quiet, mutator: s.mutator}, Logger: quiet, HookSocket: socket,
+	})
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return server.Run(ctx) })
+	var answer []byte
+	group.Go(func() (err error) {
+		defer stop()
+		select {
+		case <-server.Ready():
+		case <-ctx.Done():
+			return nil
+		}
+		answer, _, err = callHook(ctx, socket, false, s.request.Domain, s.request.VMI)
+		return err
+	})
+	return answer, group.Wait()
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/pflag"
+
+	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/mutate"
+)
+
+// inputFlags are the files that mutate and explain read.
+type inputFlags struct {
+	domain, vmi, environ, sysfs string
+	policy                      *policyFlags
+}
+
+func addInputFlags(flags *pflag.FlagSet) *inputFlags {
+	in := &inputFlags{}
+	flags.StringVarP(&in.domain, "domain", "d", "-", "libvirt domain XML, or a virt-launcher log with its base64 dump; - is standard input")
+	flags.StringVar(&in.vmi, "vmi", "", "VirtualMachineInstance as JSON")
+	flags.StringVar(&in.environ, "env", "", "variables as NAME=VALUE lines, or a container's environ (default: those of this process)")
+	flags.StringVar(&in.sysfs, "sysfs", "/sys", "the host: a /sys folder or a snapshot file")
+	in.policy = addPolicyFlags(flags)
+	return in
+}
+
+// request reads the inputs. The closer releases the host.
+func (a *app) request(in *inputFlags) (mutate.Mutator, mutate.Request, io.Closer, error) {
+	m, closer, err := a.mutator(in.sysfs, in.environ, in.policy)
+	if err != nil {
+		return m, mutate.Request{}, nil, err
+	}
+	req, err := a.readRequest(in.domain, in.vmi)
+	if err != nil {
+		return m, req, nil, errors.Join(err, closer.Close())
+	}
+	return m, req, closer, nil
+}
+
+// mutator is a Mutator over a host, variables and flags.
+func (a *app) mutator(sysfs, environFile string, policy *policyFlags) (mutate.Mutator, io.Closer, error) {
+	flags, err := policy.given()
+	if err != nil {
+		return mutate.Mutator{}, nil, failure{exitFailed, err, ""}
+	}
+	environ, err := a.readEnviron(environFile)
+	if err != nil {
+		return mutate.Mutator{}, nil, err
+	}
+	host, closer, err := env.OpenSysfs(sysfs)
+	if err != nil {
+		return mutate.Mutator{}, nil, failure{exitFailed, err, "--sysfs takes a /sys folder or a snapshot file"}
+	}
+	variables, problems := env.ParseVariables(environ)
+	return mutate.Mutator{
+		Sysfs: host, Variables: variables, Problems: problems, Flags: flags, Keep: policy.keep,
+	}, closer, nil
+}
+
+func (a *app) readEnviron(file string) ([]string, error) {
+	if file == "" {
+		return a.environ, nil
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	environ, err := env.ReadEnvironFile(f)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return environ, nil
+}
+
+func (a *app) readRequest(domainFile, vmiFile string) (mutate.Request, error) {
+	var req mutate.Request
+	data, err := a.readInput(domainFile)
+	if err != nil {
+		return req, err
+	}
+	if req.Domain, err = env.FindDomain(data); err != nil {
+		return req, fmt.Errorf("%s: %w", domainFile, err)
+	}
+	if vmiFile != "" {
+		if req.VMI, err = a.readInput(vmiFile); err != nil {
+			return req, err
+		}
+	}
+	return req, nil
+}
+
+// maxInput bounds what is read of a file, in bytes: a domain of 8 MiB as base64
+// within a log.
+const maxInput = 64 << 20
+
+func (a *app) readInput(file string) ([]byte, error) {
+	if file == "-" {
+		return readBounded(a.in, "standard input")
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	data, err := readBounded(f, file)
+	return data, errors.Join(err, f.Close())
+}
+
+func readBounded(r io.Reader, name string) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxInput+1))
+	if err == nil && len(data) > maxInput {
+		err = fmt.Errorf("more than %d bytes", maxInput)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if len(bytes.TrimSpace(data)) == 0 {
+		return nil, fmt.Errorf("read %s: it is empty", name)
+	}
+	return data, nil
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/rogpeppe/go-internal/diff"
+	"github.com/spf13/cobra"
+
+	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/placement"
+)
+
+func (a *app) newMutate() *cobra.Command {
+	var showDiff, check bool
+	var output string
+	cmd := &cobra.Command{
+		Use:   "mutate [flags]",
+		Short: "Rewrite a domain as the server would",
+		Long: `mutate reads a libvirt domain and writes it with every passthrough device at
+its place. What is not changed stays byte for byte.
+
+` + exitStatus,
+		Example: `  hook-sidecar mutate --domain vm.xml --vmi vmi.json --diff
+  hook-sidecar mutate --env launcher.env --sysfs host.txtar -o placed.xml < vm.xml`,
+		Args: cobra.NoArgs,
+	}
+	in := addInputFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&showDiff, "diff", false, "print a unified diff instead of the domain")
+	cmd.Flags().BoolVar(&check, "check", false, "print nothing, only tell by the exit status whether there is a change")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "write to this file, whole or not at all (default: standard output)")
+	cmd.MarkFlagsMutuallyExclusive("diff", "check")
+	cmd.MarkFlagsMutuallyExclusive("check", "output")
+	cmd.RunE = func(*cobra.Command, []string) error {
+		m, req, closer, err := a.request(in)
+		if err != nil {
+			return err
+		}
+		result := m.Mutate(req)
+		if err := errors.Join(failureOf(result.Err), closer.Close()); err != nil {
+			return err
+		}
+		a.tellWarnings(result.Plan.Warnings)
+		changed := string(result.Domain) != string(req.Domain)
+		if check {
+			return changeError(changed)
+		}
+		data := result.Domain
+		if showDiff {
+			data = diff.Diff("a/domain.xml", req.Domain, "b/domain.xml", result.Domain)
+		}
+		if err := a.write(output, data); err != nil {
+			return err
+		}
+		return changeError(changed && showDiff)
+	}
+	return cmd
+}
+
+func changeError(changed bool) error {
+	if changed {
+		return errChanged
+	}
+	return nil
+}
+
+// failureOf gives an error of a call its exit code.
+func failureOf(err error) error {
+	var e *mutate.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &e) && e.Kind == mutate.Refused:
+		return failure{exitRefused, err, "explain shows every device; without --strict they stay where they are"}
+	}
+	return failure{exitFailed, err, ""}
+}
+
+func (a *app) tellWarnings(warnings []placement.Warning) {
+	for _, w := range warnings {
+		fmt.Fprintf(a.err, "hook-sidecar: warning: %s: %s\n", w.Code, w.Text)
+		if w.Remedy != "" {
+			fmt.Fprintf(a.err, "hook-sidecar: hint: %s\n", w.Remedy)
+		}
+	}
+}

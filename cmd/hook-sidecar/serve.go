@@ -1,0 +1,65 @@
+package main
+
+import (
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"hook-sidecar/pkg/hooks"
+)
+
+func (a *app) newServe() *cobra.Command {
+	var socketDir, pluginSocket, sysfs string
+	var versions, lock []string
+	cmd := &cobra.Command{
+		Use:   "serve [flags]",
+		Short: "Serve KubeVirt's hooks on a socket",
+		Long: `serve answers virt-launcher until it is told to shut down: KubeVirt's hooks
+v1alpha1 to v1alpha3 on a socket of its own below --socket-dir, and structured
+plugins (KubeVirt 1.9) on --plugin-socket. The log is JSON on standard error, a
+line a call and a line a device.
+
+Exit status:
+  0  shut down by virt-launcher or by a signal
+  2  usage, or the socket cannot be served`,
+		Example: `  hook-sidecar --version v1alpha3
+  hook-sidecar serve --layout mirror --lock strict
+  hook-sidecar serve --socket-dir "" --plugin-socket /var/run/kubevirt-plugin/hostdev/hook.sock`,
+		Args: cobra.NoArgs,
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&socketDir, "socket-dir", "/var/run/kubevirt-hooks", "folder of the hook socket; \"\": serve no hooks")
+	flags.StringSliceVar(&versions, "version", nil, "hook versions to serve: v1alpha1, v1alpha2, v1alpha3 (default all)")
+	flags.StringVar(&pluginSocket, "plugin-socket", "", "socket of the structured plugin service")
+	flags.StringVar(&sysfs, "sysfs", "/sys", "the host: a /sys folder or a snapshot file")
+	flags.StringSliceVar(&lock, "lock", nil, "keys of the policy whose annotation does not count")
+	policy := addPolicyFlags(flags)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		m, closer, err := a.hookMutator(sysfs, lock, policy)
+		if err != nil {
+			return err
+		}
+		log := slog.New(slog.NewJSONHandler(a.err, nil))
+		config := hooks.Config{
+			Mutator: answerer{log: log, mutator: m}, Logger: log, Versions: versions, PluginSocket: pluginSocket,
+		}
+		if socketDir != "" {
+			config.HookSocket = filepath.Join(socketDir, hooks.SocketName(a.variable("CONTAINER_NAME")))
+		}
+		return errors.Join(hooks.New(config).Run(cmd.Context()), closer.Close())
+	}
+	return cmd
+}
+
+// variable is a variable of the environment, "" when it is not set.
+func (a *app) variable(name string) string {
+	for _, entry := range a.environ {
+		if value, ok := strings.CutPrefix(entry, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}

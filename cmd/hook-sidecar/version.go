@@ -1,0 +1,31 @@
+package main
+
+import (
+	"fmt"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version",
+		Long:    "version prints the version that was built and the Go release.\n\nExit status: 0",
+		Example: "  hook-sidecar version",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(a.out, version())
+			return err
+		},
+	}
+}
+
+// version is what the build recorded: the tag or the commit.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "hook-sidecar unknown"
+	}
+	return fmt.Sprintf("hook-sidecar %s %s", info.Main.Version, info.GoVersion)
+}
