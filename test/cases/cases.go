@@ -1,0 +1,166 @@
+// Package cases loads the golden cases of testdata/cases: one txtar file a
+// case. The comment says why the case is there and why its outcome is right.
+//
+//	-- case --        key: value lines, each optional:
+//	  host: NAME      a snapshot of testdata/hosts, instead of a host section
+//	  domain: FILE    a domain of testdata/samples, instead of domain.xml
+//	  vmi: FILE       a VMI of testdata/samples, instead of vmi.json
+//	  flags: K=V …    policy flags
+//	  keep: ALIAS …   aliases that are not moved
+//	  libvirt: no     why libvirt's verdict on the result does not count
+//	-- host --        a host in the words of package hostfs
+//	-- env --         NAME=VALUE lines
+//	-- domain.xml --
+//	-- vmi.json --
+//	-- want.diff --   what changes in the domain
+//	-- want.txt --    what explain prints, or the error
+package cases
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/placement"
+	"hook-sidecar/test/hostfs"
+)
+
+// Case is one golden case.
+type Case struct {
+	Name    string
+	Mutator mutate.Mutator
+	Request mutate.Request
+	// NoLibvirt says why the result cannot be shown to libvirt; "" when it can.
+	NoLibvirt string
+
+	file    string
+	archive *txtar.Archive
+}
+
+// Load loads every case below root/testdata/cases; root is the module's folder
+// as seen from the test.
+func Load(tb testing.TB, root string) []Case {
+	tb.Helper()
+	files, err := filepath.Glob(filepath.Join(root, "testdata", "cases", "*.txtar"))
+	if err != nil || len(files) == 0 {
+		tb.Fatalf("no cases below %s: %v", root, err)
+	}
+	all := make([]Case, len(files))
+	for i, file := range files {
+		if all[i], err = load(root, file); err != nil {
+			tb.Fatalf("%s: %v", file, err)
+		}
+	}
+	return all
+}
+
+func load(root, file string) (Case, error) {
+	archive, err := txtar.ParseFile(file)
+	if err != nil {
+		return Case{}, err
+	}
+	c := Case{Name: strings.TrimSuffix(filepath.Base(file), ".txtar"), file: file, archive: archive}
+	if len(strings.TrimSpace(string(archive.Comment))) == 0 {
+		return c, fmt.Errorf("the case does not say why it is there")
+	}
+	said, err := settings(string(c.Section("case")))
+	if err != nil {
+		return c, err
+	}
+	sample := func(section, setting string) ([]byte, error) {
+		if name := said[setting]; name != "" {
+			return os.ReadFile(filepath.Join(root, "testdata", "samples", name))
+		}
+		return c.Section(section), nil
+	}
+	if c.Request.Domain, err = sample("domain.xml", "domain"); err != nil {
+		return c, err
+	}
+	if c.Request.VMI, err = sample("vmi.json", "vmi"); err != nil {
+		return c, err
+	}
+	c.NoLibvirt = said["libvirt"]
+	if c.Mutator, err = mutator(root, said, c.Section("host"), c.Section("env")); err != nil {
+		return c, err
+	}
+	return c, nil
+}
+
+func settings(text string) (map[string]string, error) {
+	said := map[string]string{}
+	for line := range strings.Lines(text) {
+		key, value, ok := strings.Cut(strings.TrimSpace(line), ": ")
+		switch key {
+		case "host", "domain", "vmi", "flags", "keep", "libvirt":
+		default:
+			return nil, fmt.Errorf("section case: %q is not known", key)
+		}
+		if !ok {
+			return nil, fmt.Errorf("section case: %q has no value", line)
+		}
+		said[key] = value
+	}
+	return said, nil
+}
+
+func mutator(root string, said map[string]string, host, environ []byte) (mutate.Mutator, error) {
+	m := mutate.Mutator{Flags: map[placement.Key]string{}, AnnotationsFirst: true, Keep: strings.Fields(said["keep"])}
+	for _, flag := range strings.Fields(said["flags"]) {
+		key, value, _ := strings.Cut(flag, "=")
+		m.Flags[placement.Key(key)] = value
+	}
+	entries, err := env.ReadEnvironFile(strings.NewReader(string(environ)))
+	if err != nil {
+		return m, err
+	}
+	m.Variables, m.Problems = env.ParseVariables(entries)
+	m.Sysfs, err = sysfs(root, said["host"], host)
+	return m, err
+}
+
+func sysfs(root, name string, host []byte) (fs.FS, error) {
+	if name == "" {
+		return hostfs.Parse(string(host))
+	}
+	data, err := os.ReadFile(filepath.Join(root, "testdata", "hosts", name+".txtar"))
+	if err != nil {
+		return nil, err
+	}
+	return env.ParseSnapshot(data)
+}
+
+// Section is a section of the case, nil when it has none of that name.
+func (c *Case) Section(name string) []byte {
+	for _, f := range c.archive.Files {
+		if f.Name == name {
+			return f.Data
+		}
+	}
+	return nil
+}
+
+// Update writes the case with these sections in place of its own.
+func (c *Case) Update(sections map[string][]byte) error {
+	for _, name := range []string{"want.diff", "want.txt"} {
+		data, given := sections[name]
+		if !given {
+			continue
+		}
+		if c.Section(name) == nil {
+			c.archive.Files = append(c.archive.Files, txtar.File{Name: name})
+		}
+		for i, f := range c.archive.Files {
+			if f.Name == name {
+				c.archive.Files[i].Data = data
+			}
+		}
+	}
+	return os.WriteFile(c.file, txtar.Format(c.archive), 0o644)
+}

@@ -1,0 +1,158 @@
+// Package hostfs makes the sysfs of a host from a few lines, so that a test can
+// show the whole host that it is about.
+//
+// Each line is a path below /sys/devices with what is to be said of its last
+// part; the bridges above it are made as needed:
+//
+//	cpus 0 0-3
+//	cpus 1 4-7
+//	pci0000:00/0000:00:01.0/0000:01:00.0 node=0 group=7 driver=vfio-pci class=0x030000 io
+//	pci0000:00/0000:00:01.0/0000:01:00.0/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01 type=nvidia-222
+//	virtual/mtty/mtty/83b8f4f2-509f-382f-3c1e-e6bfe0fa1001
+//
+// Keys of a function: node, group, driver, class, vendor, device, physfn; the
+// word io gives it an I/O BAR. Keys of a mediated device: type, group. Without
+// node there is no numa_node file; node=-1 is what the kernel writes for none.
+package hostfs
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"strings"
+	"testing/fstest"
+)
+
+// Parse makes the sysfs that the text describes.
+func Parse(text string) (fstest.MapFS, error) {
+	h := host{fstest.MapFS{}, map[string]bool{}}
+	for i, line := range strings.Split(text, "\n") {
+		fields := strings.Fields(line)
+		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
+			continue
+		}
+		if err := h.add(fields); err != nil {
+			return nil, fmt.Errorf("host line %d: %w", i+1, err)
+		}
+	}
+	if len(h.nodes) > 0 {
+		var online []string
+		for n := range 1024 {
+			if h.nodes[fmt.Sprint(n)] {
+				online = append(online, fmt.Sprint(n))
+			}
+		}
+		h.file("devices/system/node/online", strings.Join(online, ","))
+	}
+	return h.files, nil
+}
+
+type host struct {
+	files fstest.MapFS
+	nodes map[string]bool
+}
+
+var (
+	function = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
+	mediated = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+)
+
+func (h host) add(fields []string) error {
+	if fields[0] == "cpus" {
+		if len(fields) != 3 {
+			return fmt.Errorf("want: cpus NODE LIST")
+		}
+		h.nodes[fields[1]] = true
+		h.file("devices/system/node/node"+fields[1]+"/cpulist", fields[2])
+		return nil
+	}
+	place := fields[0]
+	h.bridgesAbove(place)
+	switch name := path.Base(place); {
+	case function.MatchString(name):
+		return h.function(place, fields[1:])
+	case mediated.MatchString(name):
+		return h.mediated(place, fields[1:])
+	}
+	return fmt.Errorf("%q ends in neither a PCI address nor a UUID", place)
+}
+
+func (h host) function(place string, settings []string) error {
+	dir := "devices/" + place
+	h.link("bus/pci/devices/"+path.Base(place), dir)
+	said := map[string]string{"class": "0x030200", "vendor": "0x10de", "device": "0x2330"}
+	bars := []string{"0x0000388000000000 0x0000388000ffffff 0x000000000014220c"}
+	for _, setting := range settings {
+		key, value, isPair := strings.Cut(setting, "=")
+		switch {
+		case setting == "io":
+			bars = append(bars, "0x000000000000e000 0x000000000000e07f 0x0000000000040101")
+		case !isPair:
+			return fmt.Errorf("%q is no key=value", setting)
+		case key == "node":
+			h.file(dir+"/numa_node", value)
+		case key == "group":
+			h.group(dir, value)
+		case key == "driver":
+			h.link(dir+"/driver", "bus/pci/drivers/"+value)
+		case key == "physfn":
+			h.link(dir+"/physfn", path.Dir(dir)+"/"+value)
+		default:
+			said[key] = value
+		}
+	}
+	for _, key := range []string{"class", "vendor", "device"} {
+		h.file(dir+"/"+key, said[key])
+	}
+	for len(bars) < 13 {
+		bars = append(bars, "0x0000000000000000 0x0000000000000000 0x0000000000000000")
+	}
+	h.file(dir+"/resource", strings.Join(bars, "\n"))
+	return nil
+}
+
+func (h host) mediated(place string, settings []string) error {
+	dir := "devices/" + place
+	h.link("bus/mdev/devices/"+path.Base(place), dir)
+	for _, setting := range settings {
+		key, value, _ := strings.Cut(setting, "=")
+		switch key {
+		case "type":
+			h.link(dir+"/mdev_type", path.Dir(dir)+"/mdev_supported_types/"+value)
+		case "group":
+			h.group(dir, value)
+		default:
+			return fmt.Errorf("%q is not known of a mediated device", key)
+		}
+	}
+	return nil
+}
+
+// bridgesAbove makes the PCI functions of a path that stand above its last part.
+func (h host) bridgesAbove(place string) {
+	for above := path.Dir(place); above != "."; above = path.Dir(above) {
+		link := "bus/pci/devices/" + path.Base(above)
+		if !function.MatchString(path.Base(above)) || h.files[link] != nil {
+			continue
+		}
+		h.link(link, "devices/"+above)
+		h.file("devices/"+above+"/class", "0x060400")
+		h.link("devices/"+above+"/driver", "bus/pci/drivers/pcieport")
+	}
+}
+
+func (h host) group(dir, number string) {
+	h.link(dir+"/iommu_group", "kernel/iommu_groups/"+number)
+	h.link("kernel/iommu_groups/"+number+"/devices/"+path.Base(dir), dir)
+}
+
+func (h host) file(name, content string) {
+	h.files[name] = &fstest.MapFile{Data: []byte(content + "\n"), Mode: 0o444}
+}
+
+// link makes a relative symbolic link, as sysfs has them.
+func (h host) link(name, target string) {
+	up := strings.Repeat("../", strings.Count(name, "/"))
+	h.files[name] = &fstest.MapFile{Data: []byte(up + target), Mode: fs.ModeSymlink | 0o777}
+}

@@ -1,0 +1,191 @@
+// Package oracle asks a real libvirt, for tests only: it defines a domain with
+// schema validation, reads it back and compares. No daemon is needed and
+// nothing is shared: virsh carries libvirt's QEMU driver in its own process
+// (qemu:///embed, https://libvirt.org/drvqemu.html, "Embedded driver") with a
+// folder of its own.
+package oracle
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"hook-sidecar/test/xmltree"
+)
+
+// RequireVariable names the environment variable that turns a missing libvirt
+// from a skipped test into a failed one; CI sets it to 1.
+const RequireVariable = "REQUIRE_LIBVIRT"
+
+// nobody is the user that a test run as root hands virsh to. Two things depend
+// on it: without root libvirt does not look for its own system user, which only
+// the daemon's package creates, and QEMU cannot open a /dev/kvm that is root's.
+// libvirt throws its capabilities of QEMU away, 1.5 s, whenever it finds KVM at
+// one time and not at another.
+const nobody = 65534
+
+// conf is the driver's configuration, https://libvirt.org/drvqemu.html: no
+// confinement, no ownership changes, no cgroups, no helper daemon for logs.
+const conf = `security_driver = "none"
+dynamic_ownership = 0
+cgroup_controllers = []
+namespaces = []
+stdio_handler = "file"
+`
+
+// defineTimeout bounds one virsh process. A define takes about 0.05 s, the
+// first one of a folder 1.6 s, since libvirt asks QEMU what it can do.
+const defineTimeout = time.Minute
+
+// Libvirt is an embedded libvirt with a folder of its own. The first domain
+// costs 1.6 s, so share one among the cases of a test. It is safe for
+// concurrent use; calls wait for each other.
+type Libvirt struct {
+	dir string
+	mu  sync.Mutex
+}
+
+// Available says whether New gives an oracle, or must give one: for tests that
+// fall back to a model of libvirt.
+func Available() bool {
+	if os.Getenv(RequireVariable) == "1" {
+		return true
+	}
+	for _, program := range programs() {
+		if _, err := exec.LookPath(program); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// programs are what New looks for. Domains of aarch64 need qemu-system-aarch64
+// besides, and are refused without it.
+func programs() []string { return []string{"virsh", "qemu-system-x86_64"} }
+
+// New makes an oracle for one test and its subtests. Without virsh or QEMU the
+// test is skipped, or fails where REQUIRE_LIBVIRT is 1.
+func New(tb testing.TB) *Libvirt {
+	tb.Helper()
+	for _, program := range programs() {
+		if _, err := exec.LookPath(program); err != nil {
+			missing(tb, err)
+		}
+	}
+	l, err := newLibvirt()
+	if err != nil {
+		tb.Fatalf("libvirt oracle: %v", err)
+	}
+	tb.Cleanup(func() {
+		if err := os.RemoveAll(l.dir); err != nil {
+			tb.Errorf("libvirt oracle: %v", err)
+		}
+	})
+	// Connecting shows whether this libvirt has the QEMU driver, which is a
+	// package of its own (Debian: libvirt-daemon-driver-qemu).
+	if _, err := l.virsh("uri"); err != nil {
+		missing(tb, err)
+	}
+	return l
+}
+
+func missing(tb testing.TB, err error) {
+	tb.Helper()
+	if os.Getenv(RequireVariable) == "1" {
+		tb.Fatalf("libvirt oracle: %v (%s=1)", err, RequireVariable)
+	}
+	tb.Skipf("libvirt oracle: %v; install libvirt-clients, libvirt-daemon-driver-qemu and qemu-system-x86", err)
+}
+
+func newLibvirt() (*Libvirt, error) {
+	// Not tb.TempDir: its parent is closed to other users. The name is short
+	// because libvirt makes sockets below it (108 bytes).
+	dir, err := os.MkdirTemp("", "orc")
+	if err != nil {
+		return nil, err
+	}
+	l := &Libvirt{dir: dir}
+	if err := l.fill(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return l, nil
+}
+
+func (l *Libvirt) fill() error {
+	if err := os.Mkdir(filepath.Join(l.dir, "etc"), 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(l.dir, "etc", "qemu.conf"), []byte(conf), 0o644); err != nil {
+		return err
+	}
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	return errors.Join(os.Chown(l.dir, nobody, nobody), os.Chown(filepath.Join(l.dir, "etc"), nobody, nobody))
+}
+
+// Define hands a domain to libvirt as it is, with schema validation, and
+// returns what `dumpxml --inactive` prints. Nothing stays defined. The error
+// holds libvirt's own words.
+func (l *Libvirt) Define(domain []byte) (readback []byte, err error) {
+	root, err := xmltree.Parse(domain)
+	if err != nil {
+		return nil, err
+	}
+	name := root.Find("name")
+	if name == nil {
+		return nil, errors.New("define domain: it has no <name>")
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	file := filepath.Join(l.dir, "domain.xml")
+	if err := os.WriteFile(file, domain, 0o644); err != nil {
+		return nil, err
+	}
+	quoted := quote(name.Text)
+	return l.virsh("define --validate " + quote(file) + "; dumpxml --inactive " + quoted + "; undefine --nvram " + quoted)
+}
+
+// logLine is a line of libvirt's own log, which an embedded driver writes to
+// the process's standard error.
+var logLine = regexp.MustCompile(`(?m)^\d{4}-\d\d-\d\d [\d:.+]+: \d+: .*\n?`)
+
+func (l *Libvirt) virsh(commands string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), defineTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "virsh", "-q", "-c", "qemu:///embed?root="+l.dir, commands)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "HOME=" + l.dir, "XDG_RUNTIME_DIR=" + l.dir}
+	cmd.Dir = l.dir
+	if os.Geteuid() == 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	}
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		words := strings.TrimSpace(logLine.ReplaceAllString(stderr.String(), ""))
+		return nil, fmt.Errorf("virsh %s: %w: %s", strings.Fields(commands)[0], err, words)
+	}
+	return bytes.TrimSpace(stdout.Bytes()), nil
+}
+
+// quote makes one word of virsh's command language, which quotes as a shell does.
+func quote(word string) string {
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// Readback is what this libvirt makes of a domain after Prepare: the libvirt
+// of a boot sequence (package readback).
+func (l *Libvirt) Readback(domain []byte) ([]byte, error) {
+	prepared, _ := Prepare(domain)
+	return l.Define(prepared)
+}

@@ -1,0 +1,238 @@
+package oracle
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"hook-sidecar/test/xmltree"
+)
+
+// rule is one thing that this libvirt (9.0, QEMU 7.2, no KVM) does not take
+// though KubeVirt emits it or newer versions know it. TestEveryRuleIsNeeded
+// shows that a domain is refused, or the value lost, without the rule.
+type rule struct {
+	name  string // also the note that Prepare returns
+	apply func(*splices, *xmltree.Node)
+}
+
+// rules is the whole list of what Prepare changes.
+func rules() []rule {
+	return []rule{
+		{"domain type kvm is defined as qemu: KVM is not at hand", kvmAsQEMU},
+		{"machine type newer than QEMU 7.2 or a vendor's is defined as its family's default", knownMachine},
+		{"emulator that is not on this machine is left to libvirt", knownEmulator},
+		{"empty sysinfo sections are left out: the schema wants an entry", fullSysinfo},
+		{"maxMemory without slots is left out: libvirt 9 wants both", slottedMaxMemory},
+		{"disk elements filesystemOverhead and capacity are left out: KubeVirt's own", plainDisk},
+		{"disk source name is left out: the schema has it for network disks only", plainDiskSource},
+		{"type of a hostdev's source address is left out: the schema has none", plainSourceAddress},
+		{"iommufd is left out: libvirt 12", withoutIOMMUFD},
+		{"acpi nodeset of a hostdev is left out: libvirt 11.8", withoutNodeset},
+		{"iommu with a driver pciBus is left out: libvirt 11.10", withoutPCIBus},
+	}
+}
+
+// Prepare returns the domain without what this libvirt cannot take, everything
+// else byte for byte, and a note for each kind of change. What is no XML comes
+// back as it is, for libvirt to refuse.
+func Prepare(domain []byte) (stripped []byte, notes []string) {
+	return prepare(domain, rules())
+}
+
+func prepare(domain []byte, list []rule) (stripped []byte, notes []string) {
+	root, err := xmltree.Parse(domain)
+	if err != nil {
+		return domain, nil
+	}
+	all := splices{source: domain}
+	for _, r := range list {
+		before := len(all.edits)
+		r.apply(&all, root)
+		if len(all.edits) > before {
+			notes = append(notes, r.name)
+		}
+	}
+	return all.bytes(), notes
+}
+
+// splices are changes to a document, by byte offset.
+type splices struct {
+	source []byte
+	edits  []splice
+}
+
+type splice struct {
+	start, end int
+	text       string
+}
+
+// drop removes an element.
+func (s *splices) drop(n *xmltree.Node) {
+	if n != nil {
+		s.edits = append(s.edits, splice{n.Start, n.End, ""})
+	}
+}
+
+// attribute finds `name="value"` in a start tag, with the blanks before it.
+func attribute(name string) *regexp.Regexp {
+	return regexp.MustCompile(`\s+` + regexp.QuoteMeta(name) + `\s*=\s*("[^"]*"|'[^']*')`)
+}
+
+// set replaces an attribute's value; unset removes the attribute.
+func (s *splices) set(n *xmltree.Node, name, value string) {
+	s.replaceAttribute(n, name, " "+name+`="`+value+`"`)
+}
+
+func (s *splices) unset(n *xmltree.Node, name string) { s.replaceAttribute(n, name, "") }
+
+func (s *splices) replaceAttribute(n *xmltree.Node, name, text string) {
+	if n == nil {
+		return
+	}
+	if at := attribute(name).FindIndex(s.source[n.Start:n.TagEnd]); at != nil {
+		s.edits = append(s.edits, splice{n.Start + at[0], n.Start + at[1], text})
+	}
+}
+
+// bytes applies the edits; one inside another's range is part of that one.
+func (s *splices) bytes() []byte {
+	slices.SortStableFunc(s.edits, func(a, b splice) int { return a.start - b.start })
+	var out bytes.Buffer
+	at := 0
+	for _, e := range s.edits {
+		if e.start < at {
+			continue
+		}
+		out.Write(s.source[at:e.start])
+		out.WriteString(e.text)
+		at = e.end
+	}
+	out.Write(s.source[at:])
+	return out.Bytes()
+}
+
+func kvmAsQEMU(s *splices, root *xmltree.Node) {
+	if root.Attr("type") == "kvm" {
+		s.set(root, "type", "qemu")
+	}
+}
+
+// versioned splits "pc-q35-9.2" into family and version; a vendor's name,
+// "pc-q35-rhel9.6.0", has none.
+var versioned = regexp.MustCompile(`^(?:pc-)?(q35|virt)-(?:(\d+)\.(\d+)$|.*)`)
+
+func knownMachine(s *splices, root *xmltree.Node) {
+	kind := root.Find("os", "type")
+	match := versioned.FindStringSubmatch(kind.Attr("machine"))
+	if match == nil {
+		return
+	}
+	if match[2] != "" && number(match[2])*100+number(match[3]) <= 702 {
+		return
+	}
+	s.set(kind, "machine", match[1])
+}
+
+func knownEmulator(s *splices, root *xmltree.Node) {
+	if emulator := root.Find("devices", "emulator"); emulator != nil {
+		if _, err := os.Stat(emulator.Text); err != nil {
+			s.drop(emulator)
+		}
+	}
+}
+
+func fullSysinfo(s *splices, root *xmltree.Node) {
+	for _, section := range []string{"bios", "system", "baseBoard", "chassis"} {
+		if n := root.Find("sysinfo", section); n != nil && len(n.Nodes) == 0 {
+			s.drop(n)
+		}
+	}
+}
+
+func slottedMaxMemory(s *splices, root *xmltree.Node) {
+	if n := root.Find("maxMemory"); number(n.Attr("slots")) == 0 {
+		s.drop(n)
+	}
+}
+
+func plainDisk(s *splices, root *xmltree.Node) {
+	for _, disk := range root.Find("devices").All("disk") {
+		s.drop(disk.Find("filesystemOverhead"))
+		s.drop(disk.Find("capacity"))
+	}
+}
+
+func plainDiskSource(s *splices, root *xmltree.Node) {
+	for _, disk := range root.Find("devices").All("disk") {
+		if disk.Attr("type") != "network" {
+			s.unset(disk.Find("source"), "name")
+		}
+	}
+}
+
+func plainSourceAddress(s *splices, root *xmltree.Node) {
+	for _, hostdev := range root.Find("devices").All("hostdev") {
+		s.unset(hostdev.Find("source", "address"), "type")
+	}
+}
+
+func withoutIOMMUFD(s *splices, root *xmltree.Node) {
+	s.drop(root.Find("iommufd"))
+	for _, hostdev := range root.Find("devices").All("hostdev") {
+		driver := hostdev.Find("driver")
+		if _, present := driver.Lookup("iommufd"); !present {
+			continue
+		}
+		if len(driver.Attrs) == 1 {
+			s.drop(driver) // the schema has no <driver> without attributes
+		} else {
+			s.unset(driver, "iommufd")
+		}
+	}
+}
+
+func withoutNodeset(s *splices, root *xmltree.Node) {
+	for _, hostdev := range root.Find("devices").All("hostdev") {
+		if acpi := hostdev.Find("acpi"); acpi.Attr("nodeset") != "" {
+			s.drop(acpi)
+		}
+	}
+}
+
+func withoutPCIBus(s *splices, root *xmltree.Node) {
+	for _, iommu := range root.Find("devices").All("iommu") {
+		if iommu.Find("driver").Attr("pciBus") != "" {
+			s.drop(iommu)
+		}
+	}
+}
+
+// withMode adds the mode that libvirtxml cannot do without and libvirt can.
+func withMode(domain []byte) ([]byte, error) {
+	root, err := xmltree.Parse(domain)
+	if err != nil {
+		return nil, fmt.Errorf("add mode to hostdevs: %w", err)
+	}
+	s := splices{source: domain}
+	for _, hostdev := range root.Find("devices").All("hostdev") {
+		if _, present := hostdev.Lookup("mode"); !present {
+			at := hostdev.Start + len("<hostdev")
+			s.edits = append(s.edits, splice{at, at, ` mode="subsystem"`})
+		}
+	}
+	return s.bytes(), nil
+}
+
+// number reads a number in libvirt's ways, base 0; what is none counts as 0.
+func number(text string) int {
+	n, err := strconv.ParseInt(strings.TrimSpace(text), 0, 32)
+	if err != nil {
+		return 0
+	}
+	return int(n)
+}

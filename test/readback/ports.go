@@ -1,0 +1,103 @@
+package readback
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"hook-sidecar/test/xmltree"
+)
+
+// Placeholders adds n placeholder interfaces behind the domain's own
+// (virtwrap/network/nichotplug.go newInterfacePlaceholder).
+func Placeholders(domain []byte, n int) ([]byte, error) {
+	return edit(domain, func(devices *xmltree.Node) {
+		for i := range n {
+			name := fmt.Sprintf("placeholder-%d", i)
+			nic := &xmltree.Node{Name: "interface", Attrs: []xmltree.Attr{{Name: "type", Value: "ethernet"}}}
+			nic.Add("source")
+			nic.Add("target", "dev", name, "managed", "no")
+			nic.Add("model", "type", "virtio-non-transitional")
+			nic.Add("alias", "name", name)
+			insertBehind(devices, "interface", nic)
+		}
+	})
+}
+
+// WithoutPlaceholders takes the placeholder interfaces out of a first call and
+// says how many there were.
+func WithoutPlaceholders(domain []byte) ([]byte, int, error) {
+	removed := 0
+	out, err := edit(domain, func(devices *xmltree.Node) {
+		before := len(devices.Nodes)
+		devices.Remove(func(n *xmltree.Node) bool {
+			return n.Name == "interface" && strings.HasPrefix(n.Find("alias").Attr("name"), "placeholder-")
+		})
+		removed = before - len(devices.Nodes)
+	})
+	return out, removed, err
+}
+
+// AppendRootPorts adds n root ports behind the controllers, from the highest
+// PCI index on; it stops above index 31 (virtwrap/manager.go
+// appendPCIeRootPortControllers).
+func AppendRootPorts(domain []byte, n int) ([]byte, error) {
+	return edit(domain, func(devices *xmltree.Node) {
+		highest := 0
+		for _, c := range controllers(devices, "pci") {
+			highest = max(highest, number(c.Attr("index")))
+		}
+		for index := highest + 1; index <= min(highest+n, highestPortIndex); index++ {
+			port := &xmltree.Node{Name: "controller"}
+			port.Set("type", "pci")
+			port.Set("index", strconv.Itoa(index))
+			port.Set("model", "pcie-root-port")
+			insertBehind(devices, "controller", port)
+		}
+	})
+}
+
+func edit(domain []byte, change func(devices *xmltree.Node)) ([]byte, error) {
+	root, err := xmltree.Parse(domain)
+	if err != nil {
+		return nil, err
+	}
+	devices := root.Find("devices")
+	if devices == nil {
+		return nil, fmt.Errorf("domain has no <devices>")
+	}
+	change(devices)
+	return root.Bytes(), nil
+}
+
+// insertBehind puts an element behind the last one of its name.
+func insertBehind(devices *xmltree.Node, name string, element *xmltree.Node) {
+	at := 0
+	for i, n := range devices.Nodes {
+		if n.Name == name {
+			at = i + 1
+		}
+	}
+	devices.Nodes = slices.Insert(devices.Nodes, at, element)
+}
+
+// TakeDevices is the domain in KubeVirt's memory after a readback: libvirt's
+// devices as KubeVirt's types keep them, everything else as it was, and with
+// keepInterfaces the domain's own interfaces, which have no address
+// (virtwrap/network/nichotplug.go WithNetworkIfacesResources).
+func (v Version) TakeDevices(readback, original []byte, keepInterfaces bool) ([]byte, error) {
+	read, err := v.parse(readback)
+	if err != nil {
+		return nil, fmt.Errorf("readback: %w", err)
+	}
+	devices := read.Find("devices")
+	return edit(original, func(old *xmltree.Node) {
+		if keepInterfaces {
+			devices.Remove(func(n *xmltree.Node) bool { return n.Name == "interface" })
+			at := len(devices.All("emulator"))
+			devices.Nodes = slices.Insert(devices.Nodes, at, old.All("interface")...)
+		}
+		*old = *devices
+	})
+}

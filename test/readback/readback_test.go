@@ -1,0 +1,264 @@
+package readback
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hook-sidecar/test/xmltree"
+)
+
+const samples = "../../testdata/samples/"
+
+func sample(t *testing.T, name string) []byte {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(samples, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
+
+func identity(domain []byte) ([]byte, error) { return domain, nil }
+
+// recorded is one boot of testdata/samples: KubeVirt's own code and libvirt
+// 9.0 with a hook that changes nothing.
+type recorded struct {
+	name         string
+	placeholders int // 4 - interfaces
+	source       int // extra ports by the formula in KubeVirt's source
+	recorded     int // extra ports in the recording
+}
+
+// The recording of 01 and 03 has fewer extra ports than the formula gives: it
+// was made with the formula run after the readback, when the added controllers
+// are counted too and the result is the minimum of 6 less 3 placeholders. The
+// source runs it before the first call: 16 - 9 ports in use - 3 = 4 for 01,
+// 16 - 8 - 3 = 5 for 03 (an mdev is not counted). In 02 and 04 the minimum
+// applies either way.
+func recordings() []recorded {
+	return []recorded{
+		{"01-single-gpu", 3, 4, 3},
+		{"02-8gpu-8nic-gate-off", 0, 6, 6},
+		{"03-vgpu-mdev-display", 3, 5, 3},
+		{"04-hostdevices-pci-usb", 3, 3, 3},
+	}
+}
+
+func TestCounts(t *testing.T) {
+	for _, r := range recordings() {
+		vmi := sample(t, r.name+".vmi.json")
+		original, removed, err := WithoutPlaceholders(sample(t, r.name+".xml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if removed != r.placeholders {
+			t.Errorf("%s: recording has %d placeholders, want %d", r.name, removed, r.placeholders)
+		}
+		if got, err := PlaceholderCount(vmi); got != r.placeholders || err != nil {
+			t.Errorf("%s: PlaceholderCount = %d, %v, want %d", r.name, got, err, r.placeholders)
+		}
+		if got, err := ExtraPorts(original, vmi, removed); got != r.source || err != nil {
+			t.Errorf("%s: ExtraPorts = %d, %v, want %d", r.name, got, err, r.source)
+		}
+	}
+}
+
+// With KubeVirt's real readback from libvirt 9.0 as input, the model prints
+// every later call as KubeVirt did, byte for byte.
+func TestKubeVirtReproducesTheRecordedCalls(t *testing.T) {
+	for _, r := range recordings() {
+		t.Run(r.name, func(t *testing.T) {
+			spec, _, err := WithoutPlaceholders(sample(t, r.name+".xml"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			readback := sample(t, r.name+".libvirt9-inactive.xml")
+			if r.placeholders > 0 {
+				if spec, err = Main.TakeDevices(readback, spec, true); err != nil {
+					t.Fatal(err)
+				}
+				compare(t, "call 2", sample(t, r.name+".call2.xml"), spec)
+				spec, err = Main.Remarshal(spec)
+			} else {
+				if spec, err = Main.Remarshal(spec); err != nil {
+					t.Fatal(err)
+				}
+				spec, err = Main.TakeDevices(readback, spec, false)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			last, err := AppendRootPorts(spec, r.recorded)
+			if err != nil {
+				t.Fatal(err)
+			}
+			compare(t, "last call", sample(t, r.name+".calllast.xml"), last)
+		})
+	}
+}
+
+// The whole boot with the model of libvirt: the calls are the recorded ones
+// byte for byte, but for the extra ports counted as the source counts them.
+func TestSequenceReproducesTheRecordings(t *testing.T) {
+	for _, r := range recordings() {
+		t.Run(r.name, func(t *testing.T) {
+			calls, answers := Main.Sequence(t, sample(t, r.name+".xml"), sample(t, r.name+".vmi.json"), identity, Libvirt)
+			if !slices.EqualFunc(calls, answers, slices.Equal) {
+				t.Error("the identity hook's answers are not its calls")
+			}
+			want := [][]byte{sample(t, r.name+".xml")}
+			if r.placeholders > 0 {
+				want = append(want, sample(t, r.name+".call2.xml"))
+			}
+			last, err := AppendRootPorts(sample(t, r.name+".calllast.xml"), r.source-r.recorded)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, last)
+			if len(calls) != len(want) {
+				t.Fatalf("%d calls, want %d", len(calls), len(want))
+			}
+			for i := range want {
+				compare(t, r.name, want[i], calls[i])
+			}
+		})
+	}
+}
+
+// v1.9.0 makes the same calls where there are placeholders; where there are
+// none its last call has no readback before it: no addresses.
+func TestReleaseDoesNotReadBackWithoutPlaceholders(t *testing.T) {
+	name := "02-8gpu-8nic-gate-off"
+	calls, _ := V190.Sequence(t, sample(t, name+".xml"), sample(t, name+".vmi.json"), identity, Libvirt)
+	if len(calls) != 2 {
+		t.Fatalf("%d calls, want 2", len(calls))
+	}
+	spec, err := V190.Remarshal(sample(t, name+".xml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := AppendRootPorts(spec, 6)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compare(t, "last call", want, calls[1])
+}
+
+func TestRemarshalLoses(t *testing.T) {
+	in := `<domain type="kvm" xmlns:qemu="http://libvirt.org/schemas/domain/qemu/1.0"><name>a</name>
+<devices>
+<hostdev mode="subsystem" type="pci" managed="no"><driver name="vfio"></driver><source><address domain="0x0000" bus="0x1b" slot="0x00" function="0x0"></address></source><rom bar="off"></rom><address type="pci" domain="0x0000" bus="0x02" slot="0x00" function="0x0" multifunction="on"></address></hostdev>
+<controller type="pci" index="1" model="pcie-expander-bus"><model name="pxb-pcie"></model><target busNr="247"><node>0</node></target></controller>
+<controller type="pci" index="2" model="pcie-root-port"><target chassis="2" port="0x0" hotplug="off"></target></controller>
+</devices><qemu:override></qemu:override></domain>`
+	cases := []struct {
+		version Version
+		want    string // the target of the root port
+	}{
+		{V190, "<target></target>"},
+		{Main, `<target hotplug="off"></target>`},
+	}
+	for _, c := range cases {
+		out, err := c.version.Remarshal([]byte(in))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := string(out)
+		for _, gone := range []string{"multifunction", "rom", "chassis", "port=", "pxb-pcie", "qemu", "vfio"} {
+			if strings.Contains(text, gone) {
+				t.Errorf("version %d keeps %q:\n%s", c.version, gone, text)
+			}
+		}
+		for _, kept := range []string{
+			`<hostdev type="pci" managed="no" mode="subsystem">`, `<driver></driver>`,
+			"<target busNr=\"247\">\n\t\t\t\t<node>0</node>\n\t\t\t</target>", c.want,
+		} {
+			if !strings.Contains(text, kept) {
+				t.Errorf("version %d loses %q:\n%s", c.version, kept, text)
+			}
+		}
+	}
+}
+
+func TestRemarshalRefuses(t *testing.T) {
+	for _, bad := range []string{
+		"", "<domainsnapshot></domainsnapshot>",
+		// encoding/xml cannot read hexadecimal into KubeVirt's integer.
+		`<domain><devices><controller type="pci" index="1"><target busNr="0xf7"></target></controller></devices></domain>`,
+	} {
+		if out, err := V190.Remarshal([]byte(bad)); err == nil {
+			t.Errorf("Remarshal(%s) = %s, want an error", bad, out)
+		}
+	}
+}
+
+// A hook's own controllers stay, the stolen-port rule holds in the model, and
+// the extra ports stop at index 31.
+func TestLibvirtRules(t *testing.T) {
+	devices := func(inner string) []byte {
+		return []byte(`<domain type="kvm"><os><type arch="x86_64" machine="q35">hvm</type></os><devices>` + inner + `</devices></domain>`)
+	}
+	pxb := `<controller type="pci" index="1" model="pcie-expander-bus"><address type="pci" domain="0x0000" bus="0x00" slot="0x1c" function="0x0"/><target busNr="200"/></controller>
+<controller type="pci" index="2" model="pcie-root-port"><address type="pci" domain="0x0000" bus="0x01" slot="0x00" function="0x0"/></controller>`
+	t.Run("free port below an expander is taken", func(t *testing.T) {
+		out := readbackOf(t, devices(pxb+`<rng model="virtio"/>`))
+		if a, _ := addressOf(out.Find("devices", "rng")); a != (address{bus: 2}) {
+			t.Errorf("rng at %+v, want bus 2", a)
+		}
+	})
+	t.Run("a hole becomes a root port of the main bus", func(t *testing.T) {
+		out := readbackOf(t, devices(strings.ReplaceAll(strings.ReplaceAll(pxb, `index="2"`, `index="4"`), `bus="0x01"`, `bus="1"`)))
+		for _, c := range controllers(out.Find("devices"), "pci") {
+			if a, _ := addressOf(c); c.Attr("index") == "3" && a == (address{slot: 1, function: 1}) {
+				return
+			}
+		}
+		t.Errorf("no root port with index 3 at 01.1:\n%s", out.Bytes())
+	})
+	t.Run("double use", func(t *testing.T) {
+		taken := `<rng model="virtio"><address type="pci" bus="0x02" slot="0x00" function="0x0"/></rng>`
+		if _, err := Libvirt(devices(pxb + taken + taken)); err == nil {
+			t.Error("define succeeded, want an error")
+		}
+	})
+	t.Run("a device that the model does not know", func(t *testing.T) {
+		if _, err := Libvirt(devices(`<rng model="virtio-transitional"/>`)); err == nil {
+			t.Error("define succeeded, want an error")
+		}
+	})
+	t.Run("extra ports stop at 31", func(t *testing.T) {
+		in := strings.ReplaceAll(pxb, `index="2"`, `index="30"`)
+		out, err := AppendRootPorts(devices(in), 6)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Count(string(out), "<controller"); got != 3 {
+			t.Errorf("%d controllers, want 1, 30 and 31", got)
+		}
+	})
+}
+
+func readbackOf(t *testing.T, domain []byte) *xmltree.Node {
+	t.Helper()
+	out, err := Libvirt(domain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := xmltree.Parse(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tree
+}
+
+func compare(t *testing.T, what string, want, got []byte) {
+	t.Helper()
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-recorded +model):\n%s", what, diff)
+	}
+}

@@ -1,0 +1,110 @@
+package readback
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// Hook is an OnDefineDomain hook, Lib a libvirt: define and read back.
+type (
+	Hook func(domain []byte) ([]byte, error)
+	Lib  func(domain []byte) ([]byte, error)
+)
+
+// Sequence plays one boot: every call that KubeVirt makes to the hook, and what
+// the hook answers. first is a domain as the hook sees it in call 1, with or
+// without placeholder interfaces. Every answer is defined in lib, as
+// virt-launcher does. A failure of any party ends the test.
+func (v Version) Sequence(tb testing.TB, first, vmiJSON []byte, hook Hook, lib Lib) (calls, answers [][]byte) {
+	tb.Helper()
+	boot := &boot{version: v, hook: hook, lib: lib}
+	if err := boot.run(first, vmiJSON); err != nil {
+		tb.Fatalf("boot sequence, after %d calls: %v", len(boot.calls), err)
+	}
+	return boot.calls, boot.answers
+}
+
+type boot struct {
+	version        Version
+	hook           Hook
+	lib            Lib
+	calls, answers [][]byte
+}
+
+// define is one SetDomainSpecStrWithHooks: it returns the hook's answer as
+// KubeVirt holds it and what libvirt reads back.
+func (b *boot) define(domain []byte) (spec, readback []byte, err error) {
+	b.calls = append(b.calls, domain)
+	answer, err := b.hook(slices.Clone(domain))
+	if err != nil {
+		return nil, nil, fmt.Errorf("hook: %w", err)
+	}
+	b.answers = append(b.answers, answer)
+	if spec, err = b.version.Remarshal(answer); err != nil {
+		return nil, nil, fmt.Errorf("KubeVirt reads the hook's answer: %w", err)
+	}
+	if readback, err = b.lib(answer); err != nil {
+		return nil, nil, fmt.Errorf("libvirt: %w", err)
+	}
+	return spec, readback, nil
+}
+
+func (b *boot) run(first, vmiJSON []byte) error {
+	original, _, err := WithoutPlaceholders(first)
+	if err != nil {
+		return err
+	}
+	v, err := parseVMI(vmiJSON)
+	if err != nil {
+		return err
+	}
+	if !v.hotplug() {
+		_, _, err := b.define(original)
+		return err
+	}
+	placeholders, err := PlaceholderCount(vmiJSON)
+	if err != nil {
+		return err
+	}
+	extra, err := ExtraPorts(original, vmiJSON, placeholders)
+	if err != nil {
+		return err
+	}
+	spec, err := b.untilAddressed(original, placeholders)
+	if err != nil {
+		return err
+	}
+	if extra == 0 && b.version == V190 {
+		return nil
+	}
+	if spec, err = AppendRootPorts(spec, extra); err != nil {
+		return err
+	}
+	_, _, err = b.define(spec)
+	return err
+}
+
+// untilAddressed makes the calls before the extra root ports.
+func (b *boot) untilAddressed(original []byte, placeholders int) ([]byte, error) {
+	if placeholders > 0 {
+		call, err := Placeholders(original, placeholders)
+		if err != nil {
+			return nil, err
+		}
+		// The answer's own devices live on in the readback only, and the rest
+		// of the answer is thrown away.
+		_, readback, err := b.define(call)
+		if err != nil {
+			return nil, err
+		}
+		if original, err = b.version.TakeDevices(readback, original, true); err != nil {
+			return nil, err
+		}
+	}
+	spec, readback, err := b.define(original)
+	if err != nil || placeholders > 0 || b.version == V190 {
+		return spec, err
+	}
+	return b.version.TakeDevices(readback, spec, false)
+}
