@@ -1,0 +1,175 @@
+package mutate_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"libvirt.org/go/libvirtxml"
+
+	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/placement"
+	"hook-sidecar/test/oracle"
+	"hook-sidecar/test/readback"
+)
+
+// boots are the samples that KubeVirt made, each with a host to match.
+func boots() map[string]string {
+	return map[string]string{
+		"01-single-gpu":          "x86-2n8g-hgx-h100",
+		"02-8gpu-8nic-gate-off":  "x86-2n8g-hgx-h100",
+		"03-vgpu-mdev-display":   "x86-2n2g-t4-vgpu",
+		"04-hostdevices-pci-usb": "x86-2n8g-hgx-h100",
+	}
+}
+
+// TestBoot plays KubeVirt's calls of one boot, with a libvirt readback and
+// KubeVirt's lossy round trip between them. The placement of the first call
+// stands in every later one, the last answer is stable under one more call, and
+// disks and NICs end up where they do without the hook.
+func TestBoot(t *testing.T) {
+	lib := readback.Libvirt
+	if oracle.Available() {
+		lib = oracle.New(t).Readback
+	}
+	for sample, host := range boots() {
+		for _, version := range []readback.Version{readback.V190, readback.Main} {
+			for _, layout := range []placement.Layout{placement.LayoutNUMA, placement.LayoutRoot, placement.LayoutMirror} {
+				t.Run(fmt.Sprintf("%s/%v/%s", sample, version, layout), func(t *testing.T) {
+					m := mutate.Mutator{Sysfs: hosts(t)[host+".txtar"], Flags: map[placement.Key]string{placement.KeyLayout: string(layout)}}
+					boot(t, m, version, lib, sampleFile(t, sample+".xml"), sampleFile(t, sample+".vmi.json"))
+				})
+			}
+		}
+	}
+}
+
+func sampleFile(t *testing.T, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(root, "testdata", "samples", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func boot(t *testing.T, m mutate.Mutator, version readback.Version, lib readback.Lib, first, vmi []byte) {
+	t.Helper()
+	var plans []*placement.Plan
+	hook := func(domain []byte) ([]byte, error) {
+		result := m.Mutate(mutate.Request{Domain: domain, VMI: vmi})
+		plans = append(plans, result.Plan)
+		return result.Domain, result.Err
+	}
+	_, answers := version.Sequence(t, first, vmi, hook, lib)
+	for call, plan := range plans[1:] {
+		if d := cmp.Diff(standing(plans[0]), standing(plan)); d != "" {
+			t.Errorf("call %d moves devices (-first +now):\n%s", call+2, d)
+		}
+	}
+	last := answers[len(answers)-1]
+	if again := m.Mutate(mutate.Request{Domain: last, VMI: vmi}); !bytes.Equal(again.Domain, last) {
+		t.Errorf("one more call changes the last answer:\n%s", changes(last, again.Domain))
+	}
+	identity := func(domain []byte) ([]byte, error) { return domain, nil }
+	_, without := version.Sequence(t, first, vmi, identity, lib)
+	if d := cmp.Diff(seenByGuest(t, lib, without[len(without)-1]), seenByGuest(t, lib, last)); d != "" {
+		t.Errorf("disks or NICs move (-without the hook +with it):\n%s", d)
+	}
+}
+
+// standing is where each device stands, for as far as the plan places it: its
+// guest cell, the address that the guest will show, and its ports' hotplug.
+func standing(plan *placement.Plan) map[string]string {
+	all := map[string]string{}
+	for _, d := range plan.Devices {
+		if d.Outcome == placement.Unplaced {
+			continue
+		}
+		hotplug := ""
+		for _, c := range plan.Controllers {
+			if d.Address != nil && c.Index == d.Address.Bus {
+				hotplug = fmt.Sprintf("hotplug off %v", c.HotplugOff)
+			}
+		}
+		all[d.ID.String()] = fmt.Sprint(d.Predicted, " on ", d.GuestPath, " ", hotplug)
+	}
+	return all
+}
+
+// seenByGuest is the address that the guest's kernel shows for each disk, NIC
+// and controller of a domain that libvirt has read back.
+func seenByGuest(t *testing.T, lib readback.Lib, domain []byte) map[string]string {
+	t.Helper()
+	domain, err := lib(domain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := read(t, domain)
+	tree := guestTree(d)
+	all := map[string]string{}
+	note := func(name string, a *libvirtxml.DomainAddress) {
+		if a != nil && a.PCI != nil {
+			all[name] = fmt.Sprintf("%s slot %d function %d", tree[*a.PCI.Bus], *a.PCI.Slot, *a.PCI.Function)
+		}
+	}
+	for i, x := range d.Devices.Disks {
+		note(fmt.Sprintf("disk %d", i), x.Address)
+	}
+	for i, x := range d.Devices.Interfaces {
+		note(fmt.Sprintf("interface %d", i), x.Address)
+	}
+	for _, x := range d.Devices.Controllers {
+		if x.Type != "pci" {
+			note(fmt.Sprintf("controller %s %d", x.Type, *x.Index), x.Address)
+		}
+	}
+	return all
+}
+
+// guestTree names each bus by the slots and functions of the bridges above it:
+// what Windows calls the location path, which stays when bus numbers change.
+func guestTree(d *libvirtxml.Domain) map[uint]string {
+	tree := map[uint]string{0: "main bus"}
+	for range d.Devices.Controllers {
+		for _, c := range d.Devices.Controllers {
+			if c.Type != "pci" || c.Address == nil || c.Address.PCI == nil {
+				continue
+			}
+			a := c.Address.PCI
+			if above, known := tree[*a.Bus]; known {
+				tree[*c.Index] = fmt.Sprintf("%s > %02x.%x", above, *a.Slot, *a.Function)
+			}
+		}
+	}
+	return tree
+}
+
+// TestBootOnMigrationTarget: the domain of a migration target has no hostdevs,
+// and its answer is thrown away; the hook must not fail it, strict or not.
+func TestBootOnMigrationTarget(t *testing.T) {
+	m := mutate.Mutator{Sysfs: hosts(t)["x86-2n8g-hgx-h100.txtar"], Flags: map[placement.Key]string{placement.KeyStrict: "true"}}
+	vmi := sampleFile(t, "02-8gpu-8nic-gate-off.vmi.json")
+	domain := hostdevElement.ReplaceAll(sampleFile(t, "02-8gpu-8nic-gate-off.xml"), nil)
+	if result := m.Mutate(mutate.Request{Domain: domain, VMI: vmi}); !result.Strict || result.Err == nil {
+		t.Fatal("strict does not refuse a VMI whose devices are missing: the test below shows nothing")
+	}
+	migrating := strings.Replace(string(vmi), `"status": {`, `"status": {"migrationState": {"migrationUid": "1"},`, 1)
+	if _, err := env.ParseVMI([]byte(migrating)); err != nil {
+		t.Fatal(err)
+	}
+	for name, req := range map[string]mutate.Request{
+		"by the VMI's status":   {Domain: domain, VMI: []byte(migrating)},
+		"by the call's context": {Domain: domain, VMI: vmi, Discarded: true},
+	} {
+		result := m.Mutate(req)
+		if result.Strict || !bytes.Equal(result.Domain, domain) {
+			t.Errorf("%s: strict %v, error %v", name, result.Strict, result.Err)
+		}
+	}
+}

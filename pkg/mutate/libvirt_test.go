@@ -1,0 +1,51 @@
+package mutate_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/placement"
+	"hook-sidecar/test/cases"
+	"hook-sidecar/test/oracle"
+)
+
+// TestLibvirt shows the result of every case to a real libvirt: it is accepted
+// with --validate and read back with every address and controller as planned.
+func TestLibvirt(t *testing.T) {
+	lib := oracle.New(t)
+	for _, c := range cases.Load(t, root) {
+		t.Run(c.Name, func(t *testing.T) {
+			if c.NoLibvirt != "" {
+				t.Skip(c.NoLibvirt)
+			}
+			lib.Check(t, c.Mutator.Mutate(c.Request).Domain)
+		})
+	}
+}
+
+// TestLibvirtLayouts does the same for every sample that KubeVirt made, those of
+// later calls and libvirt's own readback included, with every layout on the
+// host that has its devices.
+func TestLibvirtLayouts(t *testing.T) {
+	lib := oracle.New(t)
+	for sample, host := range boots() {
+		files, err := filepath.Glob(filepath.Join(root, "testdata", "samples", sample+"*.xml"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no sample %s: %v", sample, err)
+		}
+		for _, file := range files {
+			for _, layout := range []placement.Layout{placement.LayoutKeep, placement.LayoutNUMA, placement.LayoutRoot, placement.LayoutMirror} {
+				name := filepath.Base(file)
+				t.Run(name+"/"+string(layout), func(t *testing.T) {
+					m := mutate.Mutator{Sysfs: hosts(t)[host+".txtar"], Flags: map[placement.Key]string{placement.KeyLayout: string(layout)}}
+					result := m.Mutate(mutate.Request{Domain: sampleFile(t, name), VMI: sampleFile(t, sample+".vmi.json")})
+					if result.Err != nil {
+						t.Fatal(result.Err)
+					}
+					lib.Check(t, result.Domain)
+				})
+			}
+		}
+	}
+}

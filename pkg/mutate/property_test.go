@@ -1,0 +1,191 @@
+package mutate_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"libvirt.org/go/libvirtxml"
+
+	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/report"
+	"hook-sidecar/test/cases"
+	"hook-sidecar/test/rules"
+)
+
+// everywhere runs a test for every case on its own host and on every host of
+// testdata, with every layout.
+func everywhere(t *testing.T, test func(t *testing.T, m mutate.Mutator, req mutate.Request)) {
+	hosts := hosts(t)
+	for _, c := range cases.Load(t, root) {
+		hosts[""] = c.Mutator.Sysfs
+		for _, name := range slices.Sorted(maps.Keys(hosts)) {
+			for _, layout := range []placement.Layout{"", placement.LayoutKeep, placement.LayoutNUMA, placement.LayoutRoot, placement.LayoutMirror} {
+				m := c.Mutator
+				m.Sysfs = hosts[name]
+				m.Flags = maps.Clone(m.Flags)
+				if layout != "" {
+					m.Flags[placement.KeyLayout] = string(layout)
+				}
+				t.Run(fmt.Sprintf("%s/%s/%s", c.Name, name, layout), func(t *testing.T) { test(t, m, c.Request) })
+			}
+		}
+	}
+}
+
+func hosts(t *testing.T) map[string]fs.FS {
+	files, err := filepath.Glob(filepath.Join(root, "testdata", "hosts", "*.txtar"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no hosts: %v", err)
+	}
+	hosts := map[string]fs.FS{}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if hosts[filepath.Base(file)], err = env.ParseSnapshot(data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return hosts
+}
+
+// TestInvariants holds design's invariants 1, 2, 4, 5 and 6 for one mutation.
+func TestInvariants(t *testing.T) {
+	everywhere(t, func(t *testing.T, m mutate.Mutator, req mutate.Request) {
+		given := bytes.Clone(req.Domain)
+		result := m.Mutate(req)
+		if !bytes.Equal(req.Domain, given) {
+			t.Fatal("the input's bytes were written to")
+		}
+		if result.Err != nil || !result.Changed() {
+			if !bytes.Equal(result.Domain, given) {
+				t.Fatal("nothing is to be changed and the bytes differ")
+			}
+			return
+		}
+		again := m.Mutate(mutate.Request{Domain: result.Domain, VMI: req.VMI})
+		if !bytes.Equal(again.Domain, result.Domain) {
+			t.Errorf("a second call changes the result:\n%s", changes(result.Domain, again.Domain))
+		}
+		before, after := read(t, req.Domain), read(t, result.Domain)
+		if again := m.Mutate(req); !bytes.Equal(again.Domain, result.Domain) {
+			t.Error("the same call gives another result")
+		}
+		for _, breach := range rules.Breaches(before, after) {
+			t.Error(breach)
+		}
+		if !result.Plan.Policy.DryRun {
+			comparePlan(t, result.Plan, after)
+		}
+	})
+}
+
+func read(t *testing.T, xml []byte) *libvirtxml.Domain {
+	t.Helper()
+	d, err := rules.Read(xml)
+	if err != nil {
+		t.Fatalf("libvirtxml: %v", err)
+	}
+	return d
+}
+
+// comparePlan compares where libvirtxml sees each hostdev with the plan.
+func comparePlan(t *testing.T, plan *placement.Plan, got *libvirtxml.Domain) {
+	t.Helper()
+	seen := map[string]string{}
+	for _, h := range got.Devices.Hostdevs {
+		at := "none"
+		if h.Address != nil && h.Address.PCI != nil {
+			a := h.Address.PCI
+			at = fmt.Sprintf("%d/%d/%d", *a.Bus, *a.Slot, *a.Function)
+		}
+		switch {
+		case h.SubsysPCI != nil && h.SubsysPCI.Source != nil && h.SubsysPCI.Source.Address != nil:
+			a := h.SubsysPCI.Source.Address
+			seen[fmt.Sprintf("%04x:%02x:%02x.%x", *a.Domain, *a.Bus, *a.Slot, *a.Function)] = at
+		case h.SubsysMDev != nil && h.SubsysMDev.Source != nil && h.SubsysMDev.Source.Address != nil:
+			seen[strings.ToLower(h.SubsysMDev.Source.Address.UUID)] = at
+		}
+	}
+	for _, d := range plan.Devices {
+		want := "none"
+		if d.Address != nil {
+			want = fmt.Sprintf("%d/%d/%d", d.Address.Bus, d.Address.Slot, d.Address.Function)
+		}
+		if seen[d.ID.String()] != want {
+			t.Errorf("device %s: the plan says %s, libvirtxml reads %s", d.ID, want, seen[d.ID.String()])
+		}
+	}
+}
+
+var hostdevElement = regexp.MustCompile(`(?s)<hostdev\b.*?</hostdev>`)
+
+// TestOrder gives the hostdevs of each case in other orders: the plan stays.
+// The seeds are fixed, so that a failure can be run again.
+func TestOrder(t *testing.T) {
+	everywhere(t, func(t *testing.T, m mutate.Mutator, req mutate.Request) {
+		want := m.Mutate(req)
+		elements := hostdevElement.FindAll(req.Domain, -1)
+		if len(elements) < 2 {
+			t.Skip("one hostdev has one order")
+		}
+		for seed := range uint64(3) {
+			shuffled := slices.Clone(elements)
+			rand.New(rand.NewPCG(seed, 1)).Shuffle(len(shuffled), func(i, j int) {
+				shuffled[i], shuffled[j] = shuffled[j], shuffled[i]
+			})
+			next := -1
+			domain := hostdevElement.ReplaceAllFunc(req.Domain, func([]byte) []byte {
+				next++
+				return shuffled[next]
+			})
+			got := m.Mutate(mutate.Request{Domain: domain, VMI: req.VMI})
+			if d := cmp.Diff(asJSON(t, want), asJSON(t, got)); d != "" {
+				t.Errorf("order %d (-want +got):\n%s", seed, d)
+			}
+		}
+	})
+}
+
+func asJSON(t *testing.T, result mutate.Result) string {
+	t.Helper()
+	data, err := json.MarshalIndent(report.New(result.Plan, result.Changed(), result.Err), "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// TestDamaged cuts each case's domain off at many places: every error leaves the
+// bytes as they are, and says where in the document it is.
+func TestDamaged(t *testing.T) {
+	for _, c := range cases.Load(t, root) {
+		for cut := 0; cut < len(c.Request.Domain); cut += 1 + len(c.Request.Domain)/97 {
+			damaged := c.Request.Domain[:cut]
+			result := c.Mutator.Mutate(mutate.Request{Domain: damaged, VMI: c.Request.VMI})
+			if !bytes.Equal(result.Domain, damaged) {
+				t.Fatalf("%s cut at %d: the bytes differ", c.Name, cut)
+			}
+			if result.Err == nil && !bytes.HasSuffix(bytes.TrimSpace(damaged), []byte("</domain>")) {
+				t.Errorf("%s cut at %d: no error", c.Name, cut)
+			}
+			if result.Err != nil && !strings.Contains(result.Err.Error(), "line ") && result.Plan == nil {
+				t.Errorf("%s cut at %d: the error does not say where: %v", c.Name, cut, result.Err)
+			}
+		}
+	}
+}
