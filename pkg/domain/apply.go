@@ -23,7 +23,7 @@ import (
 func (d *Domain) Apply(c Changes) ([]byte, error) {
 	e := editor{domain: d, xml: d.doc.xml}
 	for _, step := range []func(Changes) error{
-		e.setMode, e.place, e.hotplugOff, e.removeControllers, e.add,
+		e.setMode, e.place, e.hotplugOff, e.removeControllers, e.add, e.setFirmwareEntry,
 	} {
 		if err := step(c); err != nil {
 			return nil, err

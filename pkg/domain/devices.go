@@ -47,6 +47,9 @@ func (r *reader) each() iter.Seq[*xmledit.Element] {
 
 func (r *reader) device(e *xmledit.Element) error {
 	if e.Local == "hostdev" {
+		if name := alias(e); name != "" {
+			r.domain.HostdevAliases = append(r.domain.HostdevAliases, name)
+		}
 		h, placed, err := r.hostdev(e)
 		if err != nil {
 			return err

@@ -19,13 +19,23 @@ type Domain struct {
 	Hostdevs    []Hostdev    // in document order
 	Others      []Device     // every other device that has or takes a PCI address
 
+	// HostdevAliases are the aliases of all hostdevs in document order, those
+	// of the kinds that are not placed included.
+	HostdevAliases []string
+
 	// References are the PCI controllers that something else in the domain
 	// names: iommu/driver/@pciBus, qemu:override and qemu:commandline.
 	References []Reference
 
+	// FirmwareEntries are what QEMU's fw_cfg device hands to the guest:
+	// sysinfo[@type="fwcfg"]/entry with its text.
+	FirmwareEntries []FirmwareEntry
+
 	VIOMMU         bool // an iommu device
 	LaunchSecurity bool
 	PCIHole64Off   bool // pcihole64 of the root controller is 0
+
+	Addressing Addressing
 
 	doc *document
 }
@@ -116,6 +126,13 @@ type Reference struct {
 	By    string // what names it: "iommu", "qemu:override", "qemu:commandline"
 }
 
+// FirmwareEntry is an entry of QEMU's fw_cfg device, which Linux shows below
+// /sys/firmware/qemu_fw_cfg/by_name.
+type FirmwareEntry struct {
+	Name  string // "opt/…", at most 55 bytes (QEMU docs/specs/fw_cfg.rst)
+	Value string // the text that the guest reads
+}
+
 // Changes are edits to a domain, by position in the read model. The zero value
 // changes nothing and Apply then returns the very bytes that were parsed.
 type Changes struct {
@@ -133,4 +150,13 @@ type Changes struct {
 	RemoveControllers []int
 	// AddControllers are appended behind the existing PCI controllers, in this order.
 	AddControllers []Controller
+	// SetFirmwareEntry is an entry of fw_cfg that the domain gets, in the place
+	// of the one with its name where it has that.
+	SetFirmwareEntry *FirmwareEntry
+}
+
+// IsZero reports whether nothing is changed.
+func (c Changes) IsZero() bool {
+	return len(c.SetMode)+len(c.Place)+len(c.AddHostdevs)+len(c.HotplugOff)+
+		len(c.RemoveControllers)+len(c.AddControllers) == 0 && c.SetFirmwareEntry == nil
 }

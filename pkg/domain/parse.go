@@ -18,6 +18,7 @@ type document struct {
 	devices     []*xmledit.Element // every <devices>; libvirt reads them all as one
 	controllers []*xmledit.Element // of Domain.Controllers, position by position
 	hostdevs    []*xmledit.Element // of Domain.Hostdevs, position by position
+	firmware    []*xmledit.Element // of Domain.FirmwareEntries, position by position
 }
 
 // Parse reads a domain. The error is an *Error: for what xmledit.Parse
@@ -38,7 +39,7 @@ func Parse(src []byte) (*Domain, error) {
 	}
 	r := &reader{xml: xml, domain: &Domain{doc: &document{xml: xml}}}
 	for _, step := range []func(*xmledit.Element) error{
-		r.general, r.cells, r.memnodes, r.pins, r.controllers, r.devices, r.references,
+		r.general, r.addressing, r.cells, r.memnodes, r.pins, r.controllers, r.devices, r.references, r.firmware,
 	} {
 		if err := step(root); err != nil {
 			return nil, err

@@ -85,6 +85,7 @@ func TestParse(t *testing.T) {
       <source><address uuid='4A1F0B5C-6C3E-4F5A-9D0E-3B1C7F2A9E01'/></source>
       <address type='pci' domain='0' bus='0x03' slot='0' function='0'/>
     </hostdev>
+    <hostdev mode='subsystem' type='usb'><source><address bus='3' device='7'/></source><alias name='ua-usb-host-key'/></hostdev>
     <memballoon model='none'/>
     <iommu model='intel'/>
   </devices>
@@ -108,7 +109,8 @@ func TestParse(t *testing.T) {
 			{ID: pci("10000:1b:1f.7"), Alias: "ua-gpu-1"},
 			{ID: mdev(uuid), HasMode: true, Address: &domain.GuestAddress{Bus: 3}, Display: true, RamFB: true},
 		},
-		VIOMMU: true, LaunchSecurity: true, PCIHole64Off: true,
+		HostdevAliases: []string{"ua-gpu-1", "ua-usb-host-key"},
+		VIOMMU:         true, LaunchSecurity: true, PCIHole64Off: true,
 	}
 	if diff := cmp.Diff(want, got, equal); diff != "" {
 		t.Errorf("read model (-want +got):\n%s", diff)

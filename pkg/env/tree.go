@@ -83,6 +83,12 @@ func (t *tree) entry(name string) (fs.DirEntry, error) {
 
 // file is the content of a regular file without the white space around it.
 func (t *tree) file(name string) (string, error) {
+	content, err := t.raw(name)
+	return strings.TrimSpace(content), err
+}
+
+// raw is the content of a regular file.
+func (t *tree) raw(name string) (string, error) {
 	entry, err := t.entry(name)
 	if err != nil {
 		return "", err
@@ -102,7 +108,7 @@ func (t *tree) file(name string) (string, error) {
 	if len(content) > maxFileBytes {
 		return "", fmt.Errorf("%s is too large for a file of sysfs", name)
 	}
-	return strings.TrimSpace(string(content)), nil
+	return string(content), nil
 }
 
 // link is the path that a symbolic link leads to, from the root of the tree.

@@ -49,7 +49,7 @@ func changes(before, after []byte) []byte {
 
 func explanation(t *testing.T, result mutate.Result) []byte {
 	var text strings.Builder
-	if err := report.New(result.Plan, result.Changed(), result.Err).WriteText(&text); err != nil {
+	if err := report.New(result.Plan, result.Changed(), result.Err).WriteSummary(&text); err != nil {
 		t.Fatal(err)
 	}
 	return []byte(text.String())

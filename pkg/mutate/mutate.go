@@ -22,6 +22,7 @@ type Mutator struct {
 	AnnotationsFirst bool                     // annotations of the VMI beat flags
 	Locked           []placement.Key          // but for these
 	Keep             []string                 // aliases that are not moved
+	Details          bool                     // read the host's link speeds too
 }
 
 // Request is one call.
@@ -44,11 +45,7 @@ type Result struct {
 
 // Changed reports whether the plan changes anything, also in a dry run.
 func (r Result) Changed() bool {
-	if r.Plan == nil {
-		return false
-	}
-	c := r.Plan.Changes
-	return len(c.SetMode)+len(c.Place)+len(c.AddHostdevs)+len(c.HotplugOff)+len(c.RemoveControllers)+len(c.AddControllers) > 0
+	return r.Plan != nil && !r.Plan.Changes.IsZero()
 }
 
 // Kind says whose fault an error is.
@@ -90,7 +87,7 @@ func (m Mutator) Mutate(req Request) (result Result) {
 		result.Err = asError(err)
 		return result
 	}
-	if !result.Plan.Policy.DryRun {
+	if result.Changed() && !result.Plan.Policy.DryRun {
 		result.Domain = changed
 	}
 	return result
@@ -104,15 +101,16 @@ func (m Mutator) mutate(req Request, result *Result) ([]byte, error) {
 	}
 	result.VMI = vmi
 	policy, warnings, err := placement.ResolvePolicy(m.policySource(vmi))
-	result.Strict = policy.Strict && !req.Discarded && (vmi == nil || !vmi.MigrationInProgress)
+	// A dry run never fails a VM, and neither does a call whose answer is thrown away.
+	result.Strict = policy.Strict && !policy.DryRun && !req.Discarded && (vmi == nil || !vmi.MigrationInProgress)
 	if err != nil && result.Strict {
 		return nil, &Error{Malformed, err}
 	}
 	d, err := domain.Parse(req.Domain)
 	if err != nil {
-		return nil, &Error{Malformed, err}
+		return nil, &Error{Malformed, fmt.Errorf("parse domain: %w", err)}
 	}
-	host, problems := m.readHost(d)
+	host, problems := m.readHost(d, policy)
 	plan, err := placement.New(placement.Input{
 		Domain: d, Host: host, Variables: m.Variables, VMI: vmi, Policy: policy,
 	})
@@ -120,13 +118,17 @@ func (m Mutator) mutate(req Request, result *Result) ([]byte, error) {
 		return nil, &Error{Malformed, err}
 	}
 	plan.AddWarnings(warnings, append(problems, m.Problems...))
+	handOver(plan)
 	result.Plan = plan
 	return apply(d, plan)
 }
 
 // apply makes the changed bytes and reads them again to see that they are what
-// the plan says.
+// the plan says. A plan that changes nothing gives nil.
 func apply(d *domain.Domain, plan *placement.Plan) ([]byte, error) {
+	if plan.Changes.IsZero() {
+		return nil, nil
+	}
 	changed, err := d.Apply(plan.Changes)
 	if err != nil {
 		return nil, fmt.Errorf("apply the plan: %w", err)
@@ -160,19 +162,23 @@ func (m Mutator) policySource(vmi *env.VMI) placement.PolicySource {
 
 // readHost reads the devices that the plan may be about. Without devices there
 // is nothing to read.
-func (m Mutator) readHost(d *domain.Domain) (*topology.Host, []env.Problem) {
+func (m Mutator) readHost(d *domain.Domain, policy placement.Policy) (*topology.Host, []env.Problem) {
 	ids := placement.Candidates(d, m.Variables)
 	if len(ids) == 0 {
 		return &topology.Host{}, nil
 	}
-	return env.ReadHost(m.Sysfs, ids)
+	host, problems := env.ReadHost(m.Sysfs, ids)
+	if m.Details || policy.NCCLTopology == placement.NCCLTopologyFWCfg {
+		problems = append(problems, env.ReadDetails(m.Sysfs, host)...)
+	}
+	return host, problems
 }
 
 // strictFlag is whether flags alone ask for strict: what holds until the VMI's
 // annotations are known.
 func (m Mutator) strictFlag() bool {
 	policy, _, err := placement.ResolvePolicy(placement.PolicySource{Flags: m.Flags})
-	return err == nil && policy.Strict
+	return err == nil && policy.Strict && !policy.DryRun
 }
 
 // asError gives an error without a kind that of an internal one.

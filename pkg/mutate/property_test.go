@@ -3,6 +3,7 @@ package mutate_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -110,8 +111,7 @@ func comparePlan(t *testing.T, plan *placement.Plan, got *libvirtxml.Domain) {
 	for _, h := range got.Devices.Hostdevs {
 		at := "none"
 		if h.Address != nil && h.Address.PCI != nil {
-			a := h.Address.PCI
-			at = fmt.Sprintf("%d/%d/%d", *a.Bus, *a.Slot, *a.Function)
+			at = guestAddress(h.Address.PCI)
 		}
 		switch {
 		case h.SubsysPCI != nil && h.SubsysPCI.Source != nil && h.SubsysPCI.Source.Address != nil:
@@ -130,6 +130,17 @@ func comparePlan(t *testing.T, plan *placement.Plan, got *libvirtxml.Domain) {
 			t.Errorf("device %s: the plan says %s, libvirtxml reads %s", d.ID, want, seen[d.ID.String()])
 		}
 	}
+}
+
+// guestAddress is an address as comparePlan writes it; what is not written is 0.
+func guestAddress(a *libvirtxml.DomainAddressPCI) string {
+	var numbers [3]uint
+	for i, n := range []*uint{a.Bus, a.Slot, a.Function} {
+		if n != nil {
+			numbers[i] = *n
+		}
+	}
+	return fmt.Sprintf("%d/%d/%d", numbers[0], numbers[1], numbers[2])
 }
 
 var hostdevElement = regexp.MustCompile(`(?s)<hostdev\b.*?</hostdev>`)
@@ -174,16 +185,16 @@ func asJSON(t *testing.T, result mutate.Result) string {
 // bytes as they are, and says where in the document it is.
 func TestDamaged(t *testing.T) {
 	for _, c := range cases.Load(t, root) {
-		for cut := 0; cut < len(c.Request.Domain); cut += 1 + len(c.Request.Domain)/97 {
+		whole := len(bytes.TrimSpace(c.Request.Domain))
+		for cut := 0; cut < whole; cut += 1 + whole/97 {
 			damaged := c.Request.Domain[:cut]
 			result := c.Mutator.Mutate(mutate.Request{Domain: damaged, VMI: c.Request.VMI})
-			if !bytes.Equal(result.Domain, damaged) {
-				t.Fatalf("%s cut at %d: the bytes differ", c.Name, cut)
-			}
-			if result.Err == nil && !bytes.HasSuffix(bytes.TrimSpace(damaged), []byte("</domain>")) {
+			switch {
+			case result.Err == nil:
 				t.Errorf("%s cut at %d: no error", c.Name, cut)
-			}
-			if result.Err != nil && !strings.Contains(result.Err.Error(), "line ") && result.Plan == nil {
+			case !bytes.Equal(result.Domain, damaged):
+				t.Errorf("%s cut at %d: the bytes differ", c.Name, cut)
+			case !strings.Contains(result.Err.Error(), "line ") && !errors.As(result.Err, new(*placement.PolicyError)):
 				t.Errorf("%s cut at %d: the error does not say where: %v", c.Name, cut, result.Err)
 			}
 		}

@@ -17,7 +17,7 @@ func refusal(plan *placement.Plan) error {
 		}
 	}
 	for _, w := range plan.Warnings {
-		if w.Code == placement.CodeNotAllocated {
+		if w.Code == placement.CodeNotAllocated || w.Code == placement.CodeBudget {
 			texts = append(texts, w.Text+": "+w.Remedy)
 		}
 	}

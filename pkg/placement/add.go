@@ -42,10 +42,9 @@ func (b *builder) requestLists() []requestList {
 
 // additions are the hostdevs that the policy adds from the variables.
 func (b *builder) additions() []domain.Hostdev {
-	a := &adder{builder: b, taken: map[topology.DeviceID]bool{}}
+	a := &adder{builder: b, taken: map[topology.DeviceID]bool{}, aliases: slices.Clone(b.Domain.HostdevAliases)}
 	for _, h := range b.Domain.Hostdevs {
 		a.taken[h.ID] = true
-		a.aliases = append(a.aliases, h.Alias)
 	}
 	b.warnOfCollisions()
 	if b.Policy.Add != AddNone {
@@ -179,10 +178,11 @@ func (a *adder) hostdev(list requestList, r env.Request, id topology.DeviceID) d
 
 // others adds each further device of the variables that is no companion.
 func (a *adder) others() {
+	known := Candidates(a.Domain, a.Variables)
 	for _, v := range a.Variables {
 		var ids []topology.DeviceID
 		for _, id := range v.IDs {
-			if !a.taken[id] && !a.isCompanion(id, append(a.takenIDs(), v.IDs...)) {
+			if !a.taken[id] && !a.isCompanion(id, known) {
 				ids = append(ids, id)
 			}
 		}
@@ -200,14 +200,6 @@ func (a *adder) nameOf(v env.Variable) string {
 		return resources[0]
 	}
 	return v.Suffix
-}
-
-func (a *adder) takenIDs() []topology.DeviceID {
-	var ids []topology.DeviceID
-	for id := range a.taken {
-		ids = append(ids, id)
-	}
-	return ids
 }
 
 // freeAlias is prefix-0, prefix-1 or the next that the domain does not use.
@@ -248,7 +240,11 @@ func (a *adder) companions() {
 				f.IOMMUGroup == nil || *f.IOMMUGroup != *own.IOMMUGroup {
 				continue
 			}
-			a.add(domain.Hostdev{ID: id, Alias: fmt.Sprintf("%s-fn%d", lead.Alias, f.Address.Function)})
+			companion := domain.Hostdev{ID: id}
+			if lead.Alias != "" {
+				companion.Alias = fmt.Sprintf("%s-fn%d", lead.Alias, f.Address.Function)
+			}
+			a.add(companion)
 		}
 	}
 }

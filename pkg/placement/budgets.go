@@ -42,8 +42,8 @@ func (b *builder) budgets(t *tree) Budgets {
 	budgets.BusNumbers = Budget{Used: main.buses(), Limit: next}
 	budgets.ControllerIndexes = Budget{Used: highestIndex(t.domain) + 1 + main.coming, Limit: maxIndex + 1}
 	for _, d := range b.devices {
-		if d.ID.Kind() == "pci" && d.stands != nil {
-			for _, bar := range d.stands.BARs {
+		if d.ID.Kind() == "pci" && d.Function != nil {
+			for _, bar := range d.Function.BARs {
 				if bar.Is64 && !bar.IO {
 					budgets.BARBytes64 += bar.Bytes
 				}

@@ -3,6 +3,7 @@ package placement
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"hook-sidecar/pkg/domain"
 )
@@ -26,11 +27,20 @@ func (n *numbering) busNumbers(wanted []expander) ([]int, error) {
 	taken, automatic := takenBusNumbers(n.rest)
 	// libvirt gives an expander bus without busNr the lowest number less two.
 	floor := n.main.buses() + 2*automatic
+	var firsts []int
 	for _, size := range []int{32, 16, 8, 0} {
-		if firsts, ok := fitRanges(needs, size, taken, floor); ok {
+		var ok bool
+		if firsts, ok = fitRanges(needs, size, taken, floor); ok {
 			return firsts, nil
 		}
 	}
+	return nil, busNumbersExceeded(needs, firsts, taken, floor)
+}
+
+// busNumbersExceeded says by how much needs do not fit: the numbers are too few
+// in all, or those that are left are in pieces. firsts are the ranges that were
+// found from the top down.
+func busNumbersExceeded(needs, firsts []int, taken []span, floor int) error {
 	need, free := 0, busNumberCount-floor
 	for _, count := range needs {
 		need += count
@@ -38,8 +48,26 @@ func (n *numbering) busNumbers(wanted []expander) ([]int, error) {
 	for _, s := range taken {
 		free -= s.end - s.first
 	}
-	return nil, fmt.Errorf("bus numbers: the layout needs %d, %d are free beside the %d of the main bus: %d too many",
-		need, max(0, free), floor, need-max(0, free))
+	if free = max(0, free); need > free {
+		return fmt.Errorf("bus numbers: the layout needs %d, %d are free beside the %d of the main bus: %d too many",
+			need, free, floor, need-free)
+	}
+	top := busNumberCount
+	if len(firsts) > 0 {
+		top = firsts[len(firsts)-1]
+	}
+	need, free = needs[len(firsts)], largestGap(taken, floor, top)
+	return fmt.Errorf("bus numbers: an expander bus needs %d in one piece, the largest free range has %d: %d too many", need, free, need-free)
+}
+
+// largestGap is the most numbers in one piece from floor to before top.
+func largestGap(taken []span, floor, top int) int {
+	largest, next := 0, floor
+	for _, s := range slices.SortedFunc(slices.Values(taken), func(x, y span) int { return cmp.Compare(x.first, y.first) }) {
+		largest = max(largest, min(s.first, top)-next)
+		next = max(next, s.end)
+	}
+	return max(largest, top-next)
 }
 
 // takenBusNumbers are the ranges of the expander buses that stay, and the count
@@ -56,13 +84,14 @@ func takenBusNumbers(t *tree) (taken []span, automatic int) {
 }
 
 // fitRanges gives each need a range of size numbers, or of the exact need when
-// size is 0, from the top down, beside the taken ones and not below floor.
+// size is 0, from the top down, beside the taken ones and not below floor. When
+// one does not fit it returns those before.
 func fitRanges(needs []int, size int, taken []span, floor int) (firsts []int, ok bool) {
 	top := busNumberCount
 	for _, need := range needs {
 		length := cmp.Or(size, need)
 		if need > length {
-			return nil, false
+			return firsts, false
 		}
 		for blocked := true; blocked; {
 			blocked = false
@@ -74,7 +103,7 @@ func fitRanges(needs []int, size int, taken []span, floor int) (firsts []int, ok
 		}
 		top -= length
 		if top < floor {
-			return nil, false
+			return firsts, false
 		}
 		firsts = append(firsts, top)
 	}

@@ -76,7 +76,7 @@ func (b *builder) device(h domain.Hostdev, position int) *device {
 	d.Resource = b.resourceOf(h)
 	d.HostNode = b.Host.Affinity(h.ID)
 	if f := b.Host.Function(h.ID); f != nil {
-		d.stands = f
+		d.Function = f
 		d.PCIeRoot, d.HostPath, d.IOMMUGroup = f.Root, f.Bridges, f.IOMMUGroup
 	}
 	if uuid, ok := h.ID.MDEV(); ok {

@@ -37,8 +37,8 @@ func (b *builder) warnOfIOSpace(t *tree) {
 	}
 	ports := map[string]bool{}
 	for _, d := range b.devices {
-		if d.ID.Kind() != topology.KindPCI || d.stands == nil ||
-			!slices.ContainsFunc(d.stands.BARs, func(bar topology.BAR) bool { return bar.IO }) {
+		if d.ID.Kind() != topology.KindPCI || d.Function == nil ||
+			!slices.ContainsFunc(d.Function.BARs, func(bar topology.BAR) bool { return bar.IO }) {
 			continue
 		}
 		port := d.ID.String()
@@ -63,14 +63,22 @@ func (b *builder) warnOfGroups() {
 		}
 		for _, other := range b.Host.Devices {
 			if other.IOMMUGroup == nil || *other.IOMMUGroup != *d.IOMMUGroup || other.IsBridge ||
-				other.Driver == "" || isVFIO(other.Driver) || other.Driver == "pci-stub" {
+				other.Driver == "" || isVFIO(other.Driver) || other.Driver == "pci-stub" || isVGPU(other) {
 				continue
 			}
-			b.warn(CodeGroupNotViable, &d.ID, fmt.Sprintf("IOMMU group %d of %s also holds %s, which is bound to %s",
-				*d.IOMMUGroup, d.ID, other.Address, other.Driver))
+			text := fmt.Sprintf("IOMMU group %d of %s also holds %s, which is bound to %s", *d.IOMMUGroup, d.ID, other.Address, other.Driver)
+			if d.ID == topology.PCIDevice(other.Address) {
+				text = fmt.Sprintf("%s is bound to %s, which is no VFIO driver", d.ID, other.Driver)
+			}
+			b.warn(CodeGroupNotViable, &d.ID, text)
 		}
 	}
 }
+
+// isVGPU reports whether f is a virtual function that NVIDIA's own driver hands
+// to VFIO as a vGPU, without a VFIO driver bound to it (KubeVirt
+// pkg/virt-handler/device-manager/nvidia.go, shouldPermitNvidia).
+func isVGPU(f topology.Device) bool { return f.PhysFn != nil && f.Driver == "nvidia" }
 
 // warnOfCollisions names the variables that stand for several resources of the
 // VMI.

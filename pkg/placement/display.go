@@ -10,13 +10,15 @@ import (
 )
 
 // display says whether a GPU that is added gets a display and a ramfb, by the
-// rules of KubeVirt pkg/virt-launcher/virtwrap/device/hostdevice/hostdev.go:
-// a PCI GPU only when it is asked for; of mediated GPUs the first, unless any
-// GPU of the VMI has display options, which then count for each of its own.
+// rules of KubeVirt v1.9.0 pkg/virt-launcher/virtwrap/device/hostdevice/hostdev.go:
+// a PCI GPU gets each only where it is enabled in so many words (isRamFBSet;
+// KubeVirt's main gives the display a ramfb unless that is disabled, the release
+// counts here); of mediated GPUs the first gets both, unless any GPU of the VMI
+// has display options, which then count for each of its own.
 func (a *adder) display(gpus []env.Request, r env.Request, id topology.DeviceID) (display, ramfb bool) {
 	if id.Kind() == topology.KindPCI {
-		display = r.Display.Enabled != nil && *r.Display.Enabled
-		return display, display && isNilOrTrue(r.Display.RamFB)
+		display = isTrue(r.Display.Enabled)
+		return display, display && isTrue(r.Display.RamFB)
 	}
 	if !slices.ContainsFunc(gpus, func(g env.Request) bool { return g.Display.Set }) {
 		first := !a.hasMediatedGPU()
@@ -36,5 +38,7 @@ func (a *adder) hasMediatedGPU() bool {
 		return h.ID.Kind() == topology.KindMDEV && strings.HasPrefix(h.Alias, "ua-gpu-")
 	})
 }
+
+func isTrue(b *bool) bool { return b != nil && *b }
 
 func isNilOrTrue(b *bool) bool { return b == nil || *b }

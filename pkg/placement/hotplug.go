@@ -33,16 +33,17 @@ func (b *builder) hotplugPorts(d *domain.Domain) int {
 	if d.MemoryBytes > largeMemory {
 		total, free = largeTotalPorts, largeFreePorts
 	}
-	return max(total-portsInUse(d), free)
+	return max(total-b.portsInUse(d), free)
 }
 
 // portsInUse counts devices as KubeVirt does before the first define
 // (converter/pci-placement.go, CountPCIDevices): without placeholder NICs, the
-// controllers that libvirt adds, and mediated devices.
-func portsInUse(d *domain.Domain) int {
+// controllers that libvirt adds, and mediated devices. Hostdevs count wherever
+// they stand, so also where d lacks those that are about to be placed.
+func (b *builder) portsInUse(d *domain.Domain) int {
 	count := 0
-	for _, h := range d.Hostdevs {
-		if h.ID.Kind() == topology.KindPCI {
+	for _, device := range b.devices {
+		if device.ID.Kind() == topology.KindPCI {
 			count++
 		}
 	}

@@ -52,7 +52,7 @@ func hostPort(b branch) topology.Address {
 	if len(lead.HostPath) > 0 {
 		return lead.HostPath[0]
 	}
-	port := lead.stands.Address
+	port := lead.Function.Address
 	port.Function = 0
 	return port
 }

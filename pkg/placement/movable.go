@@ -26,6 +26,27 @@ func (b *builder) decide() {
 			d.Outcome = Placed
 		}
 	}
+	if b.Policy.Layout != LayoutNUMA {
+		b.adoptCells()
+	}
+}
+
+// adoptCells puts placed devices whose NUMA node the host does not tell into
+// the cell of the others of their PCIe root: below one host bridge they are one
+// path class apart, and the layout keeps that. Where the others do not agree it
+// is the lowest cell.
+func (b *builder) adoptCells() {
+	cells := map[topology.PCIeRoot]*topology.CellID{}
+	for _, d := range b.devices {
+		if d.Outcome == Placed && compareCells(d.Cell, cells[d.PCIeRoot]) < 0 {
+			cells[d.PCIeRoot] = d.Cell
+		}
+	}
+	for _, d := range b.devices {
+		if _, known := d.HostNode.Node(); d.Outcome == Placed && !known {
+			d.Cell = cells[d.PCIeRoot]
+		}
+	}
 }
 
 // keeps says whether a rule keeps a device where it is, and which.

@@ -55,6 +55,9 @@ func (b *builder) rest(removed []int) *domain.Domain {
 			continue
 		}
 		h := domain.Hostdev{ID: d.ID, Alias: d.Alias, Address: d.Address}
+		if d.hostdev >= 0 {
+			h.Unassigned = b.Domain.Hostdevs[d.hostdev].Unassigned
+		}
 		if h.Address != nil && h.Address.Bus != 0 && left.at[h.Address.Bus] == nil && d.movable {
 			h.Address = nil
 		}

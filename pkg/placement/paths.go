@@ -33,10 +33,10 @@ func matrix(places []topology.Place) [][]topology.PathClass {
 }
 
 func hostPlace(d *device) topology.Place {
-	if d.stands == nil {
+	if d.Function == nil {
 		return topology.Place{Root: "unknown " + d.ID.String()}
 	}
-	slot := d.stands.Address
+	slot := d.Function.Address
 	slot.Function = 0
 	place := topology.Place{Root: string(d.PCIeRoot), Slot: slot.String()}
 	for _, bridge := range d.HostPath {

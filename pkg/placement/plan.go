@@ -39,6 +39,7 @@ type Decision struct {
 	PCIeRoot   topology.PCIeRoot  // "" when not known
 	HostPath   []topology.Address // bridges above it, root port first
 	IOMMUGroup *int
+	Function   *topology.Device // the host's function that it is, or that its parent is; nil when not known
 
 	Outcome   Outcome
 	Reason    Reason
@@ -57,7 +58,8 @@ const (
 // Controller is a PCI controller of the domain after the plan.
 type Controller struct {
 	domain.Controller
-	Origin string // ControllerExisting or ControllerPlanned
+	Origin    string            // ControllerExisting or ControllerPlanned
+	Predicted *topology.Address // of a bridge: what the guest's kernel shows; nil when not known
 }
 
 // Plan says where each device stands, why, and what to change for it.
@@ -69,6 +71,7 @@ type Plan struct {
 	Budgets     Budgets
 	Warnings    []Warning
 	Changes     domain.Changes
+	Host        *topology.Host // what was read of the host
 
 	want *domain.Domain // the read model after Changes
 }
@@ -77,6 +80,17 @@ type Plan struct {
 type Paths struct {
 	Host  [][]topology.PathClass
 	Guest [][]topology.PathClass
+}
+
+// Domain is the read model of the domain after Changes.
+func (p *Plan) Domain() *domain.Domain { return p.want }
+
+// SetFirmwareEntry adds an entry of fw_cfg to Changes, unless the domain has it
+// already with this very text.
+func (p *Plan) SetFirmwareEntry(entry domain.FirmwareEntry) {
+	if !slices.Contains(p.want.FirmwareEntries, entry) {
+		p.Changes.SetFirmwareEntry = &entry
+	}
 }
 
 // New plans. An error means that the input contradicts itself so that nothing
@@ -106,10 +120,8 @@ type builder struct {
 // device is one passthrough device while it is planned.
 type device struct {
 	Decision
-	hostdev int              // position in Domain.Hostdevs, or -1 when added
-	add     domain.Hostdev   // the hostdev to add when hostdev is -1
-	stands  *topology.Device // the host's function that it is, or that its parent is; nil when not known
-	movable bool             // no rule keeps it where it is
+	hostdev int  // position in Domain.Hostdevs, or -1 when added
+	movable bool // no rule keeps it where it is
 }
 
 func (b *builder) warn(code Code, device *topology.DeviceID, text string) {
@@ -120,7 +132,7 @@ func (b *builder) warn(code Code, device *topology.DeviceID, text string) {
 func (b *builder) plan() *Plan {
 	want := after(b.Domain, b.changes)
 	tree := newTree(want)
-	p := &Plan{Policy: b.Policy, Changes: b.changes, want: want}
+	p := &Plan{Policy: b.Policy, Changes: b.changes, Host: b.Host, want: want}
 	existing := len(b.Domain.Controllers) - len(b.changes.RemoveControllers)
 	for i, c := range want.Controllers {
 		origin := ControllerExisting
@@ -131,6 +143,11 @@ func (b *builder) plan() *Plan {
 	}
 	slices.SortFunc(p.Controllers, func(a, b Controller) int { return cmp.Compare(a.Index, b.Index) })
 	seen := predict(tree)
+	for i, c := range p.Controllers {
+		if c.Address != nil && c.Index != 0 && c.Model != domain.ExpanderBus {
+			p.Controllers[i].Predicted = seen(*c.Address)
+		}
+	}
 	for i, d := range b.devices {
 		hostdev := want.Hostdevs[b.position(i)]
 		d.Address = hostdev.Address

@@ -19,11 +19,12 @@ const (
 	KeyCompanions   Key = "companions"
 	KeyHotplugPorts Key = "hotplug-ports"
 	KeyDryRun       Key = "dry-run"
+	KeyNCCLTopology Key = "nccl-topology"
 )
 
 // Keys are all keys of the policy, in the order of the documentation.
 func Keys() []Key {
-	return []Key{KeyLayout, KeyStrict, KeyAdd, KeyCompanions, KeyHotplugPorts, KeyDryRun}
+	return []Key{KeyLayout, KeyStrict, KeyAdd, KeyCompanions, KeyHotplugPorts, KeyDryRun, KeyNCCLTopology}
 }
 
 // AnnotationPrefix stands before a key in the annotations of a VMI.
@@ -59,6 +60,15 @@ const (
 	CompanionsAdd  Companions = "add"  // VFIO-bound functions of the same IOMMU group too
 )
 
+// NCCLTopology says how the guest gets the topology file for NCCL.
+type NCCLTopology string
+
+// The values of NCCLTopology.
+const (
+	NCCLTopologyNone  NCCLTopology = "none"  // not from the hook
+	NCCLTopologyFWCfg NCCLTopology = "fwcfg" // as an entry of QEMU's fw_cfg device
+)
+
 // HotplugAuto leaves the count of free root ports to KubeVirt's formula.
 const HotplugAuto = -1
 
@@ -80,6 +90,7 @@ type Policy struct {
 	Companions   Companions
 	HotplugPorts int // free root ports to keep, or HotplugAuto
 	DryRun       bool
+	NCCLTopology NCCLTopology
 
 	Keep    []string       // aliases that are not moved
 	Origins map[Key]Origin // where each value comes from
@@ -101,6 +112,8 @@ func (p Policy) Value(key Key) string {
 			return "auto"
 		}
 		return strconv.Itoa(p.HotplugPorts)
+	case KeyNCCLTopology:
+		return string(p.NCCLTopology)
 	default:
 		return strconv.FormatBool(p.DryRun)
 	}
@@ -123,7 +136,8 @@ type PolicySource struct {
 func ResolvePolicy(src PolicySource) (Policy, []Warning, error) {
 	p := Policy{
 		Layout: LayoutNUMA, Add: AddAll, Companions: CompanionsKeep, HotplugPorts: HotplugAuto,
-		Keep: src.Keep, Origins: map[Key]Origin{},
+		NCCLTopology: NCCLTopologyNone,
+		Keep:         src.Keep, Origins: map[Key]Origin{},
 	}
 	if src.HasVMI {
 		p.Add = AddRequested
@@ -192,6 +206,8 @@ func (p *Policy) set(key Key, value string) (err error) {
 		return setBool(&p.DryRun, value)
 	case KeyHotplugPorts:
 		return p.setHotplugPorts(value)
+	case KeyNCCLTopology:
+		return choose(&p.NCCLTopology, value, NCCLTopologyNone, NCCLTopologyFWCfg)
 	}
 	return fmt.Errorf("key %q is not known", key)
 }

@@ -24,6 +24,9 @@ func (p *Plan) Verify(got *domain.Domain) error {
 			return fmt.Errorf("device %s is not in the result as planned", want.ID)
 		}
 	}
+	if want := p.Changes.SetFirmwareEntry; want != nil && !slices.Contains(got.FirmwareEntries, *want) {
+		return fmt.Errorf("the fw_cfg entry %s is not in the result as planned", want.Name)
+	}
 	return verifyControllers(p.want.Controllers, got.Controllers)
 }
 

@@ -27,6 +27,7 @@ const (
 	CodeBudget             Code = "budget-exceeded"
 	CodeSwitchPortSpeed    Code = "switch-port-link-speed"
 	CodeHotplugPortsCapped Code = "hotplug-ports-capped"
+	CodeNCCLIncomplete     Code = "nccl-topology-incomplete"
 )
 
 // Codes are all warnings of this package, in the order of the documentation.
@@ -35,7 +36,7 @@ func Codes() []Code {
 		CodeUnknownPolicyKey, CodeBadPolicyValue, CodePolicyLocked,
 		CodeBadNodeset, CodeUnknownCell, CodeVariableCollision, CodeNotAllocated,
 		CodeGroupNotViable, CodeIOSpace, CodeVIOMMU, CodeLaunchSecurity, CodeBudget,
-		CodeSwitchPortSpeed, CodeHotplugPortsCapped,
+		CodeSwitchPortSpeed, CodeHotplugPortsCapped, CodeNCCLIncomplete,
 	}
 }
 
@@ -47,6 +48,12 @@ type Warning struct {
 	Remedy string
 }
 
+// NewWarning is a warning with its remedy; device is nil when it concerns no
+// single one.
+func NewWarning(code Code, device *topology.DeviceID, text string) Warning {
+	return newWarning(code, device, text)
+}
+
 func newWarning(code Code, device *topology.DeviceID, text string) Warning {
 	return Warning{Code: code, Device: device, Text: text, Remedy: code.Remedy()}
 }
@@ -55,7 +62,7 @@ func newWarning(code Code, device *topology.DeviceID, text string) Warning {
 func (c Code) Remedy() string {
 	switch c {
 	case CodeUnknownPolicyKey:
-		return "the keys are layout, strict, add, companions, hotplug-ports and dry-run"
+		return "the keys are layout, strict, add, companions, hotplug-ports, dry-run and nccl-topology"
 	case CodeBadPolicyValue:
 		return "correct the annotation; until then the value without it holds"
 	case CodePolicyLocked:
@@ -82,6 +89,8 @@ func (c Code) Remedy() string {
 		return "hand the guest the true speeds: explain --format nccl writes a topology file for NCCL"
 	case CodeHotplugPortsCapped:
 		return "lower hotplug-ports, or pass fewer devices through"
+	case CodeNCCLIncomplete:
+		return "place the device with layout numa, root or mirror; NCCL looks for what the file leaves out in the guest's sysfs"
 	case env.CodeBadVariable:
 		return "correct what the device plugin writes; the rest of the variable is used"
 	case env.CodeVariableConflict:

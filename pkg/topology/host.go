@@ -21,6 +21,8 @@ type Device struct {
 	Driver     string    // driver, "" when unbound
 	BARs       []BAR     // resource: the six BARs that are in use
 	IsBridge   bool      // class 0x0604, PCI-to-PCI; an NVSwitch is 0x0680 and none
+
+	Details *Details // nil until env.ReadDetails reads them
 }
 
 // BAR is a base address register in use.
@@ -44,6 +46,8 @@ type Host struct {
 	Nodes   []NUMANode
 	Devices []Device
 	MDEVs   []MDEV
+
+	Packages int // CPU packages with a CPU online; 0 until env.ReadDetails reads them
 }
 
 // Device is the PCI function at a, or nil when the host has none.

@@ -6,13 +6,21 @@
 //
 //	cpus 0 0-3
 //	cpus 1 4-7
+//	packages 2
 //	pci0000:00/0000:00:01.0/0000:01:00.0 node=0 group=7 driver=vfio-pci class=0x030000 io
 //	pci0000:00/0000:00:01.0/0000:01:00.0/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01 type=nvidia-222
 //	virtual/mtty/mtty/83b8f4f2-509f-382f-3c1e-e6bfe0fa1001
 //
 // Keys of a function: node, group, driver, class, vendor, device, physfn; the
-// word io gives it an I/O BAR. Keys of a mediated device: type, group. Without
-// node there is no numa_node file; node=-1 is what the kernel writes for none.
+// word io gives it an I/O BAR, bar=37,25 memory BARs of 2^37 and 2^25 bytes
+// instead of one of 16 MiB. Keys of a mediated device: type, group. Without node there is no
+// numa_node file; node=-1 is what the kernel writes for none.
+//
+// For diagnosis: link=16.0x8 and maxlink=32.0x16 are GT/s and lanes;
+// reset=flr,bus its reset methods, reset= a file without one; acs=rr,cr,dt the
+// redirects that are on, acs=off none, acs=none no such capability; ats=on, off
+// or none. Either of the last two makes a configuration space as root sees it.
+// packages N gives the host so many CPU packages of one CPU each.
 package hostfs
 
 import (
@@ -20,6 +28,8 @@ import (
 	"io/fs"
 	"path"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing/fstest"
 )
@@ -67,6 +77,9 @@ func (h host) add(fields []string) error {
 		h.file("devices/system/node/node"+fields[1]+"/cpulist", fields[2])
 		return nil
 	}
+	if fields[0] == "packages" && len(fields) == 2 {
+		return h.packages(fields[1])
+	}
 	place := fields[0]
 	h.bridgesAbove(place)
 	switch name := path.Base(place); {
@@ -82,7 +95,8 @@ func (h host) function(place string, settings []string) error {
 	dir := "devices/" + place
 	h.link("bus/pci/devices/"+path.Base(place), dir)
 	said := map[string]string{"class": "0x030200", "vendor": "0x10de", "device": "0x2330"}
-	bars := []string{"0x0000388000000000 0x0000388000ffffff 0x000000000014220c"}
+	bars := []string{memoryBAR(24)}
+	diagnosis := map[string]string{}
 	for _, setting := range settings {
 		key, value, isPair := strings.Cut(setting, "=")
 		switch {
@@ -96,6 +110,13 @@ func (h host) function(place string, settings []string) error {
 			h.group(dir, value)
 		case key == "driver":
 			h.link(dir+"/driver", "bus/pci/drivers/"+value)
+		case key == "bar":
+			var err error
+			if bars, err = largeBARs(value); err != nil {
+				return err
+			}
+		case slices.Contains([]string{"link", "maxlink", "reset", "acs", "ats"}, key):
+			diagnosis[key] = value
 		case key == "physfn":
 			h.link(dir+"/physfn", path.Dir(dir)+"/"+value)
 		default:
@@ -106,10 +127,33 @@ func (h host) function(place string, settings []string) error {
 		h.file(dir+"/"+key, said[key])
 	}
 	for len(bars) < 13 {
-		bars = append(bars, "0x0000000000000000 0x0000000000000000 0x0000000000000000")
+		bars = append(bars, noBAR)
 	}
 	h.file(dir+"/resource", strings.Join(bars, "\n"))
-	return nil
+	return h.diagnosis(dir, diagnosis)
+}
+
+// largeBARs are lines of a resource file: BARs of 2^bits bytes each, and the
+// empty line behind each that is its upper half.
+func largeBARs(list string) ([]string, error) {
+	var lines []string
+	for digits := range strings.SplitSeq(list, ",") {
+		bits, err := strconv.Atoi(digits)
+		if err != nil || bits < 4 || bits > 43 || len(lines) > 4 {
+			return nil, fmt.Errorf("bar=%s is no list of up to 3 BARs of 2^4 to 2^43 bytes", list)
+		}
+		lines = append(lines, memoryBAR(bits), noBAR)
+	}
+	return lines, nil
+}
+
+const noBAR = "0x0000000000000000 0x0000000000000000 0x0000000000000000"
+
+// memoryBAR is a line of a resource file: a 64-bit prefetchable BAR of 2^bits
+// bytes, aligned to its size.
+func memoryBAR(bits int) string {
+	const start = 0x380000000000
+	return fmt.Sprintf("0x%016x 0x%016x 0x000000000014220c", start, start+1<<bits-1)
 }
 
 func (h host) mediated(place string, settings []string) error {

@@ -218,9 +218,11 @@ func devices(d *libvirtxml.Domain) map[string]*libvirtxml.DomainAddressPCI {
 	if d.Devices.MemBalloon != nil {
 		add("memballoon", 0, d.Devices.MemBalloon.Address)
 	}
-	for i, x := range d.Devices.Controllers {
+	others := 0 // those of PCI come and go, and do not count
+	for _, x := range d.Devices.Controllers {
 		if x.Type != "pci" {
-			add("controller "+x.Type, i, x.Address)
+			add("controller "+x.Type, others, x.Address)
+			others++
 		}
 	}
 	return all

@@ -1,0 +1,102 @@
+package domain_test
+
+import (
+	"strings"
+	"testing"
+
+	"hook-sidecar/pkg/domain"
+	"libvirt.org/go/libvirtxml"
+)
+
+const entryName = "opt/org.example/entry"
+
+// firmwareCases are domains and what becomes of them when an entry is set.
+func firmwareCases() map[string]struct{ before, after string } {
+	return map[string]struct{ before, after string }{
+		// KubeVirt's types have one sysinfo, and the last one's type counts.
+		"before the domain's own smbios": {
+			"<domain>\n  <name>a</name>\n  <sysinfo type='smbios'>\n    <system/>\n  </sysinfo>\n  <devices/>\n</domain>",
+			"<domain>\n  <name>a</name>\n  <sysinfo type=\"fwcfg\">\n    <entry name=\"opt/org.example/entry\">a &lt;b c=&#34;d,e&#34;/&gt;</entry>\n  </sysinfo>\n  <sysinfo type='smbios'>\n    <system/>\n  </sysinfo>\n  <devices/>\n</domain>",
+		},
+		"before the devices, without any": {
+			"<domain>\n\t<devices></devices>\n</domain>",
+			"<domain>\n\t<sysinfo type=\"fwcfg\">\n\t\t<entry name=\"opt/org.example/entry\">a &lt;b c=&#34;d,e&#34;/&gt;</entry>\n\t</sysinfo>\n\t<devices></devices>\n</domain>",
+		},
+		"beside another entry": {
+			"<domain><sysinfo type='fwcfg'><entry name='opt/x'>y</entry></sysinfo><devices/></domain>",
+			"<domain><sysinfo type='fwcfg'><entry name='opt/x'>y</entry><entry name=\"opt/org.example/entry\">a &lt;b c=&#34;d,e&#34;/&gt;</entry></sysinfo><devices/></domain>",
+		},
+		"in the place of an older text": {
+			"<domain><sysinfo type='fwcfg'><entry name='opt/org.example/entry'>old</entry><entry name='opt/x'>y</entry></sysinfo><devices/></domain>",
+			"<domain><sysinfo type='fwcfg'><entry name=\"opt/org.example/entry\">a &lt;b c=&#34;d,e&#34;/&gt;</entry><entry name='opt/x'>y</entry></sysinfo><devices/></domain>",
+		},
+		"in the place of a file of that name": {
+			"<domain><sysinfo type='fwcfg'><entry name='opt/org.example/entry' file='/f'/></sysinfo><devices/></domain>",
+			"<domain><sysinfo type='fwcfg'><entry name=\"opt/org.example/entry\">a &lt;b c=&#34;d,e&#34;/&gt;</entry></sysinfo><devices/></domain>",
+		},
+		// What KubeVirt's types leave of a lone sysinfo with an entry.
+		"in the place of what KubeVirt leaves": {
+			"<domain>\n\t<sysinfo type=\"fwcfg\">\n\t\t<system></system>\n\t\t<bios></bios>\n\t</sysinfo>\n\t<devices></devices>\n</domain>",
+			"<domain>\n\t<sysinfo type=\"fwcfg\">\n\t\t<entry name=\"opt/org.example/entry\">a &lt;b c=&#34;d,e&#34;/&gt;</entry>\n\t</sysinfo>\n\t<devices></devices>\n</domain>",
+		},
+		"already there, in other words": {
+			"<domain><sysinfo type='fwcfg'><entry name='opt/org.example/entry'><![CDATA[a <b c=\"d,e\"/>]]></entry></sysinfo><devices/></domain>",
+			"<domain><sysinfo type='fwcfg'><entry name='opt/org.example/entry'><![CDATA[a <b c=\"d,e\"/>]]></entry></sysinfo><devices/></domain>",
+		},
+	}
+}
+
+func TestSetFirmwareEntry(t *testing.T) {
+	entry := domain.FirmwareEntry{Name: entryName, Value: `a <b c="d,e"/>`}
+	for name, tc := range firmwareCases() {
+		t.Run(name, func(t *testing.T) {
+			d, err := domain.Parse([]byte(tc.before))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := d.Apply(domain.Changes{SetFirmwareEntry: &entry})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(got) != tc.after {
+				t.Errorf("got\n%s\nwant\n%s", got, tc.after)
+			}
+			// libvirtxml reads what was meant.
+			var seen libvirtxml.Domain
+			if err := seen.Unmarshal(string(got)); err != nil {
+				t.Fatal(err)
+			}
+			value := ""
+			for _, info := range seen.SysInfo {
+				if info.FWCfg != nil {
+					for _, e := range info.FWCfg.Entry {
+						if e.Name == entryName {
+							value += e.Value
+						}
+					}
+				}
+			}
+			if value != entry.Value {
+				t.Errorf("libvirtxml reads %q", value)
+			}
+		})
+	}
+}
+
+// TestFirmwareEntryName refuses names that libvirt or QEMU refuse.
+func TestFirmwareEntryName(t *testing.T) {
+	d, err := domain.Parse([]byte("<domain><devices/></domain>"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, good := range map[string]bool{
+		"opt/" + strings.Repeat("a", 51): true,
+		"opt/" + strings.Repeat("a", 52): false,
+		"etc/smbios":                     false,
+	} {
+		_, err := d.Apply(domain.Changes{SetFirmwareEntry: &domain.FirmwareEntry{Name: name, Value: "x"}})
+		if (err == nil) != good {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}

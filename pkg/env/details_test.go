@@ -1,0 +1,114 @@
+package env_test
+
+import (
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/topology"
+	"hook-sidecar/test/hostfs"
+)
+
+// The files that only diagnosis reads. What is set in the configuration space
+// is told apart from what is not: request redirect is control bit 2, completion
+// redirect bit 3, direct translated bit 6 of ACS, enable bit 15 of ATS.
+func TestReadDetails(t *testing.T) {
+	tests := map[string]struct {
+		settings string
+		want     topology.Details
+	}{
+		"nothing shown": {"", topology.Details{}},
+		"links": {"link=8.0x4 maxlink=16.0x16", topology.Details{
+			Link: &topology.Link{Speed: 8, Width: 4}, MaxLink: &topology.Link{Speed: 16, Width: 16},
+		}},
+		"oldest link":       {"link=2.5x1", topology.Details{Link: &topology.Link{Speed: 2.5, Width: 1}}},
+		"no lanes":          {"link=16.0x0 maxlink=16.0x255", topology.Details{}},
+		"reset methods":     {"reset=flr,bus", topology.Details{ResetKnown: true, ResetMethods: []string{"flr", "bus"}}},
+		"no reset method":   {"reset=", topology.Details{ResetKnown: true}},
+		"no capability":     {"acs=none ats=none", topology.Details{ExtendedConfig: true}},
+		"ACS off":           {"acs=off", topology.Details{ExtendedConfig: true, ACS: &topology.ACS{}}},
+		"request redirect":  {"acs=rr", topology.Details{ExtendedConfig: true, ACS: &topology.ACS{RequestRedirect: true}}},
+		"completions":       {"acs=cr", topology.Details{ExtendedConfig: true, ACS: &topology.ACS{CompletionRedirect: true}}},
+		"direct translated": {"acs=dt", topology.Details{ExtendedConfig: true, ACS: &topology.ACS{DirectTranslated: true}}},
+		"ATS off":           {"ats=off", topology.Details{ExtendedConfig: true, ATS: &topology.ATS{}}},
+		"both": {"acs=rr,cr ats=on", topology.Details{
+			ExtendedConfig: true, ACS: &topology.ACS{RequestRedirect: true, CompletionRedirect: true}, ATS: &topology.ATS{Enabled: true},
+		}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			fsys := host(t, "pci0000:00/0000:00:01.0/0000:01:00.0 "+test.settings)
+			got := detailsOf(t, fsys)
+			if d := cmp.Diff(&test.want, got, emptyIsNil); d != "" {
+				t.Errorf("(-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+// emptyIsNil takes no reset methods for no reset methods.
+var emptyIsNil = cmp.FilterValues(func(a, b []string) bool { return len(a) == 0 && len(b) == 0 }, cmp.Ignore())
+
+func host(t *testing.T, text string) fstest.MapFS {
+	t.Helper()
+	fsys, err := hostfs.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fsys
+}
+
+// detailsOf are the details of function 0000:01:00.0, read without problems.
+func detailsOf(t *testing.T, fsys fstest.MapFS) *topology.Details {
+	t.Helper()
+	whole, _ := env.ReadWholeHost(fsys)
+	wantProblems(t, env.ReadDetails(fsys, whole), nil)
+	return whole.Device(topology.Address{Bus: 1}).Details
+}
+
+// Without privilege the kernel shows 64 bytes of the configuration space; and
+// a list of capabilities that leads back to itself ends.
+func TestReadDetailsConfig(t *testing.T) {
+	const config = "devices/pci0000:00/0000:00:01.0/0000:01:00.0/config"
+	fsys := host(t, "pci0000:00/0000:00:01.0/0000:01:00.0 acs=rr")
+	fsys[config].Data = fsys[config].Data[:64]
+	if d := detailsOf(t, fsys); d.ExtendedConfig || d.ACS != nil {
+		t.Errorf("64 bytes of configuration space: %+v; they hold no extended capability", d)
+	}
+	looped := make([]byte, 4096)
+	copy(looped[0x100:], []byte{0x03, 0x00, 0x01, 0x10}) // identity 3, version 1, next 0x100
+	fsys[config].Data = looped
+	if d := detailsOf(t, fsys); !d.ExtendedConfig || d.ACS != nil || d.ATS != nil {
+		t.Errorf("a list that leads to itself: %+v", d)
+	}
+}
+
+// What a file says that no kernel writes is a problem and not known.
+func TestReadDetailsProblems(t *testing.T) {
+	fsys := host(t, "pci0000:00/0000:00:01.0/0000:01:00.0 link=fastx16")
+	whole, _ := env.ReadWholeHost(fsys)
+	problems := env.ReadDetails(fsys, whole)
+	if len(problems) != 1 || problems[0].Source != "devices/pci0000:00/0000:00:01.0/0000:01:00.0/current_link_speed" {
+		t.Errorf("problems %v, want one about current_link_speed", problems)
+	}
+	if d := whole.Device(topology.Address{Bus: 1}).Details; d.Link != nil {
+		t.Errorf("link %v of a speed that is none", d.Link)
+	}
+}
+
+func TestReadDetailsPackages(t *testing.T) {
+	for text, want := range map[string]int{
+		"packages 2": 2,
+		"packages 1": 1,
+		"cpus 0 0-3": 0, // no CPU shows its package
+	} {
+		fsys := host(t, text)
+		whole, _ := env.ReadWholeHost(fsys)
+		wantProblems(t, env.ReadDetails(fsys, whole), nil)
+		if whole.Packages != want {
+			t.Errorf("%q: %d packages, want %d", text, whole.Packages, want)
+		}
+	}
+}

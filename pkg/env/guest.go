@@ -1,0 +1,129 @@
+package env
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"hook-sidecar/pkg/topology"
+)
+
+// Guest is what a guest shows of its PCI functions, as far as the source tells.
+type Guest struct {
+	Source  string            // "lspci" or "snapshot"
+	Devices []topology.Device // by address
+	IDs     bool              // Vendor and Device are known: lspci tells them with -n or -nn only
+	Paths   bool              // Root and Bridges are known: lspci does not tell them
+}
+
+// Device is the function at a, or nil when the guest has none.
+func (g Guest) Device(a topology.Address) *topology.Device {
+	host := topology.Host{Devices: g.Devices}
+	return host.Device(a)
+}
+
+// ReadGuest reads what was taken in a guest: a snapshot of its /sys, or the
+// output of lspci -Dvmm, with -n or -nn to have the ids.
+func ReadGuest(data []byte) (Guest, []Problem, error) {
+	if bytes.HasPrefix(data, []byte("-- ")) || bytes.Contains(data, []byte("\n-- ")) {
+		return guestSnapshot(data)
+	}
+	guest, err := parseLspci(string(data))
+	return guest, nil, err
+}
+
+func guestSnapshot(data []byte) (Guest, []Problem, error) {
+	fsys, err := ParseSnapshot(data)
+	if err != nil {
+		return Guest{}, nil, fmt.Errorf("snapshot of the guest: %w", err)
+	}
+	host, problems := ReadWholeHost(fsys)
+	return Guest{Source: "snapshot", Devices: host.Devices, IDs: true, Paths: true}, problems, nil
+}
+
+// maxLspciDevices bounds what is read: a machine has at most 256 buses a PCI
+// domain, and guests have one domain.
+const maxLspciDevices = 65536
+
+// parseLspci reads records of lines "Tag:\tvalue" with an empty line between
+// them (pciutils lspci.8, "Verbose format (-vmm)").
+func parseLspci(text string) (Guest, error) {
+	guest := Guest{Source: "lspci", IDs: true}
+	var at *topology.Device
+	for number, line := range strings.Split(text, "\n") {
+		tag, value, found := strings.Cut(strings.TrimSpace(line), ":")
+		value = strings.TrimSpace(value)
+		switch {
+		case tag == "":
+			at = nil
+			continue
+		case !found:
+			return Guest{}, fmt.Errorf("line %d is none of lspci -Dvmm and none of a snapshot", number+1)
+		}
+		if at == nil {
+			if tag != "Slot" || len(guest.Devices) == maxLspciDevices {
+				return Guest{}, fmt.Errorf("line %d is none of lspci -Dvmm: a device begins with its Slot", number+1)
+			}
+			address, err := lspciSlot(value)
+			if err != nil {
+				return Guest{}, fmt.Errorf("line %d: %w", number+1, err)
+			}
+			guest.Devices = append(guest.Devices, topology.Device{Address: address})
+			at = &guest.Devices[len(guest.Devices)-1]
+			continue
+		}
+		known, err := lspciField(at, tag, value)
+		if err != nil {
+			return Guest{}, fmt.Errorf("line %d: %w", number+1, err)
+		}
+		guest.IDs = guest.IDs && known
+	}
+	if len(guest.Devices) == 0 {
+		return Guest{}, errors.New("no device in it: neither lspci -Dvmm nor a snapshot")
+	}
+	slices.SortFunc(guest.Devices, func(a, b topology.Device) int { return a.Address.Compare(b.Address) })
+	for i := range guest.Devices[1:] {
+		if guest.Devices[i].Address == guest.Devices[i+1].Address {
+			return Guest{}, fmt.Errorf("%s is in it twice", guest.Devices[i].Address)
+		}
+	}
+	return guest, nil
+}
+
+// lspciSlot reads an address, which without -D comes without the domain 0000.
+func lspciSlot(value string) (topology.Address, error) {
+	if strings.Count(value, ":") == 1 {
+		value = "0000:" + value
+	}
+	return topology.ParseAddress(value)
+}
+
+// lspciField takes a field over; false when it should be an id and is a name.
+func lspciField(d *topology.Device, tag, value string) (bool, error) {
+	switch tag {
+	case "Vendor":
+		return lspciID(value, &d.Vendor), nil
+	case "Device":
+		return lspciID(value, &d.Device), nil
+	case "NUMANode":
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 0 || n > maxNode {
+			return true, fmt.Errorf("%q is no NUMA node", abridge(value))
+		}
+		d.Node = topology.OnNode(topology.NodeID(n))
+	}
+	return true, nil
+}
+
+// lspciID reads "10de" of -n and "NVIDIA Corporation [10de]" of -nn.
+func lspciID(value string, id *uint16) bool {
+	if open := strings.LastIndexByte(value, '['); open >= 0 {
+		value = strings.TrimSuffix(value[open+1:], "]")
+	}
+	n, err := strconv.ParseUint(value, 16, 16)
+	*id = uint16(n)
+	return err == nil && len(value) == 4
+}

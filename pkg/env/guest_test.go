@@ -1,0 +1,122 @@
+package env_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/topology"
+)
+
+// A guest with a GPU on node 1 behind an expander bus, as pciutils 3.9 prints
+// it; the fields and their order are those of lspci.8, "Verbose format (-vmm)".
+const lspciNumbers = `Slot:	0000:00:00.0
+Class:	Host bridge [0600]
+Vendor:	Intel Corporation [8086]
+Device:	82G33/G31/P35/P31 Express DRAM Controller [29c0]
+SVendor:	Red Hat, Inc. [1af4]
+SDevice:	QEMU Virtual Machine [1100]
+
+Slot:	0000:c1:00.0
+Class:	3D controller [0302]
+Vendor:	NVIDIA Corporation [10de]
+Device:	GH100 [H100 SXM5 80GB] [2330]
+Rev:	a1
+NUMANode:	1
+
+`
+
+func TestReadGuestLspci(t *testing.T) {
+	bridge := topology.Device{Vendor: 0x8086, Device: 0x29c0}
+	gpu := topology.Device{Address: topology.Address{Bus: 0xc1}, Vendor: 0x10de, Device: 0x2330, Node: topology.OnNode(1)}
+	tests := map[string]struct {
+		input string
+		want  env.Guest
+	}{
+		"names and numbers (-nn)": {lspciNumbers, env.Guest{Source: "lspci", IDs: true, Devices: []topology.Device{bridge, gpu}}},
+		"numbers (-n), carriage returns, no end of line": {
+			"Slot:\t0000:c1:00.0\r\nClass:\t0302\r\nVendor:\t10de\r\nDevice:\t2330\r\nNUMANode:\t1",
+			env.Guest{Source: "lspci", IDs: true, Devices: []topology.Device{gpu}},
+		},
+		// Without -n there are no numbers, also where a name ends in brackets.
+		"names only": {
+			"Slot:\t0000:c1:00.0\nVendor:\tNVIDIA Corporation\nDevice:\tGA102 [GeForce RTX 3090]\nNUMANode:\t1\n",
+			env.Guest{Source: "lspci", Devices: []topology.Device{{Address: gpu.Address, Node: gpu.Node}}},
+		},
+		"without -D, in any order": {
+			"Slot:\tc1:00.0\nVendor:\t10de\nDevice:\t2330\nNUMANode:\t1\n\n\nSlot:\t00:00.0\nVendor:\t8086\nDevice:\t29c0\n",
+			env.Guest{Source: "lspci", IDs: true, Devices: []topology.Device{bridge, gpu}},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, problems, err := env.ReadGuest([]byte(test.input))
+			if err != nil || len(problems) > 0 {
+				t.Fatal(err, problems)
+			}
+			if d := cmp.Diff(test.want, got, compare); d != "" {
+				t.Errorf("-want +got:\n%s", d)
+			}
+		})
+	}
+}
+
+// The snapshot of any machine reads as that of a guest, with the way to each
+// device.
+func TestReadGuestSnapshot(t *testing.T) {
+	snapshot := "-- bus/pci/devices/0000:c0:00.0 -> ../../../devices/pci0000:c0/0000:c0:00.0 --\n" +
+		"-- devices/pci0000:c0/0000:c0:00.0/class --\n0x060400\n" +
+		"-- bus/pci/devices/0000:c1:00.0 -> ../../../devices/pci0000:c0/0000:c0:00.0/0000:c1:00.0 --\n" +
+		"-- devices/pci0000:c0/0000:c0:00.0/0000:c1:00.0/vendor --\n0x10de\n" +
+		"-- devices/pci0000:c0/0000:c0:00.0/0000:c1:00.0/device --\n0x2330\n"
+	got, problems, err := env.ReadGuest([]byte(snapshot))
+	if err != nil || len(problems) > 0 {
+		t.Fatal(err, problems)
+	}
+	want := env.Guest{Source: "snapshot", IDs: true, Paths: true, Devices: []topology.Device{
+		{Address: topology.Address{Bus: 0xc0}, Class: 0x060400, IsBridge: true, Root: "pci0000:c0"},
+		{
+			Address: topology.Address{Bus: 0xc1}, Vendor: 0x10de, Device: 0x2330,
+			Root: "pci0000:c0", Bridges: []topology.Address{{Bus: 0xc0}},
+		},
+	}}
+	if d := cmp.Diff(want, got, compare); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
+}
+
+func TestReadGuestRefuses(t *testing.T) {
+	for name, input := range map[string]string{
+		"nothing":          "",
+		"lspci without -v": "00:00.0 Host bridge: Intel Corporation 82G33/G31/P35/P31 Express DRAM Controller\n",
+		"lspci -vm":        "Device:\t00:00.0\nClass:\tHost bridge\n",
+		"no address":       "Slot:\tfirst\n",
+		"no node":          "Slot:\t0000:00:00.0\nNUMANode:\tone\n",
+		"a node of 10^9":   "Slot:\t0000:00:00.0\nNUMANode:\t1000000000\n",
+		"twice":            "Slot:\t0000:00:00.0\n\nSlot:\t0000:00:00.0\n",
+		"prose":            "see attachment\n",
+		"a bad snapshot":   "-- ../up --\n",
+	} {
+		if guest, _, err := env.ReadGuest([]byte(input)); err == nil {
+			t.Errorf("%s: no error, but %+v", name, guest)
+		}
+	}
+}
+
+// Whatever it is, reading it neither panics nor gives a device twice.
+func FuzzReadGuest(f *testing.F) {
+	f.Add([]byte(lspciNumbers))
+	f.Add([]byte("-- bus/pci/devices/0000:00:00.0 -> ../../../devices/pci0000:00/0000:00:00.0 --\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		guest, _, err := env.ReadGuest(data)
+		if err != nil {
+			return
+		}
+		for i, d := range guest.Devices {
+			if i > 0 && guest.Devices[i-1].Address.Compare(d.Address) >= 0 {
+				t.Errorf("%s comes behind %s", d.Address, guest.Devices[i-1].Address)
+			}
+		}
+	})
+}

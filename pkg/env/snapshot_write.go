@@ -1,0 +1,202 @@
+package env
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/txtar"
+
+	"hook-sidecar/pkg/topology"
+)
+
+// Snapshot is the part of a sysfs tree that this program reads: a white list
+// of files. None of them holds a serial number, a MAC address, the machine's
+// UUID or its name; the UUIDs of mediated devices are names and are there.
+type Snapshot struct {
+	Nodes, Functions, MDEVs int // how many of each there are
+
+	files []txtar.File
+}
+
+// The files of each kind of directory that a snapshot has, as far as they are
+// there. config is not among them: it holds the device's serial number (PCI
+// Express 5.0, 7.9.3).
+const (
+	nodesFiles    = "online has_cpu has_memory"
+	nodeFiles     = "cpulist distance"
+	functionFiles = "class vendor device subsystem_vendor subsystem_device revision" +
+		" numa_node local_cpulist resource reset_method" +
+		" current_link_speed current_link_width max_link_speed max_link_width" +
+		" sriov_totalvfs sriov_numvfs"
+	functionLinks = "driver iommu_group physfn"
+	typeFiles     = "name device_api"
+	mdevLinks     = "mdev_type iommu_group"
+	groupFiles    = "type"
+)
+
+// TakeSnapshot reads a sysfs tree. What cannot be read is a Problem and left
+// out; a tree that shows no PCI devices is an error.
+func TakeSnapshot(fsys fs.FS) (*Snapshot, []Problem, error) {
+	w := &snapshotWriter{hostReader: newHostReader(fsys), seen: map[string]bool{}}
+	if _, err := w.tree.list(pciDevices); err != nil {
+		return nil, nil, fmt.Errorf("take a snapshot: %s: %w", pciDevices, err)
+	}
+	w.cpusAndNodes()
+	for _, name := range w.pciNames {
+		w.function(name)
+	}
+	for _, name := range w.mdevNames {
+		w.mdev(name)
+	}
+	w.groups()
+	slices.SortFunc(w.out, func(a, b txtar.File) int { return cmp.Compare(pathOf(a), pathOf(b)) })
+	s := &Snapshot{Nodes: len(w.hostReader.nodes), Functions: len(w.pciNames), MDEVs: len(w.mdevNames), files: w.out}
+	return s, sortProblems(w.problems), nil
+}
+
+// pathOf is the path of an entry, without the target of a link.
+func pathOf(f txtar.File) string {
+	name, _, _ := strings.Cut(f.Name, linkArrow)
+	return name
+}
+
+// Format writes the snapshot behind a comment, which says what machine it is
+// and when it was taken. It is an error when the comment has a line that begins
+// an entry.
+func (s *Snapshot) Format(comment string) ([]byte, error) {
+	if len(txtar.Parse([]byte(comment)).Files) > 0 {
+		return nil, errors.New("the comment of the snapshot holds a line of the form -- path --")
+	}
+	data := txtar.Format(&txtar.Archive{Comment: []byte(comment), Files: s.files})
+	if _, err := ParseSnapshot(data); err != nil {
+		return nil, fmt.Errorf("the snapshot cannot be read back: %w", err)
+	}
+	return data, nil
+}
+
+// SnapshotComment is the comment at the head of a snapshot.
+func SnapshotComment(data []byte) string { return string(txtar.Parse(data).Comment) }
+
+// snapshotWriter gathers the entries of a snapshot.
+type snapshotWriter struct {
+	*hostReader
+	out  []txtar.File
+	seen map[string]bool // paths in out
+}
+
+// copyFiles takes those files of a directory that are there.
+func (w *snapshotWriter) copyFiles(dir, names string) {
+	for name := range strings.FieldsSeq(names) {
+		file := path.Join(dir, name)
+		content, err := w.tree.file(file)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			w.problem(CodeBadSysfs, file, err.Error())
+		case len(txtar.Parse([]byte(content)).Files) > 0:
+			w.problem(CodeBadSysfs, file, "holds a line that would begin an entry of the snapshot")
+		default:
+			w.emit(file, []byte(content))
+		}
+	}
+}
+
+func (w *snapshotWriter) copyLinks(dir, names string) {
+	for name := range strings.FieldsSeq(names) {
+		w.copyLink(path.Join(dir, name))
+	}
+}
+
+// copyLink takes a link, when it is there, with the shortest target that leads
+// to the same place, which is the kernel's form (fs/kernfs/symlink.c,
+// kernfs_get_target_path).
+func (w *snapshotWriter) copyLink(link string) {
+	target, err := w.tree.link(link)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err == nil {
+		short := relative(path.Dir(link), target)
+		if err = checkLink(link, short, nil); err == nil {
+			w.emit(link+linkArrow+" "+short, nil)
+			return
+		}
+	}
+	w.problem(CodeBadSysfs, link, err.Error())
+}
+
+func (w *snapshotWriter) emit(name string, data []byte) {
+	file := txtar.File{Name: name, Data: data}
+	if w.seen[pathOf(file)] {
+		return
+	}
+	w.seen[pathOf(file)] = true
+	w.out = append(w.out, file)
+}
+
+// relative is the shortest path from a directory to a target.
+func relative(dir, target string) string {
+	from, to := strings.Split(dir, "/"), strings.Split(target, "/")
+	shared := 0
+	for shared < len(from) && shared < len(to)-1 && from[shared] == to[shared] {
+		shared++
+	}
+	return strings.Repeat("../", len(from)-shared) + strings.Join(to[shared:], "/")
+}
+
+func (w *snapshotWriter) cpusAndNodes() {
+	w.copyFiles(nodesDir, nodesFiles)
+	for _, node := range w.hostReader.nodes {
+		w.copyFiles(fmt.Sprintf("%s/node%d", nodesDir, node.ID), nodeFiles)
+	}
+	for _, cpu := range w.cpus() {
+		w.copyFiles(path.Join(cpusDir, cpu, "topology"), packageFile)
+	}
+}
+
+func (w *snapshotWriter) function(name string) {
+	link := path.Join(pciDevices, name)
+	w.copyLink(link)
+	dir, ok := w.deviceDir(link)
+	if !ok {
+		return
+	}
+	w.copyFiles(dir, functionFiles)
+	w.copyLinks(dir, functionLinks)
+	for _, kind := range w.entries(path.Join(dir, mdevTypes)) {
+		w.copyFiles(path.Join(dir, mdevTypes, kind.Name()), typeFiles)
+	}
+}
+
+// mdevTypes is the directory of the types of mediated device that a function
+// can be cut into (Documentation/ABI/testing/sysfs-bus-vfio-mdev).
+const mdevTypes = "mdev_supported_types"
+
+func (w *snapshotWriter) mdev(name string) {
+	link := path.Join(mdevDevices, name)
+	w.copyLink(link)
+	if dir, ok := w.deviceDir(link); ok {
+		w.copyLinks(dir, mdevLinks)
+	}
+}
+
+// groups takes the IOMMU groups whole, but for members that are neither PCI
+// functions nor mediated devices.
+func (w *snapshotWriter) groups() {
+	for _, group := range w.entries(iommuGroups) {
+		dir := path.Join(iommuGroups, group.Name())
+		w.copyFiles(dir, groupFiles)
+		for _, member := range w.entries(path.Join(dir, "devices")) {
+			_, notPCI := topology.ParseAddress(member.Name())
+			_, notMDEV := topology.ParseUUID(member.Name())
+			if notPCI == nil || notMDEV == nil {
+				w.copyLink(path.Join(dir, "devices", member.Name()))
+			}
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package hostfs
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing/fstest"
+)
+
+// diagnosis makes the files of a function that only diagnosis reads.
+func (h host) diagnosis(dir string, said map[string]string) error {
+	for key, which := range map[string]string{"link": "current", "maxlink": "max"} {
+		if value, given := said[key]; given {
+			speed, width, ok := strings.Cut(value, "x")
+			if !ok {
+				return fmt.Errorf("%s=%s is no speed and width like 16.0x8", key, value)
+			}
+			h.file(dir+"/"+which+"_link_speed", speed+" GT/s PCIe")
+			h.file(dir+"/"+which+"_link_width", width)
+		}
+	}
+	if methods, given := said["reset"]; given {
+		h.file(dir+"/reset_method", strings.ReplaceAll(methods, ",", " "))
+	}
+	acs, hasACS := said["acs"]
+	ats, hasATS := said["ats"]
+	if hasACS || hasATS {
+		h.files[dir+"/config"] = &fstest.MapFile{Data: configSpace(acs, ats), Mode: 0o444}
+	}
+	return nil
+}
+
+// configSpace is 4096 bytes with a list of extended capabilities from 0x100 on
+// (PCI Express 5.0, 7.6): a serial number, ACS and ATS as far as they are there.
+func configSpace(acs, ats string) []byte {
+	config := make([]byte, 4096)
+	at := 0x100
+	capability := func(id, control uint16) {
+		binary.LittleEndian.PutUint32(config[at:], uint32(id)|1<<16|uint32(at+0x10)<<20)
+		binary.LittleEndian.PutUint16(config[at+6:], control)
+		at += 0x10
+	}
+	capability(0x0003, 0x1234) // device serial number
+	if acs != "" && acs != "none" {
+		var control uint16
+		for bit, name := range []string{"", "", "rr", "cr", "", "", "dt"} {
+			if name != "" && slices.Contains(strings.Split(acs, ","), name) {
+				control |= 1 << bit
+			}
+		}
+		capability(0x000d, control)
+	}
+	if ats != "" && ats != "none" {
+		var control uint16
+		if ats == "on" {
+			control = 1 << 15
+		}
+		capability(0x000f, control)
+	}
+	return config // the last capability leads to one of all zeros, which ends the list
+}
+
+// packages makes so many CPU packages of one CPU each.
+func (h host) packages(count string) error {
+	n, err := strconv.Atoi(count)
+	if err != nil || n < 1 || n > 64 {
+		return fmt.Errorf("packages %s: want 1 to 64", count)
+	}
+	for i := range n {
+		h.file(fmt.Sprintf("devices/system/cpu/cpu%d/topology/physical_package_id", i), strconv.Itoa(i))
+	}
+	return nil
+}
