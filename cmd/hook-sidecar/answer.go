@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
+	"runtime/debug"
 	"time"
 
+	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/placement"
@@ -45,23 +48,57 @@ func (a answerer) Mutate(_ context.Context, call hooks.Call) ([]byte, error) {
 
 // hookMutator is the Mutator of the servers and of onDefineDomain: variables of
 // this process, and annotations before flags but for the locked keys.
-func (a *app) hookMutator(sysfs string, lock []string, policy *policyFlags) (mutate.Mutator, io.Closer, error) {
+//
+// A host that cannot be opened is no error: the domain of a VM without devices
+// needs none, and the hook must not be the reason why a VM does not start.
+// Devices then have the reason no-sysfs.
+func (a *app) hookMutator(log *slog.Logger, sysfs string, lock []string, policy *policyFlags) (mutate.Mutator, io.Closer, error) {
 	locked, err := lockedKeys(lock)
 	if err != nil {
 		return mutate.Mutator{}, nil, err
 	}
-	m, closer, err := a.mutator(sysfs, "", policy)
+	m, err := a.withoutHost("", policy)
+	if err != nil {
+		return m, nil, err
+	}
 	m.AnnotationsFirst, m.Locked = true, locked
-	return m, closer, err
+	host, closer, err := env.OpenSysfs(sysfs)
+	if err != nil {
+		log.Error("the host cannot be read, no device will be placed", "sysfs", sysfs, "error", err)
+		host, closer = noHost{}, noHost{}
+	}
+	m.Sysfs = host
+	return m, closer, nil
 }
 
-// loggedMutate answers a call and logs one line for it, one for each device and
-// one for each warning, with the field names of the report. The domain and the
-// VMI are never logged: they hold passwords.
+// noHost is the sysfs of a host that cannot be opened: nothing is there.
+type noHost struct{}
+
+// Open finds nothing.
+func (noHost) Open(name string) (fs.File, error) {
+	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+}
+
+// Close does nothing.
+func (noHost) Close() error { return nil }
+
+// loggedMutate answers a call and logs it.
 func loggedMutate(log *slog.Logger, m mutate.Mutator, req mutate.Request, protocol string) mutate.Result {
 	start := time.Now()
 	result := m.Mutate(req)
-	elapsed := time.Since(start)
+	logResult(log, result, protocol, time.Since(start))
+	return result
+}
+
+// logResult logs one line for a call, one for each device and one for each
+// warning, with the field names of the report. The domain and the VMI are never
+// logged: they hold passwords. A panic here must not cost the VM its answer.
+func logResult(log *slog.Logger, result mutate.Result, protocol string, elapsed time.Duration) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			log.Error("the log of this call is cut off by a panic", "stack", string(debug.Stack()))
+		}
+	}()
 	if result.VMI != nil {
 		log = log.With("vmi", result.VMI.String(), "uid", result.VMI.UID)
 	}
@@ -73,7 +110,12 @@ func loggedMutate(log *slog.Logger, m mutate.Mutator, req mutate.Request, protoc
 		"changed", r.Changed, "ms", float64(elapsed.Microseconds()) / 1000,
 	}
 	if result.Err != nil {
-		log.Error("domain left unchanged", append(attrs, "strict", result.Strict, "error", result.Err)...)
+		attrs = append(attrs, "strict", result.Strict, "error", result.Err)
+		var panicked *mutate.PanicError
+		if errors.As(result.Err, &panicked) {
+			attrs = append(attrs, "stack", string(panicked.Stack))
+		}
+		log.Error("domain left unchanged", attrs...)
 	} else {
 		log.Info("domain planned", attrs...)
 	}
@@ -90,5 +132,4 @@ func loggedMutate(log *slog.Logger, m mutate.Mutator, req mutate.Request, protoc
 	for _, w := range r.Warnings {
 		log.Warn("warning", "code", w.Code, "device", w.Device, "text", w.Text, "remedy", w.Remedy)
 	}
-	return result
 }

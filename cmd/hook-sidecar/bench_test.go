@@ -3,11 +3,15 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/spf13/pflag"
 
+	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/hooks/hookstest"
 	"hook-sidecar/pkg/mutate"
@@ -64,11 +68,7 @@ func crowd(b *testing.B, count int) (mutate.Mutator, []byte) {
 		host += fmt.Sprintf("pci0000:%02x/0000:%02x:%02x.0/0000:%02x:00.0 node=%d group=%d driver=vfio-pci\n", i%2, i%2, i/2%32, i+2, i%2, i)
 		fmt.Fprintf(&hostdevs, `<hostdev type="pci" managed="no"><source><address domain="0x0000" bus="0x%02x" slot="0x00" function="0x0"></address></source><alias name="ua-gpu-%d"></alias></hostdev>`+"\n", i+2, i)
 	}
-	sysfs, err := hostfs.Parse(host)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return mutate.Mutator{Sysfs: sysfs}, fmt.Appendf(nil, `<domain type="kvm">
+	return mutate.Mutator{Sysfs: onDisk(b, host)}, fmt.Appendf(nil, `<domain type="kvm">
 <name>crowd</name>
 <os><type arch="x86_64" machine="q35">hvm</type></os>
 <devices>
@@ -76,4 +76,38 @@ func crowd(b *testing.B, count int) (mutate.Mutator, []byte) {
 <cpu><numa><cell id="0" cpus="0-7" memory="1" unit="GiB"></cell><cell id="1" cpus="8-15" memory="1" unit="GiB"></cell></numa></cpu>
 <numatune><memnode cellid="0" mode="strict" nodeset="0"></memnode><memnode cellid="1" mode="strict" nodeset="1"></memnode></numatune>
 </domain>`, hostdevs.Bytes())
+}
+
+// onDisk is a host as a folder of files and links, which costs what /sys costs.
+func onDisk(b *testing.B, host string) fs.FS {
+	b.Helper()
+	files, err := hostfs.Parse(host)
+	if err != nil {
+		b.Fatal(err)
+	}
+	dir := b.TempDir()
+	for name, file := range files {
+		full := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+			b.Fatal(err)
+		}
+		if file.Mode&fs.ModeSymlink != 0 {
+			err = os.Symlink(string(file.Data), full)
+		} else {
+			err = os.WriteFile(full, file.Data, 0o644)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	sysfs, closer, err := env.OpenSysfs(dir)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := closer.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	return sysfs
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -20,15 +21,16 @@ func (a *app) newCall() *cobra.Command {
 		Short: "Be virt-launcher: call a hook on its socket",
 		Long: `call asks a hook for its versions and then to define a domain, with the limits
 and the choice of version of virt-launcher, and prints the domain that comes
-back. The time that it took is on standard error.
+back. What the hook offers and how long each call took is on standard error.
 
 Exit status:
   0  the hook answered, or no change under --diff
   1  --diff found a change
   2  usage, bad input, no answer
   3  the hook refuses the domain`,
-		Example: `  hook-sidecar call --socket /var/run/kubevirt-hooks/hook.sock --domain vm.xml --vmi vmi.json --diff`,
-		Args:    cobra.NoArgs,
+		Example: `  hook-sidecar call --socket /var/run/kubevirt-hooks/hook.sock --domain vm.xml --vmi vmi.json --diff
+  hook-sidecar call --plugin --socket hook.sock --domain vm.xml --vmi vmi.json`,
+		Args: noArguments,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&socket, "socket", "", "socket of the hook")
@@ -39,18 +41,19 @@ Exit status:
 	flags.StringVarP(&output, "output", "o", "", "write to this file, whole or not at all (default: standard output)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if socket == "" {
-			return failure{exitFailed, errors.New("flag --socket is missing"), "name the socket of a hook"}
+			return failure{exitFailed, errors.New("flag --socket is missing"), "see hook-sidecar call --help"}
 		}
 		req, err := a.readRequest(domainFile, vmiFile)
 		if err != nil {
 			return err
 		}
-		start := time.Now()
-		answer, how, err := callHook(cmd.Context(), socket, plugin, req.Domain, req.VMI)
+		answer, steps, err := callHook(cmd.Context(), socket, plugin, req.Domain, req.VMI)
+		for _, step := range steps {
+			fmt.Fprintf(a.err, "hook-sidecar: %s answered in %.1f ms\n", step.what, float64(step.took.Microseconds())/1000)
+		}
 		if err != nil {
 			return callFailure(err)
 		}
-		fmt.Fprintf(a.err, "hook-sidecar: %s answered in %.1f ms\n", how, float64(time.Since(start).Microseconds())/1000)
 		if !showDiff {
 			return a.write(output, answer)
 		}
@@ -62,27 +65,42 @@ Exit status:
 	return cmd
 }
 
-// callHook calls a hook as virt-launcher does and says which method it was.
-func callHook(ctx context.Context, socket string, plugin bool, domainXML, vmi []byte) (answer []byte, how string, err error) {
+// step is a call that was answered.
+type step struct {
+	what string
+	took time.Duration
+}
+
+// callHook calls a hook as virt-launcher does and says which calls it answered.
+func callHook(ctx context.Context, socket string, plugin bool, domainXML, vmi []byte) (answer []byte, steps []step, err error) {
 	client, err := hooks.Dial(ctx, socket)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, client.Close()) }()
+	start := time.Now()
 	if plugin {
 		answer, err = client.MutateDomain(ctx, "Boot", domainXML, vmi)
-		return answer, "MutateDomain", err
+		if err != nil {
+			return nil, nil, err
+		}
+		return answer, []step{{"MutateDomain", time.Since(start)}}, nil
 	}
 	info, err := client.Info(ctx)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
+	about := fmt.Sprintf("Info of %s with %s for %s", info.Name, strings.Join(info.Versions, ", "), strings.Join(info.HookPoints, ", "))
+	steps = []step{{about, time.Since(start)}}
 	version, err := info.Version()
 	if err != nil {
-		return nil, "", err
+		return nil, steps, err
 	}
-	answer, err = client.OnDefineDomain(ctx, version, domainXML, vmi)
-	return answer, "OnDefineDomain " + version + " of " + info.Name, err
+	start = time.Now()
+	if answer, err = client.OnDefineDomain(ctx, version, domainXML, vmi); err != nil {
+		return nil, steps, err
+	}
+	return answer, append(steps, step{"OnDefineDomain " + version + " of " + info.Name, time.Since(start)}), nil
 }
 
 func callFailure(err error) error {

@@ -33,7 +33,7 @@ Exit status:
   2  failed`,
 		Example: `  hook-sidecar demo
   hook-sidecar demo --layout mirror`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 	}
 	policy := addPolicyFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -41,7 +41,7 @@ Exit status:
 		if err != nil {
 			return err
 		}
-		return a.demo(cmd.Context(), sample)
+		return a.demo(untilSignal(cmd.Context()), sample)
 	}
 	return cmd
 }
@@ -88,7 +88,7 @@ func (a *app) demo(ctx context.Context, s sample) (err error) {
 	}
 	result := s.mutator.Mutate(s.request)
 	fmt.Fprintln(a.out)
-	return report.New(result.Plan, result.Changed(), result.Err).WriteText(a.out)
+	return report.New(result.Plan, result.Changed(), result.Err).WriteSummary(a.out)
 }
 
 // serveAndCall runs the server for one call of virt-launcher, Info and Shutdown

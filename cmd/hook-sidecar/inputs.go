@@ -44,22 +44,30 @@ func (a *app) request(in *inputFlags) (mutate.Mutator, mutate.Request, io.Closer
 
 // mutator is a Mutator over a host, variables and flags.
 func (a *app) mutator(sysfs, environFile string, policy *policyFlags) (mutate.Mutator, io.Closer, error) {
-	flags, err := policy.given()
+	m, err := a.withoutHost(environFile, policy)
 	if err != nil {
-		return mutate.Mutator{}, nil, failure{exitFailed, err, ""}
-	}
-	environ, err := a.readEnviron(environFile)
-	if err != nil {
-		return mutate.Mutator{}, nil, err
+		return m, nil, err
 	}
 	host, closer, err := env.OpenSysfs(sysfs)
 	if err != nil {
-		return mutate.Mutator{}, nil, failure{exitFailed, err, "--sysfs takes a /sys folder or a snapshot file"}
+		return m, nil, failure{exitFailed, err, "--sysfs takes a /sys folder or a snapshot file"}
+	}
+	m.Sysfs = host
+	return m, closer, nil
+}
+
+// withoutHost is a Mutator over variables and flags that has no host yet.
+func (a *app) withoutHost(environFile string, policy *policyFlags) (mutate.Mutator, error) {
+	flags, err := policy.given()
+	if err != nil {
+		return mutate.Mutator{}, failure{exitFailed, err, "--help lists the values of each flag"}
+	}
+	environ, err := a.readEnviron(environFile)
+	if err != nil {
+		return mutate.Mutator{}, err
 	}
 	variables, problems := env.ParseVariables(environ)
-	return mutate.Mutator{
-		Sysfs: host, Variables: variables, Problems: problems, Flags: flags, Keep: policy.keep,
-	}, closer, nil
+	return mutate.Mutator{Variables: variables, Problems: problems, Flags: flags, Keep: policy.keep}, nil
 }
 
 func (a *app) readEnviron(file string) ([]string, error) {
@@ -79,6 +87,9 @@ func (a *app) readEnviron(file string) ([]string, error) {
 
 func (a *app) readRequest(domainFile, vmiFile string) (mutate.Request, error) {
 	var req mutate.Request
+	if domainFile == "-" && vmiFile == "-" {
+		return req, failure{exitFailed, errors.New("the domain and the VMI are both to be read from standard input"), "give one of --domain and --vmi a file"}
+	}
 	data, err := a.readInput(domainFile)
 	if err != nil {
 		return req, err

@@ -10,9 +10,15 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	streams := streams{in: os.Stdin, out: os.Stdout, err: os.Stderr}
-	code := run(ctx, os.Args, os.Environ(), streams)
-	stop()
-	os.Exit(code)
+	os.Exit(run(context.Background(), os.Args, os.Environ(), streams))
+}
+
+// untilSignal is a context that SIGTERM and SIGINT end. Only commands that
+// clean up behind themselves ask for it: the others would not notice, and read
+// on from a terminal after Ctrl-C. The signals stay caught to the end of the
+// process, so that a second one does not cut the clean-up short.
+func untilSignal(ctx context.Context) context.Context {
+	ctx, _ = signal.NotifyContext(ctx, syscall.SIGTERM, os.Interrupt)
+	return ctx
 }

@@ -23,7 +23,7 @@ its place. What is not changed stays byte for byte.
 ` + exitStatus,
 		Example: `  hook-sidecar mutate --domain vm.xml --vmi vmi.json --diff
   hook-sidecar mutate --env launcher.env --sysfs host.txtar -o placed.xml < vm.xml`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 	}
 	in := addInputFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&showDiff, "diff", false, "print a unified diff instead of the domain")
@@ -40,11 +40,11 @@ its place. What is not changed stays byte for byte.
 		if err := errors.Join(failureOf(result.Err), closer.Close()); err != nil {
 			return err
 		}
-		a.tellWarnings(result.Plan.Warnings)
 		changed := string(result.Domain) != string(req.Domain)
 		if check {
 			return changeError(changed)
 		}
+		a.tellWarnings(result.Plan.Warnings)
 		data := result.Domain
 		if showDiff {
 			data = diff.Diff("a/domain.xml", req.Domain, "b/domain.xml", result.Domain)

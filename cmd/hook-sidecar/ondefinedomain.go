@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"log/slog"
 
 	"github.com/spf13/cobra"
@@ -27,15 +28,19 @@ Exit status:
   2  usage, or under strict policy bad input and failures
   3  refused by strict policy`,
 		Example: `  onDefineDomain --vmi "$(cat vmi.json)" --domain "$(cat vm.xml)"`,
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 	}
 	cmd.Flags().StringVar(&vmi, "vmi", "", "VirtualMachineInstance as JSON")
 	cmd.Flags().StringVar(&domainXML, "domain", "", "libvirt domain XML")
 	cmd.Flags().StringVar(&sysfs, "sysfs", "/sys", "the host: a /sys folder or a snapshot file")
 	cmd.Flags().StringSliceVar(&lock, "lock", nil, "keys whose annotation does not count")
 	policy := addPolicyFlags(cmd.Flags())
-	cmd.RunE = func(*cobra.Command, []string) error {
-		m, closer, err := a.hookMutator(sysfs, lock, policy)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if !cmd.Flags().Changed("domain") {
+			return failure{exitFailed, errors.New("flag --domain is missing"), "see hook-sidecar onDefineDomain --help"}
+		}
+		log := slog.New(slog.NewJSONHandler(a.err, nil))
+		m, closer, err := a.hookMutator(log, sysfs, lock, policy)
 		if err != nil {
 			return err
 		}
@@ -43,7 +48,6 @@ Exit status:
 		if vmi != "" {
 			req.VMI = []byte(vmi)
 		}
-		log := slog.New(slog.NewJSONHandler(a.err, nil))
 		result := loggedMutate(log, m, req, onDefineDomainName)
 		if err := closer.Close(); err != nil {
 			log.Error("release the host", "error", err)

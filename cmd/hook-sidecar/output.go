@@ -1,8 +1,10 @@
 package main
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -24,24 +26,40 @@ func (a *app) write(file string, data []byte) error {
 const newFileMode = 0o644
 
 func writeWhole(file string, data []byte) error {
-	mode := os.FileMode(newFileMode)
-	if old, err := os.Stat(file); err == nil {
-		if !old.Mode().IsRegular() {
-			return os.WriteFile(file, data, newFileMode)
-		}
-		mode = old.Mode().Perm()
+	// A symbolic link stays one: the file that it names is written.
+	if target, err := filepath.EvalSymlinks(file); err == nil {
+		file = target
 	}
-	beside, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*")
+	old, err := os.Stat(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if old != nil && !old.Mode().IsRegular() {
+		return os.WriteFile(file, data, newFileMode) // a pipe or a terminal cannot be replaced
+	}
+	beside := filepath.Join(filepath.Dir(file), "."+filepath.Base(file)+"."+rand.Text())
+	if err := writeNew(beside, old, data); err != nil {
+		return err
+	}
+	if err := os.Rename(beside, file); err != nil {
+		return errors.Join(err, os.Remove(beside))
+	}
+	return nil
+}
+
+// writeNew writes a file that is not there yet, with the mode of old if there
+// is one. On an error there is no file.
+func writeNew(name string, old fs.FileInfo, data []byte) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, newFileMode)
 	if err != nil {
 		return err
 	}
-	_, err = beside.Write(data)
-	err = errors.Join(err, beside.Chmod(mode), beside.Close())
-	if err == nil {
-		err = os.Rename(beside.Name(), file)
+	_, err = f.Write(data)
+	if old != nil {
+		err = errors.Join(err, f.Chmod(old.Mode().Perm()))
 	}
-	if err != nil {
-		return errors.Join(err, os.Remove(beside.Name()))
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, os.Remove(name))
 	}
 	return nil
 }

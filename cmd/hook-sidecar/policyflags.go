@@ -22,6 +22,7 @@ func addPolicyFlags(flags *pflag.FlagSet) *policyFlags {
 	flags.String(string(placement.KeyCompanions), "keep", "functions of a device that the domain lacks: keep (leave out) or add")
 	flags.String(string(placement.KeyHotplugPorts), "auto", "root ports to keep free for hotplug: auto (KubeVirt's count) or a number")
 	flags.Bool(string(placement.KeyDryRun), false, "plan and report, and return the domain unchanged")
+	flags.String(string(placement.KeyNCCLTopology), "none", "topology file for NCCL in the guest: none, or fwcfg (hand it over in QEMU's fw_cfg)")
 	flags.StringArrayVar(&p.keep, "keep", nil, "alias of a device that is not moved (repeatable)")
 	return p
 }
@@ -46,7 +47,7 @@ func lockedKeys(names []string) ([]placement.Key, error) {
 	for _, name := range names {
 		key, err := placement.ParseKey(name)
 		if err != nil {
-			return nil, fmt.Errorf("flag --lock: %w", err)
+			return nil, failure{exitFailed, fmt.Errorf("flag --lock: %w", err), "--lock takes keys of the policy, as in --lock strict,layout"}
 		}
 		keys = append(keys, key)
 	}

@@ -11,6 +11,17 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// noArguments refuses an argument that is no flag, for no command takes one.
+func noArguments(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case cmd.HasSubCommands():
+		return failure{exitFailed, fmt.Errorf("unknown command %q", args[0]), fmt.Sprintf("see %s --help", cmd.CommandPath())}
+	}
+	return failure{exitFailed, fmt.Errorf("unexpected argument %q", args[0]), fmt.Sprintf("files are named by flags, see %s --help", cmd.CommandPath())}
+}
+
 // streams are standard input, output and error. Data goes to out; everything
 // that is said goes to err.
 type streams struct {
@@ -29,7 +40,10 @@ func run(ctx context.Context, args, environ []string, s streams) int {
 	a := &app{streams: s, environ: environ}
 	root := a.newRoot()
 	root.SetArgs(withCommand(args))
-	err := root.ExecuteContext(ctx)
+	err := completeValues(root)
+	if err == nil {
+		err = root.ExecuteContext(ctx)
+	}
 	return a.tell(err)
 }
 
@@ -59,10 +73,14 @@ func (a *app) newRoot() *cobra.Command {
 where the host's hardware says it should in the guest's PCI Express tree: on its
 NUMA node, behind its PCIe root, below its switch. It can say why.
 
-Without a command it serves, which is how KubeVirt starts a hook sidecar.`,
+Without a command it serves, which is how KubeVirt starts a hook sidecar.
+
+Exit status: that of the command; 2 where the command or a flag is not known.`,
+		Example: `  hook-sidecar demo
+  hook-sidecar mutate --domain vm.xml --vmi vmi.json --diff`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+		Args:          noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return cmd.Help()
 		},
@@ -73,14 +91,14 @@ Without a command it serves, which is how KubeVirt starts a hook sidecar.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return failure{exitFailed, err, fmt.Sprintf("see %s --help", cmd.CommandPath())}
 	})
-	root.AddCommand(a.newServe(), a.newOnDefineDomain(), a.newMutate(), a.newExplain(), a.newCall(), a.newDemo(), a.newVersion())
+	root.AddCommand(a.newServe(), a.newOnDefineDomain(), a.newMutate(), a.newExplain(), a.newDoctor(), a.newSnapshot(), a.newCall(), a.newDemo(), a.newCompletion(), a.newVersion())
 	return root
 }
 
 // The exit codes, those of diff(1) and one more.
 const (
 	exitDone    = 0
-	exitChanged = 1 // --diff or --check found a change
+	exitChanged = 1 // --diff or --check found a change, doctor a FAIL
 	exitFailed  = 2 // usage, bad input, failure
 	exitRefused = 3 // refused by strict policy
 )

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -28,7 +29,7 @@ Exit status:
 		Example: `  hook-sidecar --version v1alpha3
   hook-sidecar serve --layout mirror --lock strict
   hook-sidecar serve --socket-dir "" --plugin-socket /var/run/kubevirt-plugin/hostdev/hook.sock`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&socketDir, "socket-dir", "/var/run/kubevirt-hooks", "folder of the hook socket; \"\": serve no hooks")
@@ -38,18 +39,22 @@ Exit status:
 	flags.StringSliceVar(&lock, "lock", nil, "keys of the policy whose annotation does not count")
 	policy := addPolicyFlags(flags)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		m, closer, err := a.hookMutator(sysfs, lock, policy)
+		log := slog.New(slog.NewJSONHandler(a.err, nil))
+		m, closer, err := a.hookMutator(log, sysfs, lock, policy)
 		if err != nil {
 			return err
 		}
-		log := slog.New(slog.NewJSONHandler(a.err, nil))
 		config := hooks.Config{
 			Mutator: answerer{log: log, mutator: m}, Logger: log, Versions: versions, PluginSocket: pluginSocket,
 		}
 		if socketDir != "" {
 			config.HookSocket = filepath.Join(socketDir, hooks.SocketName(a.variable("CONTAINER_NAME")))
 		}
-		return errors.Join(hooks.New(config).Run(cmd.Context()), closer.Close())
+		err = errors.Join(hooks.New(config).Run(untilSignal(cmd.Context())), closer.Close())
+		if errors.Is(err, fs.ErrNotExist) {
+			return failure{exitFailed, err, "KubeVirt mounts the folder of the socket; elsewhere name one with --socket-dir, and see hook-sidecar --help for the other commands"}
+		}
+		return err
 	}
 	return cmd
 }

@@ -13,7 +13,7 @@ func (a *app) newVersion() *cobra.Command {
 		Short:   "Print the version",
 		Long:    "version prints the version that was built and the Go release.\n\nExit status: 0",
 		Example: "  hook-sidecar version",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintln(a.out, version())
 			return err

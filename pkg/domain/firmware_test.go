@@ -4,8 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"hook-sidecar/pkg/domain"
 	"libvirt.org/go/libvirtxml"
+
+	"hook-sidecar/pkg/domain"
 )
 
 const entryName = "opt/org.example/entry"

@@ -25,6 +25,8 @@ type Report struct {
 	Paths         Paths              `json:"paths"`
 	Budgets       Budgets            `json:"budgets"`
 	Warnings      []Warning          `json:"warnings"`
+
+	asIs bool // of the domain as it stands, not as planned
 }
 
 // Setting is a key of the policy with its origin: default, flag or annotation.
@@ -50,6 +52,9 @@ type Device struct {
 	GuestAddress *string  `json:"guestAddress"` // as libvirt numbers it: the bus is a controller's index
 	GuestPath    []int    `json:"guestPath"`    // controller indexes, expander first
 	Predicted    *string  `json:"predicted"`    // as the guest's kernel shows it
+
+	// What the pictures need beside that; it is no part of the schema.
+	function *topology.Device // of the host; a mediated device's parent
 }
 
 // Controller is a PCI controller of the domain after the plan.
@@ -62,6 +67,8 @@ type Controller struct {
 	BusNr    *int   `json:"busNr"`
 	Cell     *int   `json:"cell"`
 	Origin   string `json:"origin"` // "existing" or "planned"
+
+	predicted string // what the guest's kernel shows, "" when not known
 }
 
 // Paths are the path classes between devices; the diagonal is "X".
@@ -150,7 +157,7 @@ func device(d placement.Decision) Device {
 		ID: d.ID.String(), Alias: unlessEmpty(d.Alias), Kind: string(d.ID.Kind()), Resource: unlessEmpty(d.Resource),
 		Added: d.Added, PCIeRoot: unlessEmpty(string(d.PCIeRoot)), HostPath: []string{}, IOMMUGroup: d.IOMMUGroup,
 		Outcome: string(d.Outcome), Reason: string(d.Reason), GuestCell: number(d.Cell),
-		GuestPath: []int{}, Predicted: text(d.Predicted),
+		GuestPath: []int{}, Predicted: text(d.Predicted), function: d.Function,
 	}
 	if node, known := d.HostNode.Node(); known {
 		out.HostNode = new(int(node))
@@ -172,6 +179,9 @@ func guestAddress(a domain.GuestAddress) string {
 
 func controller(c placement.Controller) Controller {
 	out := Controller{Index: c.Index, Model: string(c.Model), BusNr: c.BusNr, Cell: number(c.Cell), Origin: c.Origin}
+	if c.Predicted != nil {
+		out.predicted = c.Predicted.String()
+	}
 	if c.Address != nil {
 		out.Parent, out.Slot, out.Function = &c.Address.Bus, &c.Address.Slot, &c.Address.Function
 	}

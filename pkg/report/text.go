@@ -3,105 +3,187 @@ package report
 import (
 	"fmt"
 	"io"
-	"strconv"
+	"slices"
 	"strings"
-	"text/tabwriter"
+
+	"hook-sidecar/pkg/placement"
 )
 
-// Counts are the devices of a report by what became of them.
-type Counts struct{ Placed, Kept, Unplaced, Added int }
-
-// Count counts the devices.
-func (r Report) Count() Counts {
-	var c Counts
-	for _, d := range r.Devices {
-		switch d.Outcome {
-		case "placed":
-			c.Placed++
-		case "kept":
-			c.Kept++
-		default:
-			c.Unplaced++
-		}
-		if d.Added {
-			c.Added++
-		}
-	}
-	return c
-}
-
-// WriteText writes the report for a terminal: a line a device, then the
-// expander buses with their budgets, then the warnings with their remedies.
-func (r Report) WriteText(w io.Writer) error {
+// WriteText writes the report for people, at most 100 columns wide: the tree of
+// the host beside that of the guest, the path classes of both, a line a device
+// with its reason, the budgets, and the warnings with their remedies.
+func (r Report) WriteText(w io.Writer, style Style) error {
 	var b strings.Builder
-	c := r.Count()
-	fmt.Fprintf(&b, "layout %s: %d placed, %d kept, %d unplaced, %d added\n", r.Layout, c.Placed, c.Kept, c.Unplaced, c.Added)
-	if r.Error != nil {
-		fmt.Fprintf(&b, "error: %s\n", *r.Error)
+	r.writeHead(&b, style)
+	if len(r.Devices) == 0 && r.Error == nil {
+		b.WriteString("the domain passes no PCI or mediated device through\n")
 	}
 	if len(r.Devices) > 0 {
-		b.WriteString("\n")
-		r.writeDevices(&b)
+		r.sideBySide(&b, style)
+		r.writeMatrix(&b, style)
+		r.writeReasons(&b, style)
 	}
-	if len(r.Budgets.BusNumbers.Expanders) > 0 {
-		b.WriteString("\n")
-		r.writeBudgets(&b)
+	if len(r.Controllers) > 0 {
+		r.writeLimits(&b, style)
 	}
-	for _, warning := range r.Warnings {
-		fmt.Fprintf(&b, "\nwarning: %s: %s\n  remedy: %s\n", warning.Code, warning.Text, warning.Remedy)
-	}
+	r.writeWarnings(&b, style)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// WriteDevices writes a line a device: alias, host address, host node and guest
-// cell, guest address, the address that the guest shows, and the reason.
-func (r Report) WriteDevices(w io.Writer) error {
-	var b strings.Builder
-	r.writeDevices(&b)
-	_, err := io.WriteString(w, b.String())
-	return err
+func (r Report) writeHead(b *strings.Builder, style Style) {
+	c := r.Count()
+	head := fmt.Sprintf("layout %s: %d placed, %d kept, %d unplaced, %d added", r.Layout, c.Placed, c.Kept, c.Unplaced, c.Added)
+	if r.asIs {
+		head = counted(len(r.Devices), "device") + " as the domain stands"
+	}
+	if r.DryRun {
+		head += " (dry run)"
+	}
+	writeLine(b, style.paint(bold, head))
+	if r.Error != nil {
+		writeLine(b, style.paint(red, wrap("error: "+printable(*r.Error), textWidth, len("error: "))))
+	}
 }
 
-func (r Report) writeDevices(b *strings.Builder) {
-	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "ALIAS\tHOST DEVICE\tNODE -> CELL\tGUEST ADDRESS\tSEEN AS\tWHY")
+// writeReasons writes a line a device, and what can be done about those that
+// have no place.
+func (r Report) writeReasons(b *strings.Builder, style Style) {
+	number := max(len("#00"), len(fmt.Sprintf("#%d", len(r.Devices)-1)))
+	fixed := number + len("      NODE  CELL  LIBVIRT  SEEN AS  ") + r.longestWhy()
+	aliases := max(len("ALIAS"), r.longestName())
+	ids, idWidth := r.shownIDs(textWidth - fixed - aliases)
+	aliases = max(len("ALIAS"), min(aliases, textWidth-fixed-idWidth))
+	fmt.Fprintf(b, "\n%s\n", style.paint(bold, fmt.Sprintf("%-*s  %s  %s  NODE  CELL  LIBVIRT  SEEN AS  WHY",
+		number, "#", pad("ALIAS", aliases), pad("HOST DEVICE", idWidth))))
+	for i, d := range r.Devices {
+		line := fmt.Sprintf("%-*s  %s  %s  %-4s  %-4s  %-7s  %-7s  %s",
+			number, fmt.Sprintf("#%d", i), pad(style.fit(printable(d.title()), aliases), aliases), pad(ids[i], idWidth),
+			orNone(d.HostNode), orNone(d.GuestCell), guestShort(orDash(d.GuestAddress)), guestShort(orDash(d.Predicted)), r.why(d))
+		writeLine(b, style.paint(outcomeColour(d), line))
+	}
+	for _, reason := range r.unplacedReasons() {
+		writeRemedy(b, style, string(reason)+": "+reason.Remedy())
+	}
+}
+
+// why is the outcome of a device with its reason. As the domain stands there is
+// none.
+func (r Report) why(d Device) string {
+	switch {
+	case r.asIs:
+		return "as it stands"
+	case d.Added:
+		return d.Outcome + ": " + d.Reason + ", added"
+	}
+	return d.Outcome + ": " + d.Reason
+}
+
+func (r Report) longestWhy() int {
+	longest := len("WHY")
 	for _, d := range r.Devices {
-		fmt.Fprintf(table, "%s\t%s\t%s -> %s\t%s\t%s\t%s: %s\n", orDash(d.Alias), d.ID, orNone(d.HostNode), orNone(d.GuestCell),
-			orDash(d.GuestAddress), orDash(d.Predicted), d.Outcome, d.Reason)
+		longest = max(longest, columns(r.why(d)))
 	}
-	table.Flush()
+	return longest
 }
 
-func (r Report) writeBudgets(b *strings.Builder) {
-	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "ROOT BUS\tINDEX\tCELL\tBUS NUMBERS")
-	fmt.Fprintf(table, "main bus\t0\t-\t%d of %d\n", r.Budgets.BusNumbers.Used, r.Budgets.BusNumbers.Limit)
-	for _, e := range r.Budgets.BusNumbers.Expanders {
-		fmt.Fprintf(table, "expander bus 0x%02x\t%d\t%s\t%d of %d\n", e.BusNr, e.Index, orNone(r.cellOf(e.Index)), e.Used, e.Limit)
+func outcomeColour(d Device) string {
+	if d.Outcome == string(placement.Unplaced) {
+		return red
 	}
-	table.Flush()
+	return plain
 }
 
-func (r Report) cellOf(index int) *int {
-	for _, c := range r.Controllers {
-		if c.Index == index {
-			return c.Cell
+// shownIDs are the ids of the devices and the columns that they take; UUIDs are
+// cut where these are more than there are.
+func (r Report) shownIDs(width int) (ids []string, longest int) {
+	longest = len("HOST DEVICE")
+	for _, d := range r.Devices {
+		id := d.ID
+		if d.Kind == "mdev" && columns(id) > width {
+			id = d.shortID()
+		}
+		ids, longest = append(ids, id), max(longest, columns(id))
+	}
+	return ids, longest
+}
+
+// shortID is the id, or the part of a UUID that tells it from most others.
+func (d Device) shortID() string {
+	if d.Kind == "mdev" {
+		return d.ID[:len("4a1f0b5c")] + "-.."
+	}
+	return d.ID
+}
+
+// unplacedReasons are the reasons of devices that have no place, each once.
+func (r Report) unplacedReasons() []placement.Reason {
+	var all []placement.Reason
+	for _, d := range r.Devices {
+		if reason := placement.Reason(d.Reason); d.Outcome == string(placement.Unplaced) && !slices.Contains(all, reason) {
+			all = append(all, reason)
 		}
 	}
-	return nil
+	return all
 }
 
-func orDash(s *string) string {
-	if s == nil {
-		return "-"
+// writeLimits writes how much of what is scarce is used.
+func (r Report) writeLimits(b *strings.Builder, style Style) {
+	fmt.Fprintf(b, "\n%s\n", style.paint(bold, "BUDGETS"))
+	line := func(what string, budget Budget, unit string) {
+		colour := plain
+		if budget.Used > budget.Limit {
+			colour = red
+		}
+		writeLine(b, style.paint(colour, fmt.Sprintf("%-38s %3d of %3d %s", what, budget.Used, budget.Limit, unit)))
 	}
-	return *s
+	line("main bus", r.Budgets.BusNumbers.Budget, "bus numbers")
+	for _, e := range r.Budgets.BusNumbers.Expanders {
+		cell := "no cell"
+		if n := r.cellOf(e.Index); n != nil {
+			cell = fmt.Sprintf("cell %d", *n)
+		}
+		line(fmt.Sprintf("expander bus 0x%02x, index %d, %s", e.BusNr, e.Index, cell), e.Budget, "bus numbers")
+	}
+	line("controllers of the domain", r.Budgets.ControllerIndexes, "indexes")
+	if r.Budgets.BARs.Bytes64 > 0 {
+		writeLine(b, "64-bit BARs of the devices                 "+binary(r.Budgets.BARs.Bytes64))
+	}
 }
 
-func orNone(n *int) string {
-	if n == nil {
-		return "none"
+// binary writes a number of bytes with a binary unit, rounded up so that what
+// is said never is too little.
+func binary(bytes uint64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"}
+	size, unit := float64(bytes), 0
+	for size >= 1024 && unit < len(units)-1 {
+		size, unit = size/1024, unit+1
 	}
-	return strconv.Itoa(*n)
+	tenths := uint64(size * 10)
+	if float64(tenths) < size*10 {
+		tenths++
+	}
+	if tenths%10 == 0 {
+		return fmt.Sprintf("%d %s", tenths/10, units[unit])
+	}
+	return fmt.Sprintf("%d.%d %s", tenths/10, tenths%10, units[unit])
+}
+
+func (r Report) writeWarnings(b *strings.Builder, style Style) {
+	for i, warning := range r.Warnings {
+		if i == 0 || r.Warnings[i-1].Code != warning.Code {
+			b.WriteString("\n")
+		}
+		text := fmt.Sprintf("warning: %s: %s", warning.Code, printable(warning.Text))
+		writeLine(b, style.paint(yellow, wrap(text, textWidth, 2)))
+		// One remedy is enough for several warnings of a kind.
+		last := i == len(r.Warnings)-1 || r.Warnings[i+1].Remedy != warning.Remedy
+		if last && warning.Remedy != "" {
+			writeRemedy(b, style, warning.Remedy)
+		}
+	}
+}
+
+func writeRemedy(b *strings.Builder, style Style, text string) {
+	writeLine(b, "  "+style.paint(green, "remedy:")+" "+wrap(printable(text), textWidth-len("  remedy: "), len("  remedy: ")))
 }

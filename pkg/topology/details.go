@@ -41,7 +41,8 @@ type Link struct {
 func ParseLinkSpeed(s string) (float64, error) {
 	number, unit, _ := strings.Cut(s, " ")
 	speed, err := strconv.ParseFloat(number, 64)
-	if err != nil || speed <= 0 || speed > maxLinkSpeed || !strings.HasPrefix(unit, "GT/s") {
+	isSpeed := speed > 0 && speed <= maxLinkSpeed // NaN is neither
+	if err != nil || !isSpeed || !strings.HasPrefix(unit, "GT/s") {
 		return 0, fmt.Errorf("%q is no link speed like 16.0 GT/s PCIe", abridge(s))
 	}
 	return speed, nil

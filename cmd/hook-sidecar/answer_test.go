@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"hook-sidecar/pkg/hooks"
+	"hook-sidecar/pkg/placement"
+)
+
+// breaksAt is a log that panics at a message and goes on afterwards.
+type breaksAt struct {
+	slog.Handler
+	message string
+}
+
+func (h breaksAt) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return breaksAt{h.Handler.WithAttrs(attrs), h.message}
+}
+
+func (h breaksAt) Handle(ctx context.Context, r slog.Record) error {
+	if r.Message == h.message {
+		panic(h.message)
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+// TestLogPanic: a panic in what is only said about a call does not change the
+// answer.
+func TestLogPanic(t *testing.T) {
+	s := demoSample(t)
+	quiet := answerer{log: slog.New(slog.DiscardHandler), mutator: s.mutator}
+	want := answerTo(t, quiet, s.request.Domain, s.request.VMI)
+	if bytes.Equal(want, s.request.Domain) {
+		t.Fatal("the sample is not placed")
+	}
+	var log bytes.Buffer
+	broken := answerer{log: slog.New(breaksAt{slog.NewJSONHandler(&log, nil), "device"}), mutator: s.mutator}
+	if got := answerTo(t, broken, s.request.Domain, s.request.VMI); !bytes.Equal(got, want) {
+		t.Error("the answer is another when the log panics")
+	}
+	for _, part := range []string{`"msg":"domain planned"`, `"msg":"the log of this call is cut off by a panic"`, `answer_test.go`} {
+		if !strings.Contains(log.String(), part) {
+			t.Errorf("no %s in the log:\n%s", part, &log)
+		}
+	}
+}
+
+// TestAnswerTooLong: virt-launcher receives 4 MiB. A domain that fits and grows
+// beyond by being placed goes back as it came, or is refused under strict
+// policy.
+func TestAnswerTooLong(t *testing.T) {
+	s := demoSample(t)
+	room := hooks.MaxReply - len(s.request.Domain)
+	long := append(bytes.Clone(s.request.Domain), "<!--"+strings.Repeat("x", room-len("<!---->"))+"-->"...)
+	if len(long) != hooks.MaxReply {
+		t.Fatalf("the domain has %d bytes, want %d", len(long), hooks.MaxReply)
+	}
+	a := answerer{log: slog.New(slog.DiscardHandler), mutator: s.mutator}
+	if got := answerTo(t, a, long, s.request.VMI); !bytes.Equal(got, long) {
+		t.Errorf("a domain of %d bytes came back, %d can be received", len(got), hooks.MaxReply)
+	}
+	a.mutator.Flags = map[placement.Key]string{placement.KeyStrict: "true"}
+	_, err := a.Mutate(t.Context(), hooks.Call{Domain: long, VMI: s.request.VMI})
+	if refused := (*hooks.RefusedError)(nil); !errors.As(err, &refused) {
+		t.Errorf("strict: error %v, want a refusal", err)
+	}
+}
+
+func demoSample(t *testing.T) sample {
+	t.Helper()
+	s, err := readSample(addPolicyFlags(pflag.NewFlagSet("", pflag.ContinueOnError)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func answerTo(t *testing.T, a answerer, domain, vmi []byte) []byte {
+	t.Helper()
+	got, err := a.Mutate(t.Context(), hooks.Call{Domain: domain, VMI: vmi})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}

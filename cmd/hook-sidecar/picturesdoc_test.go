@@ -1,0 +1,42 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestPicturesDoc holds the pictures of docs/explain.md to what explain draws:
+// KubeVirt's domain on the demo's host as libvirt has it without the hook, and
+// with two layouts. -update draws them anew.
+func TestPicturesDoc(t *testing.T) {
+	data := filepath.Join("..", "..", "testdata")
+	before := filepath.Join(data, "samples", "02-8gpu-8nic-gate-off.libvirt9-inactive.xml")
+	call1 := filepath.Join(data, "samples", "02-8gpu-8nic-gate-off.xml")
+	for name, args := range map[string][]string{
+		"hgx-without-hook.svg": {"--as-is", "--domain", before},
+		"hgx-numa.svg":         {"--layout", "numa", "--domain", call1},
+		"hgx-mirror.svg":       {"--layout", "mirror", "--domain", call1},
+	} {
+		var out, talk bytes.Buffer
+		args = append([]string{"hook-sidecar", "explain", "--format", "svg", "--sysfs", filepath.Join(data, "hosts", "x86-2n8g-hgx-h100.txtar")}, args...)
+		if code := run(t.Context(), args, nil, streams{nil, &out, &talk}); code != exitDone {
+			t.Fatalf("%v: exit status %d: %s", args, code, &talk)
+		}
+		file := filepath.Join("..", "..", "docs", "images", name)
+		if *update {
+			if err := os.WriteFile(file, out.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(want, out.Bytes()) {
+			t.Errorf("%s is not what explain draws; draw it anew with go test ./cmd/hook-sidecar -run PicturesDoc -update", file)
+		}
+	}
+}

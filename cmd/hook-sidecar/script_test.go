@@ -1,0 +1,58 @@
+package main
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// update writes what cmp compares with into the scripts anew.
+var update = flag.Bool("update", false, "write the expected files of the scripts anew")
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"hook-sidecar":     main,
+		onDefineDomainName: main,
+	})
+}
+
+// TestScript runs the program as a process of its own, in the words of package
+// testscript and of scriptcommands_test.go. What each script is about stands
+// at its top.
+func TestScript(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 filepath.Join("testdata", "script"),
+		Setup:               copyInputs,
+		Cmds:                scriptCommands(),
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		UpdateScripts:       *update,
+	})
+}
+
+// inputs are the files that every script finds: what KubeVirt makes for eight
+// GPUs and eight NICs and for a single GPU in a VM without guest NUMA cells,
+// and the snapshot of a host with all these devices.
+var inputs = map[string]string{
+	"vm.xml":      "samples/02-8gpu-8nic-gate-off.xml",
+	"vmi.json":    "samples/02-8gpu-8nic-gate-off.vmi.json",
+	"single.xml":  "samples/01-single-gpu.xml",
+	"single.json": "samples/01-single-gpu.vmi.json",
+	"host.txtar":  "hosts/x86-2n8g-hgx-h100.txtar",
+}
+
+func copyInputs(env *testscript.Env) error {
+	for name, from := range inputs {
+		data, err := os.ReadFile(filepath.Join("..", "..", "testdata", filepath.FromSlash(from)))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(env.WorkDir, name), data, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"hook-sidecar/pkg/hooks"
+)
+
+// scriptCommands are the words of the scripts beside those of testscript.
+func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
+	return map[string]func(*testscript.TestScript, bool, []string){
+		"exits":     exits,
+		"ready":     ready,
+		"shutdown":  shutdown,
+		"terminate": terminate,
+		"logged":    logged,
+	}
+}
+
+// exits CODE program args...
+//
+// runs a program that has to exit with CODE, which exec cannot ask for. An
+// argument @file stands for the file's content.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE program args...")
+	}
+	argv := slices.Clone(args[2:])
+	for i, arg := range argv {
+		if file, ok := strings.CutPrefix(arg, "@"); ok {
+			argv[i] = ts.ReadFile(file)
+		}
+	}
+	err := ts.Exec(args[1], argv...)
+	code := 0
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		code = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if strconv.Itoa(code) != args[0] {
+		ts.Fatalf("exit status %d, want %s", code, args[0])
+	}
+}
+
+// readyWithin bounds the wait for a server that starts on a busy machine, and
+// readyEvery is how often it is asked.
+const (
+	readyWithin = 30 * time.Second
+	readyEvery  = 5 * time.Millisecond
+)
+
+// ready PATTERN [COUNT]
+//
+// waits until servers take connections on the COUNT (1) sockets that match.
+func ready(ts *testscript.TestScript, neg bool, args []string) {
+	count := 1
+	if len(args) == 2 {
+		var err error
+		count, err = strconv.Atoi(args[1])
+		ts.Check(err)
+	}
+	if neg || len(args) < 1 || len(args) > 2 {
+		ts.Fatalf("usage: ready PATTERN [COUNT]")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), readyWithin)
+	defer cancel()
+	tick := time.NewTicker(readyEvery)
+	defer tick.Stop()
+	for {
+		err := connectAll(ctx, ts.MkAbs(args[0]), count)
+		if err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			ts.Fatalf("%s within %s: %v", args[0], readyWithin, err)
+		}
+	}
+}
+
+// connectAll connects to each of the count sockets that match.
+func connectAll(ctx context.Context, pattern string, count int) error {
+	sockets, err := filepath.Glob(pattern)
+	if err == nil && len(sockets) != count {
+		err = fmt.Errorf("%d sockets are there, want %d", len(sockets), count)
+	}
+	for _, socket := range sockets {
+		if err != nil {
+			return err
+		}
+		var client *hooks.Client
+		if client, err = hooks.Dial(ctx, socket); err == nil {
+			err = client.Close()
+		}
+	}
+	return err
+}
+
+// shutdown SOCKET
+//
+// tells a server, as virt-launcher does, that the guest is gone.
+func shutdown(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: shutdown SOCKET")
+	}
+	client, err := hooks.Dial(context.Background(), ts.MkAbs(args[0]))
+	ts.Check(err)
+	ts.Check(client.Shutdown(context.Background()))
+	ts.Check(client.Close())
+}
+
+// terminate [COUNT]
+//
+// sends SIGTERM, COUNT times, to every program in the background. One that has
+// ended by then is no mistake: wait tells how it ended.
+func terminate(ts *testscript.TestScript, neg bool, args []string) {
+	count := 1
+	if len(args) == 1 {
+		var err error
+		count, err = strconv.Atoi(args[0])
+		ts.Check(err)
+	}
+	if neg || len(args) > 1 || len(ts.BackgroundCmds()) == 0 {
+		ts.Fatalf("usage: terminate [COUNT], with a program in the background")
+	}
+	for range count {
+		for _, cmd := range ts.BackgroundCmds() {
+			if err := cmd.Process.Signal(syscall.SIGTERM); !errors.Is(err, os.ErrProcessDone) {
+				ts.Check(err)
+			}
+		}
+	}
+}
+
+// logged COUNT MESSAGE field...
+//
+// looks at standard error, where every line has to be a JSON object: COUNT of
+// them have the message, each with these fields (and time, level, msg) and no
+// other. A field name=value has to have that value.
+func logged(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: logged COUNT MESSAGE field...")
+	}
+	want := []string{"level", "msg", "time"}
+	values := map[string]string{}
+	for _, field := range args[2:] {
+		name, value, given := strings.Cut(field, "=")
+		if given {
+			values[name] = value
+		}
+		want = append(want, name)
+	}
+	slices.Sort(want)
+	want = slices.Compact(want)
+	count := 0
+	for line := range strings.Lines(ts.ReadFile("stderr")) {
+		fields := map[string]json.RawMessage{}
+		if err := json.Unmarshal([]byte(line), &fields); err != nil {
+			ts.Fatalf("no JSON object in the log: %s", line)
+		}
+		if string(fields["msg"]) != strconv.Quote(args[1]) {
+			continue
+		}
+		count++
+		var got []string
+		for name, value := range fields {
+			got = append(got, name)
+			if wanted, given := values[name]; given && wanted != strings.Trim(string(value), `"`) {
+				ts.Fatalf("field %s is %s, want %s, in %s", name, value, wanted, line)
+			}
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			ts.Fatalf("fields %q, want %q", got, want)
+		}
+	}
+	if strconv.Itoa(count) != args[0] {
+		ts.Fatalf("%d lines with the message %q, want %s", count, args[1], args[0])
+	}
+}

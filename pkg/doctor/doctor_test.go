@@ -1,0 +1,217 @@
+package doctor_test
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hook-sidecar/pkg/doctor"
+	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/placement"
+	"hook-sidecar/test/hostfs"
+)
+
+// given is what a test shows to a check: a host in the words of package hostfs,
+// and as far as it is about them a domain, a VMI and variables.
+type given struct {
+	host    string
+	domain  string
+	vmi     string
+	environ []string
+	inputs  func(*doctor.Inputs) // sets what is not read from these
+}
+
+// test is what a check has to find: whole lines, in order.
+type test struct {
+	given
+	want []string
+}
+
+func (g given) read(t *testing.T) doctor.Inputs {
+	t.Helper()
+	sysfs, err := hostfs.Parse(g.host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var in doctor.Inputs
+	in.Variables, in.Problems = env.ParseVariables(g.environ)
+	host, problems := env.ReadWholeHost(sysfs)
+	in.Host, in.Layout = host, placement.LayoutNUMA
+	in.Problems = slices.Concat(in.Problems, problems, env.ReadDetails(sysfs, host))
+	var vmi []byte
+	if g.vmi != "" {
+		vmi = []byte(g.vmi)
+		if in.VMI, err = env.ParseVMI(vmi); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if g.domain != "" {
+		if in.Domain, err = domain.Parse([]byte(g.domain)); err != nil {
+			t.Fatal(err)
+		}
+		result := mutate.Mutator{Sysfs: sysfs, Variables: in.Variables}.Mutate(mutate.Request{Domain: []byte(g.domain), VMI: vmi})
+		if result.Err != nil {
+			t.Fatal(result.Err)
+		}
+		in.Plan = result.Plan
+	}
+	if g.inputs != nil {
+		g.inputs(&in)
+	}
+	return in
+}
+
+// tests are those of every check, by its name.
+func tests() map[string]map[string]test {
+	all := map[string]map[string]test{}
+	for _, group := range []map[string]map[string]test{
+		hostTests(), deviceTests(), linkTests(), mdevTests(), domainTests(), variableTests(), spaceTests(), containerTests(),
+	} {
+		for name, cases := range group {
+			all[name] = cases
+		}
+	}
+	return all
+}
+
+func TestChecks(t *testing.T) {
+	byName := tests()
+	for _, check := range doctor.Checks() {
+		found := map[bool]int{}
+		for name, test := range byName[check.Name] {
+			t.Run(check.Name+"/"+name, func(t *testing.T) {
+				var got []string
+				for _, r := range check.Run(test.read(t)) {
+					if r.Name != check.Name {
+						t.Errorf("a result of %s", r.Name)
+					}
+					got = append(got, strings.Replace(r.String(), " "+r.Name+":", "", 1))
+					found[r.Status == doctor.Pass]++
+				}
+				if d := cmp.Diff(test.want, got); d != "" {
+					t.Errorf("(-want +got):\n%s", d)
+				}
+			})
+		}
+		if found[true] == 0 || found[false] == 0 {
+			t.Errorf("%s: %d tests find a PASS and %d anything else; each check needs both", check.Name, found[true], found[false])
+		}
+		delete(byName, check.Name)
+	}
+	if len(byName) > 0 {
+		t.Errorf("tests of checks that there are none of: %v", byName)
+	}
+}
+
+// A check that has nothing to look at says nothing, and none of them panics.
+func TestNothingGiven(t *testing.T) {
+	results := doctor.Run(given{}.read(t))
+	if len(results) != 1 || results[0].Name != "sysfs" || results[0].Status != doctor.Fail {
+		t.Errorf("of nothing: %v; want one FAIL, that sysfs shows no PCI devices", results)
+	}
+}
+
+// A finding about one device carries it, for those who read JSON.
+func TestResultNamesDevice(t *testing.T) {
+	in := given{host: "pci0000:00/0000:00:01.0/0000:01:00.0 driver=nvidia group=1", domain: domainOf(gpu)}.read(t)
+	for _, r := range doctor.NewReport(in).Results {
+		if r.Name == "driver-bound" {
+			if r.Device == nil || *r.Device != "0000:01:00.0" {
+				t.Errorf("device %v of %s", r.Device, r)
+			}
+			return
+		}
+	}
+	t.Error("no result of driver-bound")
+}
+
+func TestReportCounts(t *testing.T) {
+	r := doctor.NewReport(given{host: "pci0000:00/0000:00:01.0/0000:01:00.0 driver=vfio-pci"}.read(t))
+	sum := 0
+	for status, n := range r.Counts {
+		have := slices.DeleteFunc(slices.Clone(r.Results), func(r doctor.Result) bool { return r.Status != status })
+		if len(have) != n {
+			t.Errorf("%d %s of %d counted", len(have), status, n)
+		}
+		sum += n
+	}
+	if sum != len(r.Results) || r.Counts[doctor.Fail] == 0 {
+		t.Errorf("%v of %d results; the host has no IOMMU groups, which is a FAIL", r.Counts, len(r.Results))
+	}
+}
+
+// The documentation has a section for every check, in the order of the checks,
+// with a remedy, and none for others.
+func TestDocs(t *testing.T) {
+	text, err := os.ReadFile("../../docs/doctor.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want, got []string
+	for _, check := range doctor.Checks() {
+		want = append(want, check.Name)
+	}
+	sections := regexp.MustCompile("(?m)^### `([a-z0-9-]+)`$").FindAllSubmatchIndex(text, -1)
+	for i, at := range sections {
+		got = append(got, string(text[at[2]:at[3]]))
+		end := len(text)
+		if i+1 < len(sections) {
+			end = sections[i+1][0]
+		}
+		if body := string(text[at[1]:end]); !strings.Contains(body, "\nRemedy: ") {
+			t.Errorf("section %s has no remedy", got[i])
+		}
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("sections of docs/doctor.md (-checks +docs):\n%s", d)
+	}
+}
+
+// The names of checks are kebab case and each there once: scripts rely on them.
+func TestNames(t *testing.T) {
+	kebab := regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
+	seen := map[string]bool{}
+	for _, check := range doctor.Checks() {
+		if !kebab.MatchString(check.Name) || seen[check.Name] {
+			t.Errorf("name %q", check.Name)
+		}
+		seen[check.Name] = true
+	}
+}
+
+// gpu and its like are hostdevs of domainOf.
+const (
+	gpu   = `<hostdev mode='subsystem' type='pci' managed='no'><source><address domain='0x0000' bus='0x01' slot='0x00' function='0x0'/></source><alias name='ua-gpu-one'/></hostdev>`
+	audio = `<hostdev mode='subsystem' type='pci' managed='no'><source><address domain='0x0000' bus='0x01' slot='0x00' function='0x1'/></source><alias name='ua-hostdevice-audio'/></hostdev>`
+	nic   = `<hostdev mode='subsystem' type='pci' managed='no'><source><address domain='0x0000' bus='0x02' slot='0x00' function='0x0'/></source><alias name='ua-hostdevice-nic'/></hostdev>`
+	vgpu  = `<hostdev mode='subsystem' type='mdev' managed='no' model='vfio-pci'><source><address uuid='4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01'/></source><alias name='ua-gpu-one'/></hostdev>`
+)
+
+// The parts of a domain beside its devices.
+const (
+	twoCells = `<cpu mode='host-passthrough'><numa><cell id='0' cpus='0-1' memory='1' unit='GiB'/><cell id='1' cpus='2-3' memory='1' unit='GiB'/></numa></cpu>`
+	memnodes = `<numatune><memnode cellid='0' mode='strict' nodeset='0'/><memnode cellid='1' mode='strict' nodeset='1'/></numatune>`
+	uefi     = `<loader readonly='yes' type='pflash'>/ovmf.fd</loader>`
+)
+
+// domainOf is a domain of KubeVirt's shape with two NUMA cells on two nodes and
+// UEFI, and the given hostdevs.
+func domainOf(hostdevs ...string) string { return domainWith(twoCells+memnodes, uefi, hostdevs...) }
+
+// domainWith is a domain with what is given of its body and of its os.
+func domainWith(body, os string, hostdevs ...string) string {
+	return fmt.Sprintf(`<domain type='kvm'><name>vm</name><memory unit='GiB'>2</memory><os><type arch='x86_64' machine='q35'>hvm</type>%s</os>%s<devices>%s</devices></domain>`,
+		os, body, strings.Join(hostdevs, ""))
+}
+
+// vmi is a VMI with what is given of its spec.domain and of its annotations.
+func vmi(domain, annotations string) string {
+	return fmt.Sprintf(`{"metadata":{"name":"vm","annotations":{%s}},"spec":{"domain":{%s}}}`, annotations, domain)
+}

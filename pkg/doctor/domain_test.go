@@ -1,0 +1,120 @@
+package doctor_test
+
+import (
+	"strings"
+
+	"hook-sidecar/pkg/doctor"
+	"hook-sidecar/pkg/placement"
+)
+
+// aHost shows the devices of domainOf, on two nodes.
+const aHost = `
+cpus 0 0-3
+cpus 1 4-7
+pci0000:00/0000:00:01.0/0000:01:00.0 node=0 driver=vfio-pci group=1
+pci0000:00/0000:00:01.0/0000:01:00.1 node=0 driver=vfio-pci group=1
+pci0000:80/0000:80:01.0/0000:02:00.0 node=1 driver=vfio-pci group=2
+`
+
+// allThree is what KubeVirt makes NUMA cells of.
+const allThree = `"cpu":{"dedicatedCpuPlacement":true,"numa":{"guestMappingPassthrough":{}}},"memory":{"hugepages":{"pageSize":"1Gi"}}`
+
+func domainTests() map[string]map[string]test {
+	i440fx := strings.Replace(domainOf(gpu), "machine='q35'", "machine='pc-i440fx-9.2'", 1)
+	const noCells = "FAIL the guest has no NUMA cells, so that layout numa has nowhere to place a device"
+	return map[string]map[string]test{
+		"machine-type": {
+			"q35":    {given{host: aHost, domain: domainOf(gpu)}, []string{"PASS q35"}},
+			"i440fx": {given{host: aHost, domain: i440fx}, []string{`FAIL machine "pc-i440fx-9.2" has no expander buses (use machine type q35, or virt on aarch64)`}},
+		},
+		"guest-numa": {
+			"two cells":        {given{host: aHost, domain: domainOf(gpu)}, []string{"PASS 2 guest NUMA cells"}},
+			"asked for by VMI": {given{host: aHost, vmi: vmi(allThree, "")}, []string{"PASS the VMI asks for guest NUMA cells"}},
+			"no cells": {given{host: aHost, domain: domainWith("", uefi, gpu)}, []string{
+				noCells + " (give the guest NUMA cells: dedicatedCpuPlacement, hugepages and numa.guestMappingPassthrough in the VMI)",
+			}},
+			"no cells and a VMI without": {given{host: aHost, domain: domainWith("", uefi, gpu), vmi: vmi(`"cpu":{"dedicatedCpuPlacement":true}`, "")}, []string{
+				noCells + " (set spec.domain.memory.hugepages and spec.domain.cpu.numa.guestMappingPassthrough in the VMI)",
+			}},
+			"a VMI without, alone": {given{host: aHost, vmi: vmi(`"memory":{"hugepages":{"pageSize":"1Gi"}}`, "")}, []string{
+				"FAIL the guest will have no NUMA cells, so that layout numa has nowhere to place a device (set spec.domain.cpu.dedicatedCpuPlacement and spec.domain.cpu.numa.guestMappingPassthrough in the VMI)",
+			}},
+			"cells of no node": {given{host: aHost, domain: domainWith(twoCells, uefi, gpu)}, []string{
+				"WARN nothing says on which host nodes the 2 NUMA cells of the guest are (bind cells to nodes with numatune/memnode, or pin the vCPUs)",
+			}},
+			// root and mirror place without cells, by the host's PCIe roots.
+			"no cells and another layout": {given{host: aHost, domain: domainWith("", uefi, gpu), inputs: func(in *doctor.Inputs) { in.Layout = placement.LayoutRoot }}, []string{
+				"WARN the guest has no NUMA cells, and so it sees no NUMA node of a device (give the guest NUMA cells: dedicatedCpuPlacement, hugepages and numa.guestMappingPassthrough in the VMI)",
+			}},
+			// Without devices the guest needs no cells.
+			"no devices": {given{host: aHost, domain: domainWith("", uefi)}, nil},
+		},
+		"placement": {
+			"placed": {given{host: aHost, domain: domainOf(gpu, nic)}, []string{"PASS layout numa: 2 placed, 0 kept"}},
+			"kept":   {given{host: aHost, domain: domainOf(gpu), vmi: vmi(allThree, `"kubevirt.io/placePCIDevicesOnRootComplex":"true"`)}, []string{"PASS layout numa: 0 placed, 1 kept"}},
+			"unplaced for one reason": {given{host: aHost, domain: domainWith("", uefi, gpu, audio, nic)}, []string{
+				"FAIL 0000:01:00.0, 0000:01:00.1, 0000:02:00.0 are not placed: no-guest-numa (give the guest NUMA cells: dedicatedCpuPlacement, hugepages and numa.guestMappingPassthrough in the VMI)",
+			}},
+			"unplaced": {given{host: strings.Replace(aHost, "node=1", "node=-1", 1), domain: domainOf(gpu, nic)}, []string{
+				"FAIL 0000:02:00.0 is not placed: no-host-node (the kernel knows no NUMA node of the device: check the firmware's NUMA setting, or choose layout root or mirror)",
+			}},
+		},
+		"requested-devices": {
+			"there": {given{host: aHost, domain: domainOf(gpu), vmi: vmi(`"devices":{"gpus":[{"name":"one","deviceName":"nvidia.com/A10"}]}`, "")}, []string{
+				"PASS 1 device of the VMI, all in the domain",
+			}},
+			"missing": {given{host: aHost, domain: domainOf(gpu), vmi: vmi(`"devices":{"gpus":[{"name":"one","deviceName":"nvidia.com/A10"},{"name":"two","deviceName":"nvidia.com/A10"}]}`, "")}, []string{
+				"WARN ua-gpu-two of the VMI has no hostdev, and no variable has a device left for its resource nvidia.com/A10 (check the device plugin's variable and the resource name in the VMI)",
+			}},
+		},
+		"root-complex-annotation": {
+			"not set": {given{vmi: vmi("", "")}, []string{"PASS not set"}},
+			"set": {given{vmi: vmi("", `"kubevirt.io/placePCIDevicesOnRootComplex":"true"`)}, []string{
+				"WARN the VMI has the annotation kubevirt.io/placePCIDevicesOnRootComplex (remove the annotation: the hook moves nothing with it)",
+			}},
+		},
+		"viommu": {
+			"none": {given{host: aHost, domain: domainOf(gpu)}, []string{"PASS the domain has none"}},
+			"one": {given{host: aHost, domain: domainOf(gpu, "<iommu model='intel'/>")}, []string{
+				"WARN the domain has a vIOMMU (placed as usual; a vIOMMU together with expander buses is not tested: check the guest's IOMMU groups)",
+			}},
+		},
+		"launch-security": {
+			"none": {given{host: aHost, domain: domainOf(gpu)}, []string{"PASS the domain has none"}},
+			"SEV": {given{host: aHost, domain: domainWith(twoCells+memnodes+"<launchSecurity type='sev'/>", uefi, gpu)}, []string{
+				"WARN the domain has launchSecurity (placed as usual; confidential guests with expander buses are not tested: check that the guest sees each device)",
+			}},
+		},
+	}
+}
+
+func variableTests() map[string]map[string]test {
+	const count = " (the pod holds them and the VM has no use of them: check the count in the VMI)"
+	const other = " (are the variables those of this VM's compute container?)"
+	one := vmi(`"devices":{"gpus":[{"name":"one","deviceName":"nvidia.com/A10"}]}`, "")
+	return map[string]map[string]test{
+		"variables": {
+			"the same": {given{host: aHost, domain: domainOf(gpu), vmi: one, environ: []string{"PCI_RESOURCE_NVIDIA_COM_A10=0000:01:00.0"}}, []string{
+				"PASS 1 variable name the devices of the domain",
+			}},
+			// Plugins that hand out IOMMU groups name the audio function too.
+			"and a companion": {given{host: aHost, domain: domainOf(gpu), vmi: one, environ: []string{"PCI_RESOURCE_NVIDIA_COM_A10=0000:01:00.1,0000:01:00.0"}}, []string{
+				"PASS 1 variable name the devices of the domain",
+			}},
+			"one too many": {given{host: aHost, domain: domainOf(gpu), vmi: one, environ: []string{"PCI_RESOURCE_NVIDIA_COM_A10=0000:01:00.0,0000:02:00.0"}}, []string{
+				"WARN PCI_RESOURCE_NVIDIA_COM_A10 names what the domain has not: 0000:02:00.0" + count,
+			}},
+			"of another pod": {given{host: aHost, domain: domainOf(gpu), vmi: one, environ: []string{"PCI_RESOURCE_NVIDIA_COM_A10=0000:02:00.0"}}, []string{
+				"WARN PCI_RESOURCE_NVIDIA_COM_A10 names what the domain has not: 0000:02:00.0" + count,
+				"WARN the variable of its resource does not name 0000:01:00.0" + other,
+			}},
+			"no sense": {given{host: aHost, environ: []string{"PCI_RESOURCE_NVIDIA_COM_A10=gpu0"}}, []string{
+				`WARN PCI_RESOURCE_NVIDIA_COM_A10: "gpu0" is no PCI address like 0000:17:00.0 (correct what the device plugin writes; the rest of the variable is used)`,
+			}},
+			"none": {given{host: aHost, domain: domainOf(gpu)}, []string{
+				"NOTE no PCI_RESOURCE_* or MDEV_PCI_RESOURCE_* variables here (the kubelet sets them in the compute container only; give them with --env)",
+			}},
+			"alone": {given{host: aHost, environ: []string{"PCI_RESOURCE_NVIDIA_COM_A10=0000:01:00.0"}}, []string{"PASS 1 variable"}},
+		},
+	}
+}

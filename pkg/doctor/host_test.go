@@ -1,0 +1,134 @@
+package doctor_test
+
+func hostTests() map[string]map[string]test {
+	return map[string]map[string]test{
+		"sysfs": {
+			"all shown": {given{host: "cpus 0 0-3\npci0000:00/0000:00:01.0/0000:01:00.0", domain: domainOf(gpu)}, []string{
+				"PASS 2 PCI functions, 0 mediated devices and 1 NUMA node",
+			}},
+			"empty": {given{}, []string{
+				"FAIL no PCI devices are shown (give --sysfs the node's /sys or a snapshot of it)",
+			}},
+			"a device of another host": {given{host: "pci0000:00/0000:00:01.0/0000:02:00.0", domain: domainOf(gpu, vgpu)}, []string{
+				"FAIL 0000:01:00.0 is not shown (the device is not below /sys/bus/pci or /sys/bus/mdev here: check --sysfs, and that the pod sees the node's /sys)",
+				"FAIL 4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01 is not shown (the device is not below /sys/bus/pci or /sys/bus/mdev here: check --sysfs, and that the pod sees the node's /sys)",
+			}},
+			"a file without sense": {given{host: "pci0000:00/0000:00:01.0/0000:01:00.0 vendor=nvidia"}, []string{
+				`WARN devices/pci0000:00/0000:00:01.0/0000:01:00.0/vendor: "nvidia" is no hex number of 16 bits (check the host's kernel and firmware)`,
+			}},
+		},
+		"iommu-enabled": {
+			"on": {given{host: "pci0000:00/0000:00:01.0/0000:01:00.0 group=1\npci0000:00/0000:00:02.0/0000:02:00.0 group=2"}, []string{
+				"PASS 2 IOMMU groups",
+			}},
+			"off": {given{host: "pci0000:00/0000:00:01.0/0000:01:00.0"}, []string{
+				"FAIL no PCI function is in an IOMMU group (switch VT-d, AMD-Vi or SMMU on in the firmware and boot the kernel with intel_iommu=on or amd_iommu=on)",
+			}},
+		},
+		"host-numa": {
+			"two of two": {given{host: "packages 2\ncpus 0 0\ncpus 1 1\npci0000:00/0000:00:01.0"}, []string{
+				"PASS 2 NUMA nodes on 2 CPU packages",
+			}},
+			"one of one": {given{host: "packages 1\ncpus 0 0\npci0000:00/0000:00:01.0"}, []string{
+				"PASS 1 NUMA node on 1 CPU package",
+			}},
+			// NPS4, or sub-NUMA clustering
+			"four of one": {given{host: "packages 1\ncpus 0 0\ncpus 1 1\ncpus 2 2\ncpus 3 3\npci0000:00/0000:00:01.0"}, []string{
+				"PASS 4 NUMA nodes on 1 CPU package",
+			}},
+			"packages not shown": {given{host: "cpus 0 0\ncpus 1 1\npci0000:00/0000:00:01.0"}, []string{
+				"PASS 2 NUMA nodes",
+			}},
+			"node interleaving": {given{host: "packages 2\ncpus 0 0-1\npci0000:00/0000:00:01.0"}, []string{
+				"WARN 2 CPU packages and 1 NUMA node (switch node interleaving off in the firmware (NPS1 or more on AMD), so that it tells of each package's memory)",
+			}},
+			"nothing shown but one node": {given{host: "cpus 0 0-1\npci0000:00/0000:00:01.0"}, []string{
+				"NOTE 1 NUMA node; the number of CPU packages is not shown (on a machine with two sockets switch node interleaving off)",
+			}},
+			"no nodes": {given{host: "pci0000:00/0000:00:01.0"}, []string{
+				"WARN no NUMA nodes are shown (the kernel is built without NUMA, or its nodes are hidden here)",
+			}},
+		},
+	}
+}
+
+const groupHint = " (bind every function of the IOMMU group to vfio-pci on the host, or leave the device out)"
+
+func deviceTests() map[string]map[string]test {
+	const noNode = " (the kernel knows no NUMA node of the device: check the firmware's NUMA setting, or choose layout root or mirror)"
+	return map[string]map[string]test{
+		"driver-bound": {
+			"vfio-pci": {given{host: "pci0000:00/0000:00:01.0/0000:01:00.0 driver=vfio-pci", domain: domainOf(gpu)}, []string{
+				"PASS 1 function bound for passthrough",
+			}},
+			"a vendor's variant": {given{host: "pci0000:00/0000:00:01.0/0000:01:00.0 driver=mlx5_vfio_pci", domain: domainOf(gpu)}, []string{
+				"PASS 1 function bound for passthrough",
+			}},
+			// NVIDIA's own driver hands virtual functions to VFIO (KubeVirt, shouldPermitNvidia).
+			"vGPU as virtual function": {given{host: "pci0000:00/0000:00:01.0/0000:01:00.4 driver=nvidia\npci0000:00/0000:00:01.0/0000:01:00.0 driver=nvidia physfn=0000:01:00.4", domain: domainOf(gpu)}, []string{
+				"PASS 1 function bound for passthrough",
+			}},
+			"the host's driver": {given{host: "pci0000:00/0000:00:01.0/0000:01:00.0 driver=nvidia", domain: domainOf(gpu)}, []string{
+				"FAIL 0000:01:00.0 is bound to nvidia (bind it: driverctl set-override 0000:01:00.0 vfio-pci)",
+			}},
+			"none": {given{host: "pci0000:00/0000:00:01.0/0000:01:00.0", domain: domainOf(gpu)}, []string{
+				"FAIL 0000:01:00.0 is bound to no driver (bind it: driverctl set-override 0000:01:00.0 vfio-pci)",
+			}},
+			"of variables": {given{host: "pci0000:00/0000:00:01.0/0000:01:00.0 driver=nvidia", environ: []string{"PCI_RESOURCE_X=0000:01:00.0"}}, []string{
+				"FAIL 0000:01:00.0 is bound to nvidia (bind it: driverctl set-override 0000:01:00.0 vfio-pci)",
+			}},
+			"a host that offers nothing": {given{host: "pci0000:00/0000:00:01.0/0000:01:00.0 driver=nvidia"}, []string{
+				"NOTE no function is bound to a VFIO driver (bind what guests get to vfio-pci, or create mediated devices)",
+			}},
+		},
+		"iommu-group-viable": {
+			"alone": {given{host: "pci0000:00/0000:00:01.0/0000:01:00.0 group=1 driver=vfio-pci", domain: domainOf(gpu)}, []string{
+				"PASS 1 IOMMU group without a driver of the host",
+			}},
+			"with what does not count": {given{host: `
+pci0000:00/0000:00:01.0 group=1 class=0x060400 driver=pcieport
+pci0000:00/0000:00:01.0/0000:01:00.0 group=1 driver=vfio-pci
+pci0000:00/0000:00:01.0/0000:01:00.1 group=1
+pci0000:00/0000:00:01.0/0000:01:00.2 group=1 driver=pci-stub`, domain: domainOf(gpu)}, []string{
+				"PASS 1 IOMMU group without a driver of the host",
+			}},
+			"audio with the host": {given{host: `
+pci0000:00/0000:00:01.0/0000:01:00.0 group=1 driver=vfio-pci
+pci0000:00/0000:00:01.0/0000:01:00.1 group=1 driver=snd_hda_intel`, domain: domainOf(gpu)}, []string{
+				"FAIL IOMMU group 1 of 0000:01:00.0 also holds 0000:01:00.1, which is bound to snd_hda_intel" + groupHint,
+			}},
+		},
+		"numa-node": {
+			"known": {given{host: "cpus 0 0\ncpus 1 1\npci0000:00/0000:00:01.0/0000:01:00.0 node=1", domain: domainOf(gpu)}, []string{
+				"PASS 1 device with a NUMA node",
+			}},
+			"-1": {given{host: "cpus 0 0\ncpus 1 1\npci0000:00/0000:00:01.0/0000:01:00.0 node=-1", domain: domainOf(gpu)}, []string{
+				"WARN the kernel knows no NUMA node of 0000:01:00.0" + noNode,
+			}},
+			"-1 on the only node": {given{host: "cpus 0 0\npci0000:00/0000:00:01.0/0000:01:00.0 node=-1", domain: domainOf(gpu)}, []string{
+				"NOTE the firmware names no NUMA node of 0000:01:00.0; the host has only one, which counts",
+			}},
+			"mdev of a GPU": {given{host: "cpus 0 0\ncpus 1 1\npci0000:00/0000:00:01.0/0000:01:00.0 node=0\npci0000:00/0000:00:01.0/0000:01:00.0/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01 type=nvidia-222", domain: domainOf(vgpu)}, []string{
+				"PASS 1 device with a NUMA node",
+			}},
+			"mdev of no device": {given{host: "cpus 0 0\ncpus 1 1\nvirtual/mtty/mtty/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01 type=mtty-1", domain: domainOf(vgpu)}, []string{
+				"WARN 4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01 has no PCI device above it, and so no NUMA node" + noNode,
+			}},
+		},
+		"reset-method": {
+			"has": {given{host: "pci0000:00/0000:00:01.0/0000:01:00.0 reset=flr,bus", domain: domainOf(gpu)}, []string{
+				"PASS 1 function can be reset",
+			}},
+			"has none": {given{host: "pci0000:00/0000:00:01.0/0000:01:00.0 reset=", domain: domainOf(gpu)}, []string{
+				"WARN the kernel has no way to reset 0000:01:00.0 (a guest may get it in the state that the last one left: reboot the host between them, or write a method to reset_method)",
+			}},
+			// The kernel leaves the file out where it has no method; that others have one shows that it knows the file.
+			"has no file where others do": {given{host: "pci0000:00/0000:00:01.0/0000:01:00.0\npci0000:00/0000:00:01.0/0000:01:00.1 reset=flr", domain: domainOf(gpu)}, []string{
+				"WARN the kernel has no way to reset 0000:01:00.0 (a guest may get it in the state that the last one left: reboot the host between them, or write a method to reset_method)",
+			}},
+			"old kernel": {given{host: "pci0000:00/0000:00:01.0/0000:01:00.0", domain: domainOf(gpu)}, []string{
+				"NOTE how 0000:01:00.0 can be reset is not shown (kernels from 5.15 on show reset_method)",
+			}},
+		},
+	}
+}

@@ -1,0 +1,117 @@
+package doctor_test
+
+func linkTests() map[string]map[string]test {
+	const (
+		idle   = " (look again under load: an idle GPU lowers its speed to save power; else reseat the card or its riser)"
+		seat   = " (reseat the card or its riser, and check the slot's bifurcation in the firmware)"
+		asRoot = " (run doctor as root on the node, not on a snapshot)"
+		port   = "pci0000:00/0000:00:01.0 class=0x060400 "
+		card   = "\npci0000:00/0000:00:01.0/0000:01:00.0 "
+	)
+	return map[string]map[string]test{
+		"link-degraded": {
+			"full": {given{host: port + "maxlink=32.0x16" + card + "link=32.0x16 maxlink=32.0x16", domain: domainOf(gpu)}, []string{
+				"PASS 1 link at full speed and width",
+			}},
+			"narrow": {given{host: port + "maxlink=32.0x16" + card + "link=32.0x8 maxlink=32.0x16", domain: domainOf(gpu)}, []string{
+				"WARN the link of 0000:01:00.0 has 8 of 16 lanes" + seat,
+			}},
+			"slow": {given{host: port + "maxlink=32.0x16" + card + "link=2.5x16 maxlink=32.0x16", domain: domainOf(gpu)}, []string{
+				"WARN the link of 0000:01:00.0 runs at 2.5 GT/s x16 of 32 GT/s x16" + idle,
+			}},
+			"a slot that can do less": {given{host: port + "maxlink=16.0x8" + card + "link=16.0x8 maxlink=32.0x16", domain: domainOf(gpu)}, []string{
+				"NOTE 0000:01:00.0 can do 32 GT/s x16, its slot 16 GT/s x8 (a faster slot would serve it better)",
+			}},
+			// The link between root port and switch is the switch's own; that of the
+			// downstream port is the card's and counts once.
+			"a switch's link": {given{host: `
+pci0000:00/0000:00:01.0 class=0x060400 link=16.0x16 maxlink=32.0x16
+pci0000:00/0000:00:01.0/0000:02:00.0 class=0x060400 link=16.0x16 maxlink=32.0x16
+pci0000:00/0000:00:01.0/0000:02:00.0/0000:03:00.0 class=0x060400 link=32.0x16 maxlink=32.0x16
+pci0000:00/0000:00:01.0/0000:02:00.0/0000:03:00.0/0000:01:00.0 link=32.0x16 maxlink=32.0x16`, domain: domainOf(gpu)}, []string{
+				"WARN the link of 0000:02:00.0 runs at 16 GT/s x16 of 32 GT/s x16" + idle,
+			}},
+			// A virtual function has no link of its own.
+			"of the physical function": {given{host: port + "maxlink=32.0x16" + card + "physfn=0000:01:00.1" +
+				"\npci0000:00/0000:00:01.0/0000:01:00.1 link=32.0x4 maxlink=32.0x16", domain: domainOf(gpu)}, []string{
+				"WARN the link of 0000:01:00.1 has 4 of 16 lanes" + seat,
+			}},
+			"not shown": {given{host: "pci0000:00/0000:01:00.0", domain: domainOf(gpu)}, []string{
+				"NOTE the state of no link is shown",
+			}},
+		},
+		"acs": {
+			"no redirection": {given{host: port + "acs=off" + card + "group=1", domain: domainOf(gpu)}, []string{
+				"PASS 1 port without redirection",
+			}},
+			"redirection": {given{host: port + "acs=rr,cr" + card + "group=1", domain: domainOf(gpu)}, []string{
+				"NOTE ports that send requests between devices up to the IOMMU: 1 of 1 (peer-to-peer traffic below such a port takes the way over the CPU unless the devices use ATS)",
+			}},
+			"not privileged": {given{host: port + card + "group=1", domain: domainOf(gpu)}, []string{
+				"NOTE the ACS of 1 port cannot be read here; the IOMMU groups tell what is apart" + asRoot,
+			}},
+			"no ACS between two cards": {given{host: port + "acs=none" + card + "group=1\npci0000:00/0000:00:02.0 class=0x060400 acs=none" +
+				"\npci0000:00/0000:00:02.0/0000:02:00.0 group=1", domain: domainOf(gpu, nic)}, []string{
+				"WARN 0000:01:00.0 and 0000:02:00.0 share IOMMU group 1, so no port above them keeps them apart (both go to one guest or to none: switch ACS on in the firmware, or use slots below different ports)",
+			}},
+			// Functions of one card share a group as a rule.
+			"two functions of one card": {given{host: port + "acs=off" + card + "group=1\npci0000:00/0000:00:01.0/0000:01:00.1 group=1", domain: domainOf(gpu, audio)}, []string{
+				"PASS 1 port without redirection",
+			}},
+		},
+		"ats": {
+			"has": {given{host: port + card + "ats=on", domain: domainOf(gpu)}, []string{
+				"PASS 1 device with ATS",
+			}},
+			// Whoever assigns the device switches it on; that it can is what counts.
+			"has and is off": {given{host: port + card + "ats=off", domain: domainOf(gpu)}, []string{
+				"PASS 1 device with ATS",
+			}},
+			"has none": {given{host: port + card + "ats=none", domain: domainOf(gpu)}, []string{
+				"NOTE without ATS: 0000:01:00.0 (for GPUDirect below ports with ACS: mlxconfig -d DEVICE set ATS_ENABLED=true on ConnectX, then reboot the host)",
+			}},
+			"not privileged": {given{host: port + card, domain: domainOf(gpu)}, []string{
+				"NOTE the ATS of 1 device cannot be read here" + asRoot,
+			}},
+		},
+	}
+}
+
+func mdevTests() map[string]map[string]test {
+	const (
+		card  = "pci0000:00/0000:00:01.0/0000:01:00.0"
+		first = "/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01"
+		other = "/0c9d2b77-1f0e-4f4e-8f57-6a2e5b8d4c02"
+		size  = " (keep to types of one size, unless the GPU is in mixed-size mode: it starts no vGPU of another size than the first)"
+	)
+	return map[string]map[string]test{
+		"mdev-types": {
+			"one type": {given{host: card + first + " type=nvidia-222\n" + card + other + " type=nvidia-222"}, []string{
+				"PASS 1 device with mediated devices of one type each",
+			}},
+			"two types": {given{host: card + first + " type=nvidia-222\n" + card + other + " type=nvidia-230"}, []string{
+				"WARN 0000:01:00.0 has mediated devices of the types nvidia-222 and nvidia-230" + size,
+			}},
+			// From Ampere on each mediated device has a virtual function of its own.
+			"two types on virtual functions": {given{host: `
+pci0000:00/0000:00:01.0/0000:01:00.0
+pci0000:00/0000:00:01.0/0000:01:00.4 physfn=0000:01:00.0
+pci0000:00/0000:00:01.0/0000:01:00.5 physfn=0000:01:00.0
+pci0000:00/0000:00:01.0/0000:01:00.4` + first + ` type=nvidia-590
+pci0000:00/0000:00:01.0/0000:01:00.5` + other + ` type=nvidia-592`}, []string{
+				"WARN 0000:01:00.0 has mediated devices of the types nvidia-590 and nvidia-592" + size,
+			}},
+		},
+		"mdev-unused": {
+			"all used": {given{host: card + first + " type=nvidia-222", domain: domainOf(vgpu)}, []string{
+				"PASS 1 mediated device, all of this domain",
+			}},
+			"one left": {given{host: card + first + " type=nvidia-222\n" + card + other + " type=nvidia-222", domain: domainOf(vgpu)}, []string{
+				"NOTE 1 mediated device of 0000:01:00.0 not used here: type nvidia-222 (if no other VM uses them either: echo 1 > /sys/bus/mdev/devices/UUID/remove, before the GPU can get another type)",
+			}},
+			"no domain": {given{host: card + first + " type=nvidia-222"}, []string{
+				"NOTE 1 mediated device on the host (give the domain with --domain to see which it does not use)",
+			}},
+		},
+	}
+}

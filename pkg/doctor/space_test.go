@@ -1,0 +1,178 @@
+package doctor_test
+
+import (
+	"fmt"
+	"strings"
+
+	"hook-sidecar/pkg/doctor"
+	"hook-sidecar/pkg/env"
+)
+
+// hostBits says how many physical address bits the host's CPUs have.
+func hostBits(bits int) func(*doctor.Inputs) {
+	return func(in *doctor.Inputs) { in.HostPhysBits = bits }
+}
+
+func spaceTests() map[string]map[string]test {
+	const (
+		hint    = " (give the guest a host-passthrough CPU, or set -fw_cfg name=opt/ovmf/X-PciMmio64Mb,string=MIB in qemu:commandline)"
+		large   = "cpus 0 0\npci0000:00/0000:00:01.0/0000:01:00.0 node=0 bar=37" // 128 GiB
+		larger  = "cpus 0 0\npci0000:00/0000:00:01.0/0000:01:00.0 node=0 bar=38"
+		plainOf = "<cpu mode='custom'><numa><cell id='0' cpus='0-1' memory='1' unit='GiB'/></numa></cpu><numatune><memnode cellid='0' mode='strict' nodeset='0'/></numatune>"
+	)
+	with := func(maxphysaddr string) string {
+		return domainWith(strings.Replace(twoCells, "<numa>", maxphysaddr+"<numa>", 1)+memnodes, uefi, gpu)
+	}
+	// plain has a named CPU model on a machine of QEMU's own, and so 40 bits.
+	plain := func(os string) string {
+		return strings.Replace(domainWith(plainOf, os, gpu), "machine='q35'", "machine='pc-q35-9.2'", 1)
+	}
+	window := strings.Replace(domainWith(plainOf+"<qemu:commandline><qemu:arg value='-fw_cfg'/><qemu:arg value='name=opt/ovmf/X-PciMmio64Mb,string=262144'/></qemu:commandline>", uefi, gpu),
+		"<domain ", "<domain xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0' ", 1)
+	return map[string]map[string]test{
+		// Measured: 40 bits give OVMF a window of 128 GiB, which one BAR of that
+		// size fills; an eighth of 46 bits are 8 TiB.
+		"bar-window": {
+			"fills it": {given{host: large, domain: plain(uefi)}, []string{
+				"PASS 64-bit BARs of 128 GiB, the window has 128 GiB: OVMF, an eighth of 40 bits of the CPU model",
+			}},
+			"too large": {given{host: larger, domain: plain(uefi)}, []string{
+				"FAIL 64-bit BARs of 256 GiB, the window has 128 GiB: OVMF, an eighth of 40 bits of the CPU model" + hint,
+			}},
+			"the host's bits": {given{host: large, domain: domainOf(gpu), inputs: hostBits(52)}, []string{
+				"PASS 64-bit BARs of 128 GiB, the window has 8 TiB: OVMF, an eighth of 46 bits of the host",
+			}},
+			"bits of the domain": {given{host: large, domain: with("<maxphysaddr mode='emulate' bits='39'/>")}, []string{
+				"FAIL 64-bit BARs of 128 GiB, the window has 64 GiB: OVMF, an eighth of 39 bits of maxphysaddr" + hint,
+			}},
+			"a limit on the host's": {given{host: large, domain: with("<maxphysaddr mode='passthrough' limit='39'/>"), inputs: hostBits(46)}, []string{
+				"FAIL 64-bit BARs of 128 GiB, the window has 64 GiB: OVMF, an eighth of 39 bits of the host" + hint,
+			}},
+			"a window of one's own": {given{host: larger, domain: window}, []string{
+				"PASS 64-bit BARs of 256 GiB, the window has 256 GiB: OVMF, X-PciMmio64Mb",
+			}},
+			"SeaBIOS": {given{host: larger, domain: plain("")}, []string{
+				"PASS 64-bit BARs of 256 GiB, the window has 1 TiB: SeaBIOS, 40 bits of the CPU model",
+			}},
+			// 3 * (64 GiB + 32 MiB), and 3 * 128 GiB.
+			"aligned": {given{host: alignedHost, domain: strings.Replace(with("<maxphysaddr mode='emulate' bits='41'/>"), gpu, gpu+audio+nic, 1)}, []string{
+				"WARN 64-bit BARs of 192.1 GiB take 384 GiB where each device is aligned to its largest, the window has 256 GiB: OVMF, an eighth of 41 bits of maxphysaddr" + hint,
+			}},
+			"of Red Hat's machines": {given{host: large, domain: strings.Replace(plain(uefi), "pc-q35-9.2", "pc-q35-rhel9.6.0", 1), inputs: hostBits(46)}, []string{
+				"PASS 64-bit BARs of 128 GiB, the window has 8 TiB: OVMF, an eighth of 46 bits of the host",
+			}},
+			"of QEMU's choice": {given{host: large, domain: strings.Replace(plain(uefi), "pc-q35-9.2", "q35", 1), inputs: hostBits(46)}, []string{
+				"NOTE 64-bit BARs of 128 GiB; how many physical address bits the guest has is not known (a host-passthrough CPU has the host's bits; OVMF's window is an eighth of the space: 40 bits are enough)",
+			}},
+			"not known": {given{host: large, domain: domainOf(gpu)}, []string{
+				"NOTE 64-bit BARs of 128 GiB; how many physical address bits the guest has is not known (a host-passthrough CPU has the host's bits; OVMF's window is an eighth of the space: 40 bits are enough)",
+			}},
+		},
+		"io-space": {
+			"14 ports": {given{host: ioHost(14), domain: ioDomain(14, "")}, []string{
+				"PASS 14 devices with an I/O BAR, SeaBIOS has room for 14 ports with such",
+			}},
+			// Measured: with 15 such ports SeaBIOS stops, OVMF boots.
+			"15 ports": {given{host: ioHost(15), domain: ioDomain(15, "")}, []string{
+				"FAIL 15 ports have a device with an I/O BAR below and the domain boots with SeaBIOS, which has room for 14 (boot with UEFI: SeaBIOS stops at more than 14 ports with an I/O BAR below)",
+			}},
+			"15 ports and UEFI": {given{host: ioHost(15), domain: ioDomain(15, uefi)}, []string{
+				"PASS the domain boots with UEFI, which leaves an I/O BAR without room unassigned",
+			}},
+		},
+		"pci-hole": {
+			"there": {given{host: aHost, domain: domainOf(gpu)}, []string{"PASS not switched off"}},
+			"off, and the device on an expander bus": {given{host: aHost, domain: domainOf(gpu, holeOff)}, []string{
+				"NOTE pcihole64 is 0; the devices stand below expander buses, whose windows it does not size (remove the annotation kubevirt.io/disablePCIHole64 from the VMI)",
+			}},
+			"off, and the device on the main bus": {given{host: aHost, domain: domainWith("", uefi, gpu, holeOff)}, []string{
+				"WARN pcihole64 is 0, and on the main bus stands what has 64-bit BARs: 0000:01:00.0 (remove the annotation kubevirt.io/disablePCIHole64 from the VMI)",
+			}},
+		},
+	}
+}
+
+const holeOff = "<controller type='pci' index='0' model='pcie-root'><pcihole64 unit='KiB'>0</pcihole64></controller>"
+
+// alignedHost has three devices with BARs of 64 GiB and 32 MiB. The window of
+// each begins at a multiple of 64 GiB, so that the 32 MiB cost the next one 64.
+const alignedHost = `
+cpus 0 0
+pci0000:00/0000:00:01.0/0000:01:00.0 node=0 bar=36,25
+pci0000:00/0000:00:01.0/0000:01:00.1 node=0 bar=36,25
+pci0000:00/0000:00:02.0/0000:02:00.0 node=0 bar=36,25
+`
+
+// ioHost has n devices with an I/O BAR, each below a root port of its own.
+func ioHost(n int) string {
+	var b strings.Builder
+	b.WriteString("cpus 0 0\n")
+	for i := range n {
+		fmt.Fprintf(&b, "pci0000:00/0000:00:%02x.0/0000:%02x:00.0 node=0 io\n", i+1, i+1)
+	}
+	return b.String()
+}
+
+func ioDomain(n int, os string) string {
+	var hostdevs []string
+	for i := range n {
+		hostdevs = append(hostdevs, strings.Replace(strings.Replace(gpu, "bus='0x01'", fmt.Sprintf("bus='0x%02x'", i+1), 1), "ua-gpu-one", fmt.Sprintf("ua-gpu-%d", i), 1))
+	}
+	return domainWith(twoCells+memnodes, os, hostdevs...)
+}
+
+func containerTests() map[string]map[string]test {
+	const raise = " (raise it with supportContainerResources of type sidecar in the KubeVirt CR)"
+	sockets := func(s doctor.Sockets) func(*doctor.Inputs) {
+		s.Folder = "/sockets"
+		return func(in *doctor.Inputs) { in.Sockets = &s }
+	}
+	limits := func(l env.Limits) func(*doctor.Inputs) {
+		return func(in *doctor.Inputs) { in.Limits = &l }
+	}
+	file := func(path string) doctor.SocketFile { return doctor.SocketFile{Path: path, Socket: true, Answers: true} }
+	const named = " (give each sidecar a socket name of its own; hook-sidecar takes it from CONTAINER_NAME)"
+	return map[string]map[string]test{
+		"socket-folder": {
+			"empty":     {given{inputs: sockets(doctor.Sockets{})}, []string{"PASS /sockets with 0 sockets"}},
+			"served":    {given{inputs: sockets(doctor.Sockets{Files: []doctor.SocketFile{file("a.sock")}})}, []string{"PASS /sockets with 1 socket"}},
+			"not there": {given{inputs: sockets(doctor.Sockets{Missing: true})}, []string{"NOTE there is no /sockets here (run doctor in the sidecar, or name the folder with --socket-dir)"}},
+			"not ours": {given{inputs: sockets(doctor.Sockets{Problem: "no socket can be made in /sockets: permission denied"})}, []string{
+				"FAIL no socket can be made in /sockets: permission denied (mount the emptyDir of the sidecars there, for the user that the container runs as)",
+			}},
+			"a file": {given{inputs: sockets(doctor.Sockets{Files: []doctor.SocketFile{{Path: "log.txt"}}})}, []string{
+				"FAIL log.txt in /sockets is no socket (remove it: virt-launcher dials every file there and waits)",
+			}},
+			"a dead socket": {given{inputs: sockets(doctor.Sockets{Files: []doctor.SocketFile{{Path: "old.sock", Socket: true}}})}, []string{
+				"WARN nobody answers on the socket old.sock in /sockets (remove it, or look why its sidecar does not answer)",
+			}},
+		},
+		"socket-name": {
+			"free": {given{inputs: sockets(doctor.Sockets{Name: "hostdev-a.sock"})}, []string{"PASS hostdev-a.sock is free"}},
+			"served": {given{inputs: sockets(doctor.Sockets{Name: "hostdev-a.sock", Files: []doctor.SocketFile{file("hostdev-a.sock")}})}, []string{
+				"PASS hostdev-a.sock, served already",
+			}},
+			"twice in the pod": {given{inputs: sockets(doctor.Sockets{Name: "hostdev-a.sock", Files: []doctor.SocketFile{file("hook-sidecar-0/shim.sock"), file("hook-sidecar-1/shim.sock")}})}, []string{
+				"FAIL hook-sidecar-0/shim.sock and hook-sidecar-1/shim.sock have one name: virt-launcher calls only the first" + named,
+			}},
+			"no name": {given{inputs: sockets(doctor.Sockets{})}, []string{
+				"NOTE CONTAINER_NAME is not set: the socket's name gets a random part (KubeVirt sets CONTAINER_NAME since 1.6)",
+			}},
+			"too long": {given{inputs: sockets(doctor.Sockets{Name: "hostdev-a.sock", TooLong: true})}, []string{
+				"FAIL the path of the socket hostdev-a.sock in /sockets is longer than the 107 bytes of a unix socket (shorten --socket-dir)",
+			}},
+		},
+		"container-memory": {
+			"none":         {given{inputs: limits(env.Limits{})}, []string{"PASS no limit"}},
+			"KubeVirt's":   {given{inputs: limits(env.Limits{MemoryBytes: 64_000_000})}, []string{"PASS the limit is 61 MiB"}},
+			"scarce":       {given{inputs: limits(env.Limits{MemoryBytes: 32 << 20})}, []string{"WARN the limit is 32 MiB; 48 MiB are enough for domains of every size" + raise}},
+			"much too low": {given{inputs: limits(env.Limits{MemoryBytes: 16 << 20})}, []string{"FAIL the limit is 16 MiB, the server takes up to 24 MiB" + raise}},
+		},
+		"container-cpu": {
+			"none":         {given{inputs: limits(env.Limits{})}, []string{"PASS no limit"}},
+			"KubeVirt's":   {given{inputs: limits(env.Limits{MilliCPU: 200})}, []string{"PASS the limit is 200m"}},
+			"scarce":       {given{inputs: limits(env.Limits{MilliCPU: 60})}, []string{"WARN the limit is 60m; with 100m calls are not throttled" + raise}},
+			"much too low": {given{inputs: limits(env.Limits{MilliCPU: 10})}, []string{"FAIL the limit is 10m; throttled so, the server may not answer Info within its second" + raise}},
+		},
+	}
+}

@@ -1,0 +1,178 @@
+package mutate_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"libvirt.org/go/libvirtxml"
+
+	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/report"
+	"hook-sidecar/test/matrix"
+	"hook-sidecar/test/oracle"
+	"hook-sidecar/test/readback"
+	"hook-sidecar/test/xmltree"
+)
+
+// handsOver is a Mutator that hands the topology file over.
+func handsOver(t *testing.T, host string, layout placement.Layout) mutate.Mutator {
+	m := withLayout(hosts(t)[host+".txtar"], layout)
+	m.Flags[placement.KeyNCCLTopology] = string(placement.NCCLTopologyFWCfg)
+	return m
+}
+
+// entriesOf are the texts of the fw_cfg entries for NCCL as libvirtxml reads them.
+func entriesOf(d *libvirtxml.Domain) []string {
+	var texts []string
+	for _, info := range d.SysInfo {
+		if info.FWCfg == nil {
+			continue
+		}
+		for _, e := range info.FWCfg.Entry {
+			if e.Name == "opt/org.kubevirt.hostdev/nccl-topology" {
+				texts = append(texts, e.Value)
+			}
+		}
+	}
+	return texts
+}
+
+// handedOver is what the guest decodes from the one entry of a domain.
+func handedOver(t *testing.T, domain []byte) string {
+	t.Helper()
+	texts := entriesOf(read(t, domain))
+	if len(texts) != 1 {
+		t.Fatalf("%d entries", len(texts))
+	}
+	// libvirt 9 writes XML references into QEMU's arguments for what needs one in
+	// XML, and QEMU ends a value at a comma.
+	if !regexp.MustCompile(`^[A-Za-z0-9+/]+=*$`).MatchString(texts[0]) {
+		t.Errorf("the entry would not reach the guest as it is: %q", texts[0])
+	}
+	text, err := base64.StdEncoding.DecodeString(texts[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+var sysinfoElement = regexp.MustCompile(`(?s)<sysinfo type="smbios">.*?</sysinfo>`)
+
+// TestNCCLHandOver plays every call of a boot: each answer has the entry once,
+// with the very file that explain writes; the domain's own SMBIOS tables keep
+// every byte, in what libvirt gets and in what KubeVirt makes of the answer; and
+// the last answer is stable.
+func TestNCCLHandOver(t *testing.T) {
+	for _, version := range []readback.Version{readback.V190, readback.Main} {
+		for _, layout := range layouts() {
+			m := handsOver(t, "x86-2n8g-hgx-h100", layout)
+			vmi := sampleFile(t, "02-8gpu-8nic-gate-off.vmi.json")
+			hook := func(domain []byte) ([]byte, error) {
+				result := m.Mutate(mutate.Request{Domain: domain, VMI: vmi})
+				if got, want := handedOver(t, result.Domain), report.NewNCCL(result.Plan).String(); got != want {
+					t.Errorf("the guest gets %q, explain says %q", got, want)
+				}
+				checkSMBIOS(t, version, domain, result.Domain)
+				return result.Domain, result.Err
+			}
+			calls, answers := version.Sequence(t, sampleFile(t, "02-8gpu-8nic-gate-off.xml"), vmi, hook, readback.Libvirt)
+			if len(calls) < 2 {
+				t.Fatalf("%d calls: nothing is lost between them", len(calls))
+			}
+			last := answers[len(answers)-1]
+			if again := m.Mutate(mutate.Request{Domain: last, VMI: vmi}); again.Changed() || !bytes.Equal(again.Domain, last) {
+				t.Errorf("one more call changes the last answer:\n%s", changes(last, again.Domain))
+			}
+		}
+	}
+}
+
+// checkSMBIOS: KubeVirt's types have one sysinfo and fill it from all that there
+// are, so that the type of the last counts.
+func checkSMBIOS(t *testing.T, version readback.Version, before, after []byte) {
+	t.Helper()
+	if was := sysinfoElement.Find(before); was == nil || !bytes.Contains(after, was) {
+		t.Errorf("the SMBIOS tables have changed, before: %s", was)
+	}
+	spec, err := version.Remarshal(after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := xmltree.Parse(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info := tree.Find("sysinfo")
+	if info.Attr("type") != "smbios" || len(info.Find("system").All("entry")) == 0 {
+		t.Errorf("KubeVirt reads %s", info.Bytes())
+	}
+}
+
+// TestNCCLHandOverLibvirt: a real libvirt takes the entry with --validate and
+// reads it back, beside the SMBIOS tables.
+func TestNCCLHandOverLibvirt(t *testing.T) {
+	lib := oracle.New(t)
+	m := handsOver(t, "x86-2n8g-hgx-h100", placement.LayoutMirror)
+	result := m.Mutate(mutate.Request{Domain: sampleFile(t, "02-8gpu-8nic-gate-off.xml"), VMI: sampleFile(t, "02-8gpu-8nic-gate-off.vmi.json")})
+	back := lib.Check(t, result.Domain)
+	if got, want := entriesOf(read(t, back)), entriesOf(read(t, result.Domain)); len(want) != 1 || !slices.Equal(got, want) {
+		t.Errorf("libvirt reads back %q, not %q", got, want)
+	}
+	if !bytes.Contains(back, []byte("<sysinfo type='smbios'>")) {
+		t.Error("libvirt lost the SMBIOS tables")
+	}
+	again := m.Mutate(mutate.Request{Domain: back, VMI: sampleFile(t, "02-8gpu-8nic-gate-off.vmi.json")})
+	if n := strings.Count(string(again.Domain), mutate.NCCLEntry); n != 1 || again.Err != nil {
+		t.Errorf("after a readback the entry is there %d times, error %v", n, again.Err)
+	}
+}
+
+// TestNCCLHandOverOnly: the entry is there only where the policy asks for it and
+// where there is something to tell.
+func TestNCCLHandOverOnly(t *testing.T) {
+	hgx, host := sampleFile(t, "02-8gpu-8nic-gate-off.xml"), "x86-2n8g-hgx-h100"
+	devices, err := matrix.Sysfs{FS: hosts(t)[host+".txtar"]}.Endpoints()
+	if err != nil {
+		t.Fatal(err)
+	}
+	switches := slices.DeleteFunc(devices, func(id string) bool { return !strings.HasSuffix(id, ":00.0") || !nvSwitch(t, host, id) })
+	if len(switches) == 0 {
+		t.Fatal("the host has no NVSwitch: the case below shows nothing")
+	}
+	for name, tc := range map[string]struct {
+		domain []byte
+		set    map[placement.Key]string
+		want   int
+	}{
+		"asked for":           {hgx, nil, 1},
+		"default":             {hgx, map[placement.Key]string{placement.KeyNCCLTopology: "none"}, 0},
+		"dry run":             {hgx, map[placement.Key]string{placement.KeyDryRun: "true"}, 0},
+		"no address is known": {hgx, map[placement.Key]string{placement.KeyLayout: "keep"}, 0},
+		"no GPU and no NIC":   {matrix.Domain(matrix.GuestNUMA{{0}, {1}}, switches), nil, 0},
+		"no devices":          {matrix.Domain(matrix.GuestNUMA{{0}}, nil), nil, 0},
+	} {
+		m := handsOver(t, host, placement.LayoutNUMA)
+		maps.Copy(m.Flags, tc.set)
+		result := m.Mutate(mutate.Request{Domain: tc.domain})
+		if result.Err != nil {
+			t.Fatal(result.Err)
+		}
+		if got := len(entriesOf(read(t, result.Domain))); got != tc.want {
+			t.Errorf("%s: %d entries, want %d", name, got, tc.want)
+		}
+	}
+}
+
+// nvSwitch reports whether a function has the class of an NVSwitch, which NCCL
+// does not look for by its address.
+func nvSwitch(t *testing.T, host, id string) bool {
+	t.Helper()
+	result := withLayout(hosts(t)[host+".txtar"], placement.LayoutNUMA).Mutate(mutate.Request{Domain: matrix.Domain(nil, []string{id})})
+	return result.Plan.Devices[0].Function.Class == 0x068000
+}

@@ -1,0 +1,107 @@
+package report_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hook-sidecar/pkg/report"
+	"hook-sidecar/test/hostfs"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// golden compares with a file of testdata, or rewrites it.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), string(got)); d != "" {
+		t.Errorf("%s (-want +got), rewrite with -update and review:\n%s", file, d)
+	}
+}
+
+// Each machine with all its devices, in the layout that merges most and in the
+// one that keeps the host's classes. Reviewed by reading each tree against the
+// links below bus/pci/devices of its host:
+//
+//	rtx-audio    functions of one card stay together; one node, so no SYS
+//	t4-vgpu      mediated devices hang below the card that they are cut from
+//	three-roots  numa makes NODE of three roots into PHB, mirror keeps it
+//	hgx          numa makes PIX of each pair into PHB, mirror keeps all
+func TestText(t *testing.T) {
+	for _, host := range hostNames(t) {
+		snapshot := readHost(t, host)
+		for _, layout := range []string{"numa", "mirror"} {
+			t.Run(host+"-"+layout, func(t *testing.T) {
+				var b bytes.Buffer
+				if err := reportOf(t, snapshot, wholeHost(t, snapshot), layout).WriteText(&b, report.Style{Unicode: true}); err != nil {
+					t.Fatal(err)
+				}
+				golden(t, host+"-"+layout+".txt", b.Bytes())
+			})
+		}
+	}
+}
+
+// What the machines of testdata lack: a switch below a switch, a device straight
+// on the root complex, a PCI domain of five digits (then every address is
+// written in full), a device without NUMA node, one that mirror places all the
+// same and numa does not.
+const cascade = `cpus 0 0-3
+cpus 1 4-7
+pci0000:00/0000:00:05.0 node=0 driver=vfio-pci class=0x020000
+pci0000:10/0000:10:01.0/0000:11:00.0/0000:12:00.0/0000:13:00.0/0000:14:00.0/0000:15:00.0 node=0 driver=vfio-pci class=0x030200
+pci0000:10/0000:10:01.0/0000:11:00.0/0000:12:00.0/0000:13:00.0/0000:14:01.0/0000:16:00.0 node=0 driver=vfio-pci class=0x030200
+pci0000:10/0000:10:01.0/0000:11:00.0/0000:12:01.0/0000:17:00.0 node=0 driver=vfio-pci class=0x020000
+pci0000:80/0000:80:01.0/0000:81:00.0 node=1 driver=vfio-pci class=0x030200
+pci10000:00/10000:00:01.0/10000:01:00.0 node=-1 driver=vfio-pci class=0x010802
+`
+
+func TestTextCascade(t *testing.T) {
+	for _, layout := range []string{"numa", "mirror"} {
+		sysfs, err := hostfs.Parse(cascade)
+		if err != nil {
+			t.Fatal(err)
+		}
+		result := mutated(t, sysfs, wholeSysfs(t, sysfs), layout)
+		golden(t, "cascade-"+layout+".txt", []byte(text(t, report.New(result.Plan, result.Changed(), nil), report.Style{})))
+	}
+}
+
+// One picture with every kind of change in it, one with mediated devices. What
+// a picture holds is what TestPictures proves; this shows that it does not
+// change unseen.
+func TestSVG(t *testing.T) {
+	for host, layout := range map[string]string{"x86-2n8g-hgx-h100": "numa", "x86-2n2g-t4-vgpu": "mirror"} {
+		snapshot := readHost(t, host)
+		var b bytes.Buffer
+		if err := reportOf(t, snapshot, wholeHost(t, snapshot), layout).WriteSVG(&b); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, host+"-"+layout+".svg", b.Bytes())
+	}
+}
+
+// The graph of the machine whose cards have several functions.
+func TestDOT(t *testing.T) {
+	snapshot := readHost(t, "x86-1n2g-rtx-audio")
+	var b bytes.Buffer
+	if err := reportOf(t, snapshot, wholeHost(t, snapshot), "mirror").WriteDOT(&b); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "x86-1n2g-rtx-audio-mirror.dot", b.Bytes())
+}

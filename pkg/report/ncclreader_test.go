@@ -1,0 +1,197 @@
+package report_test
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ncclNode is an element as NCCL reads it.
+type ncclNode struct {
+	name   string
+	attrs  map[string]string
+	parent *ncclNode
+	below  []*ncclNode
+}
+
+// The limits of NCCL's own reader (NVIDIA/nccl src/graph/xml.h and topo.h). A
+// value may have 253 bytes: the buffer of 255 also holds the quote.
+const (
+	ncclMaxValue = 253
+	ncclMaxAttrs = 16
+	ncclMaxBelow = 640
+	ncclMaxNodes = 256
+)
+
+var (
+	ncclTag  = regexp.MustCompile(`^<(/?)([^ \n\r/>=]+)((?: [^ \n\r/>=]+="[^"]*")*)(/?)>`)
+	ncclAttr = regexp.MustCompile(` ([^ =]+)="([^"]*)"`)
+	ncclBDF  = regexp.MustCompile(`^[0-9a-f]{4}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]$`)
+	ncclMask = regexp.MustCompile(`^[0-9a-f]{1,8}(,[0-9a-f]{8})*$`)
+)
+
+// readNCCL reads a topology file by the rules of NCCL's reader (xml.cc,
+// xmlGetNode and the loaders of each element), which is no XML parser: between
+// elements only blanks and line ends, one blank before each attribute, no
+// declaration, no references. It is stricter where NCCL passes something over:
+// an element or attribute that it does not know is an error here.
+func readNCCL(text string) (*ncclNode, error) {
+	top := &ncclNode{}
+	at, nodes := top, 0
+	for {
+		text = strings.TrimLeft(text, " \n\r")
+		if text == "" {
+			break
+		}
+		tag := ncclTag.FindStringSubmatch(text)
+		if tag == nil {
+			return nil, fmt.Errorf("no element at %.60q", text)
+		}
+		text = text[len(tag[0]):]
+		if tag[1] == "/" {
+			if at.name != tag[2] {
+				return nil, fmt.Errorf("</%s> closes <%s>", tag[2], at.name)
+			}
+			at = at.parent
+			continue
+		}
+		n := &ncclNode{name: tag[2], attrs: map[string]string{}, parent: at}
+		for _, a := range ncclAttr.FindAllStringSubmatch(tag[3], -1) {
+			if _, twice := n.attrs[a[1]]; twice || len(a[2]) > ncclMaxValue || strings.ContainsAny(a[2], "&<") {
+				return nil, fmt.Errorf("<%s>: attribute %s=%q", n.name, a[1], a[2])
+			}
+			n.attrs[a[1]] = a[2]
+		}
+		if nodes++; nodes > ncclMaxNodes || len(n.attrs) > ncclMaxAttrs || len(at.below) == ncclMaxBelow {
+			return nil, fmt.Errorf("too many nodes or attributes at <%s>", n.name)
+		}
+		at.below = append(at.below, n)
+		if tag[4] == "" {
+			at = n
+		}
+	}
+	if at != top || len(top.below) != 1 {
+		return nil, fmt.Errorf("<%s> is not closed, or there are %d top elements", at.name, len(top.below))
+	}
+	return top.below[0], top.below[0].check("")
+}
+
+// check holds an element against what NCCL needs of it when it builds its
+// graph (topo.cc, ncclTopoAddCpu, ncclTopoAddPci): what it reads without a
+// default and cannot fill in later.
+func (n *ncclNode) check(parent string) error {
+	known := map[string][]string{
+		"system": {"version"},
+		"cpu":    {"numaid", "affinity", "arch"},
+		"pci":    {"busid", "class", "vendor", "device", "subsystem_vendor", "subsystem_device", "link_speed", "link_width"},
+	}
+	for name := range n.attrs {
+		if !slices.Contains(known[n.name], name) {
+			return fmt.Errorf("NCCL reads no %s of <%s>", name, n.name)
+		}
+	}
+	var err error
+	switch under := parent + ">" + n.name; under {
+	case ">system":
+		err = n.want("version", func(v string) bool { return v == "1" })
+	case "system>cpu":
+		err = n.checkCPU()
+	case "cpu>pci", "pci>pci":
+		err = n.checkPCI()
+	default:
+		err = fmt.Errorf("NCCL reads no %s", under)
+	}
+	for _, b := range n.below {
+		if err == nil {
+			err = b.check(n.name)
+		}
+	}
+	return err
+}
+
+func (n *ncclNode) want(name string, good func(string) bool) error {
+	if v, there := n.attrs[name]; !there || !good(v) {
+		return fmt.Errorf("<%s %v>: %s is %q", n.name, n.attrs, name, v)
+	}
+	return nil
+}
+
+func (n *ncclNode) checkCPU() error {
+	if err := n.want("numaid", func(v string) bool { _, err := strconv.Atoi(v); return err == nil }); err != nil {
+		return err
+	}
+	if _, there := n.attrs["affinity"]; there {
+		if err := n.want("affinity", ncclMask.MatchString); err != nil {
+			return err
+		}
+	}
+	return n.want("arch", func(v string) bool { return v == "x86_64" || v == "arm64" })
+}
+
+// checkPCI: NCCL finds a GPU or NIC by the very text of its address, and takes
+// the class and the speed by how they begin (topo.cc, kvDictPciClass,
+// kvDictPciGen).
+func (n *ncclNode) checkPCI() error {
+	if err := n.want("busid", ncclBDF.MatchString); err != nil {
+		return err
+	}
+	classes := []string{"0x02", "0x03"}
+	if len(n.below) > 0 {
+		classes = []string{"0x060400"}
+	}
+	if err := n.want("class", func(v string) bool {
+		return slices.ContainsFunc(classes, func(c string) bool { return strings.HasPrefix(v, c) })
+	}); err != nil {
+		return err
+	}
+	_, speed := n.attrs["link_speed"]
+	_, width := n.attrs["link_width"]
+	if !speed && !width {
+		return nil // NCCL asks NVML or sysfs
+	}
+	if err := n.want("link_speed", func(v string) bool {
+		return slices.Contains([]string{"2.5 GT/s PCIe", "5.0 GT/s PCIe", "8.0 GT/s PCIe", "16.0 GT/s PCIe", "32.0 GT/s PCIe", "64.0 GT/s PCIe"}, v)
+	}); err != nil {
+		return err
+	}
+	return n.want("link_width", func(v string) bool { n, err := strconv.Atoi(v); return err == nil && n >= 1 && n <= 32 })
+}
+
+// find is the element of an address, and how many there are.
+func (n *ncclNode) find(busID string) (found *ncclNode, count int) {
+	if n.attrs["busid"] == busID {
+		found, count = n, 1
+	}
+	for _, b := range n.below {
+		if f, c := b.find(busID); c > 0 {
+			found, count = f, count+c
+		}
+	}
+	return found, count
+}
+
+// above are the elements above n, the nearest first; the last but one is its CPU.
+func (n *ncclNode) above() []*ncclNode {
+	var all []*ncclNode
+	for p := n.parent; p != nil && p.name != ""; p = p.parent {
+		all = append(all, p)
+	}
+	return all
+}
+
+// ncclDistance is the type of the path between two devices (paths.cc): PIX
+// within a switch, PXB where the path goes from switch to switch, PHB through
+// a CPU, SYS from CPU to CPU.
+func ncclDistance(a, b *ncclNode) string {
+	if a.parent == b.parent && a.parent.name == "pci" {
+		return "PIX"
+	}
+	for _, p := range a.above() {
+		if slices.Contains(b.above(), p) {
+			return map[string]string{"pci": "PXB", "cpu": "PHB", "system": "SYS"}[p.name]
+		}
+	}
+	return "none"
+}

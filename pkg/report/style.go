@@ -1,0 +1,106 @@
+package report
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Style is how text is written for the place that it goes to.
+type Style struct {
+	Colour  bool // ANSI colours, for a terminal
+	Unicode bool // lines of box characters instead of ASCII
+}
+
+// textWidth is how many columns the text takes at most.
+const textWidth = 100
+
+// The colours of ECMA-48, 8.3.117, that read on dark and on light ground.
+const (
+	plain  = ""
+	bold   = "1"
+	red    = "31"
+	green  = "32"
+	yellow = "33"
+	cyan   = "36"
+)
+
+// paint colours a text that is not empty.
+func (s Style) paint(colour, text string) string {
+	if !s.Colour || colour == plain || text == "" {
+		return text
+	}
+	return "\x1b[" + colour + "m" + text + "\x1b[0m"
+}
+
+// colourOf is the colour that a trend has in text.
+func colourOf(t trend) string {
+	switch t {
+	case farther:
+		return yellow
+	case nearer:
+		return cyan
+	}
+	return plain
+}
+
+// lines are the parts that a tree is drawn with.
+type lines struct{ fork, last, pass, gap, chain, cut string }
+
+func (s Style) lines() lines {
+	if s.Unicode {
+		return lines{fork: "├─", last: "└─", pass: "│ ", gap: "  ", chain: "──", cut: "…"}
+	}
+	return lines{fork: "|-", last: "`-", pass: "| ", gap: "  ", chain: "--", cut: ".."}
+}
+
+// fit cuts a text that takes more columns than there are.
+func (s Style) fit(text string, width int) string {
+	if columns(text) <= width {
+		return text
+	}
+	cut := s.lines().cut
+	runes := []rune(text)
+	return string(runes[:max(0, width-columns(cut))]) + cut
+}
+
+// pad fills a text with blanks to a width.
+func pad(text string, width int) string {
+	return text + strings.Repeat(" ", max(0, width-columns(text)))
+}
+
+// columns is how many columns a text takes: names of devices have no wide
+// characters, KubeVirt allows letters, digits and few signs (kubevirt.io/api,
+// GPU.Name).
+func columns(text string) int { return utf8.RuneCountInString(text) }
+
+// printable replaces what would move the cursor of a terminal or turn the
+// direction of its text.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) || r == utf8.RuneError {
+			return '?'
+		}
+		return r
+	}, text)
+}
+
+// wrap breaks a text between words; lines after the first are indented.
+func wrap(text string, width, indent int) string {
+	var b strings.Builder
+	column := 0
+	for i, word := range strings.Fields(text) {
+		switch {
+		case i == 0:
+		case column+1+columns(word) > width:
+			b.WriteString("\n" + strings.Repeat(" ", indent))
+			column = indent
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += columns(word)
+	}
+	return b.String()
+}

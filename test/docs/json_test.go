@@ -1,0 +1,199 @@
+package docs
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/report"
+)
+
+const (
+	demoDomain = "testdata/samples/02-8gpu-8nic-gate-off.xml"
+	demoVMI    = "testdata/samples/02-8gpu-8nic-gate-off.vmi.json"
+	demoHost   = "testdata/hosts/x86-2n8g-hgx-h100.txtar"
+)
+
+// example is the JSON of docs/json.md.
+func example(t *testing.T) []byte {
+	t.Helper()
+	match := regexp.MustCompile("(?s)```json\n(.*?)```").FindStringSubmatch(read(t, "docs/json.md"))
+	if match == nil {
+		t.Fatal("docs/json.md has no json block")
+	}
+	return []byte(match[1])
+}
+
+// decode is JSON as Go's generic values.
+func decode(t *testing.T, data []byte) any {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal(data, &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// TestExampleHasEveryKey compares the keys of the example, by path, with those
+// of the report's types.
+func TestExampleHasEveryKey(t *testing.T) {
+	if d := cmp.Diff(typeKeys("", reflect.TypeFor[report.Report]()), valueKeys("", decode(t, example(t)))); d != "" {
+		t.Errorf("keys of the report and of the example in docs/json.md differ (-report +example):\n%s", d)
+	}
+}
+
+// typeKeys are the paths of the JSON keys of a type. Elements of a list are
+// "[]", values of a map "*".
+func typeKeys(path string, t reflect.Type) []string {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return typeKeys(path, t.Elem())
+	case reflect.Slice:
+		return typeKeys(path+"[]", t.Elem())
+	case reflect.Map:
+		return typeKeys(path+".*", t.Elem())
+	case reflect.Struct:
+		var keys []string
+		for f := range t.Fields() {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if f.Anonymous && name == "" {
+				keys = append(keys, typeKeys(path, f.Type)...)
+				continue
+			}
+			if !f.IsExported() || name == "-" {
+				continue
+			}
+			keys = append(keys, path+"."+name)
+			keys = append(keys, typeKeys(path+"."+name, f.Type)...)
+		}
+		return set(keys)
+	}
+	return nil
+}
+
+// valueKeys are the paths of the keys of a JSON value, in the same form.
+func valueKeys(path string, v any) []string {
+	var keys []string
+	switch v := v.(type) {
+	case []any:
+		for _, element := range v {
+			keys = append(keys, valueKeys(path+"[]", element)...)
+		}
+	case map[string]any:
+		for name, value := range v {
+			below := path + "." + name
+			if path == ".policy" {
+				below = path + ".*"
+			} else {
+				keys = append(keys, below)
+			}
+			keys = append(keys, valueKeys(below, value)...)
+		}
+	}
+	return set(keys)
+}
+
+// TestExampleIsReal makes the report of the command in docs/json.md and cuts it
+// as the command does, with two elements a list.
+func TestExampleIsReal(t *testing.T) {
+	host, err := env.ParseSnapshot([]byte(read(t, demoHost)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := mutate.Mutator{Sysfs: host, Flags: map[placement.Key]string{placement.KeyLayout: "mirror"}}
+	result := m.Mutate(mutate.Request{Domain: []byte(read(t, demoDomain)), VMI: []byte(read(t, demoVMI))})
+	r := report.New(result.Plan, result.Changed(), result.Err)
+	r.Devices, r.Controllers, r.Paths.Devices = r.Devices[:2], r.Controllers[:2], r.Paths.Devices[:2]
+	r.Paths.Host, r.Paths.Guest = r.Paths.Host[:2], r.Paths.Guest[:2]
+	for i := range 2 {
+		r.Paths.Host[i], r.Paths.Guest[i] = r.Paths.Host[i][:2], r.Paths.Guest[i][:2]
+	}
+	r.Budgets.BusNumbers.Expanders = r.Budgets.BusNumbers.Expanders[:2]
+	got, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(decode(t, got), decode(t, example(t))); d != "" {
+		t.Errorf("the example in docs/json.md is not what explain prints (-explain +example):\n%s", d)
+	}
+}
+
+// TestEveryFieldIsExplained looks for each key in the text around the example.
+func TestEveryFieldIsExplained(t *testing.T) {
+	page := read(t, "docs/json.md")
+	_, text, _ := strings.Cut(page, "## The fields")
+	for _, path := range typeKeys("", reflect.TypeFor[report.Report]()) {
+		name := path[strings.LastIndex(path, ".")+1:]
+		if !regexp.MustCompile("`([a-zA-Z.]+\\.)?" + name + "`").MatchString(text) {
+			t.Errorf("docs/json.md does not explain %s", path)
+		}
+	}
+}
+
+// TestLogFields compares what the program logs for a call with the table of
+// docs/json.md: the fields of each message, but those that every line has.
+func TestLogFields(t *testing.T) {
+	documented := map[string][]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `(domain planned|domain left unchanged|device|warning)` \\|[^|]*\\| (.*) \\|$").
+		FindAllStringSubmatch(read(t, "docs/json.md"), -1) {
+		// What stands in brackets explains a field and is none.
+		plain := regexp.MustCompile(`\([^)]*\)`).ReplaceAllString(row[2], "")
+		var names []string
+		for _, name := range regexp.MustCompile("`([a-zA-Z0-9]+)`").FindAllStringSubmatch(plain, -1) {
+			names = append(names, name[1])
+		}
+		documented[row[1]] = names
+	}
+	// "the same, and …"
+	documented["domain left unchanged"] = append(documented["domain left unchanged"], documented["domain planned"]...)
+	for message, names := range documented {
+		documented[message] = set(names)
+	}
+	if d := cmp.Diff(documented, logged(t)); d != "" {
+		t.Errorf("fields of the log and of docs/json.md differ (-docs +log):\n%s", d)
+	}
+}
+
+// logged are the fields of each message that the program logs for one domain
+// that it places and one that it cannot read.
+func logged(t *testing.T) map[string][]string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "hook-sidecar")
+	if out, err := exec.Command("go", "build", "-o", binary, filepath.Join(root, "cmd/hook-sidecar")).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	fields := map[string][]string{}
+	for _, domain := range []string{read(t, demoDomain), "<domain"} {
+		cmd := exec.Command(binary, "onDefineDomain", "--vmi", read(t, demoVMI), "--domain", domain,
+			"--sysfs", filepath.Join(root, demoHost), "--layout", "mirror")
+		var log bytes.Buffer
+		cmd.Stderr = &log
+		if err := cmd.Run(); err != nil {
+			t.Fatalf("%v\n%s", err, log.String())
+		}
+		for line := range strings.Lines(log.String()) {
+			entry := decode(t, []byte(line)).(map[string]any)
+			message := entry["msg"].(string)
+			for _, common := range []string{"time", "level", "msg", "vmi", "uid"} {
+				if _, there := entry[common]; !there {
+					t.Errorf("a log line lacks %s: %s", common, line)
+				}
+				delete(entry, common)
+			}
+			fields[message] = set(slices.Concat(fields[message], slices.Collect(maps.Keys(entry))))
+		}
+	}
+	return fields
+}
