@@ -118,6 +118,10 @@ type Device struct {
 	// free root port for it, on q35 and virt. Conventional PCI devices share a
 	// bridge; where libvirt will add that bridge, the first of them has it.
 	NeedsPort bool
+
+	// NeedsBridge is true for that first one: libvirt adds the bridge with a
+	// root port of its own, also where a port is free (measured, libvirt 9).
+	NeedsBridge bool
 }
 
 // Reference names a PCI controller by index, from outside its own element.

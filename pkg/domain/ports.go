@@ -30,7 +30,7 @@ func (r *reader) ports() {
 		case express:
 			d.NeedsPort = true
 		case conventional:
-			d.NeedsPort = !bridge
+			d.NeedsPort, d.NeedsBridge = !bridge, !bridge
 			bridge = true
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/report"
+	"hook-sidecar/test/cases"
 	"hook-sidecar/test/matrix"
 	"hook-sidecar/test/oracle"
 	"hook-sidecar/test/readback"
@@ -130,6 +131,34 @@ func TestNCCLHandOverLibvirt(t *testing.T) {
 	again := m.Mutate(mutate.Request{Domain: back, VMI: sampleFile(t, "02-8gpu-8nic-gate-off.vmi.json")})
 	if n := strings.Count(string(again.Domain), mutate.NCCLEntry); n != 1 || again.Err != nil {
 		t.Errorf("after a readback the entry is there %d times, error %v", n, again.Err)
+	}
+}
+
+var fwcfgElement = regexp.MustCompile(`(?s)\s*<sysinfo type=["']fwcfg["']>.*?</sysinfo>`)
+
+// TestNCCLHandOverAddsOnly: in every case the entry is all that the key changes,
+// and a second call changes nothing.
+func TestNCCLHandOverAddsOnly(t *testing.T) {
+	handed := 0
+	for _, c := range cases.Load(t, root) {
+		m := c.Mutator
+		m.Flags = maps.Clone(m.Flags)
+		m.Flags[placement.KeyNCCLTopology] = string(placement.NCCLTopologyNone)
+		without := m.Mutate(c.Request)
+		m.Flags[placement.KeyNCCLTopology] = string(placement.NCCLTopologyFWCfg)
+		with := m.Mutate(c.Request)
+		if got := fwcfgElement.ReplaceAll(with.Domain, nil); !bytes.Equal(got, without.Domain) {
+			t.Errorf("%s: more than the entry is changed:\n%s", c.Name, changes(without.Domain, got))
+		}
+		if !bytes.Equal(with.Domain, without.Domain) {
+			handed++
+		}
+		if again := m.Mutate(mutate.Request{Domain: with.Domain, VMI: c.Request.VMI}); !bytes.Equal(again.Domain, with.Domain) {
+			t.Errorf("%s: a second call changes the result:\n%s", c.Name, changes(with.Domain, again.Domain))
+		}
+	}
+	if handed < 20 {
+		t.Errorf("%d cases hand a file over: the test shows little", handed)
 	}
 }
 

@@ -117,7 +117,7 @@ type mainBus struct {
 	rootPorts int // of these, root ports
 	free      int // of these, with nothing below
 	hungry    int // devices without an address that will take a root port
-	coming    int // root ports that libvirt and KubeVirt will add
+	coming    int // bridges that libvirt and KubeVirt will add
 }
 
 // buses is how many bus numbers the main bus takes in the end, its own included.
@@ -145,15 +145,23 @@ func (b *builder) mainBus(t *tree) mainBus {
 	m.hungry = hungry(t.domain)
 	wanted := b.hotplugPorts(t.domain)
 	m.coming = max(0, m.hungry-m.free) + max(0, wanted-max(0, m.free-m.hungry))
+	if lacksBridge(t.domain) {
+		m.coming += 2 // a bridge to conventional PCI, and the root port above it
+	}
 	return m
 }
 
+// lacksBridge reports whether libvirt will add a bridge to conventional PCI.
+func lacksBridge(d *domain.Domain) bool {
+	return slices.ContainsFunc(d.Others, func(o domain.Device) bool { return o.NeedsBridge && o.Address == nil })
+}
+
 // hungry counts the devices without an address that libvirt plugs into a root
-// port of the main bus.
+// port of the main bus; a bridge that it adds comes with its own.
 func hungry(d *domain.Domain) int {
 	count := 0
 	for _, o := range d.Others {
-		if o.NeedsPort && o.Address == nil {
+		if o.NeedsPort && !o.NeedsBridge && o.Address == nil {
 			count++
 		}
 	}

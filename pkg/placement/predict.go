@@ -51,5 +51,5 @@ func isSettled(d *domain.Domain) bool {
 			return false
 		}
 	}
-	return hungry(d) == 0
+	return hungry(d) == 0 && !lacksBridge(d)
 }

@@ -86,7 +86,7 @@ func (c Code) Remedy() string {
 	case CodeBudget:
 		return ReasonBudget.Remedy()
 	case CodeSwitchPortSpeed:
-		return "hand the guest the true speeds: explain --format nccl writes a topology file for NCCL"
+		return "hand the guest the true speeds: nccl-topology=fwcfg, or the file of explain --format nccl"
 	case CodeHotplugPortsCapped:
 		return "lower hotplug-ports, or pass fewer devices through"
 	case CodeNCCLIncomplete:

@@ -39,6 +39,10 @@ func TestNCCLGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	docs, err := os.ReadFile("../../docs/nccl.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	roots := readHost(t, "x86-2n4g-three-roots")
 	for _, tc := range []struct {
 		host   string
@@ -56,6 +60,12 @@ func TestNCCLGolden(t *testing.T) {
 			}
 			nccl := report.NewNCCL(ncclPlan(t, host, tc.domain, tc.layout))
 			golden(t, fmt.Sprintf("nccl-%s-%s.xml", tc.host, tc.layout), []byte(nccl.String()))
+			if tc.layout == placement.LayoutNUMA { // docs/nccl.md shows how it begins
+				start := strings.Join(strings.SplitAfter(nccl.String(), "\n")[:6], "")
+				if !strings.Contains(string(docs), "```xml\n"+start+"```") {
+					t.Errorf("docs/nccl.md does not show\n%s", start)
+				}
+			}
 		})
 	}
 }

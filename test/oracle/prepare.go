@@ -147,9 +147,11 @@ func knownEmulator(s *splices, root *xmltree.Node) {
 }
 
 func fullSysinfo(s *splices, root *xmltree.Node) {
-	for _, section := range []string{"bios", "system", "baseBoard", "chassis"} {
-		if n := root.Find("sysinfo", section); n != nil && len(n.Nodes) == 0 {
-			s.drop(n)
+	for _, sysinfo := range root.All("sysinfo") {
+		for _, section := range []string{"bios", "system", "baseBoard", "chassis"} {
+			if n := sysinfo.Find(section); n != nil && len(n.Nodes) == 0 {
+				s.drop(n)
+			}
 		}
 	}
 }

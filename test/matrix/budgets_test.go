@@ -1,0 +1,146 @@
+package matrix_test
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"sort"
+	"strings"
+	"testing"
+
+	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/placement"
+	"hook-sidecar/test/hostfs"
+	"hook-sidecar/test/matrix"
+	"hook-sidecar/test/rules"
+)
+
+// machine is a host of n equal parts, each with as many devices.
+type machine struct {
+	name string // as docs/layouts.md has it
+	each int
+	part func(n int) string // the host's lines of part n
+}
+
+func machines() []machine {
+	return []machine{
+		{"one device on each root port of one PCIe root", 1, func(n int) string {
+			return fmt.Sprintf("pci0000:00/0000:00:%02x.%x/0000:%02x:00.0 node=0\n", n/8, n%8, n+1)
+		}},
+		{"one device on each PCIe root", 1, func(n int) string {
+			return fmt.Sprintf("pci%04x:00/%04x:00:01.0/%04x:01:00.0 node=0\n", n, n, n)
+		}},
+		{"a GPU and a NIC below a switch on each PCIe root", 2, func(n int) string { return switched(n, 2) }},
+		{"four devices below a switch on each PCIe root", 4, func(n int) string { return switched(n, 4) }},
+		{"eight devices below a switch on each PCIe root", 8, func(n int) string { return switched(n, 8) }},
+	}
+}
+
+// switched is a PCIe root with a switch that has as many devices.
+func switched(root, devices int) string {
+	var lines strings.Builder
+	for d := range devices {
+		fmt.Fprintf(&lines, "pci%04x:00/%04x:00:01.0/%04x:01:00.0/%04x:02:%02x.0/%04x:%02x:00.0 node=0\n", root, root, root, root, d, root, 3+d)
+	}
+	return lines.String()
+}
+
+// host is the machine with n parts, and its devices.
+func (m machine) host(n int) (text string, devices []string) {
+	text = "cpus 0 0-7\n"
+	for part := range n {
+		text += m.part(part)
+	}
+	for line := range strings.Lines(text) {
+		if path, _, isDevice := strings.Cut(line, " node="); isDevice {
+			devices = append(devices, path[strings.LastIndex(path, "/")+1:])
+		}
+	}
+	return text, devices
+}
+
+// plan is the plan for n parts; refused is what it says when it does not fit.
+func (m machine) plan(t *testing.T, layout placement.Layout, n int) (refused string) {
+	t.Helper()
+	text, devices := m.host(n)
+	host, err := hostfs.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	domain := matrix.Domain(matrix.GuestNUMA{{0}}, devices)
+	mutator := mutate.Mutator{Sysfs: host, Flags: map[placement.Key]string{placement.KeyLayout: string(layout)}}
+	result := mutator.Mutate(mutate.Request{Domain: domain})
+	if result.Err != nil {
+		t.Fatal(result.Err)
+	}
+	for _, w := range result.Plan.Warnings {
+		if w.Code == placement.CodeBudget {
+			refused = w.Text
+		}
+	}
+	for _, d := range result.Plan.Devices {
+		if placed := d.Outcome == placement.Placed; placed != (refused == "") {
+			t.Fatalf("%s is %s (%s), and the plan says %q", d.ID, d.Outcome, d.Reason, refused)
+		}
+	}
+	before, err := rules.Read(domain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := rules.Read(result.Domain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, breach := range rules.Breaches(before, after) {
+		t.Errorf("%s with %s, %d parts: %s", m.name, layout, n, breach)
+	}
+	return refused
+}
+
+// tooMany is how a plan says which budget it exceeds, and by how much.
+var tooMany = regexp.MustCompile(`^(bus numbers|slots of the main bus|controller indexes): the layout needs (\d+), (\d+) are free.*: (\d+) too many$`)
+
+// TestBudgets grows each machine until it does not fit and compares the largest
+// that does with the table in docs/layouts.md.
+func TestBudgets(t *testing.T) {
+	docs, err := os.ReadFile("../../docs/layouts.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range machines() {
+		row := "| " + m.name + " |"
+		for _, layout := range []placement.Layout{placement.LayoutNUMA, placement.LayoutRoot, placement.LayoutMirror} {
+			over := sort.Search(256/m.each, func(n int) bool { return m.plan(t, layout, n) != "" })
+			said := m.plan(t, layout, over)
+			parts := tooMany.FindStringSubmatch(said)
+			if parts == nil {
+				t.Fatalf("%s with %s, %d parts: %q does not say which budget is exceeded by how much", m.name, layout, over, said)
+			}
+			var need, free, excess int
+			if _, err := fmt.Sscan(parts[2], &need); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := fmt.Sscan(parts[3]+" "+parts[4], &free, &excess); err != nil {
+				t.Fatal(err)
+			}
+			if excess != need-free || excess < 1 {
+				t.Errorf("%s: %d needed, %d free are not %d too many", said, need, free, excess)
+			}
+			row += fmt.Sprintf(" %d (%s) |", (over-1)*m.each, parts[1])
+		}
+		if !strings.Contains(string(docs), row+"\n") {
+			t.Errorf("docs/layouts.md lacks the row\n%s", row)
+		}
+	}
+}
+
+// TestSixteenSwitches: the largest machines there are have 16 devices below 16
+// switches on 16 PCIe roots, or a pair of them below each. Both fit.
+func TestSixteenSwitches(t *testing.T) {
+	for _, each := range []int{1, 2} {
+		m := machine{fmt.Sprintf("%d below each of 16 switches", each), each, func(n int) string { return switched(n, each) }}
+		if refused := m.plan(t, placement.LayoutMirror, 16); refused != "" {
+			t.Errorf("%s: %s", m.name, refused)
+		}
+	}
+}

@@ -1,0 +1,252 @@
+package matrix_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/placement"
+	"hook-sidecar/test/hostfs"
+	"hook-sidecar/test/matrix"
+	"hook-sidecar/test/oracle"
+	"hook-sidecar/test/readback"
+	"hook-sidecar/test/rules"
+)
+
+// trees is how many random hosts are tried. Their seeds are 0, 1, …, so that a
+// failure can be run again.
+const trees = 200
+
+// TestHosts takes everything that can be passed through of each host of
+// testdata, and holds the path classes of the guest against those of the host.
+func TestHosts(t *testing.T) {
+	files, err := filepath.Glob("../../testdata/hosts/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no hosts: %v", err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		host, err := env.ParseSnapshot(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sysfs := matrix.Sysfs{FS: host}
+		devices, err := sysfs.Endpoints()
+		if err != nil || len(devices) < 2 {
+			t.Fatalf("%s: devices %v, %v", file, devices, err)
+		}
+		for _, numa := range []matrix.GuestNUMA{{{0}, {1}}, {{0, 1}}, {{0}}, nil} {
+			checkLayouts(t, fmt.Sprintf("%s/cells %v", filepath.Base(file), numa), host, devices, numa)
+		}
+	}
+}
+
+// TestTrees does the same for random hosts.
+func TestTrees(t *testing.T) {
+	fitted := 0
+	for seed := range uint64(trees) {
+		h := matrix.NewRandomHost(seed)
+		host, err := hostfs.Parse(h.Text)
+		if err != nil {
+			t.Fatalf("seed %d: %v\n%s", seed, err, h.Text)
+		}
+		name := fmt.Sprintf("seed %d", seed)
+		fitted += checkLayouts(t, name, host, h.Devices, h.NUMA)
+		if t.Failed() {
+			t.Fatalf("%s: cells %v, devices %v of the host\n%s", name, h.NUMA, h.Devices, h.Text)
+		}
+	}
+	// The trees are made so that nearly all fit: a product that gives up would
+	// keep every promise.
+	if want := trees * 3 * 2 * 95 / 100; fitted < want {
+		t.Errorf("%d plans fit, want at least %d", fitted, want)
+	}
+}
+
+// TestTreesLibvirt shows some of the random hosts to a real libvirt.
+func TestTreesLibvirt(t *testing.T) {
+	lib := oracle.New(t)
+	for seed := range uint64(20) {
+		h := matrix.NewRandomHost(seed)
+		host, err := hostfs.Parse(h.Text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, layout := range []placement.Layout{placement.LayoutRoot, placement.LayoutMirror} {
+			t.Run(fmt.Sprintf("seed %d/%s", seed, layout), func(t *testing.T) {
+				m := mutate.Mutator{Sysfs: host, Flags: map[placement.Key]string{placement.KeyLayout: string(layout)}}
+				lib.Check(t, m.Mutate(mutate.Request{Domain: matrix.Domain(h.NUMA, h.Devices)}).Domain)
+			})
+		}
+	}
+}
+
+// checkLayouts checks every layout, in the domain of a first call and in that
+// of a later one, which libvirt has read back. It returns how many plans fit.
+func checkLayouts(t *testing.T, name string, host fs.FS, devices []string, numa matrix.GuestNUMA) (fitted int) {
+	first := matrix.Domain(numa, devices)
+	later, err := readback.Libvirt(first)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	for _, layout := range []placement.Layout{placement.LayoutNUMA, placement.LayoutRoot, placement.LayoutMirror} {
+		for call, domain := range [][]byte{first, later} {
+			t.Run(fmt.Sprintf("%s/%s/call %d", name, layout, call+1), func(t *testing.T) {
+				c := checker{T: t, layout: layout, host: matrix.Sysfs{FS: host}, numa: numa}
+				if c.check(domain, devices) {
+					fitted++
+				}
+			})
+		}
+	}
+	return fitted
+}
+
+// checker holds one mutation against what the layout promises.
+type checker struct {
+	*testing.T
+	layout placement.Layout
+	host   matrix.Sysfs
+	numa   matrix.GuestNUMA
+}
+
+// standing is where a device stands on the host and in the guest.
+type standing struct {
+	id            string
+	host, guest   matrix.Spot
+	shown, placed bool // by the host, below an expander bus of the guest
+	cell          int  // the guest cell that it belongs to, or Unknown
+}
+
+// check is false when the plan does not fit.
+func (c checker) check(domain []byte, devices []string) bool {
+	m := mutate.Mutator{Sysfs: c.host.FS, Flags: map[placement.Key]string{placement.KeyLayout: string(c.layout)}}
+	result := m.Mutate(mutate.Request{Domain: domain})
+	if result.Err != nil {
+		c.Fatal(result.Err)
+	}
+	if slices.ContainsFunc(result.Plan.Warnings, func(w placement.Warning) bool { return w.Code == placement.CodeBudget }) {
+		return false
+	}
+	if again := m.Mutate(mutate.Request{Domain: result.Domain}); again.Err != nil || !bytes.Equal(again.Domain, result.Domain) {
+		c.Errorf("a second call changes the result, error %v", again.Err)
+	}
+	before, err := rules.Read(domain)
+	if err != nil {
+		c.Fatal(err)
+	}
+	after, err := rules.Read(result.Domain)
+	if err != nil {
+		c.Fatal(err)
+	}
+	for _, breach := range rules.Breaches(before, after) {
+		c.Error(breach)
+	}
+	all := c.standings(matrix.NewGuest(after), devices)
+	for i, a := range all {
+		c.device(a)
+		for _, b := range all[:i] {
+			c.pair(a, b)
+		}
+	}
+	return true
+}
+
+func (c checker) standings(guest matrix.Guest, devices []string) []standing {
+	all := make([]standing, len(devices))
+	for i, id := range devices {
+		s := standing{id: id}
+		var hostErr, guestErr error
+		s.host, s.shown, hostErr = c.host.Spot(id)
+		s.guest, s.placed, guestErr = guest.Spot(id)
+		if err := errors.Join(hostErr, guestErr); err != nil {
+			c.Fatal(err)
+		}
+		s.cell = matrix.Unknown
+		if s.shown {
+			s.cell = c.numa.CellOf(s.host.Node)
+		}
+		all[i] = s
+	}
+	return c.adopted(all)
+}
+
+// adopted gives a device whose node the host does not tell the lowest cell of
+// the devices below the same host bridge, so that they stay below one.
+func (c checker) adopted(all []standing) []standing {
+	if c.layout == placement.LayoutNUMA {
+		return all
+	}
+	got := slices.Clone(all)
+	for i, s := range all {
+		if s.host.Node != matrix.Unknown {
+			continue
+		}
+		for _, other := range all {
+			if s.shown && other.host.Root == s.host.Root && other.cell != matrix.Unknown && (got[i].cell == matrix.Unknown || other.cell < got[i].cell) {
+				got[i].cell = other.cell
+			}
+		}
+	}
+	return got
+}
+
+// device: a device whose place on the host is known stands below an expander
+// bus of its cell. Without a cell it stays on the main bus with numa, and stands
+// below an expander bus without one with the others.
+func (c checker) device(s standing) {
+	want := s.shown && (s.cell != matrix.Unknown || c.layout != placement.LayoutNUMA)
+	if s.placed != want || s.placed && s.guest.Node != s.cell {
+		c.Errorf("%s on node %d: placed %v in cell %d, want %v in cell %d", s.id, s.host.Node, s.placed, s.guest.Node, want, s.cell)
+	}
+}
+
+// pair compares the path class between two placed devices with what the layout
+// makes of the host's.
+func (c checker) pair(a, b standing) {
+	if !a.shown || !b.shown || !a.placed || !b.placed {
+		return
+	}
+	host, guest := matrix.Class(a.host, b.host), matrix.Class(a.guest, b.guest)
+	want := c.promised(host, a.cell, b.cell)
+	// Functions of one device share a slot: nothing is between them.
+	if a.guest.Slot == b.guest.Slot {
+		want = "PIX"
+		if a.host.Slot != b.host.Slot {
+			c.Errorf("%s and %s share a slot in the guest, not on the host", a.id, b.id)
+		}
+	}
+	if guest != want {
+		c.Errorf("%s and %s: %s on the host, %s in the guest, want %s\nhost %v, %v\nguest %v, %v",
+			a.id, b.id, host, guest, want, a.host, b.host, a.guest, b.guest)
+	}
+}
+
+// promised is the class that two placed devices have in the guest.
+func (c checker) promised(host string, cellA, cellB int) string {
+	within := strings.Contains("PIX PXB PHB", host)
+	switch {
+	case c.layout != placement.LayoutNUMA && within && cellA != cellB:
+		return "SYS" // one host bridge and two nodes: the node counts
+	case c.layout == placement.LayoutMirror && within:
+		return host
+	case c.layout == placement.LayoutRoot && within:
+		return "PHB"
+	case cellA == matrix.Unknown || cellB == matrix.Unknown || cellA != cellB:
+		return "SYS"
+	case c.layout == placement.LayoutNUMA:
+		return "PHB"
+	}
+	return "NODE"
+}
