@@ -112,7 +112,6 @@ func asItStands(m mutate.Mutator) mutate.Mutator {
 	flags[placement.KeyCompanions] = "keep"
 	flags[placement.KeyStrict] = "false"
 	flags[placement.KeyNCCLTopology] = string(placement.NCCLTopologyNone)
-	flags[placement.KeyNCCLTopology] = "none"
 	m.Flags, m.AnnotationsFirst = flags, false
 	return m
 }

@@ -8,7 +8,7 @@ type Domain struct {
 	Name        string
 	Arch        string // os/type/@arch, "" when absent
 	Machine     string // os/type/@machine: "q35", "pc-q35-9.2"
-	UEFI        bool   // a pflash loader or firmware='efi'
+	UEFI        bool   // a pflash loader, a rom with launchSecurity, or firmware='efi'
 	MemoryBytes uint64 // memory, 0 when absent
 
 	Cells    []Cell

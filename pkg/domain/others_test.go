@@ -121,6 +121,28 @@ func TestOtherDevicesNeedPorts(t *testing.T) {
 	}
 }
 
+// TestNeedsBridge: the first conventional device brings libvirt's bridge, unless
+// there is one; no other device does.
+func TestNeedsBridge(t *testing.T) {
+	for xml, want := range map[string][]bool{
+		`<watchdog model='i6300esb'/><sound model='ac97'/>`:                                                                          {true, false},
+		`<rng model='virtio'/><interface type='user'><model type='e1000'/></interface>`:                                              {false, true},
+		`<sound model='ac97'><address type='pci' bus='1'/></sound>`:                                                                  {false},
+		`<controller type='pci' index='1' model='pcie-to-pci-bridge'/><watchdog model='i6300esb'/>`:                                  {false},
+		`<sound model='ich9'/><video><model type='vga'/></video>`:                                                                    {false, false}, // the chipset's slots
+		`<disk device='disk'><target dev='vda'/></disk><controller type='scsi' index='0' model='lsilogic'/><watchdog model='itco'/>`: {false, true},
+	} {
+		d := parse(t, `<domain><os><type machine='q35'/></os><devices>`+none+xml+`</devices></domain>`)
+		var got []bool
+		for _, o := range d.Others {
+			got = append(got, o.NeedsBridge)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", xml, diff)
+		}
+	}
+}
+
 func ich9(index string, parts ...string) string {
 	var all string
 	for _, part := range parts {

@@ -93,8 +93,11 @@ func (r *reader) general(root *xmledit.Element) error {
 	d.Name = r.xml.Text(root.Child("name"))
 	machine := first(root, "os", "type")
 	d.Arch, d.Machine = machine.Value("arch"), machine.Value("machine")
-	d.UEFI = first(root, "os", "loader").Value("type") == "pflash" || root.Child("os").Value("firmware") == "efi"
 	d.LaunchSecurity = root.Child("launchSecurity") != nil
+	loader := first(root, "os", "loader").Value("type")
+	// Stateless OVMF of confidential guests is a rom (KubeVirt
+	// pkg/virt-launcher/virtwrap/converter/compute/os.go), as SeaBIOS is elsewhere.
+	d.UEFI = loader == "pflash" || loader == "rom" && d.LaunchSecurity || root.Child("os").Value("firmware") == "efi"
 	d.VIOMMU = first(root, "devices", "iommu") != nil
 	for devices := range all(root, "devices") {
 		d.doc.devices = append(d.doc.devices, devices)

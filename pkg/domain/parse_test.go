@@ -134,10 +134,12 @@ func TestParseHostdevs(t *testing.T) {
 		{"no mode", `<hostdev type='pci'>` + source + `</hostdev>`, []domain.Hostdev{{ID: id}}, nil},
 		{"mode", `<hostdev mode='subsystem' type='pci'>` + source + `</hostdev>`, []domain.Hostdev{{ID: id, HasMode: true}}, nil},
 		{"source of bus alone", `<hostdev type='pci'><source><address bus='0x17'/></source></hostdev>`, []domain.Hostdev{{ID: id}}, nil},
-		// KubeVirt's pci-placement_test.go has a guest address of a bus alone.
+		// KubeVirt's pci-placement_test.go has a guest address of a bus alone; what
+		// is not written is 0, and all zero is libvirt's way to say: choose one.
+		{"partial guest address", `<hostdev type='pci'>` + source + `<address bus="0x00"/></hostdev>`, []domain.Hostdev{{ID: id}}, nil},
 		{
-			"partial guest address", `<hostdev type='pci'>` + source + `<address bus="0x00"/></hostdev>`,
-			[]domain.Hostdev{{ID: id, Address: &domain.GuestAddress{}}}, nil,
+			"guest address of zeros", `<hostdev type='pci'>` + source + `<address type='pci' domain='0' bus='0' slot='0' function='0'/></hostdev>`,
+			[]domain.Hostdev{{ID: id}}, nil,
 		},
 		{
 			"guest address without type", `<hostdev type='pci'>` + source + `<address bus="0x02" slot="1"/></hostdev>`,
@@ -231,6 +233,7 @@ func TestParseFirmware(t *testing.T) {
 	for os, want := range map[string]bool{
 		"": false, "<os/>": false, "<os firmware='efi'/>": true, "<os firmware='bios'/>": false,
 		"<os><loader type='pflash'/></os>": true, "<os><loader type='rom'/></os>": false,
+		"<os><loader type='rom'/></os><launchSecurity type='tdx'/>": true, "<launchSecurity type='sev'/>": false,
 	} {
 		if got := parse(t, "<domain>"+os+"</domain>").UEFI; got != want {
 			t.Errorf("%s: UEFI %v, want %v", os, got, want)

@@ -52,8 +52,8 @@ func (r *reader) guestAddress(e *xmledit.Element) (*GuestAddress, error) {
 	}, nil
 }
 
-// deviceAddress reads the address of a controller or another device. libvirt
-// takes one that is all zero for none (src/conf/device_conf.c,
+// deviceAddress reads the address of a controller or a device. libvirt takes
+// one that is all zero for none (src/conf/device_conf.c,
 // virDeviceInfoPCIAddressIsWanted).
 func (r *reader) deviceAddress(e *xmledit.Element) (*GuestAddress, error) {
 	a, err := r.guestAddress(e)
@@ -175,7 +175,7 @@ func (r *reader) hostdev(e *xmledit.Element) (h Hostdev, placed bool, err error)
 	// KubeVirt's address may lack its type; libvirt's never does.
 	switch cmp.Or(address.Value("type"), "pci") {
 	case "pci":
-		h.Address, err = r.guestAddress(address)
+		h.Address, err = r.deviceAddress(address)
 	case "unassigned":
 		h.Unassigned = true
 	}

@@ -23,6 +23,7 @@ type Mutator struct {
 	Locked           []placement.Key          // but for these
 	Keep             []string                 // aliases that are not moved
 	Details          bool                     // read the host's link speeds too
+	Limit            Limit                    // of the domains that are worked on
 }
 
 // Request is one call.
@@ -104,6 +105,9 @@ func (m Mutator) mutate(req Request, result *Result) ([]byte, error) {
 	// A dry run never fails a VM, and neither does a call whose answer is thrown away.
 	result.Strict = policy.Strict && !policy.DryRun && !req.Discarded && (vmi == nil || !vmi.MigrationInProgress)
 	if err != nil && result.Strict {
+		return nil, &Error{Malformed, err}
+	}
+	if err := m.Limit.check(req.Domain); err != nil {
 		return nil, &Error{Malformed, err}
 	}
 	d, err := domain.Parse(req.Domain)

@@ -8,8 +8,12 @@ import (
 )
 
 // refusal is the error of strict mode: each device that has no place, why, and
-// the remedy. Devices that are kept on purpose never refuse.
+// the remedy. Devices that are kept on purpose, layout keep and a domain without
+// devices never refuse.
 func refusal(plan *placement.Plan) error {
+	if plan.Policy.Layout == placement.LayoutKeep || len(plan.Devices) == 0 {
+		return nil
+	}
 	var texts []string
 	for _, d := range plan.Devices {
 		if d.Outcome == placement.Unplaced {

@@ -46,6 +46,7 @@ func (b *builder) additions() []domain.Hostdev {
 	for _, h := range b.Domain.Hostdevs {
 		a.taken[h.ID] = true
 	}
+	a.unnamed = len(slices.DeleteFunc(slices.Clone(b.Domain.Hostdevs), func(h domain.Hostdev) bool { return h.Alias != "" }))
 	b.warnOfCollisions()
 	if b.Policy.Add != AddNone {
 		for _, list := range b.requestLists() {
@@ -66,6 +67,7 @@ type adder struct {
 	*builder
 	taken   map[topology.DeviceID]bool
 	aliases []string // in use
+	unnamed int      // hostdevs of the domain without an alias that no request was found to have
 	added   []domain.Hostdev
 }
 
@@ -81,10 +83,7 @@ func (a *adder) add(h domain.Hostdev) {
 func (a *adder) requested(list requestList) {
 	var open []env.Request
 	for _, r := range list.requests {
-		present := slices.ContainsFunc(list.aliases(r), func(alias string) bool {
-			return slices.Contains(a.aliases, alias)
-		})
-		if !present && !r.Claim {
+		if !r.Claim && !a.isPresent(list, r) {
 			open = append(open, r)
 		}
 	}
@@ -101,6 +100,19 @@ func (a *adder) requested(list requestList) {
 		a.warn(CodeNotAllocated, nil, fmt.Sprintf("%s of the VMI has no hostdev, and no variable has a device left for its resource %s",
 			list.prefixes[0]+r.Name, r.Resource))
 	}
+}
+
+// isPresent reports whether the domain has the hostdev of a request. Where its
+// alias is one that libvirt drops it comes back from libvirt without.
+func (a *adder) isPresent(list requestList, r env.Request) bool {
+	if slices.ContainsFunc(list.aliases(r), func(alias string) bool { return slices.Contains(a.aliases, alias) }) {
+		return true
+	}
+	if a.unnamed == 0 || aliasPart(r.Name) == r.Name {
+		return false
+	}
+	a.unnamed--
+	return true
 }
 
 // pop takes the first device of a resource that is still free. Primaries go
@@ -241,8 +253,9 @@ func (a *adder) companions() {
 				continue
 			}
 			companion := domain.Hostdev{ID: id}
-			if lead.Alias != "" {
-				companion.Alias = fmt.Sprintf("%s-fn%d", lead.Alias, f.Address.Function)
+			alias := fmt.Sprintf("%s-fn%d", lead.Alias, f.Address.Function)
+			if lead.Alias != "" && !slices.Contains(a.aliases, alias) { // libvirt refuses one twice
+				companion.Alias = alias
 			}
 			a.add(companion)
 		}

@@ -9,6 +9,6 @@
 //	decide    may it move, which cell                    movable.go, cell.go
 //	lay out   the tree that the layout wants             layout.go, mirror.go
 //	compare   is that what stands there already          existing.go, rules.go
-//	number    indexes, slots, bus numbers                allocate.go, busnumber.go
+//	number    indexes, slots, bus numbers                number.go, busnumber.go
 //	finish    hotplug ports, predicted addresses         hotplug.go, predict.go
 package placement

@@ -94,8 +94,6 @@ func (b *builder) keepHotplugPorts() {
 // hasExpanderOfOurs reports whether a movable device stands below an expander bus.
 func (b *builder) hasExpanderOfOurs(t *tree) bool {
 	return slices.ContainsFunc(t.domain.Hostdevs, func(h domain.Hostdev) bool {
-		return h.Address != nil && t.expander(h.Address.Bus) != nil && slices.ContainsFunc(b.devices, func(d *device) bool {
-			return d.ID == h.ID && d.movable
-		})
+		return h.Address != nil && t.expander(h.Address.Bus) != nil && b.isMovable(h.ID)
 	})
 }

@@ -26,9 +26,30 @@ func (b *builder) decide() {
 			d.Outcome = Placed
 		}
 	}
+	b.keepFunctionZero()
 	if b.Policy.Layout != LayoutNUMA {
 		b.adoptCells()
 	}
+}
+
+// keepFunctionZero keeps function 0 of a slot where another function of it is
+// kept: the guest does not look for that one without it.
+func (b *builder) keepFunctionZero() {
+	for _, kept := range b.devices {
+		if kept.Outcome != Kept || kept.Address == nil || kept.Address.Function == 0 {
+			continue
+		}
+		for _, d := range b.devices {
+			if d.movable && d.Address != nil && *d.Address == functionZeroOf(*kept.Address, d.Address.Multifunction) {
+				d.movable, d.Outcome, d.Reason, d.Cell = false, Kept, kept.Reason, nil
+			}
+		}
+	}
+}
+
+// functionZeroOf is the address of function 0 in the slot of an address.
+func functionZeroOf(a domain.GuestAddress, multifunction bool) domain.GuestAddress {
+	return domain.GuestAddress{Bus: a.Bus, Slot: a.Slot, Multifunction: multifunction}
 }
 
 // adoptCells puts placed devices whose NUMA node the host does not tell into

@@ -58,7 +58,7 @@ func (b *builder) rest(removed []int) *domain.Domain {
 		if d.hostdev >= 0 {
 			h.Unassigned = b.Domain.Hostdevs[d.hostdev].Unassigned
 		}
-		if h.Address != nil && h.Address.Bus != 0 && left.at[h.Address.Bus] == nil && d.movable {
+		if h.Address != nil && b.tree.at[h.Address.Bus] != nil && left.at[h.Address.Bus] == nil && d.movable {
 			h.Address = nil
 		}
 		rest.Hostdevs = append(rest.Hostdevs, h)
@@ -109,7 +109,7 @@ func (n *numbering) addRootPort(index int) {
 
 // assign numbers the whole tree, or says which budget it exceeds.
 func (n *numbering) assign(wanted []expander) error {
-	if need, free := indexesOf(wanted), maxIndex-n.highest+len(n.freed)-n.main.coming; need > free {
+	if need, free := indexesOf(wanted), max(0, maxIndex-n.highest+len(n.freed)-n.main.coming); need > free {
 		return fmt.Errorf("controller indexes: the layout needs %d, %d are free: %d too many", need, free, need-free)
 	}
 	busNumbers, err := n.busNumbers(wanted)
@@ -213,7 +213,7 @@ func (n *numbering) slots(count int) ([]int, error) {
 		}
 	}
 	// libvirt packs the root ports that it adds eight a slot.
-	left := len(free) - (n.main.unplugged+n.main.coming+functionsPerSlot-1)/functionsPerSlot
+	left := max(0, len(free)-(n.main.unplugged+n.main.coming+functionsPerSlot-1)/functionsPerSlot)
 	if count > left {
 		return nil, fmt.Errorf("slots of the main bus: the layout needs %d, %d are free: %d too many", count, left, count-left)
 	}

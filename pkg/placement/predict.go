@@ -37,9 +37,7 @@ func number(t *tree, bus, next int, numbers map[int]int) int {
 	numbers[bus] = next
 	next++
 	for _, c := range t.below[bus] {
-		if c.Model != domain.ExpanderBus {
-			next = number(t, c.Index, next, numbers)
-		}
+		next = number(t, c.Index, next, numbers)
 	}
 	return next
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/topology"
 )
 
 // violations are the rules that a domain breaks and that libvirt accepts all
@@ -26,15 +27,13 @@ func (b *builder) violations(d *domain.Domain) []error {
 		}
 		broken = append(broken, brokenPorts(t, e)...)
 	}
-	return append(broken, brokenFunctions(d)...)
+	return append(broken, b.brokenFunctions(d)...)
 }
 
 func (b *builder) holdsMovable(t *tree, expander int) bool {
 	below := t.subtree(expander)
 	return slices.ContainsFunc(t.domain.Hostdevs, func(h domain.Hostdev) bool {
-		return h.Address != nil && slices.Contains(below, h.Address.Bus) && slices.ContainsFunc(b.devices, func(d *device) bool {
-			return d.ID == h.ID && d.movable
-		})
+		return h.Address != nil && slices.Contains(below, h.Address.Bus) && b.isMovable(h.ID)
 	})
 }
 
@@ -80,36 +79,32 @@ func brokenPorts(t *tree, e domain.Controller) []error {
 	return broken
 }
 
-// brokenFunctions checks that function 0 is there where another function is:
-// firmware does not look for the others without it (PCI 3.0, 3.2.2.3.4).
-func brokenFunctions(d *domain.Domain) []error {
+// brokenFunctions checks that function 0 is there where a movable device has
+// another function: the guest does not look for it without (PCI 3.0,
+// 3.2.2.3.4). What other devices do among themselves is not ours to judge.
+func (b *builder) brokenFunctions(d *domain.Domain) []error {
 	type slot struct{ bus, slot int }
-	functions := map[slot]int{}
-	var order []slot
-	add := func(a *domain.GuestAddress) {
-		if a == nil {
-			return
+	filled := map[slot]bool{}
+	fill := func(a *domain.GuestAddress) {
+		if a != nil && a.Function == 0 {
+			filled[slot{a.Bus, a.Slot}] = true
 		}
-		s := slot{a.Bus, a.Slot}
-		if functions[s] == 0 {
-			order = append(order, s)
-		}
-		functions[s] |= 1 << a.Function
-	}
-	for _, c := range d.Controllers {
-		add(c.Address)
 	}
 	for _, h := range d.Hostdevs {
-		add(h.Address)
+		fill(h.Address)
 	}
 	for _, o := range d.Others {
-		add(o.Address)
+		fill(o.Address)
 	}
 	var broken []error
-	for _, s := range order {
-		if functions[s]&1 == 0 && s.bus != 0 {
-			broken = append(broken, fmt.Errorf("slot %d of the controller with index %d has functions but no function 0", s.slot, s.bus))
+	for _, h := range d.Hostdevs {
+		if a := h.Address; a != nil && a.Function > 0 && a.Bus != 0 && !filled[slot{a.Bus, a.Slot}] && b.isMovable(h.ID) {
+			broken = append(broken, fmt.Errorf("device %s is function %d of a slot without function 0", h.ID, a.Function))
 		}
 	}
 	return broken
+}
+
+func (b *builder) isMovable(id topology.DeviceID) bool {
+	return slices.ContainsFunc(b.devices, func(d *device) bool { return d.ID == id && d.movable })
 }

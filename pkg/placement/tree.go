@@ -11,14 +11,16 @@ import (
 type tree struct {
 	domain *domain.Domain
 	at     map[int]*domain.Controller  // by index
-	below  map[int][]domain.Controller // by the index of the parent, in order of slot and function
+	below  map[int][]domain.Controller // by the index of the parent, in order of slot and function; no expander buses
 }
 
 func newTree(d *domain.Domain) *tree {
 	t := &tree{domain: d, at: map[int]*domain.Controller{}, below: map[int][]domain.Controller{}}
 	for i, c := range d.Controllers {
 		t.at[c.Index] = &d.Controllers[i]
-		if c.Address != nil && c.Index != 0 {
+		// An expander bus is a root of its own. One that claims to be plugged in
+		// below itself must not make a loop.
+		if c.Address != nil && c.Index != 0 && c.Model != domain.ExpanderBus {
 			t.below[c.Address.Bus] = append(t.below[c.Address.Bus], c)
 		}
 	}
@@ -82,7 +84,7 @@ func (t *tree) subtree(bus int) []int {
 	seen := map[int]bool{bus: true}
 	for queue := []int{bus}; len(queue) > 0; queue = queue[1:] {
 		for _, c := range t.below[queue[0]] {
-			if c.Model != domain.ExpanderBus && !seen[c.Index] {
+			if !seen[c.Index] {
 				seen[c.Index] = true
 				all = append(all, c.Index)
 				queue = append(queue, c.Index)

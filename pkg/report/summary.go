@@ -54,15 +54,8 @@ func (r Report) WriteSummary(w io.Writer) error {
 	return err
 }
 
-// WriteDevices writes a line a device: alias, host address, host node and guest
+// writeDevices writes a line a device: alias, host address, host node and guest
 // cell, guest address, the address that the guest shows, and the reason.
-func (r Report) WriteDevices(w io.Writer) error {
-	var b strings.Builder
-	r.writeDevices(&b)
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
 func (r Report) writeDevices(b *strings.Builder) {
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "ALIAS\tHOST DEVICE\tNODE -> CELL\tGUEST ADDRESS\tSEEN AS\tWHY")

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"runtime/debug"
+	"sync"
+
+	"hook-sidecar/pkg/hooks"
+)
+
+// KubeVirt gives a sidecar 64 MB (61 MiB) where the VM has dedicated CPUs, and a
+// VM cannot ask for more (KubeVirt
+// pkg/virt-controller/services/renderresources.go, sidecarResources). A sidecar
+// that outgrows them is killed, and its VM does not start. What serve accepts
+// is bounded so that it fits; test/sidecar measures that it does.
+const (
+	// memoryLimit is what the garbage collector aims at, in bytes, where
+	// GOMEMLIMIT does not say otherwise.
+	memoryLimit = 48 << 20
+
+	// maxMessage is the size in bytes of the largest request: more than the
+	// largest domain that virt-launcher can receive (hooks.MaxReply), with a
+	// VMI of 3 MiB, twice what etcd stores.
+	maxMessage = 8 << 20
+
+	// maxDomain and maxMarks are what serve works on, see mutate.Limit: some
+	// ten times what a VM with 64 devices has. A larger domain goes back
+	// unchanged.
+	maxDomain = 2 << 20
+	maxMarks  = 50_000
+)
+
+// limitMemory makes the garbage collector keep to memoryLimit.
+func (a *app) limitMemory() {
+	if a.variable("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(memoryLimit)
+	}
+}
+
+// serial answers one call at a time. virt-launcher makes one at a time; many at
+// once would each need their memory.
+type serial struct {
+	mu   sync.Mutex
+	next hooks.Mutator
+}
+
+// Mutate answers a call when those before it are answered.
+func (s *serial) Mutate(ctx context.Context, call hooks.Call) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, err // the client has hung up
+	}
+	return s.next.Mutate(ctx, call)
+}

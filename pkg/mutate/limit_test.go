@@ -1,0 +1,38 @@
+package mutate_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"hook-sidecar/pkg/mutate"
+)
+
+func TestLimit(t *testing.T) {
+	const domain = `<domain type="kvm"><name>a</name></domain>` // 42 bytes, 4 < and 1 =
+	for name, tt := range map[string]struct {
+		limit mutate.Limit
+		want  string
+	}{
+		"none":            {mutate.Limit{}, ""},
+		"just fits":       {mutate.Limit{Bytes: len(domain), Marks: 5}, ""},
+		"a byte too many": {mutate.Limit{Bytes: len(domain) - 1, Marks: 5}, "42 bytes"},
+		"a mark too many": {mutate.Limit{Bytes: len(domain), Marks: 4}, "5 elements and attributes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			result := mutate.Mutator{Sysfs: fstest.MapFS{}, Limit: tt.limit}.Mutate(mutate.Request{Domain: []byte(domain)})
+			if string(result.Domain) != domain {
+				t.Errorf("the domain is now %s", result.Domain)
+			}
+			var limited *mutate.Error
+			if tt.want == "" {
+				if result.Err != nil {
+					t.Error(result.Err)
+				}
+			} else if !errors.As(result.Err, &limited) || limited.Kind != mutate.Malformed || !strings.Contains(limited.Error(), tt.want) {
+				t.Errorf("error %v, want one with %q", result.Err, tt.want)
+			}
+		})
+	}
+}
