@@ -1,0 +1,89 @@
+package abuse
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/placement"
+)
+
+// vmiWith is a VMI that has the value wherever text of a user goes.
+func vmiWith(t *testing.T, value string) []byte {
+	t.Helper()
+	device := []any{map[string]any{"name": value, "deviceName": "vendor.example/" + value}, map[string]any{"name": "b" + value, "deviceName": "nvidia.com/gpu"}}
+	data, err := json.Marshal(map[string]any{
+		"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance",
+		"metadata": map[string]any{"name": value, "namespace": value, "annotations": map[string]any{placement.AnnotationPrefix + "layout": value, placement.AnnotationPrefix + value: value}},
+		"spec":     map[string]any{"domain": map[string]any{"devices": map[string]any{"gpus": device, "hostDevices": device}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// No input reaches an attribute unescaped: whatever a user names a device, the
+// result is XML, has no element that was not there, and holds the name as it
+// was given.
+func TestNothingUnescaped(t *testing.T) {
+	added := 0
+	for i, value := range evil {
+		for _, add := range []string{"requested", "all"} {
+			t.Run(fmt.Sprintf("%d %s", i, add), func(t *testing.T) {
+				variables, problems := env.ParseVariables([]string{
+					"PCI_RESOURCE_NVIDIA_COM_GPU=0000:02:00.0", "PCI_RESOURCE_" + value + "=0000:02:00.0",
+					"MDEV_PCI_RESOURCE_VENDOR_EXAMPLE_" + strings.ToUpper(value) + "=4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01",
+				})
+				m := mutate.Mutator{Sysfs: host(t), Variables: variables, Problems: problems, Flags: map[placement.Key]string{placement.KeyAdd: add}}
+				const domain = `<domain type="kvm"><name>a</name><os><type arch="x86_64" machine="q35">hvm</type></os><devices></devices></domain>`
+				result := m.Mutate(mutate.Request{Domain: []byte(domain), VMI: vmiWith(t, value)})
+				if result.Err != nil {
+					if string(result.Domain) != domain {
+						t.Errorf("an error and other bytes than the input's: %s", result.Domain)
+					}
+					return
+				}
+				added += strings.Count(string(result.Domain), "<hostdev")
+				wantKnownElements(t, result.Domain)
+			})
+		}
+	}
+	// Else nothing would have been tried.
+	if added == 0 {
+		t.Error("no device was added in any case")
+	}
+}
+
+// known are the elements that the product writes, and those of the domain.
+var known = map[string]bool{
+	"domain": true, "name": true, "os": true, "type": true, "devices": true, "hostdev": true, "source": true,
+	"address": true, "alias": true, "controller": true, "target": true, "node": true, "model": true, "driver": true,
+}
+
+func wantKnownElements(t *testing.T, document []byte) {
+	t.Helper()
+	for d := xml.NewDecoder(strings.NewReader(string(document))); ; {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			t.Fatalf("%v in %s", err, document)
+		}
+		switch token := token.(type) {
+		case xml.StartElement:
+			if !known[token.Name.Local] {
+				t.Errorf("element %s in %s", token.Name.Local, document)
+			}
+		case xml.Comment, xml.ProcInst, xml.Directive:
+			t.Errorf("%T in %s", token, document)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package abuse
+
+import (
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/placement"
+	"hook-sidecar/test/hostfs"
+)
+
+// evil are values that would lead elsewhere or end an attribute where they
+// were taken as they are.
+var evil = []string{
+	"../../../../etc/passwd", "/etc/passwd", "0000:02:00.0/../../../../../etc/passwd", "..", ".", "",
+	"%2e%2e%2f", "..\\..", "0000:02:00.0\x00/etc", "0000:02:00.0\n../x", "$(reboot)", "`reboot`",
+	`"><evil/>`, `'/><evil x='`, "]]><evil/>", "&evil;", "<!--", strings.Repeat("../", 4096),
+}
+
+// domainWith is a domain with a device of the host, with the value as text
+// wherever a domain has text, and with the address and the UUID given for two
+// more devices.
+func domainWith(text, address, uuid string) []byte {
+	escape := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "\x00", "", "\n", "&#10;").Replace
+	return fmt.Appendf(nil, `<domain type="kvm"><name>%[1]s</name><os><type arch="x86_64" machine="q35">hvm</type></os><devices>
+<hostdev type="pci" managed="no"><source><address domain="%[2]s" bus="0x02" slot="0x00" function="0x0"></address></source><alias name="%[1]s"></alias></hostdev>
+<hostdev type="mdev" mode="subsystem" model="vfio-pci"><source><address uuid="%[3]s"></address></source><alias name="ua-%[1]s"></alias></hostdev>
+</devices><cpu><numa><cell id="0" cpus="0-7" memory="1" unit="GiB"></cell></numa></cpu><numatune><memnode cellid="0" mode="strict" nodeset="0"></memnode></numatune></domain>`,
+		escape(text), escape(address), escape(uuid))
+}
+
+// What a domain's devices are called when nobody means harm.
+const (
+	goodAddress = "0x0000"
+	goodUUID    = "4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01"
+)
+
+// host is one that has the device 0000:02:00.0.
+func host(t *testing.T) fs.FS {
+	t.Helper()
+	files, err := hostfs.Parse("cpus 0 0-7\npci0000:00/0000:00:01.0/0000:02:00.0 node=0 group=1 driver=vfio-pci\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// recorder is a file system that writes down what it is asked for.
+type recorder struct {
+	fs.FS
+	mu    sync.Mutex
+	asked []string
+}
+
+func (r *recorder) Open(name string) (fs.File, error) {
+	r.note(name)
+	return r.FS.Open(name)
+}
+
+func (r *recorder) ReadDir(name string) ([]fs.DirEntry, error) {
+	r.note(name)
+	return fs.ReadDir(r.FS, name)
+}
+
+func (r *recorder) ReadLink(name string) (string, error) {
+	r.note(name)
+	return fs.ReadLink(r.FS, name)
+}
+
+func (r *recorder) Lstat(name string) (fs.FileInfo, error) {
+	r.note(name)
+	return fs.Lstat(r.FS, name)
+}
+
+func (r *recorder) note(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asked = append(r.asked, name)
+}
+
+// No path leaves the root of sysfs whatever the domain, the VMI or the
+// variables say: what is asked of it is valid by the rules of io/fs, which
+// allow no "..", no absolute path and no empty part, and lies where sysfs keeps
+// devices.
+func TestPathsStayInside(t *testing.T) {
+	for i, value := range evil {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			sysfs := &recorder{FS: host(t)}
+			variables, problems := env.ParseVariables([]string{
+				"PCI_RESOURCE_EVIL=" + value, "MDEV_PCI_RESOURCE_EVIL=" + value + ",0000:02:00.0", "PCI_RESOURCE_" + value + "=0000:02:00.0",
+			})
+			m := mutate.Mutator{Sysfs: sysfs, Variables: variables, Problems: problems, Details: true, Flags: map[placement.Key]string{
+				placement.KeyAdd: "all", placement.KeyCompanions: "add", placement.KeyLayout: "mirror",
+			}}
+			for _, domain := range [][]byte{
+				domainWith(value, goodAddress, goodUUID), domainWith(value, value, goodUUID), domainWith(value, goodAddress, value),
+			} {
+				m.Mutate(mutate.Request{Domain: domain, VMI: vmiWith(t, value)})
+			}
+			if !slices.Contains(sysfs.asked, "bus/pci/devices/0000:02:00.0") {
+				t.Errorf("the device was not looked for, so nothing was tried: %q", sysfs.asked)
+			}
+			for _, name := range sysfs.asked {
+				top, _, _ := strings.Cut(name, "/")
+				if !fs.ValidPath(name) || !slices.Contains([]string{".", "bus", "devices", "kernel"}, top) || strings.Contains(name, "passwd") {
+					t.Errorf("asked for %q", name)
+				}
+			}
+		})
+	}
+}

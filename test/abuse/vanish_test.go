@@ -1,0 +1,93 @@
+package abuse
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/mutate"
+)
+
+// A device that comes and goes while its host is read, as at a hotplug or an
+// unbind: each call either places it or leaves it, and what comes back is a
+// domain with every device in it.
+func TestSysfsVanishes(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, host(t)); err != nil {
+		t.Fatal(err)
+	}
+	sysfs, closer, err := env.OpenSysfs(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := closer.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	stop := make(chan struct{})
+	var churning sync.WaitGroup
+	churning.Go(func() { churn(t, dir, stop) })
+
+	input := domainWith("x", goodAddress, goodUUID)
+	placed, left := 0, 0
+	for range 2000 {
+		result := mutate.Mutator{Sysfs: sysfs}.Mutate(mutate.Request{Domain: input})
+		if result.Err != nil {
+			t.Errorf("%v", result.Err)
+			break
+		}
+		d, err := domain.Parse(result.Domain)
+		if err != nil {
+			t.Fatalf("%v in %s", err, result.Domain)
+		}
+		if got := bytes.Count(result.Domain, []byte("<hostdev ")); got != 2 || d == nil {
+			t.Fatalf("%d devices, want 2, in %s", got, result.Domain)
+		}
+		if bytes.Contains(result.Domain, []byte("pcie-expander-bus")) {
+			placed++
+		} else {
+			left++
+		}
+	}
+	close(stop)
+	churning.Wait()
+	if placed == 0 || left == 0 {
+		t.Errorf("placed %d times and left %d times, want both", placed, left)
+	}
+}
+
+// churn takes the device and its link away and puts them back.
+func churn(t *testing.T, dir string, stop <-chan struct{}) {
+	device := filepath.Join(dir, "devices/pci0000:00/0000:00:01.0/0000:02:00.0")
+	link := filepath.Join(dir, "bus/pci/devices/0000:02:00.0")
+	target, err := os.Readlink(link)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	for {
+		for _, step := range []func() error{
+			func() error { return os.Rename(device, device+".gone") },
+			func() error { return os.Remove(link) },
+			func() error { return os.Rename(device+".gone", device) },
+			func() error { return os.Symlink(target, link) },
+		} {
+			if err := step(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Error(err)
+				return
+			}
+		}
+		select {
+		case <-stop:
+			return
+		default:
+		}
+	}
+}

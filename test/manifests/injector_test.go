@@ -1,0 +1,224 @@
+package manifests
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+	pluginv1alpha1 "kubevirt.io/api/plugin/v1alpha1"
+	"kubevirt.io/kubevirt/pkg/virt-launcher/virtwrap/plugins/cel"
+	"libvirt.org/go/libvirtxml"
+)
+
+// pod is a pod of virt-launcher as KubeVirt 1.9 renders it for manifests/plugin/vm.yaml with the
+// gate Plugins; testdata/README.md says how it came about.
+func pod(t *testing.T) *corev1.Pod {
+	t.Helper()
+	p := one[*corev1.Pod](t, decode(t, "pod", read(t, filepath.Join("testdata", "virt-launcher.json"))))
+	p.TypeMeta = metav1.TypeMeta{} // as in the memory of kube-apiserver
+	return p
+}
+
+func pluginObjects(t *testing.T) []runtime.Object {
+	t.Helper()
+	return build(t, filepath.Join(folder, "plugin"))
+}
+
+func TestSidecarIsInjected(t *testing.T) {
+	server := newAPIServer(t, pluginObjects(t))
+	before := pod(t)
+	after, err := server.createPod(t, before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	added := len(after.Spec.InitContainers) - 1
+	if added != len(before.Spec.InitContainers) {
+		t.Fatalf("%d init containers, of %d", added+1, len(before.Spec.InitContainers))
+	}
+	sidecar := after.Spec.InitContainers[added]
+	wantLocked(t, sidecar)
+	if sidecar.RestartPolicy == nil || *sidecar.RestartPolicy != corev1.ContainerRestartPolicyAlways {
+		t.Errorf("restart policy %v: the pod would wait for the hook to end before it starts", sidecar.RestartPolicy)
+	}
+	if want := "registry.example.com/hook-sidecar:v1"; sidecar.Image != want {
+		t.Errorf("image %q, want %q", sidecar.Image, want)
+	}
+	// Nothing else of the pod changes.
+	after.Spec.InitContainers = slices.Delete(after.Spec.InitContainers, added, added+1)
+	if len(after.Spec.InitContainers) == 0 {
+		after.Spec.InitContainers = nil
+	}
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Errorf("the rest of the pod changed (-before +after):\n%s", diff)
+	}
+}
+
+// wantLocked wants what Pod Security's profile "restricted" asks for, and more.
+func wantLocked(t *testing.T, c corev1.Container) {
+	t.Helper()
+	s := c.SecurityContext
+	if s == nil {
+		t.Fatal("no security context")
+	}
+	for name, ok := range map[string]bool{
+		"runs as 107":              s.RunAsUser != nil && *s.RunAsUser == 107 && s.RunAsGroup != nil && *s.RunAsGroup == 107,
+		"is not root":              s.RunAsNonRoot != nil && *s.RunAsNonRoot,
+		"no privileges":            s.Privileged != nil && !*s.Privileged && s.AllowPrivilegeEscalation != nil && !*s.AllowPrivilegeEscalation,
+		"root is read-only":        s.ReadOnlyRootFilesystem != nil && *s.ReadOnlyRootFilesystem,
+		"no capabilities":          s.Capabilities != nil && slices.Equal(s.Capabilities.Drop, []corev1.Capability{"ALL"}) && len(s.Capabilities.Add) == 0,
+		"seccomp":                  s.SeccompProfile != nil && s.SeccompProfile.Type == corev1.SeccompProfileTypeRuntimeDefault,
+		"no devices, no variables": len(c.VolumeDevices) == 0 && len(c.Env) == 0,
+		"one mount": len(c.VolumeMounts) == 1 && c.VolumeMounts[0].Name == "kubevirt-plugin-sockets" &&
+			c.VolumeMounts[0].SubPath == "hostdev" && c.VolumeMounts[0].MountPath == "/var/run/kubevirt-plugin/hostdev",
+	} {
+		if !ok {
+			t.Errorf("the sidecar lacks: %s", name)
+		}
+	}
+}
+
+// A container without requests equal to limits takes the class Guaranteed
+// from the pod (Kubernetes, "Pod Quality of Service Classes"), and KubeVirt's
+// dedicated CPUs with it.
+func TestPodStaysGuaranteed(t *testing.T) {
+	server := newAPIServer(t, pluginObjects(t))
+	after, err := server.createPod(t, pod(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range slices.Concat(after.Spec.InitContainers, after.Spec.Containers) {
+		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+			limit, request := c.Resources.Limits[name], c.Resources.Requests[name]
+			if limit.IsZero() || limit.Cmp(request) != 0 {
+				t.Errorf("container %s: %s requests %s, limit %s", c.Name, name, request.String(), limit.String())
+			}
+		}
+	}
+}
+
+func TestSidecarOfAPodWithoutInitContainers(t *testing.T) {
+	server := newAPIServer(t, pluginObjects(t))
+	bare := pod(t)
+	bare.Spec.InitContainers = nil
+	after, err := server.createPod(t, bare)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(after.Spec.InitContainers) != 1 {
+		t.Errorf("%d init containers, want the hook", len(after.Spec.InitContainers))
+	}
+}
+
+func TestOtherPodsStayAsTheyAre(t *testing.T) {
+	server := newAPIServer(t, pluginObjects(t))
+	for name, change := range map[string]func(*corev1.Pod){
+		"the VM does not ask":  func(p *corev1.Pod) { delete(p.Labels, label) },
+		"the VM asks for less": func(p *corev1.Pod) { p.Labels[label] = "disabled" },
+		"no virt-launcher":     func(p *corev1.Pod) { p.Labels[kubevirtv1.AppLabel] = "hotplug-disk" },
+		"no gate Plugins": func(p *corev1.Pod) {
+			isSockets := func(v corev1.Volume) bool { return v.Name == "kubevirt-plugin-sockets" }
+			p.Spec.Volumes = slices.DeleteFunc(p.Spec.Volumes, isSockets)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			other := pod(t)
+			change(other)
+			after, err := server.createPod(t, other)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(other, after); diff != "" {
+				t.Errorf("the pod changed (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Without its settings the policy refuses the pod, instead of starting a VM
+// that asked for the hook without it.
+func TestSettingsAreMissing(t *testing.T) {
+	withoutSettings := slices.DeleteFunc(pluginObjects(t), func(o runtime.Object) bool {
+		_, ok := o.(*corev1.ConfigMap)
+		return ok
+	})
+	server := newAPIServer(t, withoutSettings)
+	if _, err := server.createPod(t, pod(t)); err == nil || !strings.Contains(err.Error(), "hook-sidecar-injector") {
+		t.Errorf("error %v, want one that names the policy", err)
+	}
+}
+
+// KubeVirt's policies are there and can refuse: a sidecar without subPath, and
+// a plugin whose socket lies elsewhere.
+func TestKubeVirtsPolicies(t *testing.T) {
+	objects := pluginObjects(t)
+	server := newAPIServer(t, objects)
+	plugin := one[*pluginv1alpha1.Plugin](t, objects)
+	if err := server.createPlugin(t, plugin); err != nil {
+		t.Errorf("the plugin is refused: %v", err)
+	}
+	elsewhere := plugin.DeepCopy()
+	elsewhere.Spec.DomainHooks[0].Sidecar.SocketPath = "/var/run/kubevirt-plugin/other/hook.sock"
+	if err := server.createPlugin(t, elsewhere); err == nil || !strings.Contains(err.Error(), "socketPath must start with") {
+		t.Errorf("another plugin's socket: %v", err)
+	}
+	loose := pod(t)
+	loose.Spec.Containers = append(loose.Spec.Containers, corev1.Container{
+		Name: "loose", VolumeMounts: []corev1.VolumeMount{{Name: "kubevirt-plugin-sockets", MountPath: "/x"}},
+	})
+	if _, err := server.createPod(t, loose); err == nil || !strings.Contains(err.Error(), "must use subPath") {
+		t.Errorf("a container without subPath: %v", err)
+	}
+}
+
+// The socket that virt-launcher dials is the one that the sidecar is told to
+// serve, in the folder that is mounted for it.
+func TestSocketOfPluginAndSidecar(t *testing.T) {
+	objects := pluginObjects(t)
+	after, err := newAPIServer(t, objects).createPod(t, pod(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plugin := one[*pluginv1alpha1.Plugin](t, objects)
+	path := plugin.Spec.DomainHooks[0].Sidecar.SocketPath
+	sidecar := after.Spec.InitContainers[len(after.Spec.InitContainers)-1]
+	if !slices.Contains(sidecar.Args, "--plugin-socket="+path) {
+		t.Errorf("the sidecar has %v, virt-launcher dials %s", sidecar.Args, path)
+	}
+	if filepath.Clean(path) != path || filepath.Dir(path) != sidecar.VolumeMounts[0].MountPath || filepath.Base(filepath.Dir(path)) != plugin.Name {
+		t.Errorf("socket %s of plugin %s, mounted at %s", path, plugin.Name, sidecar.VolumeMounts[0].MountPath)
+	}
+}
+
+// The plugin's condition in KubeVirt's own evaluator: only VMs that ask have a
+// socket to wait for.
+func TestPluginCondition(t *testing.T) {
+	condition := one[*pluginv1alpha1.Plugin](t, pluginObjects(t)).Spec.Condition
+	evaluator, err := cel.NewEvaluator()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		labels map[string]string
+		want   bool
+	}{
+		"asks":         {map[string]string{label: "enabled"}, true},
+		"asks for not": {map[string]string{label: "disabled"}, false},
+		"other labels": {map[string]string{"app": "x"}, false},
+		"no labels":    {nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			vmi := &kubevirtv1.VirtualMachineInstance{}
+			vmi.Labels = tt.labels
+			got, err := evaluator.EvaluateCondition(condition, vmi, &libvirtxml.Domain{})
+			if err != nil || got != tt.want {
+				t.Errorf("%t, %v, want %t", got, err, tt.want)
+			}
+		})
+	}
+}

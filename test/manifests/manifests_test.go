@@ -1,0 +1,175 @@
+package manifests
+
+import (
+	"maps"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	admissionv1beta1 "k8s.io/api/admissionregistration/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+	pluginv1alpha1 "kubevirt.io/api/plugin/v1alpha1"
+	"kubevirt.io/kubevirt/pkg/hooks"
+	"kubevirt.io/kubevirt/pkg/virt-config/featuregate"
+	"sigs.k8s.io/kustomize/api/types"
+
+	"hook-sidecar/pkg/placement"
+)
+
+// label is how a VM asks for the plugin.
+const label = placement.AnnotationPrefix + "placement"
+
+func TestFilesDecode(t *testing.T) {
+	for _, file := range files(t) {
+		if len(decode(t, file, read(t, file))) == 0 {
+			t.Errorf("%s is empty", file)
+		}
+	}
+	for _, dir := range kustomizations(t) {
+		var k types.Kustomization
+		if err := k.Unmarshal(read(t, filepath.Join(dir, "kustomization.yaml"))); err != nil {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+}
+
+// templates are the metadata and specs of the VMIs that the files make.
+func templates(t *testing.T) map[string]*kubevirtv1.VirtualMachineInstanceTemplateSpec {
+	t.Helper()
+	found := map[string]*kubevirtv1.VirtualMachineInstanceTemplateSpec{}
+	for _, file := range files(t) {
+		for _, object := range decode(t, file, read(t, file)) {
+			switch o := object.(type) {
+			case *kubevirtv1.VirtualMachine:
+				if len(o.Annotations)+len(o.Labels) != 0 {
+					t.Errorf("%s: annotations and labels belong to the template, KubeVirt does not copy those of the VM", file)
+				}
+				found[file] = o.Spec.Template
+			case *kubevirtv1.VirtualMachineInstance:
+				found[file] = &kubevirtv1.VirtualMachineInstanceTemplateSpec{ObjectMeta: o.ObjectMeta, Spec: o.Spec}
+			}
+		}
+	}
+	return found
+}
+
+// Every VM of the examples has guest NUMA cells, asks for the hook in one way,
+// and says to it only what it knows.
+func TestVMs(t *testing.T) {
+	ways := map[string]bool{}
+	for file, vmi := range templates(t) {
+		cpu, memory := vmi.Spec.Domain.CPU, vmi.Spec.Domain.Memory
+		if cpu == nil || !cpu.DedicatedCPUPlacement || cpu.NUMA == nil || cpu.NUMA.GuestMappingPassthrough == nil || memory == nil || memory.Hugepages == nil {
+			t.Errorf("%s: no guest NUMA cells", file)
+		}
+		if len(vmi.Spec.Domain.Devices.GPUs) == 0 {
+			t.Errorf("%s: no device", file)
+		}
+		for name := range vmi.ObjectMeta.Annotations {
+			if !strings.HasPrefix(name, placement.AnnotationPrefix) && name != hooks.HookSidecarListAnnotationName {
+				t.Errorf("%s: annotation %s", file, name)
+			}
+		}
+		_, problems, err := placement.ResolvePolicy(placement.PolicySource{Annotations: vmi.ObjectMeta.Annotations, HasVMI: true})
+		if err != nil || len(problems) != 0 {
+			t.Errorf("%s: policy: %v, %v", file, problems, err)
+		}
+		list, asks := vmi.ObjectMeta.Annotations[hooks.HookSidecarListAnnotationName]
+		if asks == (vmi.ObjectMeta.Labels[label] == "enabled") {
+			t.Errorf("%s: has to ask for the hook either by annotation or by label", file)
+		}
+		if asks {
+			wantSidecar(t, file, list)
+		}
+		ways[filepath.Base(filepath.Dir(file))] = true
+	}
+	for _, way := range []string{"annotation", "shim", "plugin"} {
+		if !ways[way] {
+			t.Errorf("no VM of the way %s", way)
+		}
+	}
+}
+
+func wantSidecar(t *testing.T, file, list string) {
+	t.Helper()
+	var sidecars hooks.HookSidecarList
+	strictJSON(t, []byte(list), &sidecars)
+	if len(sidecars) != 1 || sidecars[0].Image == "" || strings.Join(sidecars[0].Args, " ") != "--version v1alpha3" {
+		t.Errorf("%s: sidecars %+v", file, sidecars)
+	}
+}
+
+// A gate that KubeVirt does not know is ignored by it without a word.
+func TestFeatureGates(t *testing.T) {
+	objects := decode(t, "kubevirt.yaml", read(t, filepath.Join(folder, "kubevirt", "kubevirt.yaml")))
+	kubevirt := one[*kubevirtv1.KubeVirt](t, objects)
+	gates := kubevirt.Spec.Configuration.DeveloperConfiguration.FeatureGates
+	for _, gate := range gates {
+		info := featuregate.FeatureGateInfo(gate)
+		if info == nil || info.State == featuregate.GA || info.State == featuregate.Deprecated || info.State == featuregate.Discontinued {
+			t.Errorf("KubeVirt 1.9 has no use for the gate %s: %+v", gate, info)
+		}
+	}
+	for _, gate := range []string{featuregate.SidecarGate, featuregate.PluginsGate, featuregate.CPUManager, featuregate.HostDevicesGate} {
+		if !strings.Contains(" "+strings.Join(gates, " ")+" ", " "+gate+" ") {
+			t.Errorf("gate %s is missing", gate)
+		}
+	}
+}
+
+// What an overlay changes of the base, and nothing else.
+func TestOverlays(t *testing.T) {
+	overlays := map[string]map[string]string{
+		"plugin":                   {},
+		"overlays/numa":            {"layout": "numa", "lock": "layout"},
+		"overlays/root":            {"layout": "root"},
+		"overlays/mirror":          {"layout": "mirror"},
+		"overlays/dry-run":         {"dry-run": "true", "lock": "dry-run"},
+		"overlays/strict":          {"strict": "true", "lock": "strict"},
+		"overlays/kubernetes-1.34": {},
+	}
+	base := one[*corev1.ConfigMap](t, build(t, filepath.Join(folder, "plugin")))
+	seen := 0
+	for _, dir := range kustomizations(t) {
+		name, err := filepath.Rel(folder, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		change, ok := overlays[filepath.ToSlash(name)]
+		if !ok {
+			t.Errorf("%s is not in this test", name)
+			continue
+		}
+		seen++
+		objects := build(t, dir)
+		want := maps.Clone(base.Data)
+		maps.Copy(want, change)
+		if got := one[*corev1.ConfigMap](t, objects).Data; !maps.Equal(got, want) {
+			t.Errorf("%s: settings %v, want %v", name, got, want)
+		}
+		one[*pluginv1alpha1.Plugin](t, objects)
+		if name == filepath.FromSlash("overlays/kubernetes-1.34") {
+			one[*admissionv1beta1.MutatingAdmissionPolicyBinding](t, objects)
+			wantSamePolicy(t, objects)
+			continue
+		}
+		one[*admissionv1.MutatingAdmissionPolicy](t, objects)
+		one[*admissionv1.MutatingAdmissionPolicyBinding](t, objects)
+	}
+	if seen != len(overlays) {
+		t.Errorf("%d kustomizations, want %d", seen, len(overlays))
+	}
+}
+
+// The policy of version v1beta1 says what that of v1 says.
+func wantSamePolicy(t *testing.T, objects []runtime.Object) {
+	t.Helper()
+	old := one[*admissionv1beta1.MutatingAdmissionPolicy](t, objects)
+	now := one[*admissionv1.MutatingAdmissionPolicy](t, build(t, filepath.Join(folder, "plugin")))
+	if got, want := toJSON(t, old.Spec), toJSON(t, now.Spec); got != want {
+		t.Errorf("v1beta1 says %s, v1 %s", got, want)
+	}
+}

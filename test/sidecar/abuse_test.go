@@ -1,0 +1,225 @@
+//go:build linux
+
+package sidecar
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"hook-sidecar/pkg/hooks"
+)
+
+// sidecarWith is the program under a sidecar's limit of memory, on the host of
+// a domain with that many devices.
+func sidecarWith(t *testing.T, devices int) (s *container, domain []byte) {
+	t.Helper()
+	needRoot(t)
+	domain, host := onDevices(devices)
+	return start(t, root(t, buildBinary(t, filepath.Join("..", "..")), host), []group{memoryGroup(t)}), domain
+}
+
+// Ten thousand calls: every answer is the first one's, no memory and no file
+// descriptor is lost on the way. -short makes five hundred.
+func TestTenThousandCalls(t *testing.T) {
+	s, domain := sidecarWith(t, 2)
+	client, _ := s.dial(t)
+	count := 10_000
+	if testing.Short() {
+		count = 500
+	}
+	var first []byte
+	var open int
+	took := make([]time.Duration, count)
+	for i := range count {
+		begin := time.Now()
+		got, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, domain, nil)
+		took[i] = time.Since(begin)
+		if err != nil {
+			t.Fatalf("call %d: %v", i, err)
+		}
+		if i == 0 {
+			first, open = got, s.descriptors(t)
+		}
+		if !bytes.Equal(got, first) {
+			t.Fatalf("call %d has another answer than the first", i)
+		}
+	}
+	slices.Sort(took)
+	peak := s.peakMiB(t)
+	t.Logf("%d calls: median %v, 99th percentile %v, peak %.1f MiB", count, took[count/2], took[count*99/100], peak)
+	if peak > goalMiB {
+		t.Errorf("peak of %.1f MiB after %d calls, more than %d", peak, count, goalMiB)
+	}
+	if now := s.descriptors(t); now > open {
+		t.Errorf("%d open files, %d after the first call", now, open)
+	}
+}
+
+// descriptors is how many files the program has open.
+func (s *container) descriptors(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(s.process.Process.Pid), "fd"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+// Many clients at once each get the answer to their own question, within the
+// memory of a sidecar.
+func TestManyAtOnce(t *testing.T) {
+	s, domain := sidecarWith(t, 64)
+	want := map[string][]byte{}
+	names := []string{"limits", "other", "third", "x"}
+	named := func(name string) []byte {
+		return bytes.Replace(domain, []byte("<name>limits<"), []byte("<name>"+name+"<"), 1)
+	}
+	client, _ := s.dial(t)
+	for _, name := range names {
+		answer, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, named(name), nil)
+		if err != nil || !bytes.Contains(answer, []byte("<name>"+name+"<")) {
+			t.Fatalf("%s: %v", name, err)
+		}
+		want[name] = answer
+	}
+	var calls sync.WaitGroup
+	for i := range 16 {
+		client, _ := s.dial(t)
+		for j := range 10 {
+			name := names[(i+j)%len(names)]
+			calls.Go(func() {
+				got, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, named(name), nil)
+				if err != nil || !bytes.Equal(got, want[name]) {
+					t.Errorf("%s: its own answer: %t, %v", name, bytes.Equal(got, want[name]), err)
+				}
+			})
+		}
+	}
+	calls.Wait()
+	t.Logf("peak %.1f MiB", s.peakMiB(t))
+}
+
+// Clients that hang up at any moment of a call cost nothing.
+func TestHangUps(t *testing.T) {
+	s, domain := sidecarWith(t, 64)
+	client, _ := s.dial(t)
+	begin := time.Now()
+	if _, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, domain, nil); err != nil {
+		t.Fatal(err)
+	}
+	whole, open := time.Since(begin), s.descriptors(t)
+	cut := 0
+	const clients = 100
+	for i := range clients {
+		// From at once to long after the answer.
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*whole/(clients/4))
+		hasty, err := hooks.Dial(ctx, s.socket)
+		if err == nil {
+			_, err = hasty.OnDefineDomain(ctx, hooks.V1alpha3, domain, nil)
+			if closed := hasty.Close(); closed != nil {
+				t.Error(closed)
+			}
+		}
+		if err != nil {
+			cut++
+		}
+		cancel()
+	}
+	if cut == 0 || cut == clients {
+		t.Errorf("%d of %d clients hung up before their answer, want some", cut, clients)
+	}
+	if _, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, domain, nil); err != nil {
+		t.Errorf("the call after: %v", err)
+	}
+	// The server learns of a closed connection when it reads from it, at once
+	// but not at the same time.
+	for deadline := time.Now().Add(10 * time.Second); s.descriptors(t) > open; {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d open files, %d before", s.descriptors(t), open)
+		}
+	}
+}
+
+// SIGTERM during calls: each is answered or turned away, none is cut off, the
+// socket is gone and the program ends with status 0 (else the pod's phase is
+// Failed).
+func TestTermDuringCalls(t *testing.T) {
+	s, domain := sidecarWith(t, 16)
+	var answered atomic.Int64
+	var callers sync.WaitGroup
+	for range 4 {
+		client, _ := s.dial(t)
+		callers.Go(func() {
+			for {
+				_, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, domain, nil)
+				if err != nil {
+					if status.Code(err) != codes.Unavailable {
+						t.Errorf("a call at the end: %v, want an answer or Unavailable", err)
+					}
+					return
+				}
+				if answered.Add(1) == 100 {
+					if err := s.process.Process.Signal(syscall.SIGTERM); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	callers.Wait()
+	if err := s.process.Wait(); err != nil {
+		t.Errorf("the program ended with %v\n%s", err, s.log)
+	}
+	if _, err := os.Lstat(s.socket); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the socket: %v, want it gone", err)
+	}
+	if strings.Contains(s.log.String(), "cut off") {
+		t.Errorf("a call was cut off\n%s", s.log)
+	}
+}
+
+// A disk that is full leaves the file that was there, and nothing beside it.
+func TestFullDisk(t *testing.T) {
+	needRoot(t)
+	disk := t.TempDir()
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=16k"); err != nil {
+		t.Skipf("no small disk can be mounted: %v", err)
+	}
+	defer func() {
+		if err := syscall.Unmount(disk, 0); err != nil {
+			t.Error(err)
+		}
+	}()
+	domain := filled(1<<20, "<!--", "x", "-->") // more than the disk holds
+	in, out := filepath.Join(t.TempDir(), "in.xml"), filepath.Join(disk, "out.xml")
+	if err := errors.Join(os.WriteFile(in, domain, 0o600), os.WriteFile(out, []byte("before"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command(buildBinary(t, filepath.Join("..", "..")), "mutate", "--domain", in, "--sysfs", t.TempDir(), "--layout", "root", "-o", out)
+	said, err := command.CombinedOutput()
+	if command.ProcessState.ExitCode() != 2 || !strings.Contains(string(said), "no space left on device") {
+		t.Errorf("%v: %s", err, said)
+	}
+	if got, err := os.ReadFile(out); err != nil || string(got) != "before" {
+		t.Errorf("the file now holds %q, %v", got, err)
+	}
+	if entries, err := os.ReadDir(disk); err != nil || len(entries) != 1 {
+		t.Errorf("on the disk are %v, %v", entries, err)
+	}
+}

@@ -1,0 +1,178 @@
+//go:build linux
+
+package sidecar
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"hook-sidecar/pkg/hooks"
+	"hook-sidecar/test/hostfs"
+)
+
+// What KubeVirt gives a sidecar of a VMI with dedicated CPUs (KubeVirt
+// pkg/virt-controller/services/renderresources.go, sidecarResources).
+const (
+	memoryBytes = 64_000_000
+	milliCPU    = 200
+	userID      = 107
+)
+
+// container is one that runs the program.
+type container struct {
+	process *exec.Cmd
+	socket  string
+	log     *bytes.Buffer
+	started time.Time
+}
+
+// root makes the root of a container: the program, /sys and a folder for the
+// socket, which alone the program's user can write to.
+func root(t *testing.T, binary, host string) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "limits") // short, for a socket's path has 107 bytes
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	files, err := hostfs.Parse(host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, file := range files {
+		full := filepath.Join(dir, "sys", name)
+		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if file.Mode&fs.ModeSymlink != 0 {
+			err = os.Symlink(string(file.Data), full)
+		} else {
+			err = os.WriteFile(full, file.Data, 0o444)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	sockets := filepath.Join(dir, "var", "run", "kubevirt-hooks")
+	program, err := os.ReadFile(binary)
+	if err := errors.Join(err,
+		os.WriteFile(filepath.Join(dir, "hook-sidecar"), program, 0o555),
+		os.MkdirAll(sockets, 0o755), os.Chown(sockets, userID, userID), os.Chmod(dir, 0o555),
+	); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// enter puts the process into control groups and becomes the program of a root,
+// as user 107 without capabilities (capabilities(7): they go with the change
+// from user 0) and without a way to gain any.
+const enter = `dir=$1; groups=$2; shift 2
+for group in $groups; do echo $$ > "$group/cgroup.procs"; done
+exec setpriv --no-new-privs chroot --userspec=107:107 --groups=107 "$dir" /hook-sidecar "$@"`
+
+// start runs the program in a root until the test ends, in the groups that
+// hold it to its limits.
+func start(t *testing.T, dir string, groups []group, args ...string) *container {
+	t.Helper()
+	s := &container{log: &bytes.Buffer{}, socket: filepath.Join(dir, "var", "run", "kubevirt-hooks", "hostdev-limits.sock")}
+	var folders []string
+	for _, g := range groups {
+		folders = append(folders, g.dir)
+	}
+	s.process = exec.Command("/bin/sh", append([]string{"-euc", enter, "sh", dir, strings.Join(folders, " ")}, args...)...)
+	s.process.Stderr, s.process.Env = s.log, []string{"CONTAINER_NAME=limits", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
+	s.started = time.Now()
+	if err := s.process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.end(t) })
+	return s
+}
+
+// end ends the program as the kubelet does.
+func (s *container) end(t *testing.T) {
+	t.Helper()
+	if s.process.ProcessState != nil {
+		return
+	}
+	if err := s.process.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		t.Error(err)
+	}
+	if err := s.process.Wait(); err != nil {
+		t.Errorf("the program ended with %v\n%s", err, s.log)
+	}
+}
+
+// dial connects as soon as the program listens, and asks for Info.
+func (s *container) dial(t *testing.T) (*hooks.Client, time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for {
+		client, err := hooks.Dial(ctx, s.socket)
+		if err == nil {
+			if _, err := client.Info(ctx); err != nil {
+				t.Fatalf("Info: %v", err)
+			}
+			took := time.Since(s.started)
+			t.Cleanup(func() {
+				if err := client.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			return client, took
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("the program does not listen: %v", err)
+		}
+	}
+}
+
+// status is a line of /proc/PID/status.
+func (s *container) status(t *testing.T, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.process.Process.Pid))
+	if err != nil {
+		t.Fatalf("the program is gone: %v", err)
+	}
+	for line := range strings.Lines(string(data)) {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	t.Fatalf("/proc/PID/status has no %s", name)
+	return ""
+}
+
+// peakMiB is the most memory that the program has had of its own: all of it
+// (VmHWM) without what it maps of its file, which stands in the page cache and
+// which the kernel drops before it runs out of memory.
+func (s *container) peakMiB(t *testing.T) float64 {
+	t.Helper()
+	return s.kib(t, "VmHWM")/1024 - s.kib(t, "RssFile")/1024
+}
+
+func (s *container) kib(t *testing.T, name string) float64 {
+	t.Helper()
+	kib, err := strconv.ParseFloat(strings.TrimSuffix(s.status(t, name), " kB"), 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kib
+}
