@@ -95,12 +95,12 @@ func TestPlace(t *testing.T) {
 			gpu("\n\t\t\t<address function='0x0' slot='0x02' uid='7' type='pci' bus='0x1f' domain='0x0000'><zpci uid='1'/></address>"),
 		},
 		{
-			"address that is partial", domain.Changes{Place: at(0)}, gpu("\n\t\t\t<address bus=\"0x00\"/>"),
-			gpu("\n\t\t\t<address bus=\"0x00\" type=\"pci\" domain=\"0x0000\" slot=\"0x00\" function=\"0x0\"/>"),
+			"address that is partial", domain.Changes{Place: at(3)}, gpu("\n\t\t\t<address bus=\"0x00\"/>"),
+			gpu("\n\t\t\t<address bus=\"0x03\" type=\"pci\" domain=\"0x0000\" slot=\"0x00\" function=\"0x0\"/>"),
 		},
 		{
-			"address of type alone", domain.Changes{Place: at(0)}, gpu("\n\t\t\t<address type='pci' />"),
-			gpu("\n\t\t\t<address type='pci' domain='0x0000' bus='0x00' slot='0x00' function='0x0' />"),
+			"address of type alone", domain.Changes{Place: at(3)}, gpu("\n\t\t\t<address type='pci' />"),
+			gpu("\n\t\t\t<address type='pci' domain='0x0000' bus='0x03' slot='0x00' function='0x0' />"),
 		},
 		{"address that says so already", domain.Changes{Place: at(2)}, gpu("\n\t\t\t<address type='pci' bus='2'/>"), gpu("\n\t\t\t<address type='pci' bus='2'/>")},
 	} {
@@ -173,6 +173,7 @@ func TestApplyRefuses(t *testing.T) {
 		{"mode twice", domain.Changes{SetMode: []int{0, 0}}, "hostdev 0 twice"},
 		{"place of no hostdev", domain.Changes{Place: map[int]*domain.GuestAddress{1: nil}}, "hostdev 1 of 1"},
 		{"bus", domain.Changes{Place: at(256)}, "0000:17:00.0: guest address bus 256"},
+		{"no address", domain.Changes{Place: at(0)}, "word for none"},
 		{"negative bus", domain.Changes{Place: at(-1)}, "out of range"},
 		{"slot", domain.Changes{Place: map[int]*domain.GuestAddress{0: {Slot: 32}}}, "out of range"},
 		{"function", domain.Changes{Place: map[int]*domain.GuestAddress{0: {Function: 8}}}, "out of range"},

@@ -35,6 +35,9 @@ func newAddress(a GuestAddress) (*libvirtxml.DomainAddress, error) {
 	if a.Bus < 0 || a.Bus > 0xff || a.Slot < 0 || a.Slot > 0x1f || a.Function < 0 || a.Function > 7 {
 		return nil, fmt.Errorf("guest address bus %d, slot %d, function %d is out of range", a.Bus, a.Slot, a.Function)
 	}
+	if a.Bus == 0 && a.Slot == 0 && a.Function == 0 {
+		return nil, errors.New("guest address 0 of bus 0 is libvirt's word for none")
+	}
 	pci := &libvirtxml.DomainAddressPCI{
 		Domain: ptr(0), Bus: ptr(a.Bus), Slot: ptr(a.Slot), Function: ptr(a.Function),
 	}
