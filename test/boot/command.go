@@ -1,0 +1,169 @@
+package boot
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"hook-sidecar/test/oracle"
+	"hook-sidecar/test/xmltree"
+)
+
+// cellMemory is the memory in MiB of each NUMA cell: enough for firmware,
+// kernel and the bridges' tables, little enough to boot fast.
+const cellMemory = 256
+
+// arguments is how QEMU is to be started for a domain that libvirt has read
+// back, without firmware and kernel.
+func arguments(lib *oracle.Libvirt, readback []byte) ([]string, error) {
+	root, err := xmltree.Parse(readback)
+	if err != nil {
+		return nil, err
+	}
+	nics := slim(root)
+	given, err := lib.QEMUArguments(root.Bytes())
+	if err != nil {
+		return nil, err
+	}
+	args := []string{"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-cpu", "qemu64"}
+	for i := 0; i < len(given); i++ {
+		switch option := given[i]; option {
+		case "-machine", "-accel", "-m", "-smp", "-numa", "-global", "-audiodev":
+			i++
+			args = append(args, option, given[i])
+		case "-object":
+			i++
+			if !strings.Contains(given[i], `"secret"`) {
+				args = append(args, option, given[i])
+			}
+		case "-device":
+			i++
+			device, err := standIn(given[i])
+			if err != nil {
+				return nil, err
+			}
+			args = append(args, device...)
+		}
+	}
+	for i, nic := range nics {
+		device, err := nicArguments(i, nic)
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, device...)
+	}
+	return args, nil
+}
+
+// slim takes out of a domain what needs a host of the right size or has no
+// part in where devices stand, and returns its NICs, which it takes out as well.
+func slim(root *xmltree.Node) (nics []*xmltree.Node) {
+	root.Remove(func(n *xmltree.Node) bool {
+		switch n.Name {
+		case "memoryBacking", "numatune", "cputune", "sysinfo", "maxMemory", "currentMemory", "launchSecurity", "iommufd":
+			return true
+		}
+		return false
+	})
+	root.Find("os").Remove(func(n *xmltree.Node) bool {
+		return n.Name == "loader" || n.Name == "nvram" || n.Name == "smbios" || n.Name == "firmware"
+	})
+	cells := root.Find("cpu", "numa").All("cell")
+	count := max(2, len(cells))
+	cpu := &xmltree.Node{Name: "cpu"}
+	if len(cells) > 0 {
+		numa := cpu.Add("numa")
+		for i := range cells {
+			numa.Add("cell", "id", fmt.Sprint(i), "cpus", fmt.Sprint(i), "memory", fmt.Sprint(cellMemory), "unit", "MiB")
+		}
+		count = len(cells)
+	}
+	root.Remove(func(n *xmltree.Node) bool {
+		return n.Name == "cpu" || n.Name == "memory" || n.Name == "vcpu" || n.Name == "vcpus"
+	})
+	root.Nodes = append(root.Nodes, cpu)
+	root.Add("memory", "unit", "MiB").Text = fmt.Sprint(count * cellMemory)
+	root.Add("vcpu").Text = fmt.Sprint(count)
+	devices := root.Find("devices")
+	nics = devices.All("interface")
+	devices.Remove(func(n *xmltree.Node) bool { return n.Name == "interface" })
+	for _, h := range devices.All("hostdev") {
+		if h.Attr("type") == "pci" && h.Find("driver") == nil {
+			h.Add("driver", "name", "vfio")
+		}
+	}
+	return nics
+}
+
+// standIn replaces what is behind a device and leaves where it stands.
+func standIn(given string) ([]string, error) {
+	var device map[string]any
+	if err := json.Unmarshal([]byte(given), &device); err != nil {
+		return nil, fmt.Errorf("-device %s: %w", given, err)
+	}
+	driver := fmt.Sprint(device["driver"])
+	var backend []string
+	switch {
+	case strings.HasPrefix(driver, "vfio-pci"):
+		serial := device["host"]
+		if path, ok := device["sysfsdev"].(string); ok {
+			serial = Label(path[strings.LastIndex(path, "/")+1:])
+		}
+		stand := map[string]any{"driver": "nvme", "serial": serial, "max_ioqpairs": 1, "msix_qsize": 2}
+		for _, key := range []string{"id", "bus", "addr", "multifunction"} {
+			if value, given := device[key]; given {
+				stand[key] = value
+			}
+		}
+		device = stand
+	case device["drive"] != nil:
+		name := fmt.Sprint("disk-", device["id"])
+		backend = []string{"-blockdev", "driver=null-co,read-zeroes=on,node-name=" + name}
+		device["drive"] = name
+		if strings.HasPrefix(driver, "virtio-blk") {
+			device["serial"] = fmt.Sprint(device["id"])
+		}
+	case device["bus"] == nil, device["chardev"] != nil:
+		return nil, nil // no PCI device: a serial port, a channel, a disk's LUN
+	}
+	text, err := json.Marshal(device)
+	if err != nil {
+		return nil, err
+	}
+	return append(backend, "-device", string(text)), nil
+}
+
+// serialLength is how long the serial number of an NVMe controller can be (NVM
+// Express base specification, identify controller, SN). A UUID is cut.
+const serialLength = 20
+
+// nicArguments is a NIC as libvirt would make it (src/qemu/qemu_command.c): on
+// the bus that is called after its controller. It is JSON as libvirt's devices
+// are, for QEMU makes all others before those, and before their bus.
+func nicArguments(i int, nic *xmltree.Node) ([]string, error) {
+	at := nic.Find("address")
+	bus := "pcie.0"
+	if index := number(at.Attr("bus")); index != 0 {
+		bus = fmt.Sprintf("pci.%d", index)
+	}
+	model := nic.Find("model").Attr("type")
+	if suffix, ok := strings.CutPrefix(model, "virtio"); ok {
+		model = "virtio-net-pci" + suffix
+	}
+	device, err := json.Marshal(map[string]any{
+		"driver": model, "netdev": fmt.Sprint("net", i), "mac": nic.Find("mac").Attr("address"), "romfile": "",
+		"bus": bus, "addr": fmt.Sprintf("0x%x.0x%x", number(at.Attr("slot")), number(at.Attr("function"))),
+	})
+	return []string{"-netdev", fmt.Sprintf("hubport,hubid=%d,id=net%d", i, i), "-device", string(device)}, err
+}
+
+// number reads a number of libvirt's readback, which is decimal or 0x hex; 0
+// for none.
+func number(text string) int {
+	n, err := strconv.ParseInt(text, 0, 32)
+	if err != nil {
+		return 0
+	}
+	return int(n)
+}

@@ -1,0 +1,124 @@
+//go:build linux
+
+// Command guest is the first and only process of a guest under test: it prints
+// what the guest's kernel shows of its PCI devices, a line each, and powers the
+// guest off. See hook-sidecar/test/boot for who reads it.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"hook-sidecar/test/boot/pid1"
+)
+
+// patience is how long to wait for the next driver to come up, before which its
+// device has no name. A device that the firmware has lost never gets one.
+const patience = 10 * time.Second
+
+func main() { pid1.Run("GUEST", run) }
+
+func run() error {
+	if err := errors.Join(pid1.Mount("sysfs", "/sys", "sysfs", ""), pid1.Mount("devtmpfs", "/dev", "devtmpfs", ""), pid1.LoadModules()); err != nil {
+		return err
+	}
+	devices, err := filepath.Glob("/sys/bus/pci/devices/*")
+	if err != nil {
+		return err
+	}
+	waitForDrivers(devices)
+	for _, device := range devices {
+		if err := printDevice(device); err != nil {
+			return err
+		}
+	}
+	return printKernel()
+}
+
+// waitForDrivers waits until every device whose driver gives it a name has one,
+// or no further one comes.
+func waitForDrivers(devices []string) {
+	missing := len(devices)
+	for last := time.Now(); missing > 0 && time.Since(last) < patience; time.Sleep(20 * time.Millisecond) {
+		now := 0
+		for _, d := range devices {
+			if named(d) && label(d) == "" {
+				now++
+			}
+		}
+		if now < missing {
+			missing, last = now, time.Now()
+		}
+	}
+}
+
+// named are the devices whose driver gives them a name: class nvme, and virtio
+// NICs and disks, transitional or not (virtio 1.2, 4.1.2).
+func named(device string) bool {
+	if strings.HasPrefix(read(device, "class"), "0x010802") {
+		return true
+	}
+	id := read(device, "vendor") + read(device, "device")
+	return slices.Contains([]string{"0x1af40x1000", "0x1af40x1041", "0x1af40x1001", "0x1af40x1042"}, id)
+}
+
+// label is the serial number or MAC of a device, "" where it has none.
+func label(device string) string {
+	for _, pattern := range []string{"nvme/nvme*/serial", "virtio*/net/*/address", "virtio*/block/*/serial"} {
+		files, err := filepath.Glob(filepath.Join(device, pattern))
+		if err != nil || len(files) == 0 {
+			continue
+		}
+		return read(files[0], "")
+	}
+	return ""
+}
+
+func read(parts ...string) string {
+	data, err := os.ReadFile(filepath.Join(parts...))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(data))
+}
+
+func printDevice(device string) error {
+	path, err := filepath.EvalSymlinks(device)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("GUEST-DEVICE path=%s id=%s:%s class=%s node=%s label=%s\n", strings.TrimPrefix(path, "/sys/devices/"),
+		strings.TrimPrefix(read(device, "vendor"), "0x"), strings.TrimPrefix(read(device, "device"), "0x"),
+		strings.TrimPrefix(read(device, "class"), "0x"), read(device, "numa_node"), label(device))
+	return nil
+}
+
+// printKernel prints what the kernel said of memory that the firmware has not
+// given to a device.
+func printKernel() error {
+	f, err := os.OpenFile("/dev/kmsg", os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	// One read is one record (Linux Documentation/ABI/testing/dev-kmsg).
+	for record := make([]byte, 8192); ; {
+		n, err := syscall.Read(int(f.Fd()), record)
+		if errors.Is(err, syscall.EPIPE) {
+			continue // records were overwritten
+		}
+		if err != nil {
+			break // EAGAIN: that was all
+		}
+		_, text, _ := strings.Cut(string(record[:n]), ";")
+		if text, _, _ = strings.Cut(text, "\n"); strings.Contains(text, "BAR") && strings.Contains(text, "ssign") {
+			fmt.Println("GUEST-KERNEL", text)
+		}
+	}
+	return f.Close()
+}

@@ -1,0 +1,106 @@
+package boot
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// machine is a host and the domain that gets these devices of it.
+type machine struct {
+	host     []string // lines of package hostfs
+	hostdevs []string // host addresses
+}
+
+// add puts a device below bridges of the host, root bus first.
+func (m *machine) add(node int, path ...string) {
+	m.host = append(m.host, fmt.Sprintf("%s node=%d driver=vfio-pci", strings.Join(path, "/"), node))
+	m.hostdevs = append(m.hostdevs, path[len(path)-1])
+}
+
+// domain has two guest cells, each for the host's node of that number, and
+// besides the hostdevs a NIC, a disk and an entropy source.
+func (m *machine) domain() []byte {
+	var hostdevs strings.Builder
+	for i, id := range m.hostdevs {
+		fmt.Fprintf(&hostdevs, `<hostdev mode='subsystem' type='pci' managed='no'><source><address domain='0x%s' bus='0x%s' slot='0x%s' function='0x%s'/></source><alias name='ua-hostdevice-%d'/></hostdev>`,
+			id[:4], id[5:7], id[8:10], id[11:], i)
+	}
+	return []byte(`<domain type='qemu'><name>boot</name><memory unit='MiB'>512</memory><vcpu>2</vcpu>
+<os><type arch='x86_64' machine='q35'>hvm</type></os><features><acpi/><apic/></features>
+<cpu><numa><cell id='0' cpus='0' memory='256' unit='MiB'/><cell id='1' cpus='1' memory='256' unit='MiB'/></numa></cpu>
+<numatune><memnode cellid='0' mode='strict' nodeset='0'/><memnode cellid='1' mode='strict' nodeset='1'/></numatune>
+<devices><controller type='usb' model='none'/>
+<disk type='block' device='disk'><source dev='/dev/null'/><target dev='vda' bus='virtio'/></disk>
+<interface type='ethernet'><mac address='02:1f:4c:00:00:01'/><model type='virtio'/></interface>
+` + hostdevs.String() + `
+<memballoon model='none'/><rng model='virtio'><backend model='random'>/dev/urandom</backend></rng></devices></domain>`)
+}
+
+func (m *machine) flags(t *testing.T, layout string) []string {
+	t.Helper()
+	host, err := snapshot(strings.Join(append([]string{"cpus 0 0-3", "cpus 1 4-7"}, m.host...), "\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "host.txtar")
+	if err := os.WriteFile(file, host, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"--sysfs", file, "--layout", layout, "--strict"}
+}
+
+// ports has n devices, each below a PCIe root of its own and every second on the
+// second node.
+func ports(n int) *machine { return onNodes(n, func(i int) int { return i % 2 }) }
+
+// crowd has one device in eight on the second node: from 38 devices on the first
+// node has more than the 32 slots of an expander bus.
+func crowd(n int) *machine {
+	return onNodes(n, func(i int) int {
+		if i%8 == 0 {
+			return 1
+		}
+		return 0
+	})
+}
+
+func onNodes(n int, node func(i int) int) *machine {
+	m := &machine{}
+	for i := range n {
+		m.add(node(i), fmt.Sprintf("pci%04x:00", i), fmt.Sprintf("%04x:00:01.0", i), fmt.Sprintf("%04x:01:00.0", i))
+	}
+	return m
+}
+
+// switches has n PCIe roots, each with a switch below a switch, and a device
+// below both: every path class but PHB.
+func switches(n int) *machine {
+	m := &machine{}
+	for i := range n {
+		at := func(address string) string { return fmt.Sprintf("%04x:%s", i, address) }
+		root := []string{"pci" + at("00"), at("00:01.0"), at("01:00.0")}
+		m.add(i%2, append(root[:3:3], at("02:00.0"), at("03:00.0"))...)
+		m.add(i%2, append(root[:3:3], at("02:01.0"), at("04:00.0"), at("05:00.0"), at("06:00.0"))...)
+		m.add(i%2, append(root[:3:3], at("02:01.0"), at("04:00.0"), at("05:01.0"), at("07:00.0"))...)
+	}
+	return m
+}
+
+// functions has two devices of several functions, of which the domain names
+// some in any order, and one whose function 0 is not in the domain.
+func functions() *machine {
+	m := &machine{}
+	for _, function := range []string{"01:00.1", "01:00.3", "01:00.0"} {
+		m.add(0, "pci0000:00", "0000:00:01.0", "0000:"+function)
+	}
+	for _, function := range []string{"41:00.1", "41:00.2"} {
+		m.add(1, "pci0000:40", "0000:40:01.0", "0000:"+function)
+	}
+	for _, function := range []string{"42:00.0", "42:00.1"} {
+		m.add(1, "pci0000:40", "0000:40:02.0", "0000:"+function)
+	}
+	return m
+}

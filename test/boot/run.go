@@ -1,0 +1,217 @@
+package boot
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Firmware is what starts the guest's kernel.
+type Firmware string
+
+// The firmwares of Debian's packages seabios and ovmf.
+const (
+	SeaBIOS Firmware = "seabios"
+	OVMF    Firmware = "ovmf"
+)
+
+const (
+	ovmfCode      = "/usr/share/OVMF/OVMF_CODE_4M.fd"
+	ovmfVariables = "/usr/share/OVMF/OVMF_VARS_4M.fd"
+)
+
+// silence is how long a guest may print nothing. OVMF prints nothing for 10 s
+// on an idle machine.
+const silence = 90 * time.Second
+
+// kernelArguments keep the kernel quiet, since each character of a console costs
+// an exit of the emulated CPU, and let it wait for nothing.
+const kernelArguments = "console=ttyS0 quiet loglevel=1 panic=-1 mitigations=off nokaslr tsc=reliable random.trust_cpu=on"
+
+// ErrHung is a guest that the watchdog stopped.
+var ErrHung = errors.New("the guest hangs")
+
+// Lab boots guests and counts what had to be done twice. It is safe for
+// concurrent use.
+type Lab struct {
+	kernel, initramfs string
+
+	mu             sync.Mutex
+	boots, retries int
+}
+
+// newLab prepares kernel and initramfs in a folder.
+func newLab(dir, kernelFolder string) (*Lab, error) {
+	kernel, err := KernelIn(kernelFolder)
+	if err != nil {
+		return nil, err
+	}
+	l := &Lab{kernel: kernel, initramfs: filepath.Join(dir, "initramfs")}
+	return l, GuestInitramfs(kernelFolder).Write(l.initramfs)
+}
+
+// Boot boots a guest and reads what it prints. About one boot in fifty hangs
+// under TCG, so one that falls silent is started once more.
+func (l *Lab) Boot(ctx context.Context, args []string, firmware Firmware) (guest *Guest, err error) {
+	for attempt := range 2 {
+		l.mu.Lock()
+		l.boots++
+		l.retries += attempt
+		l.mu.Unlock()
+		var console []byte
+		if console, err = l.run(ctx, args, firmware); err == nil {
+			return ReadGuest(console)
+		}
+		err = fmt.Errorf("%w; its last words:\n%s", err, console[max(0, len(console)-2000):])
+		if !errors.Is(err, ErrHung) {
+			break
+		}
+	}
+	return nil, err
+}
+
+// Counts are the boots that were begun, and how many of them were a second try.
+func (l *Lab) Counts() (boots, retries int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.boots, l.retries
+}
+
+func (l *Lab) run(ctx context.Context, args []string, firmware Firmware) (console []byte, err error) {
+	args = append([]string{"-serial", "stdio", "-kernel", l.kernel, "-initrd", l.initramfs, "-append", kernelArguments}, args...)
+	if firmware == OVMF {
+		args = append(args, "-drive", "if=pflash,unit=0,format=raw,readonly=on,file="+ovmfCode,
+			"-drive", "if=pflash,unit=1,format=raw,snapshot=on,file="+ovmfVariables)
+	}
+	return Run(ctx, silence, "qemu-system-x86_64", args...)
+}
+
+// Run runs a program until it ends, or prints nothing for so long, which is an
+// ErrHung, and returns what it printed.
+func Run(ctx context.Context, silence time.Duration, program string, args ...string) (console []byte, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watchdog := time.AfterFunc(silence, func() { cancel(fmt.Errorf("%w: silent for %v", ErrHung, silence)) })
+	defer watchdog.Stop()
+	command := exec.CommandContext(ctx, program, args...)
+	// A test that is stopped stops its guests.
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var stderr bytes.Buffer
+	command.Stderr = &stderr
+	out, err := command.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := command.Start(); err != nil {
+		return nil, err
+	}
+	console, readErr := readWatched(out, watchdog, silence)
+	err = command.Wait()
+	switch cause := context.Cause(ctx); {
+	case cause != nil:
+		return console, cause
+	case err != nil:
+		return console, fmt.Errorf("%s: %w: %s", program, err, stderr.String())
+	}
+	return console, readErr
+}
+
+// readWatched reads all there is and keeps the watchdog quiet with every piece.
+func readWatched(r io.Reader, watchdog *time.Timer, silence time.Duration) ([]byte, error) {
+	var all bytes.Buffer
+	piece := make([]byte, 64<<10)
+	for {
+		n, err := r.Read(piece)
+		all.Write(piece[:n])
+		if n > 0 {
+			watchdog.Reset(silence)
+		}
+		if errors.Is(err, io.EOF) {
+			return all.Bytes(), nil
+		}
+		if err != nil {
+			return all.Bytes(), err
+		}
+	}
+}
+
+// Guest is what a guest's kernel shows.
+type Guest struct {
+	Devices []Device
+	Kernel  []string // what the kernel said of BARs that it had to assign
+}
+
+// Device is a PCI device of the guest.
+type Device struct {
+	Path  string // below /sys/devices: root bus, bridges, device
+	ID    string // vendor:device
+	Class string
+	Node  int
+	Label string // serial number or MAC, "" where it has none
+}
+
+// Address is the device's PCI address.
+func (d Device) Address() string { return d.Path[strings.LastIndex(d.Path, "/")+1:] }
+
+// ReadGuest reads what the guest's init has printed.
+func ReadGuest(console []byte) (*Guest, error) {
+	guest := &Guest{}
+	ended := false
+	for lines := bufio.NewScanner(bytes.NewReader(console)); lines.Scan(); {
+		// The firmware's last escape sequences can stand before a line.
+		at := strings.Index(lines.Text(), "GUEST-")
+		if at < 0 {
+			continue
+		}
+		kind, text, _ := strings.Cut(strings.TrimSpace(lines.Text()[at:]), " ")
+		switch kind {
+		case "GUEST-ERROR":
+			return nil, errors.New("in the guest: " + text)
+		case "GUEST-END":
+			ended = true
+		case "GUEST-KERNEL":
+			guest.Kernel = append(guest.Kernel, text)
+		case "GUEST-DEVICE":
+			device, err := readDevice(text)
+			if err != nil {
+				return nil, err
+			}
+			guest.Devices = append(guest.Devices, device)
+		}
+	}
+	if !ended {
+		return nil, fmt.Errorf("the guest did not come to its end:\n%s", console[max(0, len(console)-2000):])
+	}
+	return guest, nil
+}
+
+func readDevice(text string) (d Device, err error) {
+	for _, field := range strings.Fields(text) {
+		key, value, _ := strings.Cut(field, "=")
+		switch key {
+		case "path":
+			d.Path = value
+		case "id":
+			d.ID = value
+		case "class":
+			d.Class = value
+		case "label":
+			d.Label = value
+		case "node":
+			if d.Node, err = strconv.Atoi(value); err != nil {
+				return d, fmt.Errorf("guest's device %s: %w", text, err)
+			}
+		}
+	}
+	return d, nil
+}

@@ -1,0 +1,163 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"hook-sidecar/test/boot"
+)
+
+// device is a device of the node that the domain gets. The address follows from
+// the bus numbers in machineArguments; NVMe devices carry it as serial number.
+type device struct{ address, id string }
+
+func devices() []device {
+	return []device{
+		{"0000:21:00.0", "1b36:0010"}, // root port of the first PCIe root of node 0
+		{"0000:24:00.0", "1b36:0010"}, // switch of that root, first port
+		{"0000:25:00.0", "8086:10d3"}, // and second
+		{"0000:63:00.0", "1b36:0010"}, // switch of the first root of node 1
+		{"0000:66:00.0", "1b36:0010"}, // switch below that switch
+		{"0000:67:10.2", "8086:10ca"}, // second virtual function of the NIC of that root
+		{"0000:a1:00.0", "1b36:0010"}, // second root of node 1
+		{mediated, "4348:3253"},       // a serial port of the kernel's sample mtty, whose parent is that NIC
+	}
+}
+
+const (
+	mediated = "83b8f4f2-509f-382f-3c1e-e6bfe0fa1001"
+	parent   = "0000:67:00.0"
+)
+
+// hostdev is the device as KubeVirt writes it.
+func (d device) hostdev() string {
+	if d.address == mediated {
+		return `<hostdev type="mdev" mode="subsystem" model="vfio-pci"><source><address uuid="` + mediated + `"></address></source>`
+	}
+	a := d.address
+	return fmt.Sprintf(`<hostdev type="pci" managed="no"><source><address domain="0x%s" bus="0x%s" slot="0x%s" function="0x%s"></address></source>`,
+		a[:4], a[5:7], a[8:10], a[11:])
+}
+
+// qemu is the image's QEMU, which knows a NIC with virtual functions (igb), with
+// the image's own libraries.
+func qemu(image string) (program string, args []string) {
+	root := filepath.Join(image, "root")
+	libraries := filepath.Join(root, "usr/lib/x86_64-linux-gnu")
+	return filepath.Join(root, "lib64/ld-linux-x86-64.so.2"), []string{
+		"--library-path", libraries + ":" + filepath.Join(libraries, "pulseaudio"), filepath.Join(root, "usr/bin/qemu-system-x86_64"),
+		"-L", filepath.Join(root, "usr/share/seabios"), "-L", filepath.Join(root, "usr/share/qemu"), "-L", filepath.Join(root, "usr/lib/ipxe/qemu"),
+	}
+}
+
+// machineArguments are the node's: two NUMA nodes, three PCIe roots, switches.
+func machineArguments(image, kernel, initramfs, share, disk string) []string {
+	words := strings.Fields(`-accel tcg,thread=multi -cpu EPYC,+svm,+npt -M q35,kernel-irqchip=split
+-nodefaults -display none -serial chardev:console -no-reboot -m 4096 -smp 2,sockets=2,cores=1
+-object memory-backend-ram,id=m0,size=2G -object memory-backend-ram,id=m1,size=2G
+-numa node,nodeid=0,cpus=0,memdev=m0 -numa node,nodeid=1,cpus=1,memdev=m1
+-device intel-iommu,intremap=on,device-iotlb=on
+-device virtio-blk-pci,drive=root,bus=pcie.0,addr=0x1
+-device virtio-9p-pci,fsdev=lab,mount_tag=lab,bus=pcie.0,addr=0x2
+-device pxb-pcie,id=root0,bus_nr=0x20,numa_node=0,bus=pcie.0,addr=0x8
+-device pxb-pcie,id=root1,bus_nr=0x60,numa_node=1,bus=pcie.0,addr=0x9
+-device pxb-pcie,id=root2,bus_nr=0xa0,numa_node=1,bus=pcie.0,addr=0xa`)
+	chassis := 0
+	port := func(driver, id, bus string, slot int) {
+		chassis++
+		words = append(words, "-device", fmt.Sprintf("%s,id=%s,bus=%s,addr=0x%x,chassis=%d,hotplug=off", driver, id, bus, slot, chassis))
+	}
+	upstream := func(id, bus string) { words = append(words, "-device", "x3130-upstream,id="+id+",bus="+bus) }
+	nvme := func(address, bus string) {
+		words = append(words, "-device", "nvme,serial="+address+",bus="+bus)
+	}
+	nic := func(driver, bus string) {
+		words = append(words, "-netdev", "user,restrict=on,id=n"+bus, "-device", driver+",romfile=,netdev=n"+bus+",bus="+bus)
+	}
+	port("pcie-root-port", "p0", "root0", 0)
+	nvme("0000:21:00.0", "p0")
+	port("pcie-root-port", "p1", "root0", 1)
+	upstream("u1", "p1")
+	port("xio3130-downstream", "d10", "u1", 0)
+	nvme("0000:24:00.0", "d10")
+	port("xio3130-downstream", "d11", "u1", 1)
+	nic("e1000e", "d11")
+	port("pcie-root-port", "p2", "root1", 0)
+	upstream("u2", "p2")
+	port("xio3130-downstream", "d20", "u2", 0)
+	nvme("0000:63:00.0", "d20")
+	port("xio3130-downstream", "d21", "u2", 1)
+	upstream("u3", "d21")
+	port("xio3130-downstream", "d30", "u3", 0)
+	nvme("0000:66:00.0", "d30")
+	port("pcie-root-port", "p3", "root1", 1)
+	nic("igb", "p3")
+	port("pcie-root-port", "p4", "root2", 0)
+	nvme("0000:a1:00.0", "p4")
+	return append(words, "-kernel", kernel, "-initrd", initramfs,
+		// Ticks, and not high resolution timers: with these the emulated CPU
+		// loses its timer now and then, and the node stalls.
+		"-append", "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off nokaslr intel_iommu=on iommu=pt tsc=reliable random.trust_cpu=on highres=off nohz=off",
+		"-chardev", "stdio,id=console,logfile="+filepath.Join(share, "console"),
+		"-drive", "if=none,id=root,format=raw,readonly=on,file="+disk,
+		"-fsdev", "local,id=lab,security_model=none,path="+share)
+}
+
+// domain is what KubeVirt would make of a VM with these devices, as far as the
+// node can run it: cells for both nodes, and no address. The source has no type,
+// which KubeVirt writes and libvirt's schema does not know.
+func domain() string {
+	var hostdevs strings.Builder
+	for i, d := range devices() {
+		fmt.Fprintf(&hostdevs, "%s<alias name=\"ua-hostdevice-%d\"></alias></hostdev>\n", d.hostdev(), i)
+	}
+	return `<domain type="kvm"><name>e2e</name><memory unit="MiB">512</memory><vcpu>2</vcpu>
+<os><type arch="x86_64" machine="q35">hvm</type><kernel>/lab/vmlinuz</kernel><initrd>/lab/initramfs</initrd>
+<cmdline>console=ttyS0 quiet loglevel=1 panic=-1 mitigations=off nokaslr tsc=reliable random.trust_cpu=on</cmdline></os>
+<features><acpi></acpi><apic></apic></features>
+<cpu mode="host-passthrough"><numa><cell id="0" cpus="0" memory="256" unit="MiB"/><cell id="1" cpus="1" memory="256" unit="MiB"/></numa></cpu>
+<numatune><memory mode="strict" nodeset="0,1"/><memnode cellid="0" mode="strict" nodeset="0"/><memnode cellid="1" mode="strict" nodeset="1"/></numatune>
+<on_poweroff>destroy</on_poweroff><on_reboot>destroy</on_reboot><on_crash>destroy</on_crash>
+<devices><controller type="usb" model="none"/><memballoon model="none"/>
+<serial type="file"><source path="/run/console"/></serial>
+<rng model="virtio"><backend model="random">/dev/urandom</backend></rng>
+` + hostdevs.String() + `</devices></domain>
+`
+}
+
+const vmi = `{"metadata": {"name": "e2e", "namespace": "default"}, "spec": {"domain": {"devices": {}}}}
+`
+
+// fill puts into the shared folder what the node reads from it.
+func fill(share, binary, kernelFolder string) error {
+	if err := os.Mkdir(filepath.Join(share, "out"), 0o755); err != nil {
+		return err
+	}
+	var addresses strings.Builder
+	for _, d := range devices() {
+		if d.address != mediated {
+			fmt.Fprintln(&addresses, d.address)
+		}
+	}
+	for name, text := range map[string]string{"domain.xml": domain(), "vmi.json": vmi, "devices": addresses.String(), "mediated": mediated} {
+		if err := os.WriteFile(filepath.Join(share, name), []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	kernel, err := boot.KernelIn(kernelFolder)
+	if err != nil {
+		return err
+	}
+	for name, file := range map[string]string{"vmlinuz": kernel, "hook-sidecar": binary} {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(share, name), data, 0o755); err != nil {
+			return err
+		}
+	}
+	return boot.GuestInitramfs(kernelFolder).Write(filepath.Join(share, "initramfs"))
+}

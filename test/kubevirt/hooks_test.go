@@ -1,0 +1,207 @@
+package kubevirt
+
+import (
+	"encoding/xml"
+	"fmt"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"kubevirt.io/kubevirt/pkg/virt-launcher/virtwrap/api"
+
+	"hook-sidecar/test/oracle"
+)
+
+// samples are the domains that KubeVirt made, each with the host that has its
+// devices and the number of devices that can be placed by layout. Sample 02
+// alone has guest NUMA, without which layout numa has nowhere to put a device.
+func samples() []struct {
+	name, host string
+	placed     map[string]int
+} {
+	return []struct {
+		name, host string
+		placed     map[string]int
+	}{
+		{"01-single-gpu", "x86-2n8g-hgx-h100", map[string]int{"keep": 0, "numa": 0, "root": 1, "mirror": 1}},
+		{"02-8gpu-8nic-gate-off", "x86-2n8g-hgx-h100", map[string]int{"keep": 0, "numa": 16, "root": 16, "mirror": 16}},
+		{"03-vgpu-mdev-display", "x86-2n2g-t4-vgpu", map[string]int{"keep": 0, "numa": 0, "root": 1, "mirror": 1}},
+		{"04-hostdevices-pci-usb", "x86-2n8g-hgx-h100", map[string]int{"keep": 0, "numa": 0, "root": 1, "mirror": 1}},
+	}
+}
+
+// TestSamples: the samples are what KubeVirt's types print, to the byte, so that
+// these tests begin where a boot begins.
+func TestSamples(t *testing.T) {
+	for _, s := range samples() {
+		spec := firstSpec(t, s.name)
+		spec.XmlNS = qemuNamespace
+		printed, err := xml.MarshalIndent(spec, "", "\t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(strings.TrimSpace(string(sample(t, s.name+".xml"))), string(printed)); d != "" {
+			t.Errorf("%s (-sample +KubeVirt):\n%s", s.name, d)
+		}
+	}
+}
+
+// TestBoot plays whole boots: every sample with every layout. What the first
+// call plans stands after the last definition, one more call changes nothing,
+// and disks and NICs stand where they do without the hook.
+func TestBoot(t *testing.T) {
+	lib := oracle.New(t)
+	for _, s := range samples() {
+		t.Run(s.name, func(t *testing.T) {
+			sidecar := start(t, "hook-sidecar-0", s.host)
+			manager := launcher(t, 1)
+			without := (&boot{t: t, vmi: sampleVMI(t, s.name, nil), hook: identity, libvirt: lib}).run(sample(t, s.name+".xml"))
+			for _, layout := range []string{"keep", "numa", "root", "mirror"} {
+				t.Run(layout, func(t *testing.T) {
+					vmi := sampleVMI(t, s.name, map[string]string{"layout": layout})
+					ask := legacy(manager.OnDefineDomain, vmi)
+					calls := (&boot{t: t, vmi: vmi, hook: ask, libvirt: lib}).run(sample(t, s.name+".xml"))
+					checkBoot(t, calls, without, s.placed[layout])
+					checkStable(t, ask, calls[len(calls)-1])
+				})
+			}
+			if err := manager.Shutdown(); err != nil {
+				t.Errorf("Shutdown: %v", err)
+			}
+			sidecar.ended(t)
+		})
+	}
+}
+
+func checkBoot(t *testing.T, calls, without []call, count int) {
+	t.Helper()
+	if len(calls) != len(without) || len(calls) < 2 {
+		t.Errorf("%d calls, %d without the hook, want the same number and two or more", len(calls), len(without))
+	}
+	last := calls[len(calls)-1].readback
+	planned := placed(t, []byte(calls[0].answer))
+	if len(planned) != count {
+		t.Errorf("the first call places %d devices, want %d: %v", len(planned), count, planned)
+	}
+	for i, c := range calls {
+		if d := cmp.Diff(planned, placed(t, c.readback)); d != "" {
+			t.Errorf("after call %d (-planned at the first +libvirt):\n%s", i+1, d)
+		}
+		checkModes(t, c.answer)
+	}
+	for id, place := range planned {
+		if !strings.Contains(place, "hotplug=off") {
+			t.Errorf("%s: its port can hotplug: %s", id, place)
+		}
+	}
+	if d := cmp.Diff(others(t, without[len(without)-1].readback), others(t, last)); d != "" {
+		t.Errorf("disks, NICs or controllers move (-without the hook +with it):\n%s", d)
+	}
+}
+
+// checkStable: libvirt's last word, read by KubeVirt once more, is an answer to
+// itself.
+func checkStable(t *testing.T, ask hook, last call) {
+	t.Helper()
+	spec := &api.DomainSpec{}
+	if err := xml.Unmarshal(last.readback, spec); err != nil {
+		t.Fatal(err)
+	}
+	again, err := ask(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The MAC of a NIC that names none is libvirt's own; it has been read back.
+	if d := cmp.Diff(placed(t, last.readback), placed(t, []byte(again))); d != "" {
+		t.Errorf("one more call moves devices:\n%s", d)
+	}
+}
+
+var pciHostdev = regexp.MustCompile(`<hostdev[^>]*type="pci"[^>]*>`)
+
+// checkModes: KubeVirt's PCI hostdevs come without a mode, which its plugin
+// pipeline cannot do without.
+func checkModes(t *testing.T, answer string) {
+	t.Helper()
+	for _, tag := range pciHostdev.FindAllString(answer, -1) {
+		if !strings.Contains(tag, `mode="subsystem"`) {
+			t.Errorf("hostdev without mode: %s", tag)
+		}
+	}
+}
+
+// TestVersions: virt-launcher finds the program with each version of the hooks
+// that it is told to serve, and it ends with status 0 as the version has it: by
+// Shutdown, or by the kubelet's SIGTERM where there is none.
+func TestVersions(t *testing.T) {
+	name := "02-8gpu-8nic-gate-off"
+	for _, version := range []string{"v1alpha1", "v1alpha2", "v1alpha3"} {
+		t.Run(version, func(t *testing.T) {
+			sidecar := start(t, "hook-sidecar-0", "x86-2n8g-hgx-h100", "--version", version)
+			manager := launcher(t, 1)
+			answer, err := manager.OnDefineDomain(firstSpec(t, name), sampleVMI(t, name, nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := placed(t, []byte(answer)); len(got) != 16 {
+				t.Errorf("%d devices placed, want 16", len(got))
+			}
+			if err := manager.Shutdown(); err != nil {
+				t.Error(err)
+			}
+			if version != "v1alpha3" {
+				if err := sidecar.command.Process.Signal(syscall.SIGTERM); err != nil {
+					t.Fatal(err)
+				}
+			}
+			sidecar.ended(t)
+		})
+	}
+}
+
+// TestTwoSidecars: virt-launcher knows sockets by their file name alone, and
+// the second sidecar gets what the first one answered.
+func TestTwoSidecars(t *testing.T) {
+	name := "02-8gpu-8nic-gate-off"
+	start(t, "hook-sidecar-0", "x86-2n8g-hgx-h100")
+	one, err := launcher(t, 1).OnDefineDomain(firstSpec(t, name), sampleVMI(t, name, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	start(t, "hook-sidecar-1", "x86-2n8g-hgx-h100")
+	two, err := launcher(t, 2).OnDefineDomain(firstSpec(t, name), sampleVMI(t, name, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(one, two); d != "" {
+		t.Errorf("the second sidecar changes the first one's answer:\n%s", d)
+	}
+}
+
+// TestStrict: a refusal reaches virt-launcher as an error that names the device
+// and what to do, which is what the VMI's event then says.
+func TestStrict(t *testing.T) {
+	name := "01-single-gpu"
+	start(t, "hook-sidecar-0", "x86-2n8g-hgx-h100")
+	_, err := launcher(t, 1).OnDefineDomain(firstSpec(t, name), sampleVMI(t, name, map[string]string{"strict": "true"}))
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{"FailedPrecondition", "0000:1b:00.0", "no-guest-numa", "guestMappingPassthrough"} {
+		if !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("error without %q: %v", want, err)
+		}
+	}
+}
+
+func firstSpec(t *testing.T, name string) *api.DomainSpec {
+	t.Helper()
+	spec := &api.DomainSpec{}
+	if err := xml.Unmarshal(sample(t, name+".xml"), spec); err != nil {
+		t.Fatal(err)
+	}
+	return spec
+}
