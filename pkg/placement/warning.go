@@ -26,6 +26,7 @@ const (
 	CodeLaunchSecurity     Code = "launch-security"
 	CodeBudget             Code = "budget-exceeded"
 	CodeSwitchPortSpeed    Code = "switch-port-link-speed"
+	CodeSwitchPortHotplug  Code = "switch-port-hotplug"
 	CodeHotplugPortsCapped Code = "hotplug-ports-capped"
 	CodeNCCLIncomplete     Code = "nccl-topology-incomplete"
 )
@@ -36,7 +37,7 @@ func Codes() []Code {
 		CodeUnknownPolicyKey, CodeBadPolicyValue, CodePolicyLocked,
 		CodeBadNodeset, CodeUnknownCell, CodeVariableCollision, CodeNotAllocated,
 		CodeGroupNotViable, CodeIOSpace, CodeVIOMMU, CodeLaunchSecurity, CodeBudget,
-		CodeSwitchPortSpeed, CodeHotplugPortsCapped, CodeNCCLIncomplete,
+		CodeSwitchPortSpeed, CodeSwitchPortHotplug, CodeHotplugPortsCapped, CodeNCCLIncomplete,
 	}
 }
 
@@ -87,6 +88,8 @@ func (c Code) Remedy() string {
 		return ReasonBudget.Remedy()
 	case CodeSwitchPortSpeed:
 		return "hand the guest the true speeds: nccl-topology=fwcfg, or the file of explain --format nccl"
+	case CodeSwitchPortHotplug:
+		return "choose layout root or numa for a VM that has SR-IOV networks only, or boot it with SeaBIOS"
 	case CodeHotplugPortsCapped:
 		return "lower hotplug-ports, or pass fewer devices through"
 	case CodeNCCLIncomplete:
