@@ -23,7 +23,7 @@ func Breaches(before, after *libvirtxml.Domain) []string {
 	}
 	c.busNumbers()
 	c.freePorts()
-	c.functions()
+	c.functions(before)
 	c.unmoved(before)
 	c.hostdevs(before)
 	return c.breaches
@@ -262,38 +262,49 @@ func hostdevs(d *libvirtxml.Domain) []libvirtxml.DomainHostdev {
 	return d.Devices.Hostdevs
 }
 
-// functions: function 0 is there where another function is, and no two devices
-// share a function.
-func (c *checker) functions() {
-	type slot struct{ bus, slot uint }
-	seen := map[slot]map[uint]bool{}
+// place is a slot of a bus.
+type place struct{ bus, slot uint }
+
+// functions: function 0 is there where another function is, unless it was
+// missing before, and no two devices share a function.
+func (c *checker) functions(before *libvirtxml.Domain) {
+	was := functionsOf(before)
+	for at, count := range functionsOf(c.domain) {
+		for function, devices := range count {
+			if devices > 1 {
+				c.breach("bus %d slot %d function %d is taken %d times", at.bus, at.slot, function, devices)
+			}
+		}
+		missingBefore := len(was[at]) > 0 && was[at][0] == 0
+		if count[0] == 0 && at.bus != 0 && !missingBefore {
+			c.breach("bus %d slot %d has no function 0", at.bus, at.slot)
+		}
+	}
+}
+
+// functionsOf counts the devices on each function of each slot.
+func functionsOf(d *libvirtxml.Domain) map[place]map[uint]int {
+	counts := map[place]map[uint]int{}
 	add := func(at *libvirtxml.DomainAddressPCI) {
 		if at == nil || at.Slot == nil || at.Function == nil {
 			return
 		}
-		s := slot{*at.Bus, *at.Slot}
-		if seen[s] == nil {
-			seen[s] = map[uint]bool{}
+		p := place{*at.Bus, *at.Slot}
+		if counts[p] == nil {
+			counts[p] = map[uint]int{}
 		}
-		if seen[s][*at.Function] {
-			c.breach("bus %d slot %d function %d is taken twice", s.bus, s.slot, *at.Function)
-		}
-		seen[s][*at.Function] = true
+		counts[p][*at.Function]++
 	}
-	for _, h := range hostdevs(c.domain) {
+	for _, h := range hostdevs(d) {
 		add(addressOf(h.Address))
 	}
-	for _, at := range c.devices() {
+	for _, at := range devices(d) {
 		add(at)
 	}
-	for _, controller := range c.controllers {
+	for _, controller := range pciControllers(d) {
 		add(addressOf(controller.Address))
 	}
-	for s, functions := range seen {
-		if !functions[0] && s.bus != 0 {
-			c.breach("bus %d slot %d has no function 0", s.bus, s.slot)
-		}
-	}
+	return counts
 }
 
 // unmoved: what is no hostdev and has an address keeps it.
