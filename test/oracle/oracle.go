@@ -27,6 +27,11 @@ import (
 // from a skipped test into a failed one; CI sets it to 1.
 const RequireVariable = "REQUIRE_LIBVIRT"
 
+// RootVariable names the environment variable with the folder of another Debian,
+// such as the one that test/e2e/get-image builds: its libvirt is asked then, in
+// a chroot, which takes root.
+const RootVariable = "LIBVIRT_ROOT"
+
 // nobody is the user that a test run as root hands virsh to. Two things depend
 // on it: without root libvirt does not look for its own system user, which only
 // the daemon's package creates, and QEMU cannot open a /dev/kvm that is root's.
@@ -62,7 +67,7 @@ func Available() bool {
 		return true
 	}
 	for _, program := range programs() {
-		if _, err := exec.LookPath(program); err != nil {
+		if _, err := lookUp(program); err != nil {
 			return false
 		}
 	}
@@ -73,12 +78,20 @@ func Available() bool {
 // besides, and are refused without it.
 func programs() []string { return []string{"virsh", "qemu-system-x86_64"} }
 
+// lookUp finds a program, in the folder of RootVariable where that is set.
+func lookUp(program string) (string, error) {
+	if root := os.Getenv(RootVariable); root != "" {
+		return exec.LookPath(filepath.Join(root, "usr", "bin", program))
+	}
+	return exec.LookPath(program)
+}
+
 // New makes an oracle for one test and its subtests. Without virsh or QEMU the
 // test is skipped, or fails where REQUIRE_LIBVIRT is 1.
 func New(tb testing.TB) *Libvirt {
 	tb.Helper()
 	for _, program := range programs() {
-		if _, err := exec.LookPath(program); err != nil {
+		if _, err := lookUp(program); err != nil {
 			missing(tb, err)
 		}
 	}
@@ -110,7 +123,11 @@ func missing(tb testing.TB, err error) {
 func newLibvirt() (*Libvirt, error) {
 	// Not tb.TempDir: its parent is closed to other users. The name is short
 	// because libvirt makes sockets below it (108 bytes).
-	dir, err := os.MkdirTemp("", "orc")
+	parent := ""
+	if root := os.Getenv(RootVariable); root != "" {
+		parent = filepath.Join(root, "tmp")
+	}
+	dir, err := os.MkdirTemp(parent, "orc")
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +170,7 @@ func (l *Libvirt) Define(domain []byte) (readback []byte, err error) {
 		return nil, err
 	}
 	quoted := quote(name.Text)
-	return l.virsh("define --validate " + quote(file) + "; dumpxml --inactive " + quoted + "; undefine --nvram " + quoted)
+	return l.virsh("define --validate " + quote(l.inside(file)) + "; dumpxml --inactive " + quoted + "; undefine --nvram " + quoted)
 }
 
 // logLine is a line of libvirt's own log, which an embedded driver writes to
@@ -163,19 +180,33 @@ var logLine = regexp.MustCompile(`(?m)^\d{4}-\d\d-\d\d [\d:.+]+: \d+: .*\n?`)
 func (l *Libvirt) virsh(commands string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), defineTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "virsh", "-q", "-c", "qemu:///embed?root="+l.dir, commands)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "HOME=" + l.dir, "XDG_RUNTIME_DIR=" + l.dir}
+	dir := l.inside(l.dir)
+	words := []string{"virsh", "-q", "-c", "qemu:///embed?root=" + dir, commands}
+	if root := os.Getenv(RootVariable); root != "" {
+		words = append([]string{"unshare", "--mount", "sh", "-ec", inRoot, root}, words...)
+	}
+	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "HOME=" + dir, "XDG_RUNTIME_DIR=" + dir}
 	cmd.Dir = l.dir
-	if os.Geteuid() == 0 {
+	if os.Geteuid() == 0 && words[0] == "virsh" {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		words := strings.TrimSpace(logLine.ReplaceAllString(stderr.String(), ""))
-		return nil, fmt.Errorf("virsh %s: %w: %s", strings.Fields(commands)[0], err, words)
+		said := strings.TrimSpace(logLine.ReplaceAllString(stderr.String(), ""))
+		return nil, fmt.Errorf("virsh %s: %w: %s", strings.Fields(commands)[0], err, said)
 	}
 	return bytes.TrimSpace(stdout.Bytes()), nil
+}
+
+// inRoot runs a command as nobody in the folder $0, with a /proc that goes with it.
+const inRoot = `mount -t proc proc "$0/proc"
+exec chroot --userspec=65534:65534 "$0" "$@"`
+
+// inside is a path as libvirt sees it.
+func (l *Libvirt) inside(path string) string {
+	return strings.TrimPrefix(path, os.Getenv(RootVariable))
 }
 
 // quote makes one word of virsh's command language, which quotes as a shell does.

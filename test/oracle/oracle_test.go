@@ -83,8 +83,10 @@ func change(t *testing.T, pairs ...string) []byte {
 
 func TestGoodPasses(t *testing.T) {
 	libvirt := New(t)
-	libvirt.Check(t, []byte(good))
-	libvirt.Check(t, change(t, "arch='x86_64' machine='q35'", "arch='aarch64' machine='virt'"))
+	t.Run("q35", func(t *testing.T) { libvirt.Check(t, []byte(good)) })
+	t.Run("virt", func(t *testing.T) {
+		libvirt.Check(t, change(t, "arch='x86_64' machine='q35'", "arch='aarch64' machine='virt'"))
+	})
 }
 
 const gpu0 = "<alias name='ua-gpu0'/><address type='pci' domain='0x0000' bus='0x04' slot='0x00' function='0x0'/>"
