@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/topology"
 )
 
 // Budgets say how much of what is scarce the domain takes after the plan.
@@ -26,11 +26,9 @@ type ExpanderBudget struct {
 }
 
 func (b *builder) budgets(t *tree) Budgets {
-	expanders := slices.DeleteFunc(t.expanders(), func(c domain.Controller) bool { return c.BusNr == nil })
-	slices.SortFunc(expanders, func(x, y domain.Controller) int { return cmp.Compare(*y.BusNr, *x.BusNr) })
 	var budgets Budgets
 	next := busNumberCount
-	for _, e := range expanders {
+	for _, e := range t.numbered() {
 		budgets.Expanders = append(budgets.Expanders, ExpanderBudget{
 			Index: e.Index, BusNr: *e.BusNr,
 			Budget: Budget{Used: 1 + len(t.subtree(e.Index)), Limit: next - *e.BusNr},
@@ -42,7 +40,7 @@ func (b *builder) budgets(t *tree) Budgets {
 	budgets.BusNumbers = Budget{Used: main.buses(), Limit: next}
 	budgets.ControllerIndexes = Budget{Used: highestIndex(t.domain) + 1 + main.coming, Limit: maxIndex + 1}
 	for _, d := range b.devices {
-		if d.ID.Kind() == "pci" && d.Function != nil {
+		if d.ID.Kind() == topology.KindPCI && d.Function != nil {
 			for _, bar := range d.Function.BARs {
 				if bar.Is64 && !bar.IO {
 					budgets.BARBytes64 += bar.Bytes

@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -42,8 +41,7 @@ func (b *builder) holdsMovable(t *tree, expander int) bool {
 func (b *builder) brokenBusNumbers(t *tree) []error {
 	var broken []error
 	next := busNumberCount
-	expanders := slices.DeleteFunc(t.expanders(), func(c domain.Controller) bool { return c.BusNr == nil })
-	slices.SortFunc(expanders, func(x, y domain.Controller) int { return cmp.Compare(*y.BusNr, *x.BusNr) })
+	expanders := t.numbered()
 	for _, e := range expanders {
 		if need, room := 1+len(t.subtree(e.Index)), next-*e.BusNr; need > room {
 			broken = append(broken, fmt.Errorf("bus numbers: the expander bus with index %d needs %d from %d on, there is room for %d: %d too many",

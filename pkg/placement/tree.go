@@ -77,6 +77,13 @@ func (t *tree) expanders() []domain.Controller {
 	return all
 }
 
+// numbered are the expander buses with an explicit bus number, the highest first.
+func (t *tree) numbered() []domain.Controller {
+	all := slices.DeleteFunc(t.expanders(), func(c domain.Controller) bool { return c.BusNr == nil })
+	slices.SortFunc(all, func(a, b domain.Controller) int { return cmp.Compare(*b.BusNr, *a.BusNr) })
+	return all
+}
+
 // subtree is the indexes of the controllers below a bus, at any depth, parents
 // before children. Expander buses are roots of their own and left out.
 func (t *tree) subtree(bus int) []int {
