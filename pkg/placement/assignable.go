@@ -1,18 +1,8 @@
 package placement
 
-import (
-	"hook-sidecar/pkg/domain"
-	"hook-sidecar/pkg/topology"
-)
+import "hook-sidecar/pkg/topology"
 
 // Assignable reports whether the driver that a function of the host is bound to
 // hands it to guests: a VFIO driver, or NVIDIA's own for a virtual function
 // that is a vGPU.
 func Assignable(f topology.Device) bool { return isVFIO(f.Driver) || isVGPU(f) }
-
-// SupportedMachine reports whether a domain's machine has expander buses.
-func SupportedMachine(d *domain.Domain) bool { return supportedMachine(d) }
-
-// RootComplexAnnotation makes KubeVirt put every device on the main bus, and
-// nothing is moved.
-const RootComplexAnnotation = rootComplexAnnotation

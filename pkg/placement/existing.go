@@ -43,12 +43,18 @@ func shapeOfPorts(ports []branch) string {
 func (b *builder) standing() string {
 	labels := b.labels()
 	var shapes []string
-	for _, e := range b.tree.expanders() {
-		if !b.tree.isReferenced(e.Index) && b.holds(e.Index, labels, isMovable) {
-			shapes = append(shapes, cellText(e.Cell)+b.shapeBelow(e.Index, labels))
-		}
+	for _, e := range b.ours(labels) {
+		shapes = append(shapes, cellText(e.Cell)+b.shapeBelow(e.Index, labels))
 	}
 	return sorted(shapes)
+}
+
+// ours are the expander buses that hold a movable device and that nothing else
+// in the domain refers to, by index.
+func (b *builder) ours(labels map[int][]string) []domain.Controller {
+	return slices.DeleteFunc(b.tree.expanders(), func(e domain.Controller) bool {
+		return b.tree.isReferenced(e.Index) || !b.holds(e.Index, labels, isMovable)
+	})
 }
 
 // shapeBelow is the shape of the ports that are plugged into a bus.
@@ -124,10 +130,7 @@ func (b *builder) lostHotplugOff() []int {
 // in the slots that an earlier call of ours gave them, from 0x1c downwards.
 // libvirt gives those without an address, such as KubeVirt's, the lowest.
 func (b *builder) hasOwnSlots() bool {
-	labels := b.labels()
-	expanders := slices.DeleteFunc(b.tree.expanders(), func(e domain.Controller) bool {
-		return b.tree.isReferenced(e.Index) || !b.holds(e.Index, labels, isMovable)
-	})
+	expanders := b.ours(b.labels())
 	slots, err := b.number(b.vacated()).slots(len(expanders))
 	return err == nil && !slices.ContainsFunc(expanders, func(e domain.Controller) bool {
 		return e.Address == nil || !slices.Contains(slots, e.Address.Slot)

@@ -26,7 +26,7 @@ func (b *builder) hotplugPorts(d *domain.Domain) int {
 	if b.Policy.HotplugPorts != HotplugAuto {
 		return b.Policy.HotplugPorts
 	}
-	if b.VMI != nil && b.VMI.Annotations[rootComplexAnnotation] == "true" {
+	if b.VMI != nil && b.VMI.Annotations[RootComplexAnnotation] == "true" {
 		return 0
 	}
 	total, free := smallTotalPorts, smallFreePorts

@@ -16,7 +16,7 @@ func (b *builder) decide() {
 			d.Outcome, d.Reason = Kept, reason
 			continue
 		}
-		if !supportedMachine(b.Domain) {
+		if !SupportedMachine(b.Domain) {
 			d.Outcome, d.Reason = Unplaced, ReasonMachine
 			continue
 		}
@@ -75,7 +75,7 @@ func (b *builder) keeps(d *device) (Reason, bool) {
 	switch {
 	case b.Policy.Layout == LayoutKeep:
 		return ReasonLayoutKeep, true
-	case b.VMI != nil && b.VMI.Annotations[rootComplexAnnotation] == "true":
+	case b.VMI != nil && b.VMI.Annotations[RootComplexAnnotation] == "true":
 		return ReasonRootComplex, true
 	case b.hasUserAddress(d):
 		return ReasonUserAddress, true
@@ -93,9 +93,9 @@ func (b *builder) isBelowReferenced(d *device) bool {
 	return expander != nil && b.tree.isReferenced(expander.Index)
 }
 
-// rootComplexAnnotation makes KubeVirt put every device on bus 0
+// RootComplexAnnotation makes KubeVirt put every device on bus 0
 // (kubevirt.io/api/core/v1, PlacePCIDevicesOnRootComplex).
-const rootComplexAnnotation = "kubevirt.io/placePCIDevicesOnRootComplex"
+const RootComplexAnnotation = "kubevirt.io/placePCIDevicesOnRootComplex"
 
 // hasUserAddress reports whether the user chose the device's guest address. The
 // VMI's interfaces are the only place for it; any other address is libvirt's or
@@ -118,10 +118,10 @@ func (b *builder) hasUserAddress(d *device) bool {
 	return false
 }
 
-// supportedMachine reports whether the machine has expander buses: q35 and
+// SupportedMachine reports whether the machine has expander buses: q35 and
 // virt on aarch64 (libvirt src/qemu/qemu_validate.c,
 // qemuValidateDomainDeviceDefControllerPCI).
-func supportedMachine(d *domain.Domain) bool {
+func SupportedMachine(d *domain.Domain) bool {
 	switch d.Arch {
 	case "aarch64":
 		return d.Machine == "virt" || strings.HasPrefix(d.Machine, "virt-")

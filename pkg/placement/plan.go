@@ -125,7 +125,7 @@ type device struct {
 }
 
 func (b *builder) warn(code Code, device *topology.DeviceID, text string) {
-	b.warnings = append(b.warnings, newWarning(code, device, text))
+	b.warnings = append(b.warnings, NewWarning(code, device, text))
 }
 
 // plan puts together what was decided.

@@ -171,9 +171,9 @@ func (p *Policy) applyAnnotations(src PolicySource) (warnings []Warning, bad []s
 		case !slices.Contains(Keys(), key):
 			text := fmt.Sprintf("annotation %s is not known", name)
 			bad = append(bad, text)
-			warnings = append(warnings, newWarning(CodeUnknownPolicyKey, nil, text))
+			warnings = append(warnings, NewWarning(CodeUnknownPolicyKey, nil, text))
 		case slices.Contains(src.Locked, key):
-			warnings = append(warnings, newWarning(CodePolicyLocked, nil,
+			warnings = append(warnings, NewWarning(CodePolicyLocked, nil,
 				fmt.Sprintf("annotation %s is ignored, the key is locked", name)))
 		case p.Origins[key] == OriginFlag && !src.AnnotationsFirst:
 		default:
@@ -182,7 +182,7 @@ func (p *Policy) applyAnnotations(src PolicySource) (warnings []Warning, bad []s
 				if key != KeyStrict {
 					bad = append(bad, text)
 				}
-				warnings = append(warnings, newWarning(CodeBadPolicyValue, nil, text))
+				warnings = append(warnings, NewWarning(CodeBadPolicyValue, nil, text))
 				continue
 			}
 			p.Origins[key] = OriginAnnotation

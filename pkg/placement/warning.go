@@ -52,10 +52,6 @@ type Warning struct {
 // NewWarning is a warning with its remedy; device is nil when it concerns no
 // single one.
 func NewWarning(code Code, device *topology.DeviceID, text string) Warning {
-	return newWarning(code, device, text)
-}
-
-func newWarning(code Code, device *topology.DeviceID, text string) Warning {
 	return Warning{Code: code, Device: device, Text: text, Remedy: code.Remedy()}
 }
 
