@@ -8,7 +8,6 @@
 package xmledit
 
 import (
-	"encoding/xml"
 	"fmt"
 	"strings"
 )
@@ -120,25 +119,6 @@ func (d *Document) Text(e *Element) string {
 	}
 	text.WriteString(characters(d.text[from:e.Close.Start]))
 	return text.String()
-}
-
-// characters is the character data of a piece of content without elements.
-// Parse has read the same bytes without an error, and none can come up here.
-func characters(content string) string {
-	if !strings.ContainsAny(content, "<&\r") {
-		return content
-	}
-	var text strings.Builder
-	decoder := xml.NewDecoder(strings.NewReader(content))
-	for {
-		token, err := decoder.RawToken()
-		if err != nil {
-			return text.String()
-		}
-		if data, ok := token.(xml.CharData); ok {
-			text.Write(data)
-		}
-	}
 }
 
 // Error says what is wrong with a document, and where.

@@ -28,11 +28,8 @@ func (p *parser) unbind(prefixes []string) {
 
 // name splits e's name and finds its namespace.
 func (p *parser) name(e *Element) {
-	prefix := ""
-	e.Local = e.Name
-	if before, after, found := strings.Cut(e.Name, ":"); found && before != "" && after != "" {
-		prefix, e.Local = before, after
-	}
+	var prefix string
+	prefix, e.Local = split(e.Name)
 	e.Space = prefix
 	if bound := p.scope[prefix]; len(bound) > 0 {
 		e.Space = bound[len(bound)-1]

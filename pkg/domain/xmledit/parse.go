@@ -1,16 +1,6 @@
 package xmledit
 
-import (
-	"encoding/xml"
-	"errors"
-	"io"
-	"strings"
-)
-
-const (
-	bom   = "\ufeff"
-	space = " \t\r\n" // XML 1.0, production S
-)
+import "strings"
 
 // Parse reads a document. It takes time and memory in proportion to the bytes.
 //
@@ -21,6 +11,9 @@ const (
 // attribute that stands twice in a tag; elements nested deeper than 256; text
 // or a second element outside the root; and whatever else is not well formed.
 // A byte order mark in front is accepted, and kept.
+//
+// The tests hold it to encoding/xml, which reads the same in all that Parse
+// accepts.
 func Parse(src []byte) (*Document, error) {
 	if len(src) > MaxBytes {
 		return nil, errorAt(string(src[:MaxBytes]), MaxBytes,
@@ -33,14 +26,13 @@ func Parse(src []byte) (*Document, error) {
 	return &Document{text: p.text, root: p.root}, nil
 }
 
-// parser builds the tree from the tokens of encoding/xml, which tile the input
-// exactly, and checks what Decoder.RawToken does not.
+// parser builds the tree.
 type parser struct {
 	text  string
-	from  int // length of the byte order mark
 	root  *Element
 	open  []frame             // the elements that are not closed yet
 	scope map[string][]string // prefix -> the URIs that it is bound to, innermost last
+	attrs []Attr              // of the open tag that is being read
 }
 
 type frame struct {
@@ -56,153 +48,122 @@ func (p *parser) parse() error {
 	if err := checkCharacters(p.text); err != nil {
 		return err
 	}
+	at := 0
 	if strings.HasPrefix(p.text, bom) {
-		p.from = len(bom)
+		at = len(bom)
 	}
-	decoder := xml.NewDecoder(strings.NewReader(p.text[p.from:]))
-	for {
-		start := p.from + int(decoder.InputOffset())
-		if err := p.refuse(start); err != nil {
-			return err
-		}
-		token, err := decoder.RawToken()
-		end := p.from + int(decoder.InputOffset())
-		if errors.Is(err, io.EOF) {
-			return p.finish()
-		}
-		if err != nil {
-			return p.syntax(end, err)
-		}
-		if err := p.token(token, Span{start, end}); err != nil {
+	var err error
+	if rest := p.text[at:]; strings.HasPrefix(rest, "<?xml") && nameEnd(p.text, at+len(openInstruction)) == at+len("<?xml") {
+		if at, err = declaration(p.text, at); err != nil {
 			return err
 		}
 	}
+	for at < len(p.text) {
+		if at, err = p.next(at); err != nil {
+			return err
+		}
+	}
+	return p.finish()
 }
 
-// syntax places an error of the decoder at the last byte that it has read.
-func (p *parser) syntax(end int, err error) error {
-	reason := err.Error()
-	var syntax *xml.SyntaxError
-	if errors.As(err, &syntax) {
-		reason = syntax.Msg
-	}
-	const limit = 100 // the decoder quotes names of any length
-	if len(reason) > limit {
-		reason = strings.ToValidUTF8(reason[:limit], "") + "…"
-	}
-	return p.fail(max(end-1, 0), "%s", reason)
-}
-
-// refuse looks at what starts at offset before the decoder does.
-func (p *parser) refuse(offset int) error {
-	rest := p.text[offset:]
+// next reads what starts at offset at and returns the offset behind it.
+func (p *parser) next(at int) (int, error) {
+	rest := p.text[at:]
 	switch {
-	case strings.HasPrefix(rest, "<![CDATA["):
-		if len(p.open) == 0 {
-			return p.fail(offset, "text outside the root element")
-		}
-	case strings.HasPrefix(rest, "<!") && !strings.HasPrefix(rest, "<!--"):
-		return p.fail(offset, "a document type or other declaration is not accepted")
-	case strings.HasPrefix(rest, "<?"):
-		return p.declaration(offset)
-	}
-	return nil
-}
-
-// declaration checks the XML declaration. The decoder's own look at it misses
-// an encoding that is written with blanks around its equals sign.
-func (p *parser) declaration(offset int) error {
-	content, _, _ := strings.Cut(p.text[offset+len("<?"):], "?>")
-	target := content
-	if i := strings.IndexAny(content, space); i >= 0 {
-		target = content[:i]
-	}
-	if !strings.EqualFold(target, "xml") {
-		return nil
-	}
-	if offset != p.from || target != "xml" {
-		return p.fail(offset, "an XML declaration is accepted at the very start only")
-	}
-	start := offset + len("<?xml")
-	spans, err := scanAttrs(p.text, Span{start, start + len(content) - len("xml")})
-	if err != nil {
-		return err
-	}
-	for _, a := range spans {
-		value := p.text[a.Text.Start:a.Text.End]
-		if a.Name == "encoding" && !strings.EqualFold(value, "utf-8") {
-			return p.fail(a.Text.Start, "encoding %q is not utf-8", Abridge(value))
-		}
-	}
-	return nil
-}
-
-func (p *parser) token(token xml.Token, at Span) error {
-	switch token := token.(type) {
-	case xml.StartElement:
-		return p.start(token, at)
-	case xml.EndElement:
-		return p.end(token, at)
-	case xml.CharData:
+	case rest[0] != '<':
 		return p.characters(at)
+	case strings.HasPrefix(rest, "</"):
+		return p.end(at)
+	case strings.HasPrefix(rest, openCDATA) && len(p.open) == 0:
+		return 0, p.fail(at, "text outside the root element")
+	case strings.HasPrefix(rest, openInstruction):
+		return p.instruction(at)
+	case strings.HasPrefix(rest, "<!"):
+		return markupEnd(p.text, at)
 	}
-	return nil // a comment or a processing instruction
+	return p.start(at)
 }
 
-func (p *parser) characters(at Span) error {
-	if len(p.open) > 0 {
-		return nil
+// instruction reads a processing instruction. Its target may not be xml, in
+// whatever case (production PITarget).
+func (p *parser) instruction(at int) (int, error) {
+	target := at + len(openInstruction)
+	if strings.EqualFold(p.text[target:nameEnd(p.text, target)], "xml") {
+		return 0, p.fail(at, "an XML declaration is accepted at the very start only")
 	}
-	outside := p.text[at.Start:at.End]
-	if rest := strings.TrimLeft(outside, space); rest != "" {
-		return p.fail(at.End-len(rest), "text outside the root element")
-	}
-	return nil
+	return markupEnd(p.text, at)
 }
 
-func (p *parser) start(token xml.StartElement, at Span) error {
-	e := &Element{Name: qualified(token.Name), Whole: at, Open: at}
+func (p *parser) characters(at int) (int, error) {
+	end := textEnd(p.text, at)
+	if len(p.open) == 0 {
+		if i := skip(p.text, at); i < end {
+			return 0, p.fail(i, "text outside the root element")
+		}
+		return end, nil
+	}
+	if i := strings.Index(p.text[at:end], closeCDATA); i >= 0 {
+		return 0, p.fail(at+i, "%s outside a CDATA section", closeCDATA)
+	}
+	_, err := resolve(p.text, Span{at, end}, false)
+	return end, err
+}
+
+func (p *parser) start(at int) (int, error) {
+	name := at + len("<")
+	e := &Element{Name: p.text[name:nameEnd(p.text, name)]}
+	if e.Name == "" {
+		return 0, p.fail(at, "a < that starts no tag")
+	}
 	switch {
 	case len(p.open) > 0:
 		e.Parent = p.open[len(p.open)-1].element
 		e.Parent.Children = append(e.Parent.Children, e)
 	case p.root != nil:
-		return p.fail(at.Start, "a second root element <%s>", Abridge(e.Name))
+		return 0, p.fail(at, "a second root element <%s>", Abridge(e.Name))
 	default:
 		p.root = e
 	}
 	if len(p.open) == maxDepth {
-		return p.fail(at.Start, "elements are nested deeper than %d", maxDepth)
+		return 0, p.fail(at, "elements are nested deeper than %d", maxDepth)
 	}
-	if err := p.attributes(e, token.Attr); err != nil {
-		return err
+	end, closesItself, err := p.openTag(e, name+len(e.Name))
+	if err != nil {
+		return 0, err
 	}
-	p.open = append(p.open, frame{element: e, prefixes: p.bind(e)})
+	e.Open = Span{at, end}
+	e.Whole = e.Open
+	prefixes := p.bind(e)
 	p.name(e)
-	return nil
+	if closesItself {
+		p.unbind(prefixes)
+	} else {
+		p.open = append(p.open, frame{e, prefixes})
+	}
+	return end, nil
 }
 
-func (p *parser) attributes(e *Element, values []xml.Attr) error {
-	end := e.Open.End - len(">")
-	if p.text[end-1] == '/' {
-		end--
-	}
-	attrs, err := scanAttrs(p.text, Span{e.Open.Start + len("<") + len(e.Name), end})
+// openTag reads e's open tag from offset at, behind its name, and returns the
+// offset behind it and whether it closes the element too.
+func (p *parser) openTag(e *Element, at int) (end int, closesItself bool, err error) {
+	attrs, end, err := attributes(p.text, at, p.attrs[:0])
 	if err != nil {
-		return err
+		return 0, false, err
 	}
-	if len(attrs) != len(values) {
-		return p.fail(e.Open.Start, "the attributes of <%s> cannot be told apart", Abridge(e.Name))
-	}
-	for i := range attrs {
-		attrs[i].Value = values[i].Value
+	p.attrs = attrs
+	if p.text[end] == '?' {
+		return 0, false, p.fail(end, "a tag cannot end with ?>")
 	}
 	if i := twice(attrs); i >= 0 {
-		return p.fail(attrs[i].Whole.Start, "attribute %s stands twice in <%s>",
+		return 0, false, p.fail(attrs[i].Whole.Start, "attribute %s stands twice in <%s>",
 			Abridge(attrs[i].Name), Abridge(e.Name))
 	}
-	e.Attrs = attrs
-	return nil
+	e.Attrs = append([]Attr(nil), attrs...)
+	closesItself = p.text[end] == '/'
+	if closesItself {
+		end += len("/")
+	}
+	return end + len(">"), closesItself, nil
 }
 
 // twice is the position of the first attribute whose name stands before it, or
@@ -228,20 +189,26 @@ func twice(attrs []Attr) int {
 	return -1
 }
 
-func (p *parser) end(token xml.EndElement, at Span) error {
-	name := qualified(token.Name)
+func (p *parser) end(at int) (int, error) {
+	start := at + len("</")
+	name := p.text[start:nameEnd(p.text, start)]
+	end := skip(p.text, start+len(name))
+	if name == "" || end == len(p.text) || p.text[end] != '>' {
+		return 0, p.fail(at, "a close tag that is no name in </ and >")
+	}
+	end += len(">")
 	if len(p.open) == 0 {
-		return p.fail(at.Start, "</%s> closes no element", Abridge(name))
+		return 0, p.fail(at, "</%s> closes no element", Abridge(name))
 	}
 	top := p.open[len(p.open)-1]
 	if top.element.Name != name {
-		return p.fail(at.Start, "</%s> stands where </%s> is due", Abridge(name), Abridge(top.element.Name))
+		return 0, p.fail(at, "</%s> stands where </%s> is due", Abridge(name), Abridge(top.element.Name))
 	}
-	top.element.Close = at
-	top.element.Whole.End = at.End
+	top.element.Close = Span{at, end}
+	top.element.Whole.End = end
 	p.open = p.open[:len(p.open)-1]
 	p.unbind(top.prefixes)
-	return nil
+	return end, nil
 }
 
 func (p *parser) finish() error {
@@ -253,11 +220,4 @@ func (p *parser) finish() error {
 		return p.fail(len(p.text), "the document has no element")
 	}
 	return nil
-}
-
-func qualified(name xml.Name) string {
-	if name.Space == "" {
-		return name.Local
-	}
-	return name.Space + ":" + name.Local
 }

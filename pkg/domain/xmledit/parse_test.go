@@ -105,14 +105,21 @@ func TestParseRefusesStructure(t *testing.T) {
 		{"CDATA behind the root", "<a/>\n<![CDATA[]]>", 2, 1, "outside the root"},
 		{"two roots", "<a/>\n<b/>", 2, 1, "second root element <b>"},
 		{"never closed", "<a>\n <b>\n", 2, 2, "<b> is never closed"},
-		{"in a tag's middle", "<a><b ", 1, 6, "unexpected EOF"},
+		{"in a tag's middle", "<a><b ", 1, 7, "ends inside a tag"},
 		{"wrong order", "<a><b>\n</a></b>", 2, 1, "</a> stands where </b> is due"},
 		{"closed twice", "<a></a></a>", 1, 8, "</a> closes no element"},
 		{"prefix differs", "<p:a></a>", 1, 6, "</a> stands where </p:a> is due"},
 		{"attribute twice", "<a x='1'\n y='2' x='3'/>", 2, 8, "attribute x stands twice in <a>"},
 		{"no blank between attributes", `<a x="1"y="2"/>`, 1, 9, "blank is missing"},
-		{"no value", "<a x/>", 1, 5, "attribute"},
-		{"no quotes", "<a x=1/>", 1, 6, "attribute"},
+		{"no value", "<a x/>", 1, 4, "x without a value"},
+		{"no quotes", "<a x=1/>", 1, 6, "not in quotes"},
+		{"never closed value", "<a x='1/>", 1, 6, "x is never closed"},
+		{"a value without a name", "<a ='1'/>", 1, 4, "without a name"},
+		{"two colons", "<a:b:c/>", 1, 5, "blank is missing"},
+		{"a tag closed like an instruction", "<a?>", 1, 3, "cannot end with ?>"},
+		{"no name", "<a>< b/></a>", 1, 4, "starts no tag"},
+		{"no name in a close tag", "<a></ a>", 1, 4, "close tag"},
+		{"an attribute in a close tag", "<a></a x='1'>", 1, 4, "close tag"},
 		{"less than in a value", "<a x='<'/>", 1, 7, "unescaped <"},
 	} {
 		t.Run(test.name, test.run)
@@ -124,12 +131,15 @@ func TestParseRefusesContent(t *testing.T) {
 		{"document type", "<?xml version='1.0'?>\n<!DOCTYPE a>\n<a/>", 2, 1, "document type"},
 		{"entity declaration", "<!DOCTYPE a [<!ENTITY x 'y'>]><a>&x;</a>", 1, 1, "document type"},
 		{"declaration inside", "<a><!ELEMENT b></a>", 1, 4, "declaration"},
-		{"unknown entity", "<a>&nbsp;</a>", 1, 9, "entity"},
-		{"unknown entity in a value", "<a x='&x;'/>", 1, 9, "entity"},
-		{"reference to no character", "<a>&#0;</a>", 1, 7, "illegal character"},
+		{"unknown entity", "<a>&nbsp;</a>", 1, 4, "entity &nbsp;"},
+		{"unknown entity in a value", "<a x='&x;'/>", 1, 7, "entity &x;"},
+		{"a bare ampersand", "<a>1 & 2</a>", 1, 6, "starts no reference"},
+		{"reference to no character", "<a>&#0;</a>", 1, 4, "no character"},
+		{"reference to a surrogate", "<a>&#xD800;</a>", 1, 4, "no character"},
+		{"reference without digits", "<a>&#x;</a>", 1, 4, "no character"},
 		{"other encoding", "<?xml version='1.0' encoding='latin1'?><a/>", 1, 31, `encoding "latin1"`},
 		{"other encoding with blanks", "<?xml version='1.0' encoding = \"utf-16\"?><a/>", 1, 33, `encoding "utf-16"`},
-		{"other version", "<?xml version='1.1'?><a/>", 1, 21, "unsupported version"},
+		{"other version", "<?xml version='1.1'?><a/>", 1, 16, `version "1.1"`},
 		{"late declaration", "\n<?xml version='1.0'?><a/>", 2, 1, "very start"},
 		{"declaration in capitals", "<?XML version='1.0'?><a/>", 1, 1, "very start"},
 		{"not UTF-8 in text", "<a>\n\xff</a>", 2, 1, "0xff is not UTF-8"},
@@ -139,8 +149,12 @@ func TestParseRefusesContent(t *testing.T) {
 		{"surrogate", "<a>\xed\xa0\x80</a>", 1, 4, "not UTF-8"},
 		{"control character", "<a>\x01</a>", 1, 4, "U+0001"},
 		{"noncharacter", "<a>\ufffe</a>", 1, 4, "U+FFFE"},
-		{"dashes in a comment", "<a><!-- -- --></a>", 1, 11, "comment"},
-		{"end of CDATA in text", "<a>]]></a>", 1, 6, "CDATA"},
+		{"dashes in a comment", "<a><!-- -- --></a>", 1, 9, "comment"},
+		{"comment never closed", "<a>\n<!-- </a>", 2, 1, "comment is never closed"},
+		{"CDATA never closed", "<a><![CDATA[ ]]</a>", 1, 4, "CDATA section is never closed"},
+		{"instruction never closed", "<a/><?x >", 1, 5, "instruction is never closed"},
+		{"instruction without a target", "<a/><? x?>", 1, 5, "without a target"},
+		{"end of CDATA in text", "<a>]]></a>", 1, 4, "CDATA"},
 		{"columns count bytes", "<a>€<b></a>", 1, 10, "</a> stands where </b> is due"},
 		{"depth 257", strings.Repeat("<a>", 257) + strings.Repeat("</a>", 257), 1, 256*3 + 1, "nested deeper than 256"},
 		{"too large", strings.Repeat("\n", xmledit.MaxBytes) + "<a/>", xmledit.MaxBytes + 1, 1, "more than 8388608"},
@@ -180,10 +194,14 @@ func TestNamespaces(t *testing.T) {
 }
 
 func TestValuesAndText(t *testing.T) {
-	d := mustParse(t, "<a x='&lt;&#65;' p:x='2'>one<b>no</b>&amp;<!-- no --><![CDATA[<two>]]>\r\n<?no?>3</a>")
+	d := mustParse(t, "<a x='&lt;&#65;' p:x='2' z='1\t2\r\n3&#10;'>one<b>no</b>&amp;<!-- no --><![CDATA[<two>]]>\r\n<?no?>3</a>")
 	a := d.Root()
 	if a.Value("x") != "<A" || a.Value("p:x") != "2" || a.Value("y") != "" || a.Attr("y") != nil {
 		t.Errorf("attributes %+v", a.Attrs)
+	}
+	// XML 1.0, 3.3.3: blanks count as spaces in a value, unless they are references.
+	if got, want := a.Value("z"), "1 2 3\n"; got != want {
+		t.Errorf("value %q, want %q", got, want)
 	}
 	// XML 1.0, 2.11: a parser passes on each line end as a line feed.
 	if got, want := d.Text(a), "one&<two>\n3"; got != want {

@@ -1,0 +1,114 @@
+package xmledit
+
+import "strings"
+
+const (
+	bom = "\ufeff"
+
+	openComment, closeComment         = "<!--", "-->"
+	openCDATA, closeCDATA             = "<![CDATA[", "]]>"
+	openInstruction, closeInstruction = "<?", "?>"
+)
+
+// markupEnd is the offset behind the comment, CDATA section or processing
+// instruction that starts at offset at (XML 1.0, 2.5 to 2.7).
+func markupEnd(text string, at int) (int, error) {
+	switch rest := text[at:]; {
+	case strings.HasPrefix(rest, openComment):
+		return commentEnd(text, at)
+	case strings.HasPrefix(rest, openCDATA):
+		return closed(text, at, openCDATA, closeCDATA, "a CDATA section")
+	case strings.HasPrefix(rest, openInstruction):
+		return instructionEnd(text, at)
+	}
+	return 0, errorAt(text, at, "a document type or other declaration is not accepted")
+}
+
+func commentEnd(text string, at int) (int, error) {
+	inside := at + len(openComment)
+	i := strings.Index(text[inside:], "--")
+	if i < 0 {
+		return 0, errorAt(text, at, "a comment is never closed")
+	}
+	end := inside + i + len(closeComment)
+	if !strings.HasPrefix(text[inside+i:], closeComment) {
+		return 0, errorAt(text, inside+i, "-- inside a comment")
+	}
+	return end, nil
+}
+
+func instructionEnd(text string, at int) (int, error) {
+	target := at + len(openInstruction)
+	end := nameEnd(text, target)
+	if end == target {
+		return 0, errorAt(text, at, "a processing instruction without a target")
+	}
+	if !strings.HasPrefix(text[end:], closeInstruction) && skip(text, end) == end {
+		return 0, errorAt(text, end, "a blank is missing behind the target of a processing instruction")
+	}
+	return closed(text, at, text[at:end], closeInstruction, "a processing instruction")
+}
+
+// closed is the offset behind the close of what opens at offset at.
+func closed(text string, at int, open, close, what string) (int, error) {
+	inside := at + len(open)
+	i := strings.Index(text[inside:], close)
+	if i < 0 {
+		return 0, errorAt(text, at, "%s is never closed", what)
+	}
+	return inside + i + len(close), nil
+}
+
+// declaration checks the XML declaration at offset at (productions XMLDecl to
+// SDDecl) and returns the offset behind it.
+func declaration(text string, at int) (int, error) {
+	attrs, end, err := attributes(text, at+len("<?xml"), nil)
+	if err != nil {
+		return 0, err
+	}
+	if !strings.HasPrefix(text[end:], closeInstruction) {
+		return 0, errorAt(text, end, "an XML declaration ends with ?>")
+	}
+	for _, a := range attrs {
+		switch {
+		case a.Name == "version" && a.Value != "1.0":
+			return 0, errorAt(text, a.Text.Start, "XML version %q is not 1.0", Abridge(a.Value))
+		case a.Name == "encoding" && !strings.EqualFold(a.Value, "utf-8"):
+			return 0, errorAt(text, a.Text.Start, "encoding %q is not utf-8", Abridge(a.Value))
+		}
+	}
+	return end + len(closeInstruction), nil
+}
+
+// characters is the character data of a piece of content without elements.
+// Parse has read the same bytes without an error, and none can come up here.
+func characters(content string) string {
+	if !strings.ContainsAny(content, "<&\r") {
+		return content
+	}
+	var all strings.Builder
+	for at := 0; at < len(content); {
+		end := textEnd(content, at)
+		text, _ := resolve(content, Span{at, end}, false)
+		all.WriteString(text)
+		if at = end; at == len(content) {
+			break
+		}
+		end, _ = markupEnd(content, at)
+		if strings.HasPrefix(content[at:], openCDATA) {
+			// No reference counts in it, but its line ends do (2.7, 2.11).
+			inside := content[at+len(openCDATA) : end-len(closeCDATA)]
+			all.WriteString(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(inside))
+		}
+		at = end
+	}
+	return all.String()
+}
+
+// textEnd is the offset of the first < from at on, or the end.
+func textEnd(text string, at int) int {
+	if i := strings.IndexByte(text[at:], '<'); i >= 0 {
+		return at + i
+	}
+	return len(text)
+}

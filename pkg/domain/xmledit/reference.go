@@ -1,0 +1,79 @@
+package xmledit
+
+import (
+	"strconv"
+	"strings"
+)
+
+// resolve is what the text or the value at a span says: with its references
+// resolved and each line end as a line feed (XML 1.0, 2.11). In a value, tabs
+// and line ends that are not written as references count as spaces (3.3.3).
+func resolve(text string, at Span, value bool) (string, error) {
+	plain := text[at.Start:at.End]
+	special := "&\r"
+	if value {
+		special = "&\r\n\t"
+	}
+	if !strings.ContainsAny(plain, special) {
+		return plain, nil
+	}
+	var resolved strings.Builder
+	for i := at.Start; i < at.End; {
+		switch b := text[i]; {
+		case b == '&':
+			r, end, err := reference(text, Span{i, at.End})
+			if err != nil {
+				return "", err
+			}
+			resolved.WriteRune(r)
+			i = end
+			continue
+		case b == '\r' && strings.HasPrefix(text[i:at.End], "\r\n"): // its line feed follows
+		case value && isSpace(b):
+			resolved.WriteByte(' ')
+		case b == '\r':
+			resolved.WriteByte('\n')
+		default:
+			resolved.WriteByte(b)
+		}
+		i++
+	}
+	return resolved.String(), nil
+}
+
+// reference resolves the reference that within starts with, and tells where it
+// ends. Without a document type there are XML's own five entities only.
+func reference(text string, within Span) (rune, int, error) {
+	start := within.Start + len("&")
+	length := strings.IndexByte(text[start:within.End], ';')
+	if length < 0 {
+		return 0, 0, errorAt(text, within.Start, "an & that starts no reference")
+	}
+	name := text[start : start+length]
+	end := start + length + len(";")
+	switch name {
+	case "lt":
+		return '<', end, nil
+	case "gt":
+		return '>', end, nil
+	case "amp":
+		return '&', end, nil
+	case "apos":
+		return '\'', end, nil
+	case "quot":
+		return '"', end, nil
+	}
+	digits, isNumber := strings.CutPrefix(name, "#")
+	if !isNumber {
+		return 0, 0, errorAt(text, within.Start, "entity &%s; is none of XML's own five", Abridge(name))
+	}
+	base := 10
+	if hex, found := strings.CutPrefix(digits, "x"); found {
+		digits, base = hex, 16
+	}
+	code, err := strconv.ParseInt(digits, base, 32)
+	if err != nil || !isCharacter(rune(code)) {
+		return 0, 0, errorAt(text, within.Start, "&%s; refers to no character of XML", Abridge(name))
+	}
+	return rune(code), end, nil
+}
