@@ -30,24 +30,25 @@ func ReadDetails(fsys fs.FS, host *topology.Host) []Problem {
 			d.Details = r.details(dir)
 		}
 	}
+	r.leave()
 	host.Packages = r.packages()
 	return sortProblems(r.problems)
 }
 
 func (r *hostReader) details(dir string) *topology.Details {
 	d := &topology.Details{
-		SubsystemVendor: uint16(r.hex(path.Join(dir, "subsystem_vendor"), 16)),
-		SubsystemDevice: uint16(r.hex(path.Join(dir, "subsystem_device"), 16)),
+		SubsystemVendor: uint16(r.hex(dir+"/subsystem_vendor", 16)),
+		SubsystemDevice: uint16(r.hex(dir+"/subsystem_device", 16)),
 		Link:            r.link(dir, "current"),
 		MaxLink:         r.link(dir, "max"),
 	}
-	reset := path.Join(dir, "reset_method")
-	if _, err := r.tree.entry(reset); err == nil {
+	reset := dir + "/reset_method"
+	if _, err := r.tree.mode(reset); err == nil {
 		d.ResetKnown, d.ResetMethods = true, strings.Fields(r.file(reset))
 	}
-	config, err := r.tree.raw(path.Join(dir, "config"))
+	config, err := r.tree.raw(dir + "/config")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		r.problem(CodeBadSysfs, path.Join(dir, "config"), err.Error())
+		r.problem(CodeBadSysfs, dir+"/config", err.Error())
 	}
 	readCapabilities(d, []byte(config))
 	return d

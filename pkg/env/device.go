@@ -15,14 +15,14 @@ import (
 func (r *hostReader) device(a topology.Address, dir string) *topology.Device {
 	d := &topology.Device{
 		Address:    a,
-		Class:      uint32(r.hex(path.Join(dir, "class"), 24)),
-		Vendor:     uint16(r.hex(path.Join(dir, "vendor"), 16)),
-		Device:     uint16(r.hex(path.Join(dir, "device"), 16)),
-		Node:       r.affinity(path.Join(dir, "numa_node")),
-		PhysFn:     r.physFn(path.Join(dir, "physfn")),
-		IOMMUGroup: r.iommuGroup(path.Join(dir, "iommu_group")),
-		Driver:     r.linkBase(path.Join(dir, "driver")),
-		BARs:       r.bars(path.Join(dir, "resource")),
+		Class:      uint32(r.hex(dir+"/class", 24)),
+		Vendor:     uint16(r.hex(dir+"/vendor", 16)),
+		Device:     uint16(r.hex(dir+"/device", 16)),
+		Node:       r.affinity(dir + "/numa_node"),
+		PhysFn:     r.physFn(dir + "/physfn"),
+		IOMMUGroup: r.iommuGroup(dir + "/iommu_group"),
+		Driver:     r.linkBase(dir + "/driver"),
+		BARs:       r.bars(dir + "/resource"),
 	}
 	d.IsBridge = d.Class>>8 == classBridgePCI
 	var err error

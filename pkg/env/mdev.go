@@ -24,8 +24,8 @@ func (r *hostReader) requestedMDEV(u topology.UUID) {
 	}
 	m := &topology.MDEV{
 		UUID:       u,
-		Type:       r.linkBase(path.Join(dir, "mdev_type")),
-		IOMMUGroup: r.iommuGroup(path.Join(dir, "iommu_group")),
+		Type:       r.linkBase(dir + "/mdev_type"),
+		IOMMUGroup: r.iommuGroup(dir + "/iommu_group"),
 	}
 	r.mdevs[u] = m
 	// Below devices/virtual the parent is a driver's name, such as mtty

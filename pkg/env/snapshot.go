@@ -35,11 +35,11 @@ func OpenSysfs(name string) (fs.FS, io.Closer, error) {
 	case err != nil:
 		return nil, nil, fmt.Errorf("open sysfs: %w", err)
 	case info.IsDir():
-		root, err := os.OpenRoot(name)
+		dir, err := openDirectory(name)
 		if err != nil {
 			return nil, nil, fmt.Errorf("open sysfs: %w", err)
 		}
-		return root.FS(), root, nil
+		return dir, dir, nil
 	case !info.Mode().IsRegular():
 		return nil, nil, fmt.Errorf("open sysfs: %s is neither a directory nor a snapshot file", name)
 	case info.Size() > maxSnapshotBytes:
@@ -111,6 +111,15 @@ func (s snapshot) ReadDir(dir string) ([]fs.DirEntry, error) {
 		return slices.Clone(entries), nil
 	}
 	return s.MapFS.ReadDir(dir)
+}
+
+// Lstat describes a file, or the symbolic link that it is. Every directory is
+// in the map: fstest.MapFS goes through all files for what is not.
+func (s snapshot) Lstat(name string) (fs.FileInfo, error) {
+	if _, ok := s.MapFS[name]; !ok && name != "." && firstLink(s.MapFS, name) == "" {
+		return nil, &fs.PathError{Op: "lstat", Path: name, Err: fs.ErrNotExist}
+	}
+	return s.MapFS.Lstat(name)
 }
 
 func indexed(files fstest.MapFS) (fs.FS, error) {

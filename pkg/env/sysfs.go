@@ -94,6 +94,14 @@ func newHostReader(fsys fs.FS) *hostReader {
 	return r
 }
 
+// leave gives the last directory back.
+func (r *hostReader) leave() {
+	dir := r.tree.here
+	if err := r.tree.leave(); err != nil {
+		r.problem(CodeBadSysfs, dir, err.Error())
+	}
+}
+
 func (r *hostReader) problem(code, source, text string) {
 	r.problems = append(r.problems, Problem{Code: code, Source: source, Text: text})
 }
@@ -130,7 +138,7 @@ func (r *hostReader) linkBase(name string) string {
 }
 
 // deviceDir is the directory that an entry of pciDevices or mdevDevices links
-// to. The entry is there; false, and a Problem, when the link does not lead to
+// to, and enters it. The entry is there; false, and a Problem, when the link does not lead to
 // a real directory of the same name.
 func (r *hostReader) deviceDir(link string) (string, bool) {
 	dir, err := r.tree.link(link)
@@ -138,7 +146,7 @@ func (r *hostReader) deviceDir(link string) (string, bool) {
 		err = fmt.Errorf("links to another device, %q", abridge(path.Base(dir)))
 	}
 	if err == nil {
-		_, err = r.tree.list(dir)
+		err = r.tree.enter(dir)
 	}
 	if err != nil {
 		r.problem(CodeBadSysfs, link, err.Error())
@@ -207,6 +215,7 @@ func (r *hostReader) add(a topology.Address) *topology.Device {
 
 // result is what was read, in order.
 func (r *hostReader) result() (*topology.Host, []Problem) {
+	r.leave()
 	host := &topology.Host{Nodes: r.nodes}
 	for _, a := range slices.SortedFunc(maps.Keys(r.devices), topology.Address.Compare) {
 		if device := r.devices[a]; device != nil {

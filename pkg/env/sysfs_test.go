@@ -165,11 +165,12 @@ func (f failing) Open(name string) (fs.File, error) {
 	return f.MapFS.Open(name)
 }
 
-func (f failing) ReadDir(name string) ([]fs.DirEntry, error) {
-	if name == f.path {
-		return nil, &fs.PathError{Op: "readdir", Path: name, Err: f.err}
+// Lstat fails on a directory: simple has none of its own.
+func (f failing) Lstat(name string) (fs.FileInfo, error) {
+	if name == f.path && f.MapFS[name] == nil {
+		return nil, &fs.PathError{Op: "lstat", Path: name, Err: f.err}
 	}
-	return f.MapFS.ReadDir(name)
+	return f.MapFS.Lstat(name)
 }
 
 func (f failing) ReadLink(name string) (string, error) {

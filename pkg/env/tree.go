@@ -1,11 +1,12 @@
 package env
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"path"
-	"slices"
 	"strings"
 )
 
@@ -22,63 +23,104 @@ const maxLinkBytes = 4096
 // cannot hang it and no path leaves the root, whatever the file system does
 // (fstest.MapFS overflows the stack on a loop).
 type tree struct {
-	fsys  fs.FS
-	lists map[string]listing // by directory
-}
+	fsys fs.FS
+	dirs map[string]error // what isDir has found
 
-// listing is a directory as it was when first seen.
-type listing struct {
-	entries []fs.DirEntry // by name
-	err     error
+	here    string    // the directory that was entered, "" for none
+	below   directory // what is in it
+	content bytes.Buffer
 }
 
 func newTree(fsys fs.FS) *tree {
-	return &tree{fsys: fsys, lists: map[string]listing{}}
+	return &tree{fsys: fsys, dirs: map[string]error{}}
+}
+
+// enter opens a directory, so that what is read in it next is not looked up
+// through each directory above it. It leaves the one that was entered before.
+func (t *tree) enter(dir string) error {
+	if err := errors.Join(t.leave(), t.isDir(dir)); err != nil {
+		return err
+	}
+	from, ok := t.fsys.(directory)
+	if !ok {
+		return nil // a file system in memory has every path at hand
+	}
+	below, err := from.open(dir)
+	if err != nil {
+		return cause(err)
+	}
+	t.here, t.below = dir, below
+	return nil
+}
+
+// leave closes the directory that was entered.
+func (t *tree) leave() error {
+	if t.here == "" {
+		return nil
+	}
+	t.here = ""
+	return t.below.Close()
+}
+
+// at is the file system to read a path in, and the path there.
+func (t *tree) at(name string) (fs.FS, string) {
+	if base, found := strings.CutPrefix(name, t.here+"/"); found && t.here != "" && !strings.Contains(base, "/") {
+		return t.below, base
+	}
+	return t.fsys, name
 }
 
 // list is the entries of a directory, by name. The error is fs.ErrNotExist
 // when it or a directory above it is absent.
 func (t *tree) list(dir string) ([]fs.DirEntry, error) {
-	if known, ok := t.lists[dir]; ok {
-		return known.entries, known.err
-	}
-	entries, err := t.readDir(dir)
-	t.lists[dir] = listing{entries, err}
-	return entries, err
-}
-
-func (t *tree) readDir(dir string) ([]fs.DirEntry, error) {
-	if dir != "." {
-		entry, err := t.entry(dir)
-		switch {
-		case err != nil:
-			return nil, err
-		case entry.Type()&fs.ModeSymlink != 0:
-			return nil, fmt.Errorf("%s is a symbolic link", dir)
-		case !entry.IsDir():
-			return nil, fmt.Errorf("%s is not a directory", dir)
-		}
+	if err := t.isDir(dir); err != nil {
+		return nil, err
 	}
 	entries, err := fs.ReadDir(t.fsys, dir)
 	if err != nil {
-		return nil, fmt.Errorf("list: %w", err)
+		return nil, fmt.Errorf("list: %w", cause(err))
 	}
 	return entries, nil
 }
 
-// entry is the entry of a path in its directory.
-func (t *tree) entry(name string) (fs.DirEntry, error) {
-	entries, err := t.list(path.Dir(name))
+// isDir is nil for a real directory below real directories.
+func (t *tree) isDir(dir string) error {
+	if dir == "." {
+		return nil
+	}
+	known, ok := t.dirs[dir]
+	if !ok {
+		known = t.lookAtDir(dir)
+		t.dirs[dir] = known
+	}
+	return known
+}
+
+func (t *tree) lookAtDir(dir string) error {
+	mode, err := t.mode(dir)
+	switch {
+	case err != nil:
+		return err
+	case mode&fs.ModeSymlink != 0:
+		return fmt.Errorf("%s is a symbolic link", dir)
+	case !mode.IsDir():
+		return fmt.Errorf("%s is not a directory", dir)
+	}
+	return nil
+}
+
+// mode is what stands at a path. The directory around it is not listed: one of
+// a device has some eighty files, of which a few are read.
+func (t *tree) mode(name string) (fs.FileMode, error) {
+	if err := t.isDir(path.Dir(name)); err != nil {
+		return 0, err
+	}
+	fsys, at := t.at(name)
+	info, err := fs.Lstat(fsys, at)
 	if err != nil {
-		return nil, err
+		return 0, fmt.Errorf("%s: %w", name, cause(err))
 	}
-	i, found := slices.BinarySearchFunc(entries, path.Base(name), func(e fs.DirEntry, base string) int {
-		return strings.Compare(e.Name(), base)
-	})
-	if !found {
-		return nil, fmt.Errorf("%s: %w", name, fs.ErrNotExist)
-	}
-	return entries[i], nil
+	return info.Mode(), nil
 }
 
 // file is the content of a regular file without the white space around it.
@@ -89,50 +131,62 @@ func (t *tree) file(name string) (string, error) {
 
 // raw is the content of a regular file.
 func (t *tree) raw(name string) (string, error) {
-	entry, err := t.entry(name)
+	mode, err := t.mode(name)
 	if err != nil {
 		return "", err
 	}
-	if !entry.Type().IsRegular() {
+	if !mode.IsRegular() {
 		return "", fmt.Errorf("%s is not a regular file", name)
 	}
-	f, err := t.fsys.Open(name)
+	fsys, at := t.at(name)
+	f, err := fsys.Open(at)
 	if err != nil {
-		return "", fmt.Errorf("read: %w", err)
+		return "", fmt.Errorf("read: %w", cause(err))
 	}
 	defer f.Close()
-	content, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
-	if err != nil {
-		return "", fmt.Errorf("read: %w", err)
+	t.content.Reset()
+	if _, err := t.content.ReadFrom(io.LimitReader(f, maxFileBytes+1)); err != nil {
+		return "", fmt.Errorf("read: %w", cause(err))
 	}
-	if len(content) > maxFileBytes {
+	if t.content.Len() > maxFileBytes {
 		return "", fmt.Errorf("%s is too large for a file of sysfs", name)
 	}
-	return string(content), nil
+	return t.content.String(), nil
 }
 
 // link is the path that a symbolic link leads to, from the root of the tree.
 // Nothing need be there.
 func (t *tree) link(name string) (string, error) {
-	entry, err := t.entry(name)
+	mode, err := t.mode(name)
 	if err != nil {
 		return "", err
 	}
-	if entry.Type()&fs.ModeSymlink == 0 {
+	if mode&fs.ModeSymlink == 0 {
 		return "", fmt.Errorf("%s is not a symbolic link", name)
 	}
-	text, err := fs.ReadLink(t.fsys, name)
+	fsys, at := t.at(name)
+	text, err := fs.ReadLink(fsys, at)
 	if err != nil {
-		return "", fmt.Errorf("read link: %w", err)
+		return "", fmt.Errorf("read link: %w", cause(err))
 	}
 	if len(text) > maxLinkBytes {
 		return "", fmt.Errorf("%s is a link with too long a text", name)
 	}
-	// The directories of name are real ones, entry has seen to that, so that
+	// The directories of name are real ones, mode has seen to that, so that
 	// ".." means the same by name as in the file system.
 	target := path.Join(path.Dir(name), text)
 	if path.IsAbs(text) || !fs.ValidPath(target) {
 		return "", fmt.Errorf("%s links to a path outside the tree", name)
 	}
 	return target, nil
+}
+
+// cause is an error without the path that was asked for, which a Problem names
+// and which here may be the last step of it only.
+func cause(err error) error {
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		return at.Err
+	}
+	return err
 }
