@@ -1,12 +1,6 @@
 package main
 
-import (
-	"context"
-	"runtime/debug"
-	"sync"
-
-	"hook-sidecar/pkg/hooks"
-)
+import "runtime/debug"
 
 // KubeVirt gives a sidecar 64 MB (61 MiB) where the VM has dedicated CPUs, and a
 // VM cannot ask for more (KubeVirt
@@ -35,21 +29,4 @@ func (a *app) limitMemory() {
 	if a.variable("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memoryLimit)
 	}
-}
-
-// serial answers one call at a time. virt-launcher makes one at a time; many at
-// once would each need their memory.
-type serial struct {
-	mu   sync.Mutex
-	next hooks.Mutator
-}
-
-// Mutate answers a call when those before it are answered.
-func (s *serial) Mutate(ctx context.Context, call hooks.Call) ([]byte, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := ctx.Err(); err != nil {
-		return nil, err // the client has hung up
-	}
-	return s.next.Mutate(ctx, call)
 }

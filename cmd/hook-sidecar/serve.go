@@ -52,7 +52,7 @@ Exit status:
 		}
 		m.Limit = mutate.Limit{Bytes: maxDomain, Marks: maxMarks}
 		config := hooks.Config{
-			Mutator: &serial{next: answerer{log: log, mutator: m}}, Logger: log, Versions: versions, PluginSocket: pluginSocket,
+			Mutator: answerer{log: log, mutator: m}, Logger: log, Versions: versions, PluginSocket: pluginSocket,
 			MaxMessage: maxMessage,
 		}
 		if socketDir != "" {

@@ -17,6 +17,11 @@ const (
 	// take. It stays below the 30 s that a kubelet waits by default between
 	// SIGTERM and SIGKILL.
 	DefaultGrace = 10 * time.Second
+
+	// DefaultPatience is how long a client may take to send a request, or to
+	// receive its answer, while other calls wait. virt-launcher waits a minute
+	// for an answer, and for a plugin's 30 s.
+	DefaultPatience = 5 * time.Second
 )
 
 // Config says what a Server serves and where.
@@ -37,6 +42,7 @@ type Config struct {
 
 	MaxMessage int           // bytes; 0: DefaultMaxMessage
 	Grace      time.Duration // 0: DefaultGrace
+	Patience   time.Duration // 0: DefaultPatience
 }
 
 // withDefaults returns the configuration with every empty field filled.
@@ -52,6 +58,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Grace == 0 {
 		c.Grace = DefaultGrace
+	}
+	if c.Patience == 0 {
+		c.Patience = DefaultPatience
 	}
 	return c
 }

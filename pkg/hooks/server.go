@@ -22,6 +22,7 @@ import (
 // Server serves the hook protocols on one or two unix sockets. Make it with New.
 type Server struct {
 	config  Config
+	turns   *turns
 	started atomic.Bool
 	ready   chan struct{}
 
@@ -31,8 +32,10 @@ type Server struct {
 
 // New returns a server that does nothing until Run.
 func New(config Config) *Server {
+	config = config.withDefaults()
 	return &Server{
-		config: config.withDefaults(),
+		config: config,
+		turns:  newTurns(config.Patience),
 		ready:  make(chan struct{}),
 		stop:   make(chan struct{}),
 	}
@@ -113,6 +116,8 @@ func (s *Server) newGRPC() *grpc.Server {
 	return grpc.NewServer(
 		grpc.MaxRecvMsgSize(s.config.MaxMessage),
 		grpc.UnaryInterceptor(s.guard),
+		grpc.StatsHandler(s.turns),
+		grpc.InitialWindowSize(streamWindow),
 		// A peer that connects and stays silent holds up the end of a gRPC
 		// server, Stop included, until its handshake times out; the default of
 		// 120 s is longer than a kubelet waits.
