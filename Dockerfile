@@ -1,13 +1,15 @@
-# syntax=docker/dockerfile:1
 # The image of the hook: one static binary, no shell, no package. Target `shim` is KubeVirt's
-# sidecar-shim with the same binary.
+# sidecar-shim with the same binary. There is no `# syntax=` line: BuildKit would fetch a frontend
+# from a registry and run it, and the one that is built in has all that is used here.
 ARG GO_IMAGE=docker.io/library/golang:1.26-bookworm
 ARG SHIM_IMAGE=quay.io/kubevirt/sidecar-shim:v1.9.0
 
 # Go builds for any platform on any: nothing here is emulated.
 FROM --platform=${BUILDPLATFORM} ${GO_IMAGE} AS build
-ARG TARGETOS=linux
-ARG TARGETARCH=amd64
+# Of these two a default would win over the platform that is asked for, and put the program of
+# amd64 into the image of arm64 (BuildKit v0.27.0; test/image shows it).
+ARG TARGETOS
+ARG TARGETARCH
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download

@@ -1,14 +1,24 @@
 # Shortcuts; `.ci/run` is what has to pass.
 .DEFAULT_GOAL := help
-.PHONY: help build image test kubevirt manifests boot e2e lint fuzz generate golden ci
+.PHONY: help build image release test kubevirt manifests boot e2e lint fuzz generate golden ci
 
 # Kernels and images that the tests boot.
 CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/hook-sidecar
 
-# The image: its name, the platforms, and true to push it with SBOM and provenance.
-IMAGE ?= registry.example.com/hook-sidecar:dev
+# The image: its name, the target of the Dockerfile (hook, shim), the platforms, and true to push it.
+REPOSITORY ?= registry.example.com/hook-sidecar
+TAG ?= dev
+IMAGE ?= $(REPOSITORY):$(TAG)
+TARGET ?= hook
 PLATFORMS ?= linux/amd64,linux/arm64
 PUSH ?= false
+# Without a registry: write the image to this file, as an OCI archive.
+ARCHIVE ?=
+# Images that the build fetches. Empty is what the Dockerfile says; name copies where that cannot be
+# reached, and SBOM=generator=IMAGE for a copy of docker/buildkit-syft-scanner.
+GO_IMAGE ?=
+SHIM_IMAGE ?=
+SBOM ?= true
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,11 +26,18 @@ help: ## list these targets
 build: ## build bin/hook-sidecar, static
 	CGO_ENABLED=0 go build -trimpath -o bin/hook-sidecar ./cmd/hook-sidecar
 
-# Timestamps are the commit's, so that two builds of one commit give one digest.
+comma := ,
+output = $(if $(ARCHIVE),type=oci$(comma)dest=$(ARCHIVE),type=image$(comma)push=$(PUSH))
+arguments = $(foreach name,GO_IMAGE SHIM_IMAGE,$(if $($(name)),--build-arg $(name)=$($(name))))
+
+# Timestamps are the commit's, so that two builds of one commit give one image.
 image: ## build IMAGE for PLATFORMS with BuildKit, SBOM and provenance; PUSH=true pushes it
-	docker buildx build --platform $(PLATFORMS) --target hook --sbom=true --provenance=mode=max \
-		--build-arg SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) \
-		--output type=image,name=$(IMAGE),push=$(PUSH),rewrite-timestamp=true .
+	docker buildx build --platform $(PLATFORMS) --target $(TARGET) --sbom=$(SBOM) --provenance=mode=max \
+		--build-arg SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(arguments) \
+		--output $(output),name=$(IMAGE),rewrite-timestamp=true .
+
+release: ## make dist/ from a clean checkout of a tag: programs, manifests, SBOMs, checksums
+	go -C release run . -root "$(CURDIR)" -out "$(CURDIR)/dist" -repository "$(REPOSITORY)"
 
 test: ## run the tests; those against libvirt are skipped where it is missing
 	go test ./...
