@@ -127,7 +127,7 @@ func readBounded(r io.Reader, name string) ([]byte, error) {
 		err = fmt.Errorf("more than %d bytes", maxInput)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, err)
+		return nil, fmt.Errorf("read %s: %w", name, withoutName(err))
 	}
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, fmt.Errorf("read %s: it is empty", name)

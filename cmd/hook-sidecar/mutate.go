@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -29,9 +30,10 @@ its place. What is not changed stays byte for byte.
 	cmd.Flags().BoolVar(&showDiff, "diff", false, "print a unified diff instead of the domain")
 	cmd.Flags().BoolVar(&check, "check", false, "print nothing, only tell by the exit status whether there is a change")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "write to this file, whole or not at all (default: standard output)")
-	cmd.MarkFlagsMutuallyExclusive("diff", "check")
-	cmd.MarkFlagsMutuallyExclusive("check", "output")
 	cmd.RunE = func(*cobra.Command, []string) error {
+		if err := cmp.Or(exclude(cmd, "diff", "check"), exclude(cmd, "check", "output")); err != nil {
+			return err
+		}
 		m, req, closer, err := a.request(in)
 		if err != nil {
 			return err

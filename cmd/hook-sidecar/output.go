@@ -22,6 +22,18 @@ func (a *app) write(file string, data []byte) error {
 	return nil
 }
 
+// withoutName is an error without the name of a file, for who says it already:
+// write that which was asked for, not the one beside.
+func withoutName(err error) error {
+	switch e := err.(type) {
+	case *fs.PathError:
+		return e.Err
+	case *os.LinkError:
+		return e.Err
+	}
+	return err
+}
+
 // newFileMode is what a file that did not exist before gets, less the umask.
 const newFileMode = 0o644
 
@@ -32,17 +44,17 @@ func writeWhole(file string, data []byte) error {
 	}
 	old, err := os.Stat(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return withoutName(err)
 	}
 	if old != nil && !old.Mode().IsRegular() {
-		return os.WriteFile(file, data, newFileMode) // a pipe or a terminal cannot be replaced
+		return withoutName(os.WriteFile(file, data, newFileMode)) // a pipe or a terminal cannot be replaced
 	}
 	beside := filepath.Join(filepath.Dir(file), "."+filepath.Base(file)+"."+rand.Text())
 	if err := writeNew(beside, old, data); err != nil {
 		return err
 	}
 	if err := os.Rename(beside, file); err != nil {
-		return errors.Join(err, os.Remove(beside))
+		return errors.Join(withoutName(err), os.Remove(beside))
 	}
 	return nil
 }
@@ -52,13 +64,14 @@ func writeWhole(file string, data []byte) error {
 func writeNew(name string, old fs.FileInfo, data []byte) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, newFileMode)
 	if err != nil {
-		return err
+		return withoutName(err)
 	}
 	_, err = f.Write(data)
+	err = withoutName(err)
 	if old != nil {
-		err = errors.Join(err, f.Chmod(old.Mode().Perm()))
+		err = errors.Join(err, withoutName(f.Chmod(old.Mode().Perm())))
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	if err = errors.Join(err, withoutName(f.Close())); err != nil {
 		return errors.Join(err, os.Remove(name))
 	}
 	return nil

@@ -19,7 +19,11 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	case cmd.HasSubCommands():
 		return failure{exitFailed, fmt.Errorf("unknown command %q", args[0]), fmt.Sprintf("see %s --help", cmd.CommandPath())}
 	}
-	return failure{exitFailed, fmt.Errorf("unexpected argument %q", args[0]), fmt.Sprintf("files are named by flags, see %s --help", cmd.CommandPath())}
+	hint := fmt.Sprintf("files are named by flags, see %s --help", cmd.CommandPath())
+	if args[0] == "true" || args[0] == "false" {
+		hint = "a flag that is true or false takes its value behind =, as in --strict=" + args[0]
+	}
+	return failure{exitFailed, fmt.Errorf("unexpected argument %q", args[0]), hint}
 }
 
 // streams are standard input, output and error. Data goes to out; everything
@@ -89,7 +93,7 @@ Exit status: that of the command; 2 where the command or a flag is not known.`,
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return failure{exitFailed, err, fmt.Sprintf("see %s --help", cmd.CommandPath())}
+		return failure{exitFailed, flagError(err), fmt.Sprintf("see %s --help", cmd.CommandPath())}
 	})
 	root.AddCommand(a.newServe(), a.newOnDefineDomain(), a.newMutate(), a.newExplain(), a.newDoctor(), a.newSnapshot(), a.newCall(), a.newDemo(), a.newCompletion(), a.newVersion())
 	return root

@@ -91,9 +91,17 @@ func (a *app) snapshotComment(sysfs string, s *env.Snapshot) (string, error) {
 		source = "/sys of Linux " + strings.TrimSpace(string(release))
 	}
 	return fmt.Sprintf(`Host snapshot, taken %s from %s
-by %s: %d NUMA nodes, %d PCI functions, %d mediated devices.
+by %s: %s, %s, %s.
 
-`, taken.UTC().Format(time.RFC3339), source, version(), s.Nodes, s.Functions, s.MDEVs), nil
+`, taken.UTC().Format(time.RFC3339), source, version(),
+		counted(s.Nodes, "NUMA node"), counted(s.Functions, "PCI function"), counted(s.MDEVs, "mediated device")), nil
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // now is the time, or what SOURCE_DATE_EPOCH says it is

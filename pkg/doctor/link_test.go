@@ -109,6 +109,10 @@ pci0000:00/0000:00:01.0/0000:01:00.5` + other + ` type=nvidia-592`}, []string{
 			"one left": {given{host: card + first + " type=nvidia-222\n" + card + other + " type=nvidia-222", domain: domainOf(vgpu)}, []string{
 				"NOTE 1 mediated device of 0000:01:00.0 not used here: type nvidia-222 (if no other VM uses them either: echo 1 > /sys/bus/mdev/devices/UUID/remove, before the GPU can get another type)",
 			}},
+			// The kernel's sample mtty has no PCI device above it.
+			"one without a PCI parent left": {given{host: card + first + " type=nvidia-222\nvirtual/mtty/mtty" + other + " type=mtty-1", domain: domainOf(vgpu)}, []string{
+				"NOTE 0c9d2b77-1f0e-4f4e-8f57-6a2e5b8d4c02 is not used here: type mtty-1, no PCI device above it",
+			}},
 			"no domain": {given{host: card + first + " type=nvidia-222"}, []string{
 				"NOTE 1 mediated device on the host (give the domain with --domain to see which it does not use)",
 			}},

@@ -80,5 +80,10 @@ func mdevUnused(in Inputs) []finding {
 		found = append(found, of(topology.PCIDevice(gpu), note("if no other VM uses them either: echo 1 > /sys/bus/mdev/devices/UUID/remove, before the GPU can get another type",
 			"%s of %s not used here: type %s", count(len(unused), "mediated device"), gpu, strings.Join(types(unused), " and ")))...)
 	}
+	for _, m := range in.Host.MDEVs {
+		if id := topology.MediatedDevice(m.UUID); m.Parent == nil && !slices.Contains(used, id) {
+			found = append(found, of(id, note("", "%s is not used here: type %s, no PCI device above it", id, cmp.Or(m.Type, "unknown")))...)
+		}
+	}
 	return orPass(found, "%s, all of this domain", count(len(in.Host.MDEVs), "mediated device"))
 }

@@ -1,5 +1,12 @@
 package domain
 
+import (
+	"math"
+	"strings"
+
+	"hook-sidecar/pkg/domain/xmledit"
+)
+
 // implicit adds the devices that libvirt adds where the domain has none: those
 // of the machine (libvirt src/qemu/qemu_domain.c,
 // qemuDomainDefAddDefaultDevices), and what other devices depend on
@@ -12,13 +19,17 @@ func (r *reader) implicit() {
 	if q35 && missing("usb") {
 		r.add(Device{Element: "controller", Type: "usb"}, nil, express)
 	}
-	if missing("scsi") && (has["disk scsi"] || has["hostdev scsi"]) {
+	for range r.missingControllers("scsi", scsiDrives) {
 		r.add(Device{Element: "controller", Type: "scsi"}, nil, express)
 	}
 	if missing("virtio-serial") && (has["channel virtio"] || has["console virtio"]) {
 		r.add(Device{Element: "controller", Type: "virtio-serial"}, nil, express)
 	}
-	if !q35 && missing("sata") && has["disk sata"] {
+	sata := r.missingControllers("sata", sataDrives)
+	if q35 && missing("sata") {
+		sata-- // the first one is the chipset's
+	}
+	for range sata {
 		r.add(Device{Element: "controller", Type: "sata"}, nil, conventional)
 	}
 	if !virt && !has["memballoon"] {
@@ -27,6 +38,48 @@ func (r *reader) implicit() {
 	if has["graphics"] && !has["video"] {
 		r.add(Device{Element: "video"}, nil, defaultModel(q35))
 	}
+}
+
+// How many drives libvirt gives a controller, by the drives' names (libvirt
+// src/conf/domain_conf.c, virDomainDiskDefAssignAddress; measured, libvirt 9).
+const (
+	scsiDrives = 7
+	sataDrives = 6
+)
+
+// missingControllers is how many controllers of a kind libvirt adds: as many as
+// the drive with the highest number needs (virDomainDefAddDiskControllersForType).
+func (r *reader) missingControllers(kind string, drives int) int {
+	needed, present := 0, 0
+	for e := range r.each() {
+		switch {
+		case e.Local == "controller" && e.Value("type") == kind:
+			present++
+		case e.Local == "disk" && diskBus(e.Child("target")) == kind, e.Local == "hostdev" && e.Value("type") == kind:
+			needed = max(needed, 1+controllerOf(e, drives))
+		}
+	}
+	return max(0, min(needed, math.MaxUint8)-present)
+}
+
+// controllerOf is the number of the controller that a drive is on: what its
+// address says, else what follows from its name.
+func controllerOf(drive *xmledit.Element, drives int) int {
+	if address := drive.Child("address"); address != nil {
+		n, _ := number(address.Value("controller"), 10)
+		return int(min(n, math.MaxUint8))
+	}
+	return driveNumber(drive.Child("target").Value("dev")) / drives
+}
+
+// driveNumber counts the names sda to sdz, sdaa and so on from 0 (libvirt
+// src/util/virutil.c, virDiskNameParse).
+func driveNumber(name string) int {
+	n := 0
+	for _, letter := range strings.TrimPrefix(name, "sd") {
+		n = min(26*n+1+max(0, int(letter-'a')), math.MaxUint16)
+	}
+	return max(0, n-1)
 }
 
 // inventory names what the domain has: elements, and kinds of some elements.

@@ -93,6 +93,20 @@ func TestOtherDevicesNeedPorts(t *testing.T) {
 		{none + `<disk device='disk'><target dev='sda' bus='scsi'/></disk>`, 1, 1},
 		{none + `<disk device='cdrom'><target dev='sda' bus='sata'/></disk>`, 0, 1},
 		{none + `<disk device='disk'><target dev='sda' bus='usb'/></disk>`, 0, 0},
+		// libvirt adds a controller for every six SATA disks and every seven SCSI
+		// disks, by name; the first SATA controller of q35 is the chipset's.
+		{none + `<disk><target dev='sdf' bus='sata'/></disk>`, 0, 1},
+		{none + `<disk><target dev='sdg' bus='sata'/></disk>`, 1, 1},
+		{none + `<disk><target dev='sdaa' bus='sata'/></disk>`, 1, 1},
+		{none + `<disk><target dev='sda' bus='sata'/><address type='drive' controller='2'/></disk>`, 1, 1},
+		{none + `<disk><target dev='sdz' bus='sata'/><address type='drive' controller='0'/></disk>`, 0, 1},
+		{none + `<disk><target dev='sdg' bus='sata'/></disk><controller type='sata' index='0'/><controller type='sata' index='1'><address type='pci' bus='1'/></controller>`, 0, 1},
+		{none + `<disk><target dev='sdg' bus='scsi'/></disk>`, 1, 1},
+		{none + `<disk><target dev='sdh' bus='scsi'/></disk>`, 2, 2},
+		{none + `<disk><target dev='sdh' bus='scsi'/></disk><controller type='scsi' index='0' model='virtio-scsi'/>`, 2, 2},
+		{none + `<disk><target dev='sdz' bus='scsi'/><address type='drive' controller='0'/></disk>`, 1, 1},
+		{none + `<disk><target dev='' bus='scsi'/></disk>`, 1, 1},
+		{none + `<disk><target dev='sdzzzzzzzzzzzzzzzzzzz' bus='scsi'/></disk>`, 255, 255}, // no domain has more
 		{none + `<channel type='unix'><target type='virtio' name='a'/></channel>`, 1, 1},
 		{none + `<console type='pty'><target type='virtio'/></console>`, 1, 1},
 		{none + `<hostdev type='scsi'><source><adapter name='scsi_host0'/></source></hostdev>`, 1, 1},

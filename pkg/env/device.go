@@ -91,7 +91,7 @@ func (r *hostReader) hex(name string, bits int) uint64 {
 	digits, _ := strings.CutPrefix(content, "0x")
 	n, err := strconv.ParseUint(digits, 16, bits)
 	if err != nil {
-		r.problem(CodeBadSysfs, name, fmt.Sprintf("%q is no hex number of %d bits", abridge(content), bits))
+		r.problem(CodeBadSysfs, name, fmt.Sprintf("%q is no hex number of %d bits", topology.Abridge(content), bits))
 		return 0
 	}
 	return n
@@ -119,7 +119,7 @@ func (r *hostReader) iommuGroup(name string) *int {
 	}
 	n, err := strconv.ParseUint(base, 10, 31)
 	if err != nil {
-		r.problem(CodeBadSysfs, name, fmt.Sprintf("%q is no number of an IOMMU group", abridge(base)))
+		r.problem(CodeBadSysfs, name, fmt.Sprintf("%q is no number of an IOMMU group", topology.Abridge(base)))
 		return nil
 	}
 	group := int(n)
@@ -166,12 +166,12 @@ func parseBAR(line string) (bar topology.BAR, used bool, err error) {
 	var start, end, flags uint64
 	fields := strings.Fields(line)
 	if len(fields) != 3 {
-		return topology.BAR{}, false, fmt.Errorf("%q is not start, end and flags", abridge(line))
+		return topology.BAR{}, false, fmt.Errorf("%q is not start, end and flags", topology.Abridge(line))
 	}
 	for i, into := range []*uint64{&start, &end, &flags} {
 		digits, _ := strings.CutPrefix(fields[i], "0x")
 		if *into, err = strconv.ParseUint(digits, 16, 64); err != nil {
-			return topology.BAR{}, false, fmt.Errorf("%q is no hex number of 64 bits", abridge(fields[i]))
+			return topology.BAR{}, false, fmt.Errorf("%q is no hex number of 64 bits", topology.Abridge(fields[i]))
 		}
 	}
 	// No flags, or start and end both 0, is a BAR that the device does not

@@ -111,7 +111,7 @@ func lspciField(d *topology.Device, tag, value string) (bool, error) {
 	case "NUMANode":
 		n, err := strconv.Atoi(value)
 		if err != nil || n < 0 || n > maxNode {
-			return true, fmt.Errorf("%q is no NUMA node", abridge(value))
+			return true, fmt.Errorf("%q is no NUMA node", topology.Abridge(value))
 		}
 		d.Node = topology.OnNode(topology.NodeID(n))
 	}

@@ -7,6 +7,8 @@ import (
 	"path"
 	"strconv"
 	"strings"
+
+	"hook-sidecar/pkg/topology"
 )
 
 // Limits are the resource limits of a container.
@@ -68,7 +70,7 @@ func groupLimits(fsys fs.FS, dir string) (memory uint64, cpu int, err error) {
 	}
 	if content := strings.TrimSpace(string(text)); content != "max" {
 		if memory, err = strconv.ParseUint(content, 10, 64); err != nil {
-			return 0, 0, fmt.Errorf("read limits: memory.max: %q is no number", abridge(content))
+			return 0, 0, fmt.Errorf("read limits: memory.max: %q is no number", topology.Abridge(content))
 		}
 	}
 	text, err = fs.ReadFile(fsys, path.Join(dir, "cpu.max"))
@@ -88,7 +90,7 @@ func milliCPU(content string) (int, error) {
 	q, errQ := strconv.ParseUint(quota, 10, 32)
 	p, errP := strconv.ParseUint(period, 10, 32)
 	if errQ != nil || errP != nil || p == 0 {
-		return 0, fmt.Errorf("read limits: cpu.max: %q is no quota and period", abridge(content))
+		return 0, fmt.Errorf("read limits: cpu.max: %q is no quota and period", topology.Abridge(content))
 	}
 	return int(q * 1000 / p), nil
 }

@@ -49,7 +49,7 @@ func (r *hostReader) affinity(name string) topology.Affinity {
 	}
 	n, err := strconv.ParseUint(content, 10, 32)
 	if err != nil || n > maxNode {
-		r.problem(CodeBadSysfs, name, fmt.Sprintf("%q is no NUMA node", abridge(content)))
+		r.problem(CodeBadSysfs, name, fmt.Sprintf("%q is no NUMA node", topology.Abridge(content)))
 		return topology.Affinity{}
 	}
 	node := topology.NodeID(n)

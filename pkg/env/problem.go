@@ -31,12 +31,3 @@ func sortProblems(problems []Problem) []Problem {
 	})
 	return slices.Compact(problems)
 }
-
-// abridge keeps a message short whatever the input was.
-func abridge(s string) string {
-	const limit = 40
-	if len(s) <= limit {
-		return s
-	}
-	return s[:limit] + "…"
-}

@@ -14,6 +14,8 @@ import (
 	"testing/fstest"
 
 	"golang.org/x/tools/txtar"
+
+	"hook-sidecar/pkg/topology"
 )
 
 // maxSnapshotBytes bounds a snapshot file; a machine with 100 devices takes 160 KB.
@@ -92,7 +94,7 @@ func ParseSnapshot(data []byte) (fs.FS, error) {
 	}
 	for _, name := range links {
 		if loops(files, name) {
-			return nil, fmt.Errorf("link %q is in a loop or leads through more than %d links", abridge(name), maxLinks)
+			return nil, fmt.Errorf("link %q is in a loop or leads through more than %d links", topology.Abridge(name), maxLinks)
 		}
 	}
 	return indexed(files)
@@ -138,18 +140,18 @@ func indexed(files fstest.MapFS) (fs.FS, error) {
 // addFile puts a file and the directories above it into files.
 func addFile(files fstest.MapFS, name string, file *fstest.MapFile) error {
 	if name == "." || !isPath(name) {
-		return fmt.Errorf("%q is no path from the root of sysfs", abridge(name))
+		return fmt.Errorf("%q is no path from the root of sysfs", topology.Abridge(name))
 	}
 	if known, ok := files[name]; ok && known.Mode.IsDir() {
-		return fmt.Errorf("%q is both a file and a directory", abridge(name))
+		return fmt.Errorf("%q is both a file and a directory", topology.Abridge(name))
 	} else if ok {
-		return fmt.Errorf("%q is given twice", abridge(name))
+		return fmt.Errorf("%q is given twice", topology.Abridge(name))
 	}
 	files[name] = file
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 		known, ok := files[dir]
 		if ok && !known.Mode.IsDir() {
-			return fmt.Errorf("%q is both a file and a directory", abridge(dir))
+			return fmt.Errorf("%q is both a file and a directory", topology.Abridge(dir))
 		}
 		if ok {
 			break
@@ -169,13 +171,13 @@ func isPath(name string) bool {
 func checkLink(name, target string, data []byte) error {
 	switch {
 	case path.IsAbs(target):
-		return fmt.Errorf("link %q has an absolute target", abridge(name))
+		return fmt.Errorf("link %q has an absolute target", topology.Abridge(name))
 	case target == "" || path.Clean(target) != target:
-		return fmt.Errorf("link %q: %q is not the shortest form of a target", abridge(name), abridge(target))
+		return fmt.Errorf("link %q: %q is not the shortest form of a target", topology.Abridge(name), topology.Abridge(target))
 	case !isPath(path.Join(path.Dir(name), target)):
-		return fmt.Errorf("link %q leads out of the snapshot", abridge(name))
+		return fmt.Errorf("link %q leads out of the snapshot", topology.Abridge(name))
 	case len(bytes.TrimSpace(data)) > 0:
-		return fmt.Errorf("link %q has content", abridge(name))
+		return fmt.Errorf("link %q has content", topology.Abridge(name))
 	}
 	return nil
 }

@@ -143,7 +143,7 @@ func (r *hostReader) linkBase(name string) string {
 func (r *hostReader) deviceDir(link string) (string, bool) {
 	dir, err := r.tree.link(link)
 	if err == nil && path.Base(dir) != path.Base(link) {
-		err = fmt.Errorf("links to another device, %q", abridge(path.Base(dir)))
+		err = fmt.Errorf("links to another device, %q", topology.Abridge(path.Base(dir)))
 	}
 	if err == nil {
 		err = r.tree.enter(dir)

@@ -105,8 +105,12 @@ func parseIDs(kind topology.Kind, value string) (ids []topology.DeviceID, bad st
 			ids = append(ids, id)
 		}
 	}
-	if count > 0 {
-		bad = fmt.Sprintf("%s, nor are %d more elements", bad, count)
+	switch count {
+	case 0:
+	case 1:
+		bad += "; 1 more element is none either"
+	default:
+		bad += fmt.Sprintf("; %d more elements are none either", count)
 	}
 	return ids, bad
 }

@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	v1 "kubevirt.io/api/core/v1"
+
+	"hook-sidecar/pkg/topology"
 )
 
 // VMI is what placement reads of a VirtualMachineInstance.
@@ -106,7 +108,7 @@ func ParseVMI(data []byte) (*VMI, error) {
 	}
 	// virt-launcher's own JSON may lack the kind; another kind is a mix-up.
 	if doc.Kind != "" && doc.Kind != "VirtualMachineInstance" {
-		return nil, fmt.Errorf("parse VMI: kind is %q, want VirtualMachineInstance", abridge(doc.Kind))
+		return nil, fmt.Errorf("parse VMI: kind is %q, want VirtualMachineInstance", topology.Abridge(doc.Kind))
 	}
 	return doc.vmi(), nil
 }
@@ -174,12 +176,12 @@ func withoutPayload(data []byte, err error) error {
 	if errors.As(err, &syntax) {
 		// Offset counts the bytes read, the offending one included.
 		line, column := position(data, syntax.Offset-1)
-		return fmt.Errorf("line %d column %d: bad JSON", line, column)
+		return fmt.Errorf("line %d, column %d: bad JSON", line, column)
 	}
 	var mismatch *json.UnmarshalTypeError
 	if errors.As(err, &mismatch) {
 		line, column := position(data, mismatch.Offset-1)
-		return fmt.Errorf("line %d column %d: field %s is not of its type", line, column, mismatch.Field)
+		return fmt.Errorf("line %d, column %d: field %s is not of its type", line, column, mismatch.Field)
 	}
 	return errors.New("a field cannot be decoded")
 }

@@ -21,8 +21,11 @@ func refusal(plan *placement.Plan) error {
 		}
 	}
 	for _, w := range plan.Warnings {
-		if w.Code == placement.CodeNotAllocated || w.Code == placement.CodeBudget {
+		switch w.Code {
+		case placement.CodeNotAllocated, placement.CodeBadDeviceName:
 			texts = append(texts, w.Text+": "+w.Remedy)
+		case placement.CodeBudget, placement.CodeBrokenRule:
+			texts = append(texts, w.Text) // the devices that it leaves say the remedy
 		}
 	}
 	if len(texts) == 0 {

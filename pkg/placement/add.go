@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
@@ -83,7 +84,12 @@ func (a *adder) add(h domain.Hostdev) {
 func (a *adder) requested(list requestList) {
 	var open []env.Request
 	for _, r := range list.requests {
-		if !r.Claim && !a.isPresent(list, r) {
+		switch {
+		case r.Claim || a.isPresent(list, r):
+		case !isWritable(r.Name):
+			a.warn(CodeBadDeviceName, nil, fmt.Sprintf("%s of the VMI has no hostdev, and its name %q cannot be written in XML",
+				strings.TrimSuffix(strings.TrimPrefix(list.prefixes[0], "ua-"), "-"), topology.Abridge(r.Name)))
+		default:
 			open = append(open, r)
 		}
 	}
@@ -97,8 +103,11 @@ func (a *adder) requested(list requestList) {
 		})
 	}
 	for _, r := range open {
-		a.warn(CodeNotAllocated, nil, fmt.Sprintf("%s of the VMI has no hostdev, and no variable has a device left for its resource %s",
-			list.prefixes[0]+r.Name, r.Resource))
+		why := "no variable has a device left for its resource " + r.Resource
+		if r.Resource == "" {
+			why = "it names no resource"
+		}
+		a.warn(CodeNotAllocated, nil, fmt.Sprintf("%s of the VMI has no hostdev, and %s", list.prefixes[0]+r.Name, why))
 	}
 }
 
@@ -222,6 +231,13 @@ func (a *adder) freeAlias(prefix string) string {
 			return alias
 		}
 	}
+}
+
+// isWritable reports whether XML has all characters of s (XML 1.0, 2.2).
+func isWritable(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool {
+		return r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0xfffe || r == 0xffff
+	})
 }
 
 // aliasPart keeps the characters that libvirt takes in a user alias; it drops

@@ -36,8 +36,8 @@ func (b *builder) budgets(t *tree) Budgets {
 		next = *e.BusNr
 	}
 	slices.SortFunc(budgets.Expanders, func(x, y ExpanderBudget) int { return cmp.Compare(x.Index, y.Index) })
-	main := b.mainBus(t)
-	budgets.BusNumbers = Budget{Used: main.buses(), Limit: next}
+	main := b.mainBus(t, highestIndex(t.domain))
+	budgets.BusNumbers = Budget{Used: main.buses(), Limit: next - t.automaticBuses()}
 	budgets.ControllerIndexes = Budget{Used: highestIndex(t.domain) + 1 + main.coming, Limit: maxIndex + 1}
 	for _, d := range b.devices {
 		if d.ID.Kind() == topology.KindPCI && d.Function != nil {

@@ -46,6 +46,7 @@ func (b *builder) collect() error {
 		b.devices = append(b.devices, added)
 	}
 	slices.SortFunc(b.devices, func(x, y *device) int { return x.ID.Compare(y.ID) })
+	b.warnOfUnknownAliases()
 	return nil
 }
 

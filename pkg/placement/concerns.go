@@ -100,6 +100,18 @@ func (b *builder) warnOfGroups() {
 // pkg/virt-handler/device-manager/nvidia.go, shouldPermitNvidia).
 func isVGPU(f topology.Device) bool { return f.PhysFn != nil && f.Driver == "nvidia" }
 
+// warnOfUnknownAliases names the aliases that are to be kept and that no
+// hostdev has. Those that are not placed, such as USB ones, are kept anyway.
+func (b *builder) warnOfUnknownAliases() {
+	for _, alias := range b.Policy.Keep {
+		known := slices.Contains(b.Domain.HostdevAliases, alias) ||
+			slices.ContainsFunc(b.devices, func(d *device) bool { return d.Alias == alias })
+		if !known {
+			b.warn(CodeUnknownAlias, nil, fmt.Sprintf("no hostdev has the alias %q that is to be kept", topology.Abridge(alias)))
+		}
+	}
+}
+
 // warnOfCollisions names the variables that stand for several resources of the
 // VMI.
 func (b *builder) warnOfCollisions() {

@@ -97,9 +97,13 @@ func isForeign(label string) bool { return label == foreign }
 func isMovable(label string) bool { return label != foreign }
 
 // isAligned reports whether the domain is already as the layout wants it: the
-// shape, and what libvirt accepts but QEMU or firmware break.
+// shape, and what libvirt accepts but QEMU or firmware break. Where the layout
+// wants nothing and nothing stands, what others built is not ours to judge.
 func (b *builder) isAligned(wanted []expander) bool {
-	return b.standing() == shapeOf(wanted) && len(b.violations(b.Domain)) == 0
+	if b.standing() != shapeOf(wanted) {
+		return false
+	}
+	return len(wanted) == 0 || len(b.fit(0, func() []breach { return b.breaches(b.Domain) })) == 0
 }
 
 // lostHotplugOff is the positions of ports that have to get hotplug='off' again
@@ -108,11 +112,11 @@ func (b *builder) isAligned(wanted []expander) bool {
 // for each slot that can hotplug. Behind downstream ports it then hands over
 // with no BAR assigned (measured with OVMF 2022.11), so they are closed whoever
 // built them; the root ports of others are harmless and left alone.
-func (b *builder) lostHotplugOff() []int {
+func (b *builder) lostHotplugOff(wanted []expander) []int {
 	if !b.hotplugOff() {
 		return nil
 	}
-	labels, own := b.labels(), b.hasOwnSlots()
+	labels, own := b.labels(), b.hasOwnSlots(wanted)
 	var lost []int
 	for i, c := range b.Domain.Controllers {
 		top := b.tree.expander(c.Index)
@@ -129,10 +133,10 @@ func (b *builder) lostHotplugOff() []int {
 // hasOwnSlots reports whether the expander buses that hold movable devices are
 // in the slots that an earlier call of ours gave them, from 0x1c downwards.
 // libvirt gives those without an address, such as KubeVirt's, the lowest.
-func (b *builder) hasOwnSlots() bool {
+func (b *builder) hasOwnSlots(wanted []expander) bool {
 	expanders := b.ours(b.labels())
-	slots, err := b.number(b.vacated()).slots(len(expanders))
-	return err == nil && !slices.ContainsFunc(expanders, func(e domain.Controller) bool {
+	slots, crowded := b.number(b.vacated(), wanted).slots(len(expanders))
+	return len(crowded) == 0 && !slices.ContainsFunc(expanders, func(e domain.Controller) bool {
 		return e.Address == nil || !slices.Contains(slots, e.Address.Slot)
 	})
 }

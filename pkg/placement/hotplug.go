@@ -3,6 +3,7 @@ package placement
 import (
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	"hook-sidecar/pkg/domain"
@@ -20,34 +21,68 @@ const (
 	kubevirtMaxIndex = 31 // it appends no root port past this index
 )
 
-// hotplugPorts is how many root ports are to stay free: what the policy says,
-// or what KubeVirt gives a domain of this size.
-func (b *builder) hotplugPorts(d *domain.Domain) int {
+// hotplugPorts is how many root ports are to stay free where the hook adds them:
+// what the policy says, or what KubeVirt gives a domain of this size.
+func (b *builder) hotplugPorts() int {
 	if b.Policy.HotplugPorts != HotplugAuto {
 		return b.Policy.HotplugPorts
 	}
+	return b.kubevirtPorts()
+}
+
+func (b *builder) kubevirtPorts() int {
 	if b.VMI != nil && b.VMI.Annotations[RootComplexAnnotation] == "true" {
 		return 0
 	}
 	total, free := smallTotalPorts, smallFreePorts
-	if d.MemoryBytes > largeMemory {
+	if b.Domain.MemoryBytes > largeMemory {
 		total, free = largeTotalPorts, largeFreePorts
 	}
-	return max(total-b.portsInUse(d), free)
+	return max(total-b.portsInUse(), free)
+}
+
+// sparePorts is how many root ports will be free for hotplug in the end, in a
+// domain whose controllers reach the index highest: KubeVirt adds its own up to
+// index 31, the hook where controllers go past it.
+func (b *builder) sparePorts(highest int) int {
+	if highest < kubevirtMaxIndex {
+		return b.kubevirtPorts()
+	}
+	return b.spare
+}
+
+// fit tries a plan with as many root ports free for hotplug as are wanted, else
+// with as many as the budgets allow, least at the least. It returns what the plan
+// breaks even then.
+func (b *builder) fit(least int, try func() []breach) []breach {
+	broken := try()
+	wanted := b.spare
+	if len(broken) == 0 || least >= wanted {
+		return broken
+	}
+	fewer := sort.Search(wanted-1-least, func(n int) bool {
+		b.spare = wanted - 1 - n
+		return len(try()) == 0
+	})
+	b.spare = wanted - 1 - fewer
+	if broken = try(); len(broken) > 0 {
+		b.spare = wanted
+	}
+	return broken
 }
 
 // portsInUse counts devices as KubeVirt does before the first define
 // (converter/pci-placement.go, CountPCIDevices): without placeholder NICs, the
 // controllers that libvirt adds, and mediated devices. Hostdevs count wherever
-// they stand, so also where d lacks those that are about to be placed.
-func (b *builder) portsInUse(d *domain.Domain) int {
+// they stand.
+func (b *builder) portsInUse() int {
 	count := 0
 	for _, device := range b.devices {
 		if device.ID.Kind() == topology.KindPCI {
 			count++
 		}
 	}
-	for _, o := range d.Others {
+	for _, o := range b.Domain.Others {
 		switch o.Element {
 		case "interface":
 			if !strings.HasPrefix(o.Alias, "placeholder-") {
@@ -72,21 +107,17 @@ func (b *builder) portsInUse(d *domain.Domain) int {
 // four interfaces or more (virtwrap/network/nichotplug.go,
 // WithNetworkIfacesResources), so no later call shows more than the first.
 func (b *builder) keepHotplugPorts() {
-	d := after(b.Domain, b.changes)
-	t := newTree(d)
-	main := b.mainBus(t)
-	if highestIndex(d) < kubevirtMaxIndex || !b.hasExpanderOfOurs(t) || main.rootPorts == 0 && main.hungry == 0 {
+	d := filled(after(b.Domain, b.changes))
+	t, index := newTree(d), highestIndex(d)
+	main := b.mainBus(t, index)
+	if index < kubevirtMaxIndex || !b.hasExpanderOfOurs(t) || main.rootPorts == 0 && main.hungry == 0 {
 		return
 	}
-	missing := b.hotplugPorts(d) - (main.free - main.hungry)
-	index := highestIndex(d)
-	for range missing {
-		if index == maxIndex {
-			b.warn(CodeHotplugPortsCapped, nil, fmt.Sprintf("%d root ports for hotplug are missing: there is no controller index above %d", missing, maxIndex))
-			return
-		}
+	if wanted := b.hotplugPorts(); b.spare < wanted {
+		b.warn(CodeHotplugPortsCapped, nil, fmt.Sprintf("%d root ports are to stay free for hotplug, beside the layout there is room for %d", wanted, b.spare))
+	}
+	for range b.spare - (main.free - main.hungry) {
 		index++
-		missing--
 		b.changes.AddControllers = append(b.changes.AddControllers, domain.Controller{Index: index, Model: domain.RootPort})
 	}
 }

@@ -22,8 +22,13 @@ func (b *builder) decide() {
 		}
 		d.movable = true
 		d.Outcome, d.Reason = Unplaced, b.findCell(d, cells)
-		if d.Cell != nil || b.Policy.Layout != LayoutNUMA && d.PCIeRoot != "" {
+		switch {
+		case d.Cell != nil, b.Policy.Layout != LayoutNUMA && d.PCIeRoot != "":
 			d.Outcome = Placed
+		case b.Policy.Layout != LayoutNUMA && !b.isOnHost(d.ID):
+			d.Reason = ReasonNoSysfs // also where the guest has no cells, which would not matter
+		case b.Policy.Layout != LayoutNUMA:
+			d.Reason = ReasonNoHostNode
 		}
 	}
 	b.keepFunctionZero()

@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"fmt"
 	"slices"
 
 	"hook-sidecar/pkg/domain"
@@ -23,9 +22,9 @@ type numbering struct {
 	addresses   map[*device]domain.GuestAddress
 }
 
-// number prepares the numbering, for a domain without the controllers at the
-// positions in removed.
-func (b *builder) number(removed []int) *numbering {
+// number prepares the numbering of the tree that is wanted, for a domain
+// without the controllers at the positions in removed.
+func (b *builder) number(removed []int, wanted []expander) *numbering {
 	rest := b.rest(removed)
 	n := &numbering{
 		rest: newTree(rest), highest: highestIndex(rest), hotplugOff: b.hotplugOff(),
@@ -39,7 +38,7 @@ func (b *builder) number(removed []int) *numbering {
 	slices.Sort(n.freed)
 	n.fillHoles()
 	rest.Controllers = append(rest.Controllers, n.controllers...)
-	n.main = b.mainBus(newTree(rest))
+	n.main = b.mainBus(newTree(rest), n.highest+max(0, indexesOf(wanted)-len(n.freed)))
 	return n
 }
 
@@ -93,32 +92,54 @@ func busOf(a *domain.GuestAddress) int {
 // qemuDomainAssignPCIAddresses), so that devices keep the address that they have
 // without the hook.
 func (n *numbering) fillHoles() {
-	for index := 1; index < n.highest; index++ {
-		if n.rest.at[index] == nil && !slices.Contains(n.freed, index) {
+	for _, index := range holes(n.rest.domain) {
+		if !slices.Contains(n.freed, index) {
 			n.addRootPort(index)
 		}
 	}
-	if n.highest > 0 && n.rest.at[n.highest] == nil {
-		n.addRootPort(n.highest)
+}
+
+// holes are the indexes that nobody has, up to the highest that is in use or
+// named by an address.
+func holes(d *domain.Domain) []int {
+	var taken [maxIndex + 1]bool
+	for _, c := range d.Controllers {
+		taken[c.Index] = true
 	}
+	var missing []int
+	for index := 1; index <= highestIndex(d); index++ {
+		if !taken[index] {
+			missing = append(missing, index)
+		}
+	}
+	return missing
+}
+
+// filled is the domain as libvirt makes it: with a root port of the main bus in
+// each hole.
+func filled(d *domain.Domain) *domain.Domain {
+	next := *d
+	next.Controllers = slices.Clone(d.Controllers)
+	for _, index := range holes(d) {
+		next.Controllers = append(next.Controllers, domain.Controller{Index: index, Model: domain.RootPort})
+	}
+	return &next
 }
 
 func (n *numbering) addRootPort(index int) {
 	n.controllers = append(n.controllers, domain.Controller{Index: index, Model: domain.RootPort})
 }
 
-// assign numbers the whole tree, or says which budget it exceeds.
-func (n *numbering) assign(wanted []expander) error {
+// assign numbers the whole tree, or says which budgets it exceeds.
+func (n *numbering) assign(wanted []expander) []breach {
+	var short []breach
 	if need, free := indexesOf(wanted), max(0, maxIndex-n.highest+len(n.freed)-n.main.coming); need > free {
-		return fmt.Errorf("controller indexes: the layout needs %d, %d are free: %d too many", need, free, need-free)
+		short = append(short, exceeded("controller indexes: the layout needs %d, %d are free: %d too many", need, free, need-free))
 	}
-	busNumbers, err := n.busNumbers(wanted)
-	if err != nil {
-		return err
-	}
-	slots, err := n.slots(len(wanted))
-	if err != nil {
-		return err
+	busNumbers, tight := n.busNumbers(wanted)
+	slots, crowded := n.slots(len(wanted))
+	if short = slices.Concat(short, tight, crowded); len(short) > 0 {
+		return short
 	}
 	for i, e := range wanted {
 		index := n.next()
@@ -126,9 +147,7 @@ func (n *numbering) assign(wanted []expander) error {
 			Index: index, Model: domain.ExpanderBus, BusNr: &busNumbers[i], Cell: e.cell,
 			Address: &domain.GuestAddress{Slot: slots[i]},
 		})
-		if err := n.plug(index, domain.RootPort, e.ports); err != nil {
-			return err
-		}
+		n.plug(index, domain.RootPort, e.ports)
 	}
 	for _, index := range n.freed {
 		n.addRootPort(index)
@@ -168,10 +187,7 @@ const (
 )
 
 // plug numbers the ports on a bus: all slots first, then further functions.
-func (n *numbering) plug(bus int, model domain.Model, ports []branch) error {
-	if limit := slotsPerBus * functionsPerSlot; len(ports) > limit {
-		return fmt.Errorf("slots: a bus needs %d ports, it takes %d: %d too many", len(ports), limit, len(ports)-limit)
-	}
+func (n *numbering) plug(bus int, model domain.Model, ports []branch) {
 	for i, p := range ports {
 		index := n.next()
 		n.controllers = append(n.controllers, domain.Controller{
@@ -193,49 +209,6 @@ func (n *numbering) plug(bus int, model domain.Model, ports []branch) error {
 		n.controllers = append(n.controllers, domain.Controller{
 			Index: upstream, Model: domain.UpstreamPort, Address: &domain.GuestAddress{Bus: index},
 		})
-		if err := n.plug(upstream, domain.DownstreamPort, p.ports); err != nil {
-			return err
-		}
+		n.plug(upstream, domain.DownstreamPort, p.ports)
 	}
-	return nil
-}
-
-// slots are free slots of the main bus for expander buses. Left out are those
-// that libvirt keeps for devices without address: VGA, sound, USB 2, a bridge
-// and the chipset; taking one moves disks and NICs (measured, libvirt 9 and 11).
-func (n *numbering) slots(count int) ([]int, error) {
-	taken := n.takenSlots()
-	soft := []int{0x00, 0x01, 0x1a, 0x1b, 0x1d, 0x1e, 0x1f}
-	var free []int
-	for slot := 0x1c; slot > 0; slot-- {
-		if !taken[slot] && !slices.Contains(soft, slot) {
-			free = append(free, slot)
-		}
-	}
-	// libvirt packs the root ports that it adds eight a slot.
-	left := max(0, len(free)-(n.main.unplugged+n.main.coming+functionsPerSlot-1)/functionsPerSlot)
-	if count > left {
-		return nil, fmt.Errorf("slots of the main bus: the layout needs %d, %d are free: %d too many", count, left, count-left)
-	}
-	return free[:count], nil
-}
-
-func (n *numbering) takenSlots() map[int]bool {
-	taken := map[int]bool{}
-	mark := func(a *domain.GuestAddress) {
-		if a != nil && a.Bus == 0 {
-			taken[a.Slot] = true
-		}
-	}
-	d := n.rest.domain
-	for _, c := range d.Controllers {
-		mark(c.Address)
-	}
-	for _, h := range d.Hostdevs {
-		mark(h.Address)
-	}
-	for _, o := range d.Others {
-		mark(o.Address)
-	}
-	return taken
 }

@@ -14,7 +14,8 @@ func (b *builder) place() {
 		return
 	}
 	if b.isAligned(wanted) {
-		b.changes.HotplugOff = b.lostHotplugOff()
+		b.changes.HotplugOff = b.lostHotplugOff(wanted)
+		b.keepHotplugPorts()
 		for _, d := range b.devices {
 			if d.Outcome == Placed {
 				d.Outcome, d.Reason = Kept, ReasonAlreadyAligned
@@ -22,32 +23,38 @@ func (b *builder) place() {
 		}
 		return
 	}
-	changes, err := b.build(wanted)
-	if err == nil {
-		err = firstOf(b.violations(after(b.Domain, changes)))
-	}
-	if err != nil {
-		b.giveUp(err)
+	var changes domain.Changes
+	// A number of ports that a user asks for gives way to the devices, the one
+	// that KubeVirt would keep does not.
+	broken := b.fit(b.kubevirtPorts(), func() []breach {
+		var short []breach
+		if changes, short = b.build(wanted); len(short) > 0 {
+			return short
+		}
+		return b.breaches(after(b.Domain, changes))
+	})
+	if len(broken) > 0 {
+		b.giveUp(broken)
 		return
 	}
 	b.changes = changes
+	b.keepHotplugPorts()
 }
 
-// giveUp leaves every device where it is, for want of room.
-func (b *builder) giveUp(err error) {
-	b.warn(CodeBudget, nil, err.Error())
-	for _, d := range b.devices {
-		if d.Outcome == Placed {
-			d.Outcome, d.Reason, d.Cell = Unplaced, ReasonBudget, nil
+// giveUp leaves every device where it is.
+func (b *builder) giveUp(broken []breach) {
+	reason := ReasonBrokenRule
+	for _, br := range broken {
+		b.warn(br.code, nil, br.text)
+		if br.code == CodeBudget {
+			reason = ReasonBudget
 		}
 	}
-}
-
-func firstOf(errs []error) error {
-	if len(errs) == 0 {
-		return nil
+	for _, d := range b.devices {
+		if d.Outcome == Placed {
+			d.Outcome, d.Reason = Unplaced, reason
+		}
 	}
-	return errs[0]
 }
 
 func (b *builder) hasMovable() bool {
@@ -55,20 +62,20 @@ func (b *builder) hasMovable() bool {
 }
 
 // build is the changes that replace what stands below expander buses of ours by
-// the tree that is wanted.
-func (b *builder) build(wanted []expander) (domain.Changes, error) {
+// the tree that is wanted, or the budgets that it exceeds.
+func (b *builder) build(wanted []expander) (domain.Changes, []breach) {
 	changes := b.changes
 	changes.AddHostdevs = slices.Clone(b.changes.AddHostdevs)
 	changes.RemoveControllers = b.vacated()
 	changes.Place = map[int]*domain.GuestAddress{}
-	numbers := b.number(changes.RemoveControllers)
+	numbers := b.number(changes.RemoveControllers, wanted)
 	for _, d := range b.devices {
 		if d.movable && d.Outcome != Placed && d.hostdev >= 0 && d.Address != nil && b.tree.expander(d.Address.Bus) != nil {
 			changes.Place[d.hostdev] = nil
 		}
 	}
-	if err := numbers.assign(wanted); err != nil {
-		return changes, err
+	if short := numbers.assign(wanted); len(short) > 0 {
+		return changes, short
 	}
 	changes.AddControllers = numbers.controllers
 	for d, address := range numbers.addresses {
@@ -83,7 +90,9 @@ func (b *builder) build(wanted []expander) (domain.Changes, error) {
 }
 
 // vacated is the positions of the controllers that hold nothing once the
-// movable devices are gone, expander buses with all that is below them.
+// movable devices are gone, expander buses with all that is below them. One that
+// held nothing before goes only for its free ports, into which libvirt would plug
+// a device.
 func (b *builder) vacated() []int {
 	labels := b.labels()
 	var positions []int
@@ -92,7 +101,8 @@ func (b *builder) vacated() []int {
 		if top == nil || b.tree.isReferenced(top.Index) {
 			continue
 		}
-		ours := b.holds(top.Index, labels, isMovable) || !b.holds(top.Index, labels, isForeign)
+		ours := b.holds(top.Index, labels, isMovable) ||
+			!b.holds(top.Index, labels, isForeign) && len(b.tree.freePorts(top.Index)) > 0
 		if ours && !b.holds(c.Index, labels, isForeign) {
 			positions = append(positions, i)
 		}

@@ -43,7 +43,7 @@ type Decision struct {
 
 	Outcome   Outcome
 	Reason    Reason
-	Cell      *topology.CellID
+	Cell      *topology.CellID     // of the expander bus that it stands below; nil without one
 	Address   *domain.GuestAddress // nil until libvirt gives one
 	GuestPath []int                // controller indexes, expander first; nil without an address
 	Predicted *topology.Address    // what the guest's kernel shows; nil when not known
@@ -100,11 +100,11 @@ func New(in Input) (*Plan, error) {
 	if err := b.collect(); err != nil {
 		return nil, err
 	}
+	b.spare = b.hotplugPorts()
 	b.decide()
 	if b.Policy.Layout != LayoutKeep {
 		b.place()
 	}
-	b.keepHotplugPorts()
 	return b.plan(), nil
 }
 
@@ -113,6 +113,7 @@ type builder struct {
 	Input
 	tree     *tree     // of the domain as it came
 	devices  []*device // by id
+	spare    int       // root ports to keep free for hotplug, as far as they fit
 	changes  domain.Changes
 	warnings []Warning
 }
@@ -155,10 +156,11 @@ func (b *builder) plan() *Plan {
 			d.GuestPath = tree.path(d.Address.Bus)
 			d.Predicted = seen(*d.Address)
 		}
+		d.Cell = tree.cellAbove(d.Address)
 		p.Devices = append(p.Devices, d.Decision)
 	}
 	p.Paths = b.paths(tree)
-	p.Budgets = b.budgets(tree)
+	p.Budgets = b.budgets(newTree(filled(want)))
 	b.concerns(tree)
 	p.Warnings = sortWarnings(b.warnings)
 	return p

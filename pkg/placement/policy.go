@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"hook-sidecar/pkg/topology"
 )
 
 // Key names one setting of the policy, the same word as flag and as annotation.
@@ -219,7 +221,7 @@ func (p *Policy) setHotplugPorts(value string) error {
 	}
 	n, err := strconv.ParseUint(value, 10, 8)
 	if err != nil {
-		return fmt.Errorf("%q is neither auto nor a number from 0 to 255", abridge(value))
+		return fmt.Errorf("%q is neither auto nor a number from 0 to 255", topology.Abridge(value))
 	}
 	p.HotplugPorts = int(n)
 	return nil
@@ -228,7 +230,7 @@ func (p *Policy) setHotplugPorts(value string) error {
 func setBool(to *bool, value string) error {
 	b, err := strconv.ParseBool(value)
 	if err != nil {
-		return fmt.Errorf("%q is neither true nor false", abridge(value))
+		return fmt.Errorf("%q is neither true nor false", topology.Abridge(value))
 	}
 	*to = b
 	return nil
@@ -236,7 +238,7 @@ func setBool(to *bool, value string) error {
 
 func choose[T ~string](to *T, value string, allowed ...T) error {
 	if !slices.Contains(allowed, T(value)) {
-		return fmt.Errorf("%q is none of %s", abridge(value), joined(allowed))
+		return fmt.Errorf("%q is none of %s", topology.Abridge(value), joined(allowed))
 	}
 	*to = T(value)
 	return nil
@@ -248,15 +250,6 @@ func joined[T ~string](values []T) string {
 		texts[i] = string(v)
 	}
 	return strings.Join(texts, ", ")
-}
-
-// abridge keeps a message short whatever was given.
-func abridge(s string) string {
-	const limit = 60
-	if len(s) <= limit {
-		return s
-	}
-	return s[:limit] + "…"
 }
 
 // PolicyError is a policy that cannot be used.

@@ -49,5 +49,5 @@ func isSettled(d *domain.Domain) bool {
 			return false
 		}
 	}
-	return hungry(d) == 0 && !lacksBridge(d)
+	return hungry(d) == 0 && !lacksBridge(d) && len(holes(d)) == 0
 }

@@ -21,6 +21,7 @@ const (
 	ReasonLayoutKeep     Reason = "layout-keep"
 	ReasonCompanion      Reason = "companion"
 	ReasonBudget         Reason = "budget-exceeded"
+	ReasonBrokenRule     Reason = "broken-rule"
 )
 
 // Reasons are all reasons, in the order of the documentation.
@@ -29,7 +30,47 @@ func Reasons() []Reason {
 		ReasonMemnode, ReasonVCPUPin, ReasonCompanion, ReasonAlreadyAligned,
 		ReasonUserAddress, ReasonRootComplex, ReasonReferenced, ReasonLayoutKeep,
 		ReasonNoGuestNUMA, ReasonNoHostNode, ReasonNoGuestCell, ReasonAmbiguousCell,
-		ReasonNoSysfs, ReasonMachine, ReasonBudget,
+		ReasonNoSysfs, ReasonMachine, ReasonBudget, ReasonBrokenRule,
+	}
+}
+
+// Meaning says in a few words what a reason is, "" for one that is not known.
+func (r Reason) Meaning() string {
+	switch r {
+	case ReasonMemnode:
+		return "that cell alone takes its memory from the device's NUMA node"
+	case ReasonVCPUPin:
+		return "that cell has the most vCPUs pinned to the device's NUMA node"
+	case ReasonCompanion:
+		return "a function of a device that is placed; it shares the slot of function 0"
+	case ReasonAlreadyAligned:
+		return "it stands where the layout wants it; nothing is changed"
+	case ReasonUserAddress:
+		return "the user chose its guest address, or that it is kept"
+	case ReasonRootComplex:
+		return "the VMI asks for the main bus, with " + RootComplexAnnotation
+	case ReasonReferenced:
+		return "something else in the domain names the expander bus above it, which is not changed then"
+	case ReasonLayoutKeep:
+		return "layout keep touches no address"
+	case ReasonNoGuestNUMA:
+		return "the guest has no NUMA cells, so the device has no node there"
+	case ReasonNoHostNode:
+		return "the host tells no NUMA node of the device, so no cell is its own"
+	case ReasonNoGuestCell:
+		return "no cell has memory or a pinned vCPU on the device's NUMA node"
+	case ReasonAmbiguousCell:
+		return "several cells have memory on the device's NUMA node, and no pinned vCPU decides"
+	case ReasonNoSysfs:
+		return "the sysfs that was read does not show the device"
+	case ReasonMachine:
+		return "the machine has no expander buses"
+	case ReasonBudget:
+		return "the layout does not fit, a warning says by how much; nothing is moved"
+	case ReasonBrokenRule:
+		return "the result would break a rule, a warning says which; nothing is moved"
+	default:
+		return ""
 	}
 }
 
@@ -51,6 +92,8 @@ func (r Reason) Remedy() string {
 		return "use machine type q35, or virt on aarch64"
 	case ReasonBudget:
 		return "pass fewer devices through, or choose a layout with fewer buses: numa needs the fewest, mirror the most"
+	case ReasonBrokenRule:
+		return "correct or remove the controller or the address that the warning names: somebody other than this hook wrote it"
 	default:
 		return ""
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/topology"
 )
 
 // tree is what the PCI controllers of a domain make: who is plugged into whom.
@@ -63,6 +64,17 @@ func (t *tree) expander(bus int) *domain.Controller {
 		return nil
 	}
 	return t.at[path[0]]
+}
+
+// cellAbove is the cell of the expander bus above an address, nil without one.
+func (t *tree) cellAbove(a *domain.GuestAddress) *topology.CellID {
+	if a == nil {
+		return nil
+	}
+	if e := t.expander(a.Bus); e != nil {
+		return e.Cell
+	}
+	return nil
 }
 
 // expanders are the expander buses, by index.

@@ -20,11 +20,14 @@ const (
 	CodeUnknownCell        Code = "unknown-cell"
 	CodeVariableCollision  Code = "variable-collision"
 	CodeNotAllocated       Code = "device-not-allocated"
+	CodeBadDeviceName      Code = "bad-device-name"
 	CodeGroupNotViable     Code = "iommu-group-not-viable"
 	CodeIOSpace            Code = "io-space"
 	CodeVIOMMU             Code = "viommu"
 	CodeLaunchSecurity     Code = "launch-security"
 	CodeBudget             Code = "budget-exceeded"
+	CodeBrokenRule         Code = "broken-rule"
+	CodeUnknownAlias       Code = "unknown-alias"
 	CodeSwitchPortSpeed    Code = "switch-port-link-speed"
 	CodeSwitchPortHotplug  Code = "switch-port-hotplug"
 	CodeHotplugPortsCapped Code = "hotplug-ports-capped"
@@ -35,8 +38,8 @@ const (
 func Codes() []Code {
 	return []Code{
 		CodeUnknownPolicyKey, CodeBadPolicyValue, CodePolicyLocked,
-		CodeBadNodeset, CodeUnknownCell, CodeVariableCollision, CodeNotAllocated,
-		CodeGroupNotViable, CodeIOSpace, CodeVIOMMU, CodeLaunchSecurity, CodeBudget,
+		CodeBadNodeset, CodeUnknownCell, CodeVariableCollision, CodeNotAllocated, CodeBadDeviceName,
+		CodeGroupNotViable, CodeIOSpace, CodeVIOMMU, CodeLaunchSecurity, CodeBudget, CodeBrokenRule, CodeUnknownAlias,
 		CodeSwitchPortSpeed, CodeSwitchPortHotplug, CodeHotplugPortsCapped, CodeNCCLIncomplete,
 	}
 }
@@ -72,6 +75,8 @@ func (c Code) Remedy() string {
 		return "rename one of the resources, so that their variables differ"
 	case CodeNotAllocated:
 		return "check the device plugin's variable and the resource name in the VMI"
+	case CodeBadDeviceName:
+		return "rename the device in the VMI: letters, digits, - and _"
 	case CodeGroupNotViable:
 		return "bind every function of the IOMMU group to vfio-pci on the host, or leave the device out"
 	case CodeIOSpace:
@@ -82,6 +87,10 @@ func (c Code) Remedy() string {
 		return "placed as usual; confidential guests with expander buses are not tested: check that the guest sees each device"
 	case CodeBudget:
 		return ReasonBudget.Remedy()
+	case CodeBrokenRule:
+		return ReasonBrokenRule.Remedy()
+	case CodeUnknownAlias:
+		return "name an alias of a hostdev, as the domain or explain shows it"
 	case CodeSwitchPortSpeed:
 		return "hand the guest the true speeds: nccl-topology=fwcfg, or the file of explain --format nccl"
 	case CodeSwitchPortHotplug:

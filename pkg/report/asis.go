@@ -46,10 +46,6 @@ type Move struct {
 // the layout makes of it.
 func NewAsIs(standing, planned Report) AsIs {
 	standing.asIs = true
-	standing.Devices = slices.Clone(standing.Devices)
-	for i, d := range standing.Devices {
-		standing.Devices[i].GuestCell = standing.cellAbove(d)
-	}
 	p := Prospect{
 		Layout: planned.Layout, Changed: planned.Changed, Error: planned.Error, Devices: []Move{}, Reasons: map[string]int{},
 		unplaced: planned.unplacedReasons(),

@@ -87,7 +87,7 @@ func (r Report) guestDifferences(d Device, guest env.Guest) []string {
 		(found.Vendor != host.Vendor || found.Device != host.Device) {
 		say("it is a %04x:%04x, on the host %04x:%04x%s", found.Vendor, found.Device, host.Vendor, host.Device, r.elsewhere(d, guest))
 	}
-	if want, got := orNone(r.cellAbove(d)), found.Node.String(); want != got {
+	if want, got := orNone(d.GuestCell), found.Node.String(); want != got {
 		say("NUMA node %s, planned %s", got, want)
 	}
 	if want, known := r.guestWay(d); guest.Paths && known && want != way(found) {
@@ -113,14 +113,6 @@ func (r Report) elsewhere(d Device, guest env.Guest) string {
 		return ""
 	}
 	return fmt.Sprintf("; there is a %04x:%04x at %s", d.function.Vendor, d.function.Device, strings.Join(places, ", "))
-}
-
-// cellAbove is the cell of the expander bus that a device stands below.
-func (r Report) cellAbove(d Device) *int {
-	if len(d.GuestPath) == 0 {
-		return nil
-	}
-	return r.cellOf(d.GuestPath[0])
 }
 
 // guestWay is the way to a device as the guest's sysfs has it: the root bus and

@@ -62,9 +62,20 @@ func (r Report) writeReasons(b *strings.Builder, style Style) {
 			orNone(d.HostNode), orNone(d.GuestCell), guestShort(orDash(d.GuestAddress)), guestShort(orDash(d.Predicted)), r.why(d))
 		writeLine(b, style.paint(outcomeColour(d), line))
 	}
+	for _, reason := range r.reasons() {
+		writeLine(b, "  "+wrap(string(reason)+": "+reason.Meaning(), textWidth-2, 2))
+	}
 	for _, reason := range r.unplacedReasons() {
 		writeRemedy(b, style, string(reason)+": "+reason.Remedy())
 	}
+}
+
+// reasons are the reasons of all devices, each once, in the order of the
+// documentation. As the domain stands there are none.
+func (r Report) reasons() []placement.Reason {
+	return slices.DeleteFunc(placement.Reasons(), func(reason placement.Reason) bool {
+		return r.asIs || !slices.ContainsFunc(r.Devices, func(d Device) bool { return d.Reason == string(reason) })
+	})
 }
 
 // why is the outcome of a device with its reason. As the domain stands there is

@@ -37,7 +37,7 @@ func ParseAddress(s string) (Address, error) {
 }
 
 func notAnAddress(s string) error {
-	return fmt.Errorf("%q is no PCI address like 0000:17:00.0", abridge(s))
+	return fmt.Errorf("%q is no PCI address like 0000:17:00.0", Abridge(s))
 }
 
 // hexDigits reads s as a hex number of at least low and at most high digits.

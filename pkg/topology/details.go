@@ -43,7 +43,7 @@ func ParseLinkSpeed(s string) (float64, error) {
 	speed, err := strconv.ParseFloat(number, 64)
 	isSpeed := speed > 0 && speed <= maxLinkSpeed // NaN is neither
 	if err != nil || !isSpeed || !strings.HasPrefix(unit, "GT/s") {
-		return 0, fmt.Errorf("%q is no link speed like 16.0 GT/s PCIe", abridge(s))
+		return 0, fmt.Errorf("%q is no link speed like 16.0 GT/s PCIe", Abridge(s))
 	}
 	return speed, nil
 }

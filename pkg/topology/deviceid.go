@@ -25,7 +25,7 @@ func ParseUUID(s string) (UUID, error) {
 }
 
 func notAUUID(s string) error {
-	return fmt.Errorf("%q is no UUID like 4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01", abridge(s))
+	return fmt.Errorf("%q is no UUID like 4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01", Abridge(s))
 }
 
 // Kind tells what a DeviceID names.

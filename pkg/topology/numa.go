@@ -60,7 +60,7 @@ func ParseIDs(s string) (cpuset.CPUSet, error) {
 		ids, err := parseSpan(digits)
 		switch {
 		case err != nil:
-			return cpuset.New(), fmt.Errorf("list of numbers %q: %w", abridge(s), err)
+			return cpuset.New(), fmt.Errorf("list of numbers %q: %w", Abridge(s), err)
 		case excluded:
 			without = append(without, ids)
 		default:
@@ -82,12 +82,12 @@ func parseSpan(s string) (span, error) {
 	for i, bound := range []string{low, high} {
 		n, err := strconv.ParseUint(bound, 10, 32)
 		if err != nil || n > maxListedID {
-			return span{}, fmt.Errorf("%q is no number up to %d", abridge(bound), maxListedID)
+			return span{}, fmt.Errorf("%q is no number up to %d", Abridge(bound), maxListedID)
 		}
 		bounds[i] = int(n)
 	}
 	if bounds[0] > bounds[1] {
-		return span{}, fmt.Errorf("%q runs backwards", abridge(s))
+		return span{}, fmt.Errorf("%q runs backwards", Abridge(s))
 	}
 	return span{bounds[0], bounds[1]}, nil
 }
@@ -107,11 +107,12 @@ func expand(spans []span) cpuset.CPUSet {
 	return cpuset.New(ids...)
 }
 
-// abridge keeps an error message short whatever the input was.
-func abridge(s string) string {
+// Abridge shortens what a message shows of an input to 40 bytes, whatever the
+// input was.
+func Abridge(s string) string {
 	const limit = 40
 	if len(s) <= limit {
 		return s
 	}
-	return s[:limit] + "…"
+	return strings.ToValidUTF8(s[:limit], "") + "…"
 }

@@ -17,10 +17,11 @@ func Breaches(before, after *libvirtxml.Domain) []string {
 	for _, controller := range pciControllers(after) {
 		c.controllers[*controller.Index] = controller
 	}
-	c.indexes()
+	c.indexes(before)
 	for _, controller := range pciControllers(after) {
 		c.controller(controller)
 	}
+	c.numbers(before)
 	c.busNumbers()
 	c.freePorts()
 	c.functions(before)
@@ -52,8 +53,9 @@ func pciControllers(d *libvirtxml.Domain) []libvirtxml.DomainController {
 	return all
 }
 
-// indexes: no index beyond 255, no hole below an expander bus's tree.
-func (c *checker) indexes() {
+// indexes: no index beyond 255, no hole below an expander bus's tree, unless no
+// controller came or went: libvirt fills the hole then, as it would have.
+func (c *checker) indexes(before *libvirtxml.Domain) {
 	var highest uint
 	for index := range c.controllers {
 		highest = max(highest, index)
@@ -61,7 +63,7 @@ func (c *checker) indexes() {
 	if highest > 255 {
 		c.breach("index %d is above 255", highest)
 	}
-	if !slices.ContainsFunc(pciControllers(c.domain), isExpander) {
+	if !slices.ContainsFunc(pciControllers(c.domain), isExpander) || len(pciControllers(before)) == len(pciControllers(c.domain)) {
 		return
 	}
 	for index := uint(1); index < highest; index++ {
@@ -92,10 +94,10 @@ func accepts(parent, child string) bool {
 func (c *checker) controller(controller libvirtxml.DomainController) {
 	index := *controller.Index
 	if isExpander(controller) {
-		if controller.PCI == nil || controller.PCI.Target == nil || controller.PCI.Target.BusNr == nil {
-			c.breach("expander bus %d has no busNr", index)
-		} else if node := controller.PCI.Target.NUMANode; node != nil && !c.hasCell(*node) {
-			c.breach("expander bus %d names cell %d, which is not there", index, *node)
+		if controller.PCI != nil && controller.PCI.Target != nil {
+			if node := controller.PCI.Target.NUMANode; node != nil && !c.hasCell(*node) {
+				c.breach("expander bus %d names cell %d, which is not there", index, *node)
+			}
 		}
 	}
 	at := addressOf(controller.Address)
@@ -117,6 +119,23 @@ func (c *checker) controller(controller libvirtxml.DomainController) {
 	if !accepts(model, controller.Model) {
 		c.breach("%s %d is on %s %d", controller.Model, index, model, *at.Bus)
 	}
+}
+
+// numbers: each expander bus has a bus number, unless it came without one.
+func (c *checker) numbers(before *libvirtxml.Domain) {
+	unnumbered := map[uint]bool{}
+	for _, controller := range pciControllers(before) {
+		unnumbered[*controller.Index] = lacksNumber(controller)
+	}
+	for _, controller := range pciControllers(c.domain) {
+		if lacksNumber(controller) && !unnumbered[*controller.Index] {
+			c.breach("expander bus %d has no busNr", *controller.Index)
+		}
+	}
+}
+
+func lacksNumber(c libvirtxml.DomainController) bool {
+	return isExpander(c) && (c.PCI == nil || c.PCI.Target == nil || c.PCI.Target.BusNr == nil)
 }
 
 func (c *checker) hasCell(id uint) bool {
@@ -260,81 +279,4 @@ func hostdevs(d *libvirtxml.Domain) []libvirtxml.DomainHostdev {
 		return nil
 	}
 	return d.Devices.Hostdevs
-}
-
-// place is a slot of a bus.
-type place struct{ bus, slot uint }
-
-// functions: function 0 is there where another function is, unless it was
-// missing before, and no two devices share a function.
-func (c *checker) functions(before *libvirtxml.Domain) {
-	was := functionsOf(before)
-	for at, count := range functionsOf(c.domain) {
-		for function, devices := range count {
-			if devices > 1 {
-				c.breach("bus %d slot %d function %d is taken %d times", at.bus, at.slot, function, devices)
-			}
-		}
-		missingBefore := len(was[at]) > 0 && was[at][0] == 0
-		if count[0] == 0 && at.bus != 0 && !missingBefore {
-			c.breach("bus %d slot %d has no function 0", at.bus, at.slot)
-		}
-	}
-}
-
-// functionsOf counts the devices on each function of each slot.
-func functionsOf(d *libvirtxml.Domain) map[place]map[uint]int {
-	counts := map[place]map[uint]int{}
-	add := func(at *libvirtxml.DomainAddressPCI) {
-		if at == nil || at.Slot == nil || at.Function == nil {
-			return
-		}
-		p := place{*at.Bus, *at.Slot}
-		if counts[p] == nil {
-			counts[p] = map[uint]int{}
-		}
-		counts[p][*at.Function]++
-	}
-	for _, h := range hostdevs(d) {
-		add(addressOf(h.Address))
-	}
-	for _, at := range devices(d) {
-		add(at)
-	}
-	for _, controller := range pciControllers(d) {
-		add(addressOf(controller.Address))
-	}
-	return counts
-}
-
-// unmoved: what is no hostdev and has an address keeps it.
-func (c *checker) unmoved(before *libvirtxml.Domain) {
-	now := c.devices()
-	for name, was := range devices(before) {
-		is, there := now[name]
-		switch {
-		case !there:
-			c.breach("%s is gone", name)
-		case was == nil && is == nil:
-		case was == nil || is == nil || *was.Bus != *is.Bus || *was.Slot != *is.Slot || *was.Function != *is.Function:
-			c.breach("%s has moved", name)
-		}
-	}
-}
-
-// hostdevs: none is dropped, renamed or reordered, and each PCI one has a mode.
-func (c *checker) hostdevs(before *libvirtxml.Domain) {
-	now := hostdevs(c.domain)
-	for i, was := range hostdevs(before) {
-		if i >= len(now) || aliasOf(was) != aliasOf(now[i]) {
-			c.breach("hostdev %d (%s) is dropped, renamed or reordered", i, aliasOf(was))
-		}
-	}
-}
-
-func aliasOf(h libvirtxml.DomainHostdev) string {
-	if h.Alias == nil {
-		return ""
-	}
-	return h.Alias.Name
 }
