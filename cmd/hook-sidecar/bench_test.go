@@ -6,28 +6,37 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/spf13/pflag"
 
 	"hook-sidecar/pkg/env"
-	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/hooks/hookstest"
 	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/test/hostfs"
 )
 
 // BenchmarkOnDefineDomain calls the hook and an echo of the domain through real
-// sockets in one run, with 16 devices, so that their ratio can be read.
+// sockets in one run, so that their ratio can be read: the sample of 8 GPUs and
+// 8 NICs, and 64 devices. The hosts are folders of files, as /sys is.
 func BenchmarkOnDefineDomain(b *testing.B) {
-	s := benchSample(b)
-	for name, mutator := range map[string]hooks.Mutator{
-		"echo": hookstest.Func(hookstest.Echo),
-		"hook": answerer{log: slog.New(slog.DiscardHandler), mutator: s.mutator},
+	sample := benchSample(b)
+	sample.mutator.Sysfs = folderOf(b, sample.mutator.Sysfs)
+	many, domain := crowd(b, 64)
+	for _, bench := range []struct {
+		devices     int
+		mutator     mutate.Mutator
+		domain, vmi []byte
+	}{
+		{16, sample.mutator, sample.request.Domain, sample.request.VMI},
+		{64, many, domain, sample.request.VMI},
 	} {
-		b.Run(name, func(b *testing.B) {
-			hookstest.BenchmarkOnDefineDomain(b, mutator, s.request.Domain, s.request.VMI)
+		hook := answerer{log: slog.New(slog.DiscardHandler), mutator: bench.mutator}
+		b.Run(fmt.Sprintf("devices=%d/echo", bench.devices), func(b *testing.B) {
+			hookstest.BenchmarkOnDefineDomain(b, hookstest.Func(hookstest.Echo), bench.domain, bench.vmi)
+		})
+		b.Run(fmt.Sprintf("devices=%d/hook", bench.devices), func(b *testing.B) {
+			hookstest.BenchmarkOnDefineDomain(b, hook, bench.domain, bench.vmi)
 		})
 	}
 }
@@ -78,27 +87,22 @@ func crowd(b *testing.B, count int) (mutate.Mutator, []byte) {
 </domain>`, hostdevs.Bytes())
 }
 
-// onDisk is a host as a folder of files and links, which costs what /sys costs.
+// onDisk is a host as a folder of files and links.
 func onDisk(b *testing.B, host string) fs.FS {
 	b.Helper()
 	files, err := hostfs.Parse(host)
 	if err != nil {
 		b.Fatal(err)
 	}
+	return folderOf(b, files)
+}
+
+// folderOf copies a host into a folder, which costs what /sys costs.
+func folderOf(b *testing.B, files fs.FS) fs.FS {
+	b.Helper()
 	dir := b.TempDir()
-	for name, file := range files {
-		full := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-			b.Fatal(err)
-		}
-		if file.Mode&fs.ModeSymlink != 0 {
-			err = os.Symlink(string(file.Data), full)
-		} else {
-			err = os.WriteFile(full, file.Data, 0o644)
-		}
-		if err != nil {
-			b.Fatal(err)
-		}
+	if err := os.CopyFS(dir, files); err != nil {
+		b.Fatal(err)
 	}
 	sysfs, closer, err := env.OpenSysfs(dir)
 	if err != nil {

@@ -30,8 +30,8 @@ func ReadDetails(fsys fs.FS, host *topology.Host) []Problem {
 			d.Details = r.details(dir)
 		}
 	}
-	r.leave()
 	host.Packages = r.packages()
+	r.close()
 	return sortProblems(r.problems)
 }
 

@@ -43,6 +43,7 @@ const (
 // out; a tree that shows no PCI devices is an error.
 func TakeSnapshot(fsys fs.FS) (*Snapshot, []Problem, error) {
 	w := &snapshotWriter{hostReader: newHostReader(fsys), seen: map[string]bool{}}
+	defer w.close()
 	if _, err := w.tree.list(pciDevices); err != nil {
 		return nil, nil, fmt.Errorf("take a snapshot: %s: %w", pciDevices, err)
 	}

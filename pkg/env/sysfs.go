@@ -58,6 +58,7 @@ func ReadWholeHost(fsys fs.FS) (*topology.Host, []Problem) {
 // hostReader gathers a host. Each device is read once.
 type hostReader struct {
 	tree     *tree
+	here     string // the directory of the device that was entered last
 	problems []Problem
 
 	nodes     []topology.NUMANode
@@ -84,6 +85,11 @@ func newHostReader(fsys fs.FS) *hostReader {
 			r.problem(CodeBadSysfs, pciDevices, err.Error())
 		}
 	}
+	if len(r.pciNames) > 0 {
+		if err := r.tree.enter(pciDevices); err != nil {
+			r.problem(CodeBadSysfs, pciDevices, err.Error())
+		}
+	}
 	for _, entry := range r.entries(mdevDevices) {
 		if u, err := topology.ParseUUID(entry.Name()); err == nil {
 			r.mdevNames[u] = entry.Name()
@@ -94,11 +100,10 @@ func newHostReader(fsys fs.FS) *hostReader {
 	return r
 }
 
-// leave gives the last directory back.
-func (r *hostReader) leave() {
-	dir := r.tree.here
-	if err := r.tree.leave(); err != nil {
-		r.problem(CodeBadSysfs, dir, err.Error())
+// close ends the reading; what was read stays.
+func (r *hostReader) close() {
+	if err := r.tree.close(); err != nil {
+		r.problem(CodeBadSysfs, ".", err.Error())
 	}
 }
 
@@ -146,7 +151,8 @@ func (r *hostReader) deviceDir(link string) (string, bool) {
 		err = fmt.Errorf("links to another device, %q", topology.Abridge(path.Base(dir)))
 	}
 	if err == nil {
-		err = r.tree.enter(dir)
+		err = errors.Join(r.tree.leave(r.here), r.tree.enter(dir))
+		r.here = dir
 	}
 	if err != nil {
 		r.problem(CodeBadSysfs, link, err.Error())
@@ -215,7 +221,7 @@ func (r *hostReader) add(a topology.Address) *topology.Device {
 
 // result is what was read, in order.
 func (r *hostReader) result() (*topology.Host, []Problem) {
-	r.leave()
+	r.close()
 	host := &topology.Host{Nodes: r.nodes}
 	for _, a := range slices.SortedFunc(maps.Keys(r.devices), topology.Address.Compare) {
 		if device := r.devices[a]; device != nil {

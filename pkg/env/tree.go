@@ -26,46 +26,56 @@ type tree struct {
 	fsys fs.FS
 	dirs map[string]error // what isDir has found
 
-	here    string    // the directory that was entered, "" for none
-	below   directory // what is in it
+	entered map[string]directory
 	content bytes.Buffer
 }
 
 func newTree(fsys fs.FS) *tree {
-	return &tree{fsys: fsys, dirs: map[string]error{}}
+	return &tree{fsys: fsys, dirs: map[string]error{}, entered: map[string]directory{}}
 }
 
-// enter opens a directory, so that what is read in it next is not looked up
-// through each directory above it. It leaves the one that was entered before.
+// enter opens a directory, so that what is read in it is not looked up through
+// each directory above it, until leave closes it. The error is fs.ErrNotExist
+// when it is absent.
 func (t *tree) enter(dir string) error {
-	if err := errors.Join(t.leave(), t.isDir(dir)); err != nil {
+	if err := t.isDir(dir); err != nil {
 		return err
 	}
 	from, ok := t.fsys.(directory)
 	if !ok {
 		return nil // a file system in memory has every path at hand
 	}
-	below, err := from.open(dir)
+	entered, err := from.open(dir)
 	if err != nil {
 		return cause(err)
 	}
-	t.here, t.below = dir, below
+	t.entered[dir] = entered
 	return nil
 }
 
-// leave closes the directory that was entered.
-func (t *tree) leave() error {
-	if t.here == "" {
+// leave closes a directory, if it was entered.
+func (t *tree) leave(dir string) error {
+	entered, ok := t.entered[dir]
+	if !ok {
 		return nil
 	}
-	t.here = ""
-	return t.below.Close()
+	delete(t.entered, dir)
+	return entered.Close()
+}
+
+// close leaves all that was entered.
+func (t *tree) close() error {
+	var errs []error
+	for dir := range t.entered {
+		errs = append(errs, t.leave(dir))
+	}
+	return errors.Join(errs...)
 }
 
 // at is the file system to read a path in, and the path there.
 func (t *tree) at(name string) (fs.FS, string) {
-	if base, found := strings.CutPrefix(name, t.here+"/"); found && t.here != "" && !strings.Contains(base, "/") {
-		return t.below, base
+	if entered, ok := t.entered[path.Dir(name)]; ok {
+		return entered, path.Base(name)
 	}
 	return t.fsys, name
 }
