@@ -34,7 +34,7 @@ type container struct {
 	process *exec.Cmd
 	socket  string
 	log     *bytes.Buffer
-	started time.Time
+	stamp   string // file with the nanosecond of its start
 }
 
 // root makes the root of a container: the program, /sys and a folder for the
@@ -79,10 +79,16 @@ func root(t *testing.T, binary, host string) string {
 	return dir
 }
 
-// enter puts the process into control groups and becomes the program of a root,
-// as user 107 without capabilities (capabilities(7): they go with the change
-// from user 0) and without a way to gain any.
-const enter = `dir=$1; groups=$2; shift 2
+// enter makes a root read-only but for the folder of the socket, as a pod's
+// readOnlyRootFilesystem does, notes the time, puts the process into control
+// groups and becomes the program, as user 107 without capabilities
+// (capabilities(7): they go with the change from user 0) and without a way to
+// gain any.
+const enter = `dir=$1; groups=$2; stamp=$3; shift 3
+mount --bind "$dir" "$dir"
+mount --bind "$dir/var/run/kubevirt-hooks" "$dir/var/run/kubevirt-hooks"
+mount -o remount,bind,ro "$dir"
+date +%s%N > "$stamp"
 for group in $groups; do echo $$ > "$group/cgroup.procs"; done
 exec setpriv --no-new-privs chroot --userspec=107:107 --groups=107 "$dir" /hook-sidecar "$@"`
 
@@ -90,14 +96,17 @@ exec setpriv --no-new-privs chroot --userspec=107:107 --groups=107 "$dir" /hook-
 // hold it to its limits.
 func start(t *testing.T, dir string, groups []group, args ...string) *container {
 	t.Helper()
-	s := &container{log: &bytes.Buffer{}, socket: filepath.Join(dir, "var", "run", "kubevirt-hooks", "hostdev-limits.sock")}
+	s := &container{
+		log: &bytes.Buffer{}, socket: filepath.Join(dir, "var", "run", "kubevirt-hooks", "hostdev-limits.sock"),
+		stamp: filepath.Join(t.TempDir(), "started"),
+	}
 	var folders []string
 	for _, g := range groups {
 		folders = append(folders, g.dir)
 	}
-	s.process = exec.Command("/bin/sh", append([]string{"-euc", enter, "sh", dir, strings.Join(folders, " ")}, args...)...)
+	s.process = exec.Command("unshare", append([]string{"--mount", "--propagation", "private",
+		"/bin/sh", "-euc", enter, "sh", dir, strings.Join(folders, " "), s.stamp}, args...)...)
 	s.process.Stderr, s.process.Env = s.log, []string{"CONTAINER_NAME=limits", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
-	s.started = time.Now()
 	if err := s.process.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +139,7 @@ func (s *container) dial(t *testing.T) (*hooks.Client, time.Duration) {
 			if _, err := client.Info(ctx); err != nil {
 				t.Fatalf("Info: %v", err)
 			}
-			took := time.Since(s.started)
+			took := time.Since(s.started(t))
 			t.Cleanup(func() {
 				if err := client.Close(); err != nil {
 					t.Error(err)
@@ -142,6 +151,20 @@ func (s *container) dial(t *testing.T) (*hooks.Client, time.Duration) {
 			t.Fatalf("the program does not listen: %v", err)
 		}
 	}
+}
+
+// started is when the program was about to start.
+func (s *container) started(t *testing.T) time.Time {
+	t.Helper()
+	data, err := os.ReadFile(s.stamp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nanoseconds, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return time.Unix(0, nanoseconds)
 }
 
 // status is a line of /proc/PID/status.

@@ -5,10 +5,12 @@ package sidecar
 import (
 	"bytes"
 	"debug/elf"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -148,6 +150,13 @@ func TestPrivileges(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
+	mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mounts", s.process.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if root, _, _ := strings.Cut(string(mounts), "\n"); !strings.Contains(root, " / ") || !strings.Contains(root, " ro,") {
+		t.Errorf("the root is mounted as %q, want ro", root)
+	}
 }
 
 // From the start of the process to the answer of Info, with all of a CPU and
@@ -171,7 +180,7 @@ func TestStart(t *testing.T) {
 				s.end(t)
 			}
 			slices.Sort(took)
-			t.Logf("start to Info: median %v, worst %v", took[len(took)/2], took[len(took)-1])
+			t.Logf("start to Info: median %v, worst %v; the goal is %v", took[len(took)/2], took[len(took)-1], goalStart)
 			// virt-launcher's patience is 2 s for a connection and 1 s for Info
 			// (KubeVirt pkg/hooks/manager.go); the goal is for a quiet machine.
 			if median := took[len(took)/2]; median > time.Second {
