@@ -58,7 +58,6 @@ func ReadWholeHost(fsys fs.FS) (*topology.Host, []Problem) {
 // hostReader gathers a host. Each device is read once.
 type hostReader struct {
 	tree     *tree
-	here     string // the directory of the device that was entered last
 	problems []Problem
 
 	nodes     []topology.NUMANode
@@ -85,11 +84,6 @@ func newHostReader(fsys fs.FS) *hostReader {
 			r.problem(CodeBadSysfs, pciDevices, err.Error())
 		}
 	}
-	if len(r.pciNames) > 0 {
-		if err := r.tree.enter(pciDevices); err != nil {
-			r.problem(CodeBadSysfs, pciDevices, err.Error())
-		}
-	}
 	for _, entry := range r.entries(mdevDevices) {
 		if u, err := topology.ParseUUID(entry.Name()); err == nil {
 			r.mdevNames[u] = entry.Name()
@@ -100,7 +94,7 @@ func newHostReader(fsys fs.FS) *hostReader {
 	return r
 }
 
-// close ends the reading; what was read stays.
+// close gives the directories back that are open; reading may go on.
 func (r *hostReader) close() {
 	if err := r.tree.close(); err != nil {
 		r.problem(CodeBadSysfs, ".", err.Error())
@@ -143,16 +137,18 @@ func (r *hostReader) linkBase(name string) string {
 }
 
 // deviceDir is the directory that an entry of pciDevices or mdevDevices links
-// to, and enters it. The entry is there; false, and a Problem, when the link does not lead to
+// to. The entry is there; false, and a Problem, when the link does not lead to
 // a real directory of the same name.
 func (r *hostReader) deviceDir(link string) (string, bool) {
+	if len(r.tree.dirs) > maxOpen {
+		r.close()
+	}
 	dir, err := r.tree.link(link)
 	if err == nil && path.Base(dir) != path.Base(link) {
 		err = fmt.Errorf("links to another device, %q", topology.Abridge(path.Base(dir)))
 	}
 	if err == nil {
-		err = errors.Join(r.tree.leave(r.here), r.tree.enter(dir))
-		r.here = dir
+		_, err = r.tree.dir(dir)
 	}
 	if err != nil {
 		r.problem(CodeBadSysfs, link, err.Error())

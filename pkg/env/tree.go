@@ -23,114 +23,111 @@ const maxLinkBytes = 4096
 // cannot hang it and no path leaves the root, whatever the file system does
 // (fstest.MapFS overflows the stack on a loop).
 type tree struct {
-	fsys fs.FS
-	dirs map[string]error // what isDir has found
-
-	entered map[string]directory
+	fsys    fs.FS
+	dirs    map[string]known // by path
 	content bytes.Buffer
 }
 
+// known is a directory that was looked at: a real one below real ones, open if
+// it is one of this machine, or why it is none.
+type known struct {
+	fsys fs.FS
+	path string // in fsys
+	err  error
+}
+
+// in is the path of an entry of the directory, in its fsys.
+func (k known) in(base string) string {
+	if k.path == "." {
+		return base
+	}
+	return k.path + "/" + base
+}
+
+// maxOpen bounds the directories that are held open; a process may have 1024
+// files where nobody has set another limit (Linux include/uapi/linux/fs.h,
+// INR_OPEN_CUR).
+const maxOpen = 256
+
 func newTree(fsys fs.FS) *tree {
-	return &tree{fsys: fsys, dirs: map[string]error{}, entered: map[string]directory{}}
+	return &tree{fsys: fsys, dirs: map[string]known{".": {fsys: fsys, path: "."}}}
 }
 
-// enter opens a directory, so that what is read in it is not looked up through
-// each directory above it, until leave closes it. The error is fs.ErrNotExist
-// when it is absent.
-func (t *tree) enter(dir string) error {
-	if err := t.isDir(dir); err != nil {
-		return err
+// dir is a directory. The error is fs.ErrNotExist when it or one above it is
+// absent.
+func (t *tree) dir(name string) (known, error) {
+	k, seen := t.dirs[name]
+	if !seen {
+		k = t.lookAt(name)
+		t.dirs[name] = k
 	}
-	from, ok := t.fsys.(directory)
-	if !ok {
-		return nil // a file system in memory has every path at hand
-	}
-	entered, err := from.open(dir)
-	if err != nil {
-		return cause(err)
-	}
-	t.entered[dir] = entered
-	return nil
+	return k, k.err
 }
 
-// leave closes a directory, if it was entered.
-func (t *tree) leave(dir string) error {
-	entered, ok := t.entered[dir]
-	if !ok {
-		return nil
-	}
-	delete(t.entered, dir)
-	return entered.Close()
-}
-
-// close leaves all that was entered.
-func (t *tree) close() error {
-	var errs []error
-	for dir := range t.entered {
-		errs = append(errs, t.leave(dir))
-	}
-	return errors.Join(errs...)
-}
-
-// at is the file system to read a path in, and the path there.
-func (t *tree) at(name string) (fs.FS, string) {
-	if entered, ok := t.entered[path.Dir(name)]; ok {
-		return entered, path.Base(name)
-	}
-	return t.fsys, name
-}
-
-// list is the entries of a directory, by name. The error is fs.ErrNotExist
-// when it or a directory above it is absent.
-func (t *tree) list(dir string) ([]fs.DirEntry, error) {
-	if err := t.isDir(dir); err != nil {
-		return nil, err
-	}
-	entries, err := fs.ReadDir(t.fsys, dir)
-	if err != nil {
-		return nil, fmt.Errorf("list: %w", cause(err))
-	}
-	return entries, nil
-}
-
-// isDir is nil for a real directory below real directories.
-func (t *tree) isDir(dir string) error {
-	if dir == "." {
-		return nil
-	}
-	known, ok := t.dirs[dir]
-	if !ok {
-		known = t.lookAtDir(dir)
-		t.dirs[dir] = known
-	}
-	return known
-}
-
-func (t *tree) lookAtDir(dir string) error {
-	mode, err := t.mode(dir)
+func (t *tree) lookAt(name string) known {
+	mode, err := t.mode(name)
 	switch {
 	case err != nil:
-		return err
+		return known{err: err}
 	case mode&fs.ModeSymlink != 0:
-		return fmt.Errorf("%s is a symbolic link", dir)
+		return known{err: fmt.Errorf("%s is a symbolic link", name)}
 	case !mode.IsDir():
-		return fmt.Errorf("%s is not a directory", dir)
+		return known{err: fmt.Errorf("%s is not a directory", name)}
 	}
-	return nil
+	above := t.dirs[path.Dir(name)] // mode has seen to it
+	from, ok := above.fsys.(directory)
+	if !ok {
+		return known{fsys: t.fsys, path: name}
+	}
+	opened, err := from.open(path.Base(name))
+	if err != nil {
+		return known{err: fmt.Errorf("%s: %w", name, cause(err))}
+	}
+	return known{fsys: opened, path: "."}
+}
+
+// close closes all directories but the first, which is not the tree's, and
+// forgets them.
+func (t *tree) close() error {
+	var errs []error
+	for name, k := range t.dirs {
+		if name == "." {
+			continue
+		}
+		if opened, ok := k.fsys.(directory); ok {
+			errs = append(errs, opened.Close())
+		}
+		delete(t.dirs, name)
+	}
+	return errors.Join(errs...)
 }
 
 // mode is what stands at a path. The directory around it is not listed: one of
 // a device has some eighty files, of which a few are read.
 func (t *tree) mode(name string) (fs.FileMode, error) {
-	if err := t.isDir(path.Dir(name)); err != nil {
+	dir, err := t.dir(path.Dir(name))
+	if err != nil {
 		return 0, err
 	}
-	fsys, at := t.at(name)
-	info, err := fs.Lstat(fsys, at)
+	info, err := fs.Lstat(dir.fsys, dir.in(path.Base(name)))
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", name, cause(err))
 	}
 	return info.Mode(), nil
+}
+
+// list is the entries of a directory, by name. The error is fs.ErrNotExist
+// when it or a directory above it is absent.
+func (t *tree) list(name string) ([]fs.DirEntry, error) {
+	dir, err := t.dir(name)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := fs.ReadDir(dir.fsys, dir.path)
+	if err != nil {
+		return nil, fmt.Errorf("list: %w", cause(err))
+	}
+	return entries, nil
 }
 
 // file is the content of a regular file without the white space around it.
@@ -148,8 +145,8 @@ func (t *tree) raw(name string) (string, error) {
 	if !mode.IsRegular() {
 		return "", fmt.Errorf("%s is not a regular file", name)
 	}
-	fsys, at := t.at(name)
-	f, err := fsys.Open(at)
+	dir := t.dirs[path.Dir(name)] // mode has seen to it
+	f, err := dir.fsys.Open(dir.in(path.Base(name)))
 	if err != nil {
 		return "", fmt.Errorf("read: %w", cause(err))
 	}
@@ -174,8 +171,8 @@ func (t *tree) link(name string) (string, error) {
 	if mode&fs.ModeSymlink == 0 {
 		return "", fmt.Errorf("%s is not a symbolic link", name)
 	}
-	fsys, at := t.at(name)
-	text, err := fs.ReadLink(fsys, at)
+	dir := t.dirs[path.Dir(name)] // mode has seen to it
+	text, err := fs.ReadLink(dir.fsys, dir.in(path.Base(name)))
 	if err != nil {
 		return "", fmt.Errorf("read link: %w", cause(err))
 	}
