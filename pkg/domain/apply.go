@@ -1,7 +1,6 @@
 package domain
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -184,9 +183,6 @@ func (e *editor) add(c Changes) error {
 	if len(c.AddHostdevs)+len(c.AddControllers) == 0 {
 		return nil
 	}
-	if len(e.domain.doc.devices) == 0 {
-		return errors.New("add devices: the domain has no <devices>")
-	}
 	hostdevs, err := e.newHostdevs(c)
 	if err != nil {
 		return err
@@ -217,7 +213,11 @@ func (e *editor) add(c Changes) error {
 	default:
 		last = append(last, controllers...)
 	}
-	if len(last) > 0 {
+	switch {
+	case len(last) == 0:
+	case len(e.domain.doc.devices) == 0:
+		e.edit(e.xml.InsertLast(e.xml.Root(), wrapped("devices", last)))
+	default:
 		e.edit(e.xml.InsertLast(e.domain.doc.devices[0], last...))
 	}
 	return nil

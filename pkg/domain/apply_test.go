@@ -199,9 +199,6 @@ func TestApplyRefuses(t *testing.T) {
 			}
 		})
 	}
-	if _, err := parse(t, "<domain/>").Apply(controller(expander)); err == nil {
-		t.Error("Apply adds a controller to a domain without <devices>")
-	}
 }
 
 // An index that a removed controller had is free for an added one.
@@ -228,5 +225,22 @@ func TestApplyEscapes(t *testing.T) {
 	want := strings.ReplaceAll(name, "\x00", "\ufffd")
 	if got.Hostdevs[0].Alias != want || got.Controllers[0].Alias != want || string(got.Controllers[0].Model) != want {
 		t.Errorf("hostdev %+v, controller %+v", got.Hostdevs[0], got.Controllers[0])
+	}
+}
+
+// A domain may have no <devices>: libvirt takes it.
+func TestAddToNoDevices(t *testing.T) {
+	want := strings.ReplaceAll(in(added), "\r", "")
+	for _, src := range []string{"<domain>\n</domain>\n", "<domain/>\n"} {
+		d := parse(t, src)
+		id, err := topology.ParseAddress("10000:01:1f.7")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := apply(t, d, domain.Changes{AddHostdevs: []domain.Hostdev{{ID: topology.PCIDevice(id)}}})
+		// No line shows how the document indents, so it is as libvirt does.
+		if flat := strings.ReplaceAll(got, "  ", "\t"); flat != want {
+			t.Errorf("%q with a device:\n%s\nwant\n%s", src, got, want)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package domain
 
 import (
+	"fmt"
 	"iter"
 	"math"
 	"strings"
@@ -34,8 +35,11 @@ func Parse(src []byte) (*Domain, error) {
 	}
 	root := xml.Root()
 	if !root.Is("", "domain") {
-		return nil, xml.Errorf(root.Open.Start, "the root element is <%s> and not libvirt's <domain>",
-			xmledit.Abridge(root.Name))
+		name := "<" + xmledit.Abridge(root.Name) + ">"
+		if root.Space != "" {
+			name += fmt.Sprintf(" of the namespace %q", xmledit.Abridge(root.Space))
+		}
+		return nil, xml.Errorf(root.Open.Start, "the root element is %s and not libvirt's <domain>", name)
 	}
 	r := &reader{xml: xml, domain: &Domain{doc: &document{xml: xml}}}
 	for _, step := range []func(*xmledit.Element) error{

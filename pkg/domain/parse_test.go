@@ -253,8 +253,8 @@ func TestParseRefuses(t *testing.T) {
 	}{
 		{"not XML", "<domain>", 1, 1, "never closed"},
 		{"other root", "\n<network/>", 2, 1, "the root element is <network>"},
-		{"domain of another namespace", "<q:domain xmlns:q='urn:q'/>", 1, 1, "the root element is <q:domain>"},
-		{"domain of another default namespace", "<domain xmlns='urn:q'/>", 1, 1, "the root element is <domain>"},
+		{"domain of another namespace", "<q:domain xmlns:q='urn:q'/>", 1, 1, `<q:domain> of the namespace "urn:q"`},
+		{"domain of another default namespace", "<domain xmlns='urn:q'/>", 1, 1, `<domain> of the namespace "urn:q"`},
 		{"index in hex", device("<controller type='pci' index='0x1'/>"), 3, 31, `attribute index of <controller>: "0x1" is no number from 0 to 255`},
 		{"index too high", device("<controller type='pci' index='256'/>"), 3, 31, "attribute index of <controller>"},
 		{"index negative", device("<controller type='pci' index='-1'/>"), 3, 31, "attribute index of <controller>"},

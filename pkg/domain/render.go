@@ -24,6 +24,12 @@ func write(name string, element any) (string, error) {
 	return text.String(), nil
 }
 
+// wrapped prints an element around elements that were printed.
+func wrapped(name string, elements []string) string {
+	inner := strings.ReplaceAll("\n"+strings.Join(elements, "\n"), "\n", "\n\t")
+	return "<" + name + ">" + inner + "\n</" + name + ">"
+}
+
 func ptr(n int) *uint {
 	u := uint(n)
 	return &u
