@@ -59,7 +59,7 @@ e2e: ## run the whole way once, with vfio-pci in a nested machine; takes root on
 lint: ## formatting, vet, staticcheck, the walls between the rooms
 	.ci/run format vet lint walls
 
-fuzz: ## run every fuzz target, FUZZTIME (30s) each
+fuzz: ## run every fuzz target, FUZZTIME (15s) each
 	.ci/run fuzz
 
 generate: ## make the generated code anew
