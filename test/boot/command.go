@@ -3,6 +3,7 @@ package boot
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -15,8 +16,8 @@ import (
 const cellMemory = 256
 
 // arguments is how QEMU is to be started for a domain that libvirt has read
-// back, without firmware and kernel.
-func arguments(lib *oracle.Libvirt, readback []byte) ([]string, error) {
+// back, without firmware, CPU and kernel.
+func arguments(lib *oracle.Libvirt, readback []byte, instead standIn) ([]string, error) {
 	root, err := xmltree.Parse(readback)
 	if err != nil {
 		return nil, err
@@ -26,10 +27,13 @@ func arguments(lib *oracle.Libvirt, readback []byte) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-cpu", "qemu64"}
+	args := []string{"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"}
 	for i := 0; i < len(given); i++ {
 		switch option := given[i]; option {
-		case "-machine", "-accel", "-m", "-smp", "-numa", "-global", "-audiodev":
+		case "-machine":
+			i++
+			args = append(args, option, flash.ReplaceAllString(given[i], ""))
+		case "-accel", "-m", "-smp", "-numa", "-global", "-audiodev":
 			i++
 			args = append(args, option, given[i])
 		case "-object":
@@ -39,7 +43,7 @@ func arguments(lib *oracle.Libvirt, readback []byte) ([]string, error) {
 			}
 		case "-device":
 			i++
-			device, err := standIn(given[i])
+			device, err := replace(given[i], instead)
 			if err != nil {
 				return nil, err
 			}
@@ -56,6 +60,9 @@ func arguments(lib *oracle.Libvirt, readback []byte) ([]string, error) {
 	return args, nil
 }
 
+// flash names files of a UEFI, which a domain of aarch64 has to have.
+var flash = regexp.MustCompile(`,pflash[01]=[^,]*`)
+
 // slim takes out of a domain what needs a host of the right size or has no
 // part in where devices stand, and returns its NICs, which it takes out as well.
 func slim(root *xmltree.Node) (nics []*xmltree.Node) {
@@ -67,7 +74,8 @@ func slim(root *xmltree.Node) (nics []*xmltree.Node) {
 		return false
 	})
 	root.Find("os").Remove(func(n *xmltree.Node) bool {
-		return n.Name == "loader" || n.Name == "nvram" || n.Name == "smbios" || n.Name == "firmware"
+		loader := n.Name == "loader" || n.Name == "nvram"
+		return loader && root.Find("os", "type").Attr("arch") != "aarch64" || n.Name == "smbios" || n.Name == "firmware"
 	})
 	cells := root.Find("cpu", "numa").All("cell")
 	count := max(2, len(cells))
@@ -95,48 +103,6 @@ func slim(root *xmltree.Node) (nics []*xmltree.Node) {
 	}
 	return nics
 }
-
-// standIn replaces what is behind a device and leaves where it stands.
-func standIn(given string) ([]string, error) {
-	var device map[string]any
-	if err := json.Unmarshal([]byte(given), &device); err != nil {
-		return nil, fmt.Errorf("-device %s: %w", given, err)
-	}
-	driver := fmt.Sprint(device["driver"])
-	var backend []string
-	switch {
-	case strings.HasPrefix(driver, "vfio-pci"):
-		serial := device["host"]
-		if path, ok := device["sysfsdev"].(string); ok {
-			serial = Label(path[strings.LastIndex(path, "/")+1:])
-		}
-		stand := map[string]any{"driver": "nvme", "serial": serial, "max_ioqpairs": 1, "msix_qsize": 2}
-		for _, key := range []string{"id", "bus", "addr", "multifunction"} {
-			if value, given := device[key]; given {
-				stand[key] = value
-			}
-		}
-		device = stand
-	case device["drive"] != nil:
-		name := fmt.Sprint("disk-", device["id"])
-		backend = []string{"-blockdev", "driver=null-co,read-zeroes=on,node-name=" + name}
-		device["drive"] = name
-		if strings.HasPrefix(driver, "virtio-blk") {
-			device["serial"] = fmt.Sprint(device["id"])
-		}
-	case device["bus"] == nil, device["chardev"] != nil:
-		return nil, nil // no PCI device: a serial port, a channel, a disk's LUN
-	}
-	text, err := json.Marshal(device)
-	if err != nil {
-		return nil, err
-	}
-	return append(backend, "-device", string(text)), nil
-}
-
-// serialLength is how long the serial number of an NVMe controller can be (NVM
-// Express base specification, identify controller, SN). A UUID is cut.
-const serialLength = 20
 
 // nicArguments is a NIC as libvirt would make it (src/qemu/qemu_command.c): on
 // the bus that is called after its controller. It is JSON as libvirt's devices

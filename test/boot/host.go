@@ -3,6 +3,7 @@ package boot
 import (
 	"io/fs"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"testing/fstest"
@@ -20,6 +21,26 @@ func snapshot(text string) ([]byte, error) {
 		return nil, err
 	}
 	return format(files), nil
+}
+
+// withIDs gives devices of a snapshot of a host the vendor and device of their
+// stand-in, "1b36:0010".
+func withIDs(snapshot []byte, hostdevs []string, ids string) []byte {
+	vendor, device, _ := strings.Cut(ids, ":")
+	archive := txtar.Parse(snapshot)
+	for i, file := range archive.Files {
+		dir, name := path.Split(file.Name)
+		if !slices.Contains(hostdevs, path.Base(dir)) {
+			continue
+		}
+		switch name {
+		case "vendor":
+			archive.Files[i].Data = []byte("0x" + vendor + "\n")
+		case "device":
+			archive.Files[i].Data = []byte("0x" + device + "\n")
+		}
+	}
+	return txtar.Format(archive)
 }
 
 func format(files fstest.MapFS) []byte {

@@ -2,6 +2,7 @@ package boot
 
 import (
 	"bytes"
+	"cmp"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -40,16 +41,18 @@ func KernelIn(folder string) (string, error) {
 // /init, and kernel modules with what they depend on as /modules/NN-*.ko,
 // numbered in the order of loading.
 type Initramfs struct {
-	Program string   // import path
-	Kernel  string   // folder of the unpacked kernel package
-	Modules []string // by name, with a module's parameters behind a blank
+	Program      string   // import path
+	Architecture string   // GOARCH, amd64 where empty
+	Kernel       string   // folder of the unpacked kernel package
+	Modules      []string // by name, with a module's parameters behind a blank
+	Binary       string   // file of the program under test, as /hook-sidecar; "" for none
 }
 
 // Write makes the archive.
 func (i Initramfs) Write(file string) error {
 	init := file + ".init"
 	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", init, i.Program)
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+cmp.Or(i.Architecture, "amd64"))
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the guest's init: %w: %s", err, out)
 	}
@@ -71,6 +74,13 @@ func (i Initramfs) Write(file string) error {
 	cpioEntry(&archive, "dev", 0o40755, 0, nil)
 	cpioEntry(&archive, "dev/console", 0o20600, 5<<8|1, nil)
 	cpioEntry(&archive, "init", 0o100755, 0, program)
+	if i.Binary != "" {
+		binary, err := os.ReadFile(i.Binary)
+		if err != nil {
+			return err
+		}
+		cpioEntry(&archive, "hook-sidecar", 0o100755, 0, binary)
+	}
 	cpioEntry(&archive, "modules", 0o40755, 0, nil)
 	for i, module := range modules {
 		file := fmt.Sprintf("modules/%03d-%s.ko", i, module.name)

@@ -1,18 +1,16 @@
 package boot
 
 import (
+	"os"
 	"sort"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // place has the program under test place a machine's devices, and libvirt read
 // the result back.
-func (b *bench) place(t *testing.T, m *machine, layout string) (domain []byte, plan *Explained) {
+func (b *bench) place(t *testing.T, m *machine, flags []string) (domain []byte, plan *Explained) {
 	t.Helper()
-	flags := m.flags(t, layout)
 	placed, err := mutate(b.binary, m.domain(), flags...)
 	if err != nil {
 		t.Fatal(err)
@@ -22,6 +20,9 @@ func (b *bench) place(t *testing.T, m *machine, layout string) (domain []byte, p
 	}
 	if plan, err = explain(b.binary, domain, flags...); err != nil {
 		t.Fatal(err)
+	}
+	if n := len(plan.Expectations()); n != len(m.hostdevs) {
+		t.Errorf("explain predicts %d addresses, want %d", n, len(m.hostdevs))
 	}
 	return domain, plan
 }
@@ -40,98 +41,57 @@ func (b *bench) largest(t *testing.T, layout string, of func(int) *machine) int 
 	})
 }
 
-// TestLayouts boots the largest machine of each layout, or where that has more
-// devices than can be emulated in a minute a large one, and devices of several
-// functions.
+// LargestVariable names the environment variable that with 1 has the largest
+// machines of each layout booted with both firmwares, which takes minutes.
+const LargestVariable = "BOOT_LARGEST"
+
+// TestLayouts boots the largest machines of each layout's budget, or what of
+// them can be booted in a minute and a half, and devices of several functions.
 func TestLayouts(t *testing.T) {
-	b := newBench(t)
-	numa, root, mirror := b.largest(t, "numa", crowd), b.largest(t, "root", ports), b.largest(t, "mirror", switches)
-	t.Logf("there is room for %d devices with numa, for %d PCIe roots with root, for %d with mirror and two switches each", numa, root, mirror)
-	cases := []struct {
+	t.Parallel()
+	b := newPC(t)
+	numa, root, mirror := b.largest(t, "numa", crowd), b.largest(t, "root", ports), b.largest(t, "mirror", eights)
+	t.Logf("there is room for %d devices with numa, for %d PCIe roots with root, for %d devices with mirror, eight below a switch", numa, root, mirror)
+	type layoutCase struct {
 		name, layout string
 		machine      *machine
-	}{
-		{"numa", "numa", crowd(min(numa, 38))},
-		{"root", "root", ports(root)},
-		{"mirror", "mirror", switches(min(mirror, 12))},
-		{"functions", "mirror", functions()},
+		firmwares    []Firmware
+	}
+	seaBIOS, both := []Firmware{SeaBIOS}, []Firmware{SeaBIOS, OVMF}
+	cases := []layoutCase{
+		{"mirror-largest", "mirror", eights(mirror).with(cardReader()), seaBIOS},
+		{"numa-96", "numa", crowd(96).with(cardReader()), seaBIOS},
+		{"numa-48", "numa", crowd(48).with(cardReader()), []Firmware{OVMF}},
+		{"root", "root", ports(root).with(cardReader()), both},
+		{"mirror", "mirror", switches(12).with(cardReader()), both},
+		{"functions", "mirror", functions(), both},
+	}
+	if os.Getenv(LargestVariable) == "1" {
+		cases[0].firmwares = both
+		cases = append([]layoutCase{{"numa-largest", "numa", crowd(numa).with(cardReader()), both}}, cases...)
 	}
 	for _, c := range cases {
-		domain, plan := b.place(t, c.machine, c.layout)
-		want := plan.Expectations()
-		if len(want) != len(c.machine.hostdevs) {
-			t.Errorf("%s: explain predicts %d addresses, want %d", c.name, len(want), len(c.machine.hostdevs))
-		}
-		for _, firmware := range []Firmware{SeaBIOS, OVMF} {
+		flags := c.machine.flags(t, c.layout)
+		domain, plan := b.place(t, c.machine, flags)
+		for _, firmware := range c.firmwares {
 			t.Run(c.name+"/"+string(firmware), func(t *testing.T) {
 				t.Parallel()
-				guest := b.boot(t, domain, firmware)
-				if d := cmp.Diff(want, guest.found()); d != "" {
-					t.Errorf("%d of %d devices (-planned +in the guest):\n%s", len(guest.found()), len(want), d)
-				}
-				checkFirmware(t, guest)
-				t.Logf("%d devices", len(want))
+				guest := b.boot(t, domain, firmware, c.machine.instead)
+				b.checkGuest(t, guest, plan, domain, flags)
+				t.Logf("%d devices", len(plan.Expectations()))
 			})
 		}
 	}
 }
 
-// checkFirmware: every memory BAR was given its place by the firmware. Linux
-// mends what the firmware leaves, and other systems do not.
-func checkFirmware(t *testing.T, guest *Guest) {
-	t.Helper()
-	for _, line := range guest.Kernel {
-		if strings.Contains(line, "[mem") {
-			t.Errorf("the kernel had to assign what the firmware did not: %s", line)
-		}
-	}
-}
-
-// TestControls boots what libvirt accepts and a guest then has not, so that it
-// is known that these tests can fail.
-func TestControls(t *testing.T) {
-	b := newBench(t)
-	replace := strings.NewReplacer
-	four, plan := b.place(t, ports(4), "numa")
-	mirrored, mirrorPlan := b.place(t, switches(6), "mirror")
-	cases := []struct {
-		name     string
-		firmware Firmware
-		domain   []byte
-		plan     *Explained
-		broken   *strings.Replacer
-	}{
-		// Two ports need 191 to 193, and from 192 on the numbers are the other's.
-		{"numbers-too-tight", OVMF, four, plan, replace("busNr='192'", "busNr='223'")},
-		// libvirt takes 254 and 252, one number for two ports.
-		{"numbers-of-libvirt", OVMF, four, plan, replace(" busNr='192'", "", " busNr='224'", "")},
-		{"no-function-0", SeaBIOS, four, plan, replace("bus='0x05' slot='0x00' function='0x0'", "bus='0x05' slot='0x00' function='0x1'")},
-		// OVMF 2022.11 keeps room at each of 24 switch ports, and then has none for
-		// the devices; with 12 ports it has.
-		{"ports-can-hotplug", OVMF, mirrored, mirrorPlan, replace(" hotplug='off'", "")},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			broken := c.broken.Replace(string(c.domain))
-			if broken == string(c.domain) {
-				t.Fatalf("nothing to replace in:\n%s", c.domain)
-			}
-			readback, err := b.libvirt.Define([]byte(broken))
-			if err != nil {
-				t.Fatalf("libvirt sees it, so it shows nothing: %v", err)
-			}
-			found := b.boot(t, readback, c.firmware).found()
-			lost := 0
-			for id := range c.plan.Expectations() {
-				if _, there := found[id]; !there {
-					lost++
-				}
-			}
-			if lost == 0 {
-				t.Errorf("every device is there: %v", found)
-			}
-			t.Logf("%d of %d devices lost", lost, len(c.plan.Expectations()))
-		})
-	}
+// TestAArch64 boots a virt machine.
+func TestAArch64(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, arm64(), Debian13Variable, "kernel-arm64")
+	m := crowd(8)
+	m.aarch64 = true
+	flags := m.flags(t, "numa")
+	domain, plan := b.place(t, m, flags)
+	guest := b.boot(t, domain, AAVMF2025, m.instead)
+	b.checkGuest(t, guest, plan, domain, flags)
 }

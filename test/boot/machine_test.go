@@ -12,6 +12,14 @@ import (
 type machine struct {
 	host     []string // lines of package hostfs
 	hostdevs []string // host addresses
+	instead  standIn
+	aarch64  bool // the guest is a virt machine
+}
+
+// with has other stand-ins than nvme.
+func (m *machine) with(instead standIn) *machine {
+	m.instead = instead
+	return m
 }
 
 // add puts a device below bridges of the host, root bus first.
@@ -28,8 +36,13 @@ func (m *machine) domain() []byte {
 		fmt.Fprintf(&hostdevs, `<hostdev mode='subsystem' type='pci' managed='no'><source><address domain='0x%s' bus='0x%s' slot='0x%s' function='0x%s'/></source><alias name='ua-hostdevice-%d'/></hostdev>`,
 			id[:4], id[5:7], id[8:10], id[11:], i)
 	}
+	kind := `<os><type arch='x86_64' machine='q35'>hvm</type></os><features><acpi/><apic/></features>`
+	if m.aarch64 {
+		kind = `<os><type arch='aarch64' machine='virt'>hvm</type><loader readonly='yes' type='pflash'>/usr/share/AAVMF/AAVMF_CODE.fd</loader></os>
+<features><acpi/><gic version='3'/></features>`
+	}
 	return []byte(`<domain type='qemu'><name>boot</name><memory unit='MiB'>512</memory><vcpu>2</vcpu>
-<os><type arch='x86_64' machine='q35'>hvm</type></os><features><acpi/><apic/></features>
+` + kind + `
 <cpu><numa><cell id='0' cpus='0' memory='256' unit='MiB'/><cell id='1' cpus='1' memory='256' unit='MiB'/></numa></cpu>
 <numatune><memnode cellid='0' mode='strict' nodeset='0'/><memnode cellid='1' mode='strict' nodeset='1'/></numatune>
 <devices><controller type='usb' model='none'/>
@@ -46,7 +59,7 @@ func (m *machine) flags(t *testing.T, layout string) []string {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "host.txtar")
-	if err := os.WriteFile(file, host, 0o644); err != nil {
+	if err := os.WriteFile(file, withIDs(host, m.hostdevs, m.instead.ids), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	return []string{"--sysfs", file, "--layout", layout, "--strict"}
@@ -68,7 +81,7 @@ func crowd(n int) *machine {
 }
 
 func onNodes(n int, node func(i int) int) *machine {
-	m := &machine{}
+	m := &machine{instead: nvme()}
 	for i := range n {
 		m.add(node(i), fmt.Sprintf("pci%04x:00", i), fmt.Sprintf("%04x:00:01.0", i), fmt.Sprintf("%04x:01:00.0", i))
 	}
@@ -78,7 +91,7 @@ func onNodes(n int, node func(i int) int) *machine {
 // switches has n PCIe roots, each with a switch below a switch, and a device
 // below both: every path class but PHB.
 func switches(n int) *machine {
-	m := &machine{}
+	m := &machine{instead: nvme()}
 	for i := range n {
 		at := func(address string) string { return fmt.Sprintf("%04x:%s", i, address) }
 		root := []string{"pci" + at("00"), at("00:01.0"), at("01:00.0")}
@@ -89,10 +102,20 @@ func switches(n int) *machine {
 	return m
 }
 
+// eights has n devices, eight below a switch on each PCIe root.
+func eights(n int) *machine {
+	m := &machine{instead: nvme()}
+	for i := range n {
+		at := func(address string) string { return fmt.Sprintf("%04x:%s", i/8, address) }
+		m.add(i/8%2, "pci"+at("00"), at("00:01.0"), at("01:00.0"), at(fmt.Sprintf("02:%02x.0", i%8)), at(fmt.Sprintf("%02x:00.0", 3+i%8)))
+	}
+	return m
+}
+
 // functions has two devices of several functions, of which the domain names
 // some in any order, and one whose function 0 is not in the domain.
 func functions() *machine {
-	m := &machine{}
+	m := &machine{instead: nvme()}
 	for _, function := range []string{"01:00.1", "01:00.3", "01:00.0"} {
 		m.add(0, "pci0000:00", "0000:00:01.0", "0000:"+function)
 	}

@@ -79,6 +79,15 @@ func (e *Explained) Expectations() map[string]Expected {
 // Label is the serial number that stands for a device's id.
 func Label(id string) string { return id[:min(len(id), serialLength)] }
 
+// ids are the devices' ids.
+func (e *Explained) ids() []string {
+	var all []string
+	for _, d := range e.Devices {
+		all = append(all, d.ID)
+	}
+	return all
+}
+
 func (e *Explained) tree(path []int, address string) string {
 	parts := []string{"pci0000:00"}
 	for _, index := range path {
@@ -99,14 +108,12 @@ func (e *Explained) tree(path []int, address string) string {
 func (g *Guest) found() map[string]Expected {
 	all := map[string]Expected{}
 	for _, d := range g.Devices {
-		if d.Class == nvmeClass {
+		if isStandIn(d.ID) {
 			all[d.Label] = d.Standing()
 		}
 	}
 	return all
 }
-
-const nvmeClass = "010802"
 
 // Standing is where the guest shows a device.
 func (d Device) Standing() Expected {
@@ -128,7 +135,7 @@ func (d Device) tree() string {
 func (g *Guest) others() []string {
 	var all []string
 	for _, d := range g.Devices {
-		if d.Class == nvmeClass || strings.HasPrefix(d.Class, "0604") || slices.Contains(shifting(), d.ID) {
+		if isStandIn(d.ID) || strings.HasPrefix(d.Class, "0604") || slices.Contains(shifting(), d.ID) {
 			continue
 		}
 		name := d.Label

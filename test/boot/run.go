@@ -3,12 +3,14 @@ package boot
 import (
 	"bufio"
 	"bytes"
+	"compress/gzip"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"os/exec"
-	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,27 +18,9 @@ import (
 	"time"
 )
 
-// Firmware is what starts the guest's kernel.
-type Firmware string
-
-// The firmwares of Debian's packages seabios and ovmf.
-const (
-	SeaBIOS Firmware = "seabios"
-	OVMF    Firmware = "ovmf"
-)
-
-const (
-	ovmfCode      = "/usr/share/OVMF/OVMF_CODE_4M.fd"
-	ovmfVariables = "/usr/share/OVMF/OVMF_VARS_4M.fd"
-)
-
-// silence is how long a guest may print nothing. OVMF prints nothing for 10 s
-// on an idle machine.
+// silence is how long a guest may print nothing. A firmware prints nothing
+// while it numbers the buses.
 const silence = 90 * time.Second
-
-// kernelArguments keep the kernel quiet, since each character of a console costs
-// an exit of the emulated CPU, and let it wait for nothing.
-const kernelArguments = "console=ttyS0 quiet loglevel=1 panic=-1 mitigations=off nokaslr tsc=reliable random.trust_cpu=on"
 
 // ErrHung is a guest that the watchdog stopped.
 var ErrHung = errors.New("the guest hangs")
@@ -44,20 +28,10 @@ var ErrHung = errors.New("the guest hangs")
 // Lab boots guests and counts what had to be done twice. It is safe for
 // concurrent use.
 type Lab struct {
-	kernel, initramfs string
+	system System
 
 	mu             sync.Mutex
 	boots, retries int
-}
-
-// newLab prepares kernel and initramfs in a folder.
-func newLab(dir, kernelFolder string) (*Lab, error) {
-	kernel, err := KernelIn(kernelFolder)
-	if err != nil {
-		return nil, err
-	}
-	l := &Lab{kernel: kernel, initramfs: filepath.Join(dir, "initramfs")}
-	return l, GuestInitramfs(kernelFolder).Write(l.initramfs)
 }
 
 // Boot boots a guest and reads what it prints. About one boot in fifty hangs
@@ -88,12 +62,7 @@ func (l *Lab) Counts() (boots, retries int) {
 }
 
 func (l *Lab) run(ctx context.Context, args []string, firmware Firmware) (console []byte, err error) {
-	args = append([]string{"-serial", "stdio", "-kernel", l.kernel, "-initrd", l.initramfs, "-append", kernelArguments}, args...)
-	if firmware == OVMF {
-		args = append(args, "-drive", "if=pflash,unit=0,format=raw,readonly=on,file="+ovmfCode,
-			"-drive", "if=pflash,unit=1,format=raw,snapshot=on,file="+ovmfVariables)
-	}
-	return Run(ctx, silence, "qemu-system-x86_64", args...)
+	return Run(ctx, silence, l.system.program, slices.Concat(l.system.arguments(), firmware.arguments(), args)...)
 }
 
 // Run runs a program until it ends, or prints nothing for so long, which is an
@@ -147,8 +116,9 @@ func readWatched(r io.Reader, watchdog *time.Timer, silence time.Duration) ([]by
 
 // Guest is what a guest's kernel shows.
 type Guest struct {
-	Devices []Device
-	Kernel  []string // what the kernel said of BARs that it had to assign
+	Devices  []Device
+	Kernel   []string // what the kernel said of BARs that it had to assign
+	Snapshot []byte   // what `hook-sidecar snapshot` says in the guest, nil where it was not asked
 }
 
 // Device is a PCI device of the guest.
@@ -167,6 +137,7 @@ func (d Device) Address() string { return d.Path[strings.LastIndex(d.Path, "/")+
 func ReadGuest(console []byte) (*Guest, error) {
 	guest := &Guest{}
 	ended := false
+	var packed []byte
 	for lines := bufio.NewScanner(bytes.NewReader(console)); lines.Scan(); {
 		// The firmware's last escape sequences can stand before a line.
 		at := strings.Index(lines.Text(), "GUEST-")
@@ -181,6 +152,12 @@ func ReadGuest(console []byte) (*Guest, error) {
 			ended = true
 		case "GUEST-KERNEL":
 			guest.Kernel = append(guest.Kernel, text)
+		case "GUEST-SNAPSHOT":
+			data, err := base64.StdEncoding.DecodeString(text)
+			if err != nil {
+				return nil, fmt.Errorf("the guest's snapshot: %w", err)
+			}
+			packed = append(packed, data...)
 		case "GUEST-DEVICE":
 			device, err := readDevice(text)
 			if err != nil {
@@ -192,7 +169,25 @@ func ReadGuest(console []byte) (*Guest, error) {
 	if !ended {
 		return nil, fmt.Errorf("the guest did not come to its end:\n%s", console[max(0, len(console)-2000):])
 	}
-	return guest, nil
+	var err error
+	guest.Snapshot, err = unpack(packed)
+	return guest, err
+}
+
+// unpack undoes what the guest did to the snapshot.
+func unpack(packed []byte) ([]byte, error) {
+	if packed == nil {
+		return nil, nil
+	}
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, fmt.Errorf("the guest's snapshot: %w", err)
+	}
+	text, err := io.ReadAll(z)
+	if err != nil {
+		return nil, fmt.Errorf("the guest's snapshot: %w", err)
+	}
+	return text, z.Close()
 }
 
 func readDevice(text string) (d Device, err error) {

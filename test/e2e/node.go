@@ -2,16 +2,14 @@ package e2e
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
-
-	"hook-sidecar/test/boot"
 )
 
-// device is a device of the node that the domain gets. The address follows from
-// the bus numbers in machineArguments; NVMe devices carry it as serial number.
-type device struct{ address, id string }
+// device is a device of the node that the domain gets: its PCI address or UUID,
+// and the vendor and device that a guest sees. Addresses follow from the bus
+// numbers in machineArguments; NVMe devices carry them as serial number.
+type device struct{ id, ids string }
 
 func devices() []device {
 	return []device{
@@ -22,23 +20,30 @@ func devices() []device {
 		{"0000:66:00.0", "1b36:0010"}, // switch below that switch
 		{"0000:67:10.2", "8086:10ca"}, // second virtual function of the NIC of that root
 		{"0000:a1:00.0", "1b36:0010"}, // second root of node 1
-		{mediated, "4348:3253"},       // a serial port of the kernel's sample mtty, whose parent is that NIC
+		{mediated, "4348:5053"},       // a serial port of the kernel's sample mtty, whose parent is that NIC
 	}
 }
 
 const (
 	mediated = "83b8f4f2-509f-382f-3c1e-e6bfe0fa1001"
 	parent   = "0000:67:00.0"
+
+	// loose is one of the sample as it comes, which has no PCI device above it.
+	loose = "a297db4a-f4c2-11e6-90f6-d3b88d6c9525"
+	// unbound is the device that loses its driver in the end.
+	unbound = "0000:a1:00.0"
 )
+
+// isMediated tells a UUID from a PCI address.
+func (d device) isMediated() bool { return d.id == mediated || d.id == loose }
 
 // hostdev is the device as KubeVirt writes it.
 func (d device) hostdev() string {
-	if d.address == mediated {
-		return `<hostdev type="mdev" mode="subsystem" model="vfio-pci"><source><address uuid="` + mediated + `"></address></source>`
+	if d.isMediated() {
+		return `<hostdev type="mdev" mode="subsystem" model="vfio-pci"><source><address uuid="` + d.id + `"></address></source>`
 	}
-	a := d.address
 	return fmt.Sprintf(`<hostdev type="pci" managed="no"><source><address domain="0x%s" bus="0x%s" slot="0x%s" function="0x%s"></address></source>`,
-		a[:4], a[5:7], a[8:10], a[11:])
+		d.id[:4], d.id[5:7], d.id[8:10], d.id[11:])
 }
 
 // qemu is the image's QEMU, which knows a NIC with virtual functions (igb), with
@@ -103,61 +108,4 @@ func machineArguments(image, kernel, initramfs, share, disk string) []string {
 		"-chardev", "stdio,id=console,logfile="+filepath.Join(share, "console"),
 		"-drive", "if=none,id=root,format=raw,readonly=on,file="+disk,
 		"-fsdev", "local,id=lab,security_model=none,path="+share)
-}
-
-// domain is what KubeVirt would make of a VM with these devices, as far as the
-// node can run it: cells for both nodes, and no address. The source has no type,
-// which KubeVirt writes and libvirt's schema does not know.
-func domain() string {
-	var hostdevs strings.Builder
-	for i, d := range devices() {
-		fmt.Fprintf(&hostdevs, "%s<alias name=\"ua-hostdevice-%d\"></alias></hostdev>\n", d.hostdev(), i)
-	}
-	return `<domain type="kvm"><name>e2e</name><memory unit="MiB">512</memory><vcpu>2</vcpu>
-<os><type arch="x86_64" machine="q35">hvm</type><kernel>/lab/vmlinuz</kernel><initrd>/lab/initramfs</initrd>
-<cmdline>console=ttyS0 quiet loglevel=1 panic=-1 mitigations=off nokaslr tsc=reliable random.trust_cpu=on</cmdline></os>
-<features><acpi></acpi><apic></apic></features>
-<cpu mode="host-passthrough"><numa><cell id="0" cpus="0" memory="256" unit="MiB"/><cell id="1" cpus="1" memory="256" unit="MiB"/></numa></cpu>
-<numatune><memory mode="strict" nodeset="0,1"/><memnode cellid="0" mode="strict" nodeset="0"/><memnode cellid="1" mode="strict" nodeset="1"/></numatune>
-<on_poweroff>destroy</on_poweroff><on_reboot>destroy</on_reboot><on_crash>destroy</on_crash>
-<devices><controller type="usb" model="none"/><memballoon model="none"/>
-<serial type="file"><source path="/run/console"/></serial>
-<rng model="virtio"><backend model="random">/dev/urandom</backend></rng>
-` + hostdevs.String() + `</devices></domain>
-`
-}
-
-const vmi = `{"metadata": {"name": "e2e", "namespace": "default"}, "spec": {"domain": {"devices": {}}}}
-`
-
-// fill puts into the shared folder what the node reads from it.
-func fill(share, binary, kernelFolder string) error {
-	if err := os.Mkdir(filepath.Join(share, "out"), 0o755); err != nil {
-		return err
-	}
-	var addresses strings.Builder
-	for _, d := range devices() {
-		if d.address != mediated {
-			fmt.Fprintln(&addresses, d.address)
-		}
-	}
-	for name, text := range map[string]string{"domain.xml": domain(), "vmi.json": vmi, "devices": addresses.String(), "mediated": mediated} {
-		if err := os.WriteFile(filepath.Join(share, name), []byte(text), 0o644); err != nil {
-			return err
-		}
-	}
-	kernel, err := boot.KernelIn(kernelFolder)
-	if err != nil {
-		return err
-	}
-	for name, file := range map[string]string{"vmlinuz": kernel, "hook-sidecar": binary} {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(share, name), data, 0o755); err != nil {
-			return err
-		}
-	}
-	return boot.GuestInitramfs(kernelFolder).Write(filepath.Join(share, "initramfs"))
 }

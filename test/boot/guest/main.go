@@ -25,6 +25,11 @@ const patience = 10 * time.Second
 func main() { pid1.Run("GUEST", run) }
 
 func run() error {
+	// What the kernel says must not stand in the middle of a line of this
+	// program; 6 is SYSLOG_ACTION_CONSOLE_OFF (syslog(2)).
+	if _, err := syscall.Klogctl(6, nil); err != nil {
+		return fmt.Errorf("turn off the kernel's console: %w", err)
+	}
 	if err := errors.Join(pid1.Mount("sysfs", "/sys", "sysfs", ""), pid1.Mount("devtmpfs", "/dev", "devtmpfs", ""), pid1.LoadModules()); err != nil {
 		return err
 	}
@@ -38,7 +43,7 @@ func run() error {
 			return err
 		}
 	}
-	return printKernel()
+	return errors.Join(snapshot(devices), printKernel())
 }
 
 // waitForDrivers waits until every device whose driver gives it a name has one,
@@ -70,6 +75,9 @@ func named(device string) bool {
 
 // label is the serial number or MAC of a device, "" where it has none.
 func label(device string) string {
+	if read(device, "vendor")+read(device, "device") == cardReader {
+		return cardReaderLabel(device)
+	}
 	for _, pattern := range []string{"nvme/nvme*/serial", "virtio*/net/*/address", "virtio*/block/*/serial"} {
 		files, err := filepath.Glob(filepath.Join(device, pattern))
 		if err != nil || len(files) == 0 {

@@ -1,0 +1,90 @@
+package boot
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"hook-sidecar/pkg/topology"
+)
+
+// standIn is an emulated device that takes the place of passthrough devices and
+// lets the guest tell for which device it stands.
+type standIn struct {
+	ids        string // vendor:device
+	properties func(id string) (map[string]any, error)
+}
+
+// nvme is a controller whose serial number is the device's id. Its driver takes
+// it into use, with interrupts and DMA, before the guest can tell the number.
+func nvme() standIn {
+	return standIn{"1b36:0010", func(id string) (map[string]any, error) {
+		return map[string]any{"driver": "nvme", "serial": Label(id), "max_ioqpairs": 1, "msix_qsize": 2}, nil
+	}}
+}
+
+// cardReader has one small BAR and needs no driver, so that hundreds of them can
+// be booted. A register of it is the device's PCI address
+// (hook-sidecar/test/boot/guest, cardreader.go).
+func cardReader() standIn {
+	return standIn{"1b36:0007", func(id string) (map[string]any, error) {
+		a, err := topology.ParseAddress(id)
+		if err != nil {
+			return nil, err
+		}
+		packed := uint64(a.Domain)<<32 | uint64(a.Bus)<<8 | uint64(a.Device)<<3 | uint64(a.Function)
+		return map[string]any{"driver": "sdhci-pci", "maxcurr": packed}, nil
+	}}
+}
+
+// replace replaces what is behind a device and leaves where it stands.
+func replace(given string, instead standIn) ([]string, error) {
+	var device map[string]any
+	if err := json.Unmarshal([]byte(given), &device); err != nil {
+		return nil, fmt.Errorf("-device %s: %w", given, err)
+	}
+	driver := fmt.Sprint(device["driver"])
+	var backend []string
+	switch {
+	case strings.HasPrefix(driver, "vfio-pci"):
+		stand, err := instead.properties(hostID(device))
+		if err != nil {
+			return nil, fmt.Errorf("-device %s: %w", given, err)
+		}
+		for _, key := range []string{"id", "bus", "addr", "multifunction"} {
+			if value, given := device[key]; given {
+				stand[key] = value
+			}
+		}
+		device = stand
+	case device["drive"] != nil:
+		name := fmt.Sprint("disk-", device["id"])
+		backend = []string{"-blockdev", "driver=null-co,read-zeroes=on,node-name=" + name}
+		device["drive"] = name
+		if strings.HasPrefix(driver, "virtio-blk") {
+			device["serial"] = fmt.Sprint(device["id"])
+		}
+	case device["bus"] == nil, device["chardev"] != nil:
+		return nil, nil // no PCI device: a serial port, a channel, a disk's LUN
+	}
+	text, err := json.Marshal(device)
+	if err != nil {
+		return nil, err
+	}
+	return append(backend, "-device", string(text)), nil
+}
+
+// hostID is the address or UUID of the device on the host.
+func hostID(device map[string]any) string {
+	if path, ok := device["sysfsdev"].(string); ok {
+		return path[strings.LastIndex(path, "/")+1:]
+	}
+	return fmt.Sprint(device["host"])
+}
+
+// serialLength is how long the serial number of an NVMe controller can be (NVM
+// Express base specification, identify controller, SN). A UUID is cut.
+const serialLength = 20
+
+// isStandIn tells a stand-in's ids.
+func isStandIn(ids string) bool { return ids == nvme().ids || ids == cardReader().ids }

@@ -1,0 +1,103 @@
+package boot
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Debian13Variable names the environment variable with the folder that
+// get-debian13 fills: the OVMF of 2025 and a kernel for aarch64. What needs
+// them is skipped without it.
+const Debian13Variable = "BOOT_DEBIAN13"
+
+// Firmware is what starts the guest's kernel.
+type Firmware string
+
+// The firmwares of this machine's packages seabios and ovmf, and the ovmf and
+// qemu-efi-aarch64 of Debian 13, from the folder of Debian13Variable.
+const (
+	SeaBIOS   Firmware = "seabios"
+	OVMF      Firmware = "ovmf"
+	OVMF2025  Firmware = "ovmf-2025"
+	AAVMF2025 Firmware = "aavmf-2025"
+)
+
+// arguments give a firmware its two chips, but for SeaBIOS, which QEMU starts by
+// itself.
+func (f Firmware) arguments() []string {
+	debian13 := os.Getenv(Debian13Variable)
+	var code, variables string
+	switch f {
+	case OVMF:
+		code, variables = "/usr/share/OVMF/OVMF_CODE_4M.fd", "/usr/share/OVMF/OVMF_VARS_4M.fd"
+	case OVMF2025:
+		code, variables = filepath.Join(debian13, "OVMF_CODE_4M.fd"), filepath.Join(debian13, "OVMF_VARS_4M.fd")
+	case AAVMF2025:
+		code, variables = filepath.Join(debian13, "AAVMF_CODE.no-secboot.fd"), filepath.Join(debian13, "AAVMF_VARS.fd")
+	default:
+		return nil
+	}
+	return []string{
+		"-drive", "if=pflash,unit=0,format=raw,readonly=on,file=" + code,
+		"-drive", "if=pflash,unit=1,format=raw,snapshot=on,file=" + variables,
+	}
+}
+
+// System is what a guest of an architecture is made of, beside its devices.
+type System struct {
+	architecture string // as Go has it
+	program      string // QEMU
+	cpu, console string
+	modules      []string
+	kernel       string // file
+	initramfs    string // file
+}
+
+// amd64 is for q35. The modules give disks and NICs their names.
+func amd64() System {
+	return System{architecture: "amd64", program: "qemu-system-x86_64", cpu: "qemu64", console: "ttyS0",
+		modules: []string{"virtio_pci", "virtio_blk", "virtio_net"}}
+}
+
+// arm64 is for machine virt. Its kernel has virtio_pci built in.
+func arm64() System {
+	return System{architecture: "arm64", program: "qemu-system-aarch64", cpu: "cortex-a57", console: "ttyAMA0",
+		modules: []string{"virtio_blk", "virtio_net"}}
+}
+
+// newLab prepares a system's kernel and initramfs in a folder. The guest has the
+// program under test as well, to take a snapshot with.
+func newLab(dir string, s System, kernelFolder, binary string) (*Lab, error) {
+	var err error
+	if s.kernel, err = KernelIn(kernelFolder); err != nil {
+		return nil, err
+	}
+	s.initramfs = filepath.Join(dir, "initramfs")
+	content := GuestInitramfs(kernelFolder)
+	content.Architecture, content.Modules, content.Binary = s.architecture, s.modules, binary
+	return &Lab{system: s}, content.Write(s.initramfs)
+}
+
+// build builds the program under test, static.
+func build(file, architecture string) error {
+	command := exec.Command("go", "build", "-ldflags=-s -w", "-o", file, "hook-sidecar/cmd/hook-sidecar")
+	command.Env = append(command.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+architecture)
+	if out, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build for %s: %w: %s", architecture, err, out)
+	}
+	return nil
+}
+
+// arguments let the kernel wait for nothing. Its messages are what the watchdog
+// hears while hundreds of devices are found. pcie_ports=compat keeps the drivers
+// of the ports away: each takes an interrupt, for which QEMU lays out the whole
+// memory anew, and gives it back in the end; a guest with 38 devices takes 10 s
+// instead of 17. What the kernel does to bridges and BARs does not depend on it
+// (drivers/pci/pcie/portdrv.c).
+func (s System) arguments() []string {
+	kernel := []string{"console=" + s.console, "loglevel=7", "panic=-1", "mitigations=off", "nokaslr", "tsc=reliable", "random.trust_cpu=on", "pcie_ports=compat"}
+	return []string{"-cpu", s.cpu, "-serial", "stdio", "-kernel", s.kernel, "-initrd", s.initramfs, "-append", strings.Join(kernel, " ")}
+}

@@ -1,0 +1,139 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+)
+
+const (
+	sockets = "/run/hooks"
+	plugin  = "/run/plugin.sock"
+	console = "/run/console"  // of the inner guest
+	seen    = "/run/snapshot" // disk of the inner guest, for a snapshot of its /sys
+	vmi     = lab + "/vmi.json"
+)
+
+// guest is an inner guest, and the flags of the program under test that places
+// its devices.
+type guest struct {
+	name  string
+	flags []string
+}
+
+func (g guest) input() string          { return lab + "/" + g.name + ".xml" }
+func (g guest) out(kind string) string { return lab + "/out/" + g.name + "." + kind }
+
+// boot has the devices placed, boots the domain, and asks what is to be said of it.
+func (g guest) boot() (err error) {
+	hook, err := g.serve()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, hook.Process.Signal(syscall.SIGTERM), hook.Wait()) }()
+	for _, step := range []func() error{g.call, g.define, g.examine, g.start, g.compare} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return command("virsh", "-q", "undefine", "--nvram", "e2e")
+}
+
+// serve starts the program under test and waits for its sockets.
+func (g guest) serve() (*exec.Cmd, error) {
+	hook := exec.Command(program, append([]string{"--socket-dir", sockets, "--plugin-socket", plugin}, g.flags...)...)
+	hook.Stderr = os.Stderr
+	if err := hook.Start(); err != nil {
+		return nil, err
+	}
+	return hook, until("the hook", func() bool {
+		_, err := os.Stat(sockets + "/hostdev-e2e.sock")
+		_, pluginErr := os.Stat(plugin)
+		return err == nil && pluginErr == nil
+	})
+}
+
+// call is virt-launcher's, once as for a hook and once as for a plugin.
+func (g guest) call() error {
+	inputs := []string{"--vmi", vmi, "--domain", g.input()}
+	hook := append([]string{"call", "--socket", sockets + "/hostdev-e2e.sock", "-o", g.out("domain.xml")}, inputs...)
+	structured := append([]string{"call", "--plugin", "--socket", plugin, "-o", g.out("plugin.xml")}, inputs...)
+	return errors.Join(command(program, hook...), command(program, structured...))
+}
+
+func (g guest) define() error {
+	if err := command("virsh", "-q", "define", "--validate", g.out("domain.xml")); err != nil {
+		return err
+	}
+	return save(g.out("readback.xml"), "virsh", "-q", "dumpxml", "--inactive", "e2e")
+}
+
+// examine asks the program what it says of the domain, before and after it was
+// placed, and of the node.
+func (g guest) examine() error {
+	return errors.Join(
+		g.ask("planned.json", "explain", "--format", "json", "--domain", g.input()),
+		g.ask("explained.json", "explain", "--format", "json", "--domain", g.out("readback.xml")),
+		g.ask("doctor.json", "doctor", "--format", "json", "--socket-dir", sockets, "--domain", g.input()))
+}
+
+// start boots the guest, which powers itself off.
+func (g guest) start() error {
+	// As large as a snapshot of a guest can get, and some.
+	if err := errors.Join(os.RemoveAll(console), os.RemoveAll(seen), os.WriteFile(seen, nil, 0o644), os.Truncate(seen, 1<<20)); err != nil {
+		return err
+	}
+	if err := command("virsh", "-q", "start", "e2e"); err != nil {
+		return errors.Join(err, save(g.out("log"), "tail", "-n", "30", "/var/log/libvirt/qemu/e2e.log"))
+	}
+	err := until("the inner guest", func() bool {
+		state, err := exec.Command("virsh", "-q", "domstate", "e2e").Output()
+		return err == nil && strings.HasPrefix(string(state), "shut off")
+	})
+	return errors.Join(err, save(g.out("console"), "cat", console))
+}
+
+// compare hands back to the program what the guest has seen.
+func (g guest) compare() error {
+	data, err := os.ReadFile(seen)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(g.out("guest.txtar"), bytes.TrimRight(data, "\x00"), 0o644); err != nil {
+		return err
+	}
+	return g.ask("compared.json", "explain", "--format", "json", "--domain", g.out("readback.xml"), "--guest", g.out("guest.txtar"))
+}
+
+// withoutDriver takes a device's driver away, and asks the program and libvirt
+// what they say of the domain then.
+func (g guest) withoutDriver(address string) error {
+	if err := write("/sys/bus/pci/devices/"+address+"/driver/unbind", address); err != nil {
+		return err
+	}
+	if err := errors.Join(g.ask("unbound.json", "doctor", "--format", "json", "--socket-dir", "", "--domain", g.input()), g.define()); err != nil {
+		return err
+	}
+	refusal, err := exec.Command("virsh", "-q", "start", "e2e").CombinedOutput()
+	if err == nil {
+		return errors.New("libvirt starts a domain with a device that has no driver")
+	}
+	return os.WriteFile(g.out("refusal"), refusal, 0o644)
+}
+
+// ask saves what the program under test says of the guest's domain. Its exit
+// status 1 is a finding, which is in what it says.
+func (g guest) ask(kind string, args ...string) error {
+	args = append(append(args, "--vmi", vmi), g.flags...)
+	err := save(g.out(kind), program, args...)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() == 1 {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,113 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"hook-sidecar/test/boot"
+)
+
+// inner is an inner guest.
+type inner struct {
+	name     string
+	flags    string // of the program under test
+	layout   string
+	firmware boot.Firmware
+	devices  []device
+}
+
+func (i inner) has(id string) bool {
+	return slices.ContainsFunc(i.devices, func(d device) bool { return d.id == id })
+}
+
+// ovmfVariable switches the guest with OVMF on, which takes minutes.
+const ovmfVariable = "E2E_OVMF"
+
+// inners are the guests that the node starts, one after the other. The device
+// without a PCI parent finds no place, which strict would refuse.
+func inners() []inner {
+	all := append(devices(), device{loose, "4348:3253"})
+	guests := []inner{
+		{"numa", "--layout numa", "numa", boot.SeaBIOS, all},
+		{"mirror", "--layout mirror", "mirror", boot.SeaBIOS, all},
+	}
+	if os.Getenv(ovmfVariable) != "" {
+		guests = append(guests, inner{"mirror-ovmf", "--layout mirror --strict", "mirror", boot.OVMF, devices()})
+	}
+	return guests
+}
+
+// domain is what KubeVirt would make of a VM with these devices, as far as the
+// node can run it: cells for both nodes, and no address. The source has no type,
+// which KubeVirt writes and libvirt's schema does not know.
+func (i inner) domain() string {
+	firmware := ""
+	if i.firmware == boot.OVMF {
+		firmware = `<loader readonly="yes" secure="no" type="pflash">/usr/share/OVMF/OVMF_CODE_4M.fd</loader>
+<nvram template="/usr/share/OVMF/OVMF_VARS_4M.fd">/run/e2e_VARS.fd</nvram>
+`
+	}
+	var hostdevs strings.Builder
+	for n, d := range i.devices {
+		fmt.Fprintf(&hostdevs, "%s<alias name=\"ua-hostdevice-%d\"></alias></hostdev>\n", d.hostdev(), n)
+	}
+	return `<domain type="kvm"><name>e2e</name><memory unit="MiB">512</memory><vcpu>2</vcpu>
+<os><type arch="x86_64" machine="q35">hvm</type>` + firmware + `<kernel>/lab/vmlinuz</kernel><initrd>/lab/initramfs</initrd>
+<cmdline>console=ttyS0 quiet loglevel=1 panic=-1 mitigations=off nokaslr tsc=reliable random.trust_cpu=on</cmdline></os>
+<features><acpi></acpi><apic></apic></features>
+<cpu mode="host-passthrough"><numa><cell id="0" cpus="0" memory="256" unit="MiB"/><cell id="1" cpus="1" memory="256" unit="MiB"/></numa></cpu>
+<numatune><memory mode="strict" nodeset="0,1"/><memnode cellid="0" mode="strict" nodeset="0"/><memnode cellid="1" mode="strict" nodeset="1"/></numatune>
+<on_poweroff>destroy</on_poweroff><on_reboot>destroy</on_reboot><on_crash>destroy</on_crash>
+<devices><controller type="usb" model="none"/><memballoon model="none"/>
+<serial type="file"><source path="/run/console"/></serial>
+<disk type="file" device="disk"><driver name="qemu" type="raw"/><source file="/run/snapshot"/><target dev="vda" bus="virtio"/><serial>snapshot</serial></disk>
+<rng model="virtio"><backend model="random">/dev/urandom</backend></rng>
+` + hostdevs.String() + `</devices></domain>
+`
+}
+
+const vmiJSON = `{"metadata": {"name": "e2e", "namespace": "default"}, "spec": {"domain": {"devices": {}}}}
+`
+
+// fill puts into the shared folder what the node reads from it: who is bound to
+// vfio-pci, the mediated devices, the guests, and the files that they boot.
+func fill(share, binary, kernelFolder string) error {
+	if err := os.Mkdir(filepath.Join(share, "out"), 0o755); err != nil {
+		return err
+	}
+	pci := slices.DeleteFunc(devices(), device.isMediated)
+	var addresses, guests strings.Builder
+	for _, d := range pci {
+		fmt.Fprintln(&addresses, d.id)
+	}
+	texts := map[string]string{"vmi.json": vmiJSON, "mediated": mediated, "loose": loose, "unbound": unbound}
+	for _, i := range inners() {
+		fmt.Fprintln(&guests, i.name, i.flags)
+		texts[i.name+".xml"] = i.domain()
+	}
+	texts["devices"], texts["guests"] = addresses.String(), guests.String()
+	for name, text := range texts {
+		if err := os.WriteFile(filepath.Join(share, name), []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	kernel, err := boot.KernelIn(kernelFolder)
+	if err != nil {
+		return err
+	}
+	for name, file := range map[string]string{"vmlinuz": kernel, "hook-sidecar": binary} {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(share, name), data, 0o755); err != nil {
+			return err
+		}
+	}
+	initramfs := boot.GuestInitramfs(kernelFolder)
+	initramfs.Binary = binary
+	return initramfs.Write(filepath.Join(share, "initramfs"))
+}

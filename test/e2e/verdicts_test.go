@@ -1,0 +1,144 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// explain asks the program about a guest's domain as the node did, with the
+// snapshot of the node in place of its /sys.
+func (r results) explain(t *testing.T, i inner, more ...string) (out []byte, status int) {
+	t.Helper()
+	vmi := filepath.Join(t.TempDir(), "vmi.json")
+	if err := os.WriteFile(vmi, []byte(vmiJSON), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	args := append(strings.Fields("explain --format json "+i.flags), "--vmi", vmi, "--sysfs", r.path("host.txtar"), "--domain", r.path(i.name+".readback.xml"))
+	out, err := exec.Command(r.program, append(args, more...)...).Output()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	if exit != nil {
+		status = exit.ExitCode()
+	}
+	return out, status
+}
+
+// checkSnapshot: the snapshot of the node is as good as the node.
+func checkSnapshot(t *testing.T, i inner, r results) {
+	t.Helper()
+	out, status := r.explain(t, i)
+	if d := cmp.Diff(string(r.file(t, i.name+".explained.json")), string(out)); d != "" || status != 0 {
+		t.Errorf("explain with the snapshot of the node ends with %d (-on the node +with its snapshot):\n%s", status, d)
+	}
+}
+
+// checkOtherGuest: what a guest with another layout has seen is not as planned,
+// but for the device that stands on the main bus in both.
+func checkOtherGuest(t *testing.T, r results) {
+	numa, mirror := inners()[0], inners()[1]
+	out, status := r.explain(t, mirror, "--guest", r.path(numa.name+".guest.txtar"))
+	var got comparison
+	if err := json.Unmarshal(out, &got); err != nil {
+		t.Fatal(err)
+	}
+	differ := 0
+	for _, d := range got.Devices {
+		if d.Outcome == "differs" && len(d.Differences) > 0 {
+			differ++
+		}
+	}
+	// The exit status is diff(1)'s.
+	if status != 1 || differ == 0 {
+		t.Errorf("a guest with layout numa is compared with a plan of mirror: status %d, %d devices differ:\n%s", status, differ, out)
+	}
+}
+
+// comparison is the part of `explain --guest --format json` that is looked at.
+type comparison struct {
+	Source  string
+	Devices []struct {
+		ID, Outcome string
+		Differences []string
+	}
+	Notes []string
+}
+
+// checkCompared: with the snapshot that the inner guest took of itself the program
+// finds every device as planned, and has compared all there is.
+func checkCompared(t *testing.T, i inner, r results) {
+	t.Helper()
+	var got comparison
+	r.read(t, i.name+".compared.json", &got)
+	if got.Source != "snapshot" || len(got.Devices) != len(i.devices) || len(got.Notes) > 0 {
+		t.Errorf("a %s with %d devices, want a snapshot with %d; not compared: %q", got.Source, len(got.Devices), len(i.devices), got.Notes)
+	}
+	for _, d := range got.Devices {
+		if d.Outcome != "as-planned" || len(d.Differences) > 0 {
+			t.Errorf("%s is %s: %q", d.ID, d.Outcome, d.Differences)
+		}
+	}
+}
+
+// diagnosis is the part of `doctor --format json` that is looked at.
+type diagnosis struct {
+	Results []struct{ Name, Status, Device, Found, Hint string }
+}
+
+// with are the results of a status, as name and device.
+func (d diagnosis) with(status string) []string {
+	all := []string{}
+	for _, r := range d.Results {
+		if r.Status == status {
+			all = append(all, fmt.Sprint(r.Name, " ", r.Device))
+		}
+	}
+	return all
+}
+
+// checkDoctor: nothing is wrong with the node and the domain but that one device
+// stands on no node.
+func checkDoctor(t *testing.T, i inner, r results) {
+	t.Helper()
+	var got diagnosis
+	r.read(t, i.name+".doctor.json", &got)
+	fails := []string{}
+	if i.has(loose) {
+		fails = append(fails, "placement "+loose)
+	}
+	if d := cmp.Diff(fails, got.with("FAIL")); d != "" {
+		t.Errorf("FAILs of doctor (-want +got):\n%s\n%+v", d, got.Results)
+	}
+}
+
+// checkUnbound: doctor names the device without a driver, and libvirt indeed
+// refuses to start the domain, for it finds no file of that device's IOMMU group.
+func checkUnbound(t *testing.T, r results) {
+	guests := inners()
+	last := guests[len(guests)-1]
+	var got diagnosis
+	r.read(t, last.name+".unbound.json", &got)
+	want := []string{"driver-bound " + unbound}
+	if last.has(loose) {
+		want = append(want, "placement "+loose)
+	}
+	if d := cmp.Diff(want, got.with("FAIL")); d != "" {
+		t.Errorf("FAILs of doctor (-want +got):\n%s\n%+v", d, got.Results)
+	}
+	// A group of which no member has the driver has no file (Linux drivers/vfio/group.c).
+	files := r.node(t)
+	_, path, _ := strings.Cut(files["bus/pci/devices/"+unbound], "/devices/")
+	group := "/dev/vfio/" + filepath.Base(files["devices/"+path+"/iommu_group"])
+	if refusal := string(r.file(t, last.name+".refusal")); !strings.Contains(refusal, group+":") {
+		t.Errorf("libvirt does not name %s, the group of %s: %s", group, unbound, refusal)
+	}
+}
