@@ -72,12 +72,22 @@ func controllerOf(drive *xmledit.Element, drives int) int {
 	return driveNumber(drive.Child("target").Value("dev")) / drives
 }
 
-// driveNumber counts the names sda to sdz, sdaa and so on from 0 (libvirt
-// src/util/virutil.c, virDiskNameParse).
+// driveNumber counts the names sda to sdz, sdaa and so on from 0, as those with
+// another prefix of libvirt's (src/util/virutil.c, virDiskNameParse). Any other
+// name counts as the first.
 func driveNumber(name string) int {
+	letters := ""
+	for _, prefix := range []string{"fd", "hd", "vd", "sd", "xvd", "ubd"} {
+		if rest, found := strings.CutPrefix(name, prefix); found {
+			letters = rest
+		}
+	}
 	n := 0
-	for _, letter := range strings.TrimPrefix(name, "sd") {
-		n = min(26*n+1+max(0, int(letter-'a')), math.MaxUint16)
+	for _, letter := range letters {
+		if letter < 'a' || letter > 'z' {
+			return 0
+		}
+		n = min(26*n+1+int(letter-'a'), math.MaxUint16)
 	}
 	return max(0, n-1)
 }

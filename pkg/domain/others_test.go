@@ -106,6 +106,9 @@ func TestOtherDevicesNeedPorts(t *testing.T) {
 		{none + `<disk><target dev='sdh' bus='scsi'/></disk><controller type='scsi' index='0' model='virtio-scsi'/>`, 2, 2},
 		{none + `<disk><target dev='sdz' bus='scsi'/><address type='drive' controller='0'/></disk>`, 1, 1},
 		{none + `<disk><target dev='' bus='scsi'/></disk>`, 1, 1},
+		{none + `<disk><target dev='vda' bus='scsi'/></disk>`, 1, 1},
+		{none + `<disk><target dev='xvdh' bus='scsi'/></disk>`, 2, 2},
+		{none + `<disk><target dev='SDZ' bus='scsi'/></disk>`, 1, 1},                       // libvirt refuses it
 		{none + `<disk><target dev='sdzzzzzzzzzzzzzzzzzzz' bus='scsi'/></disk>`, 255, 255}, // no domain has more
 		{none + `<channel type='unix'><target type='virtio' name='a'/></channel>`, 1, 1},
 		{none + `<console type='pty'><target type='virtio'/></console>`, 1, 1},

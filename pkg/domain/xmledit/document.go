@@ -15,8 +15,8 @@ import (
 // MaxBytes is the size of the largest document that Parse accepts.
 const MaxBytes = 8 << 20
 
-// maxDepth is how deep elements may be nested: libxml2's own limit (parser.c,
-// xmlParserMaxDepth), which libvirt does not lift.
+// maxDepth is how deep elements may be nested: libxml2 (parser.c,
+// xmlParserMaxDepth) takes one more, and libvirt does not lift its limit.
 const maxDepth = 256
 
 // Span is the half-open range [Start, End) of byte offsets in a document.

@@ -58,6 +58,7 @@ func beyondEncodingXML(reason string) bool {
 		"a blank is missing", "stands twice", "nested deeper", "is not UTF-8", "is not allowed in XML",
 		"refers to no character", "at the very start only", "an XML declaration ends with", "is not utf-8",
 		"document type", "second root", "outside the root", "no element",
+		"declares no namespace",
 	} {
 		if strings.Contains(reason, part) {
 			return true

@@ -1,6 +1,9 @@
 package xmledit
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 const (
 	bom = "\ufeff"
@@ -69,12 +72,24 @@ func declaration(text string, at int) (int, error) {
 	if !strings.HasPrefix(text[end:], closeInstruction) {
 		return 0, errorAt(text, end, "an XML declaration ends with ?>")
 	}
+	if len(attrs) == 0 || attrs[0].Name != "version" {
+		return 0, errorAt(text, at, "an XML declaration begins with the version")
+	}
+	last := -1
 	for _, a := range attrs {
+		turn := slices.Index([]string{"version", "encoding", "standalone"}, a.Name)
+		if turn <= last {
+			return 0, errorAt(text, a.Whole.Start, "%s has no place here in an XML declaration", Abridge(a.Name))
+		}
+		last = turn
+		written := text[a.Text.Start:a.Text.End]
 		switch {
-		case a.Name == "version" && a.Value != "1.0":
-			return 0, errorAt(text, a.Text.Start, "XML version %q is not 1.0", Abridge(a.Value))
-		case a.Name == "encoding" && !strings.EqualFold(a.Value, "utf-8"):
-			return 0, errorAt(text, a.Text.Start, "encoding %q is not utf-8", Abridge(a.Value))
+		case a.Name == "version" && written != "1.0":
+			return 0, errorAt(text, a.Text.Start, "XML version %q is not 1.0", Abridge(written))
+		case a.Name == "encoding" && !strings.EqualFold(written, "utf-8"):
+			return 0, errorAt(text, a.Text.Start, "encoding %q is not utf-8", Abridge(written))
+		case a.Name == "standalone" && written != "yes" && written != "no":
+			return 0, errorAt(text, a.Text.Start, "standalone %q is neither yes nor no", Abridge(written))
 		}
 	}
 	return end + len(closeInstruction), nil

@@ -2,21 +2,26 @@ package xmledit
 
 import "strings"
 
-// bind adds the namespaces that e declares to the scope and names their prefixes.
-func (p *parser) bind(e *Element) []string {
+// bind adds the namespaces that e declares to the scope and names their
+// prefixes. It is an error to declare what parsers read differently or refuse:
+// no prefix behind the colon, a prefix for no namespace, and the prefixes xml
+// and xmlns (Namespaces in XML 1.0, sections 3 and 5).
+func (p *parser) bind(e *Element) ([]string, error) {
 	var prefixes []string
 	for _, a := range e.Attrs {
 		prefix, found := strings.CutPrefix(a.Name, "xmlns:")
-		if !found && a.Name != "xmlns" {
+		switch {
+		case !found && a.Name != "xmlns":
 			continue
-		}
-		if !found {
+		case !found:
 			prefix = ""
+		case prefix == "" || a.Value == "" || prefix == "xml" || prefix == "xmlns":
+			return nil, p.fail(a.Whole.Start, "%s=%q declares no namespace", Abridge(a.Name), Abridge(a.Value))
 		}
 		p.scope[prefix] = append(p.scope[prefix], a.Value)
 		prefixes = append(prefixes, prefix)
 	}
-	return prefixes
+	return prefixes, nil
 }
 
 // unbind takes out of the scope what bind has put there.

@@ -133,7 +133,10 @@ func (p *parser) start(at int) (int, error) {
 	}
 	e.Open = Span{at, end}
 	e.Whole = e.Open
-	prefixes := p.bind(e)
+	prefixes, err := p.bind(e)
+	if err != nil {
+		return 0, err
+	}
 	p.name(e)
 	if closesItself {
 		p.unbind(prefixes)

@@ -64,14 +64,17 @@ func reference(text string, within Span) (rune, int, error) {
 		return '"', end, nil
 	}
 	digits, isNumber := strings.CutPrefix(name, "#")
-	if !isNumber {
+	switch {
+	case !isNumber && nameEnd(text, start) != start+length:
+		return 0, 0, errorAt(text, within.Start, "an & that starts no reference")
+	case !isNumber:
 		return 0, 0, errorAt(text, within.Start, "entity &%s; is none of XML's own five", Abridge(name))
 	}
 	base := 10
 	if hex, found := strings.CutPrefix(digits, "x"); found {
 		digits, base = hex, 16
 	}
-	code, err := strconv.ParseInt(digits, base, 32)
+	code, err := strconv.ParseUint(digits, base, 31)
 	if err != nil || !isCharacter(rune(code)) {
 		return 0, 0, errorAt(text, within.Start, "&%s; refers to no character of XML", Abridge(name))
 	}
