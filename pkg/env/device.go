@@ -131,6 +131,7 @@ const (
 	resourceIO       = 0x00000100
 	resourcePrefetch = 0x00002000
 	resourceMem64    = 0x00100000
+	resourceUnset    = 0x20000000 // no address was given
 )
 
 // maxBARs is the number of base address registers: the first lines of a
@@ -144,7 +145,7 @@ func (r *hostReader) bars(name string) []topology.BAR {
 	if content == "" {
 		return nil
 	}
-	var bars []topology.BAR
+	bars := []topology.BAR{} // none at all is known, too
 	number := 0
 	for line := range strings.SplitSeq(content, "\n") {
 		if number++; number > maxBARs {
@@ -187,5 +188,7 @@ func parseBAR(line string) (bar topology.BAR, used bool, err error) {
 		IO:    flags&resourceIO != 0,
 		Is64:  flags&resourceMem64 != 0,
 		Pref:  flags&resourcePrefetch != 0,
+		// No memory of a device is at 0, but a window of port numbers may be.
+		Unassigned: flags&resourceUnset != 0 || flags&resourceIO == 0 && start == 0,
 	}, true, nil
 }

@@ -3,10 +3,13 @@
 package env_test
 
 import (
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
+	"testing/fstest"
 
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/topology"
@@ -63,5 +66,39 @@ func TestOpenSysfsRefuses(t *testing.T) {
 		if fsys, _, err := env.OpenSysfs(name); err == nil || fsys != nil {
 			t.Errorf("OpenSysfs(%q) = %v, %v", name, fsys, err)
 		}
+	}
+}
+
+// A host with more directories than a process may have files open.
+func TestReadHostOpensFewFiles(t *testing.T) {
+	files := simple(nil)
+	const devices = 600
+	for i := range devices {
+		name := fmt.Sprintf("0000:%02x:%02x.%d", 1+i/256, i/8%32, i%8)
+		dir := "devices/pci0000:00/" + name
+		files[dir+"/class"] = &fstest.MapFile{Data: []byte("0x030000")}
+		files["bus/pci/devices/"+name] = &fstest.MapFile{Data: []byte("../../../" + dir), Mode: fs.ModeSymlink}
+	}
+	sys := t.TempDir()
+	if err := os.CopyFS(sys, files); err != nil {
+		t.Fatal(err)
+	}
+	var before syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	limited := before
+	limited.Cur = 512
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limited); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
+			t.Error(err)
+		}
+	})
+	host, problems := env.ReadWholeHost(open(t, sys))
+	if len(problems) > 0 || len(host.Devices) != devices+1 {
+		t.Errorf("%d devices, want %d; %d problems, the first %.1v", len(host.Devices), devices+1, len(problems), problems)
 	}
 }

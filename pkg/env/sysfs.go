@@ -140,9 +140,6 @@ func (r *hostReader) linkBase(name string) string {
 // to. The entry is there; false, and a Problem, when the link does not lead to
 // a real directory of the same name.
 func (r *hostReader) deviceDir(link string) (string, bool) {
-	if len(r.tree.dirs) > maxOpen {
-		r.close()
-	}
 	dir, err := r.tree.link(link)
 	if err == nil && path.Base(dir) != path.Base(link) {
 		err = fmt.Errorf("links to another device, %q", topology.Abridge(path.Base(dir)))

@@ -25,6 +25,7 @@ const maxLinkBytes = 4096
 type tree struct {
 	fsys    fs.FS
 	dirs    map[string]known // by path
+	open    int              // of these, those that are open
 	content bytes.Buffer
 }
 
@@ -44,9 +45,9 @@ func (k known) in(base string) string {
 	return k.path + "/" + base
 }
 
-// maxOpen bounds the directories that are held open; a process may have 1024
-// files where nobody has set another limit (Linux include/uapi/linux/fs.h,
-// INR_OPEN_CUR).
+// maxOpen bounds the directories that are held open; what is in others is looked
+// up through those above. A process may have 1024 files where nobody has set
+// another limit (Linux include/uapi/linux/fs.h, INR_OPEN_CUR).
 const maxOpen = 256
 
 func newTree(fsys fs.FS) *tree {
@@ -76,29 +77,26 @@ func (t *tree) lookAt(name string) known {
 	}
 	above := t.dirs[path.Dir(name)] // mode has seen to it
 	from, ok := above.fsys.(directory)
-	if !ok {
-		return known{fsys: t.fsys, path: name}
+	if !ok || t.open == maxOpen {
+		return known{fsys: above.fsys, path: above.in(path.Base(name))}
 	}
-	opened, err := from.open(path.Base(name))
+	opened, err := from.open(above.in(path.Base(name)))
 	if err != nil {
 		return known{err: fmt.Errorf("%s: %w", name, cause(err))}
 	}
+	t.open++
 	return known{fsys: opened, path: "."}
 }
 
-// close closes all directories but the first, which is not the tree's, and
-// forgets them.
+// close closes the directories that were opened, and forgets all.
 func (t *tree) close() error {
 	var errs []error
 	for name, k := range t.dirs {
-		if name == "." {
-			continue
-		}
-		if opened, ok := k.fsys.(directory); ok {
+		if opened, ok := k.fsys.(directory); ok && name != "." && k.path == "." {
 			errs = append(errs, opened.Close())
 		}
-		delete(t.dirs, name)
 	}
+	*t = *newTree(t.fsys)
 	return errors.Join(errs...)
 }
 

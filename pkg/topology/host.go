@@ -19,7 +19,7 @@ type Device struct {
 	PhysFn     *Address  // physfn: the physical function of a virtual one
 	IOMMUGroup *int      // iommu_group
 	Driver     string    // driver, "" when unbound
-	BARs       []BAR     // resource: the six BARs that are in use
+	BARs       []BAR     // resource: those of the six BARs that are in use; nil when it is not shown
 	IsBridge   bool      // class 0x0604, PCI-to-PCI; an NVSwitch is 0x0680 and none
 
 	Details *Details // nil until env.ReadDetails reads them
@@ -31,6 +31,8 @@ type BAR struct {
 	IO    bool // flag 0x100, IORESOURCE_IO (kernel include/linux/ioport.h)
 	Is64  bool // flag 0x100000, IORESOURCE_MEM_64
 	Pref  bool // flag 0x2000, IORESOURCE_PREFETCH
+
+	Unassigned bool // neither the firmware nor the kernel gave it an address
 }
 
 // MDEV is a mediated device of the host.
