@@ -116,6 +116,7 @@ func (s *Server) newGRPC() *grpc.Server {
 	return grpc.NewServer(
 		grpc.MaxRecvMsgSize(s.config.MaxMessage),
 		grpc.UnaryInterceptor(s.guard),
+		grpc.InTapHandle(s.turns.tap),
 		grpc.StatsHandler(s.turns),
 		grpc.InitialWindowSize(streamWindow),
 		// A peer that connects and stays silent holds up the end of a gRPC

@@ -2,12 +2,12 @@ package hooks
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 
 	"hook-sidecar/pkg/hooks/api/info"
 	"hook-sidecar/pkg/hooks/api/v1alpha3"
@@ -31,117 +31,89 @@ func newTurns(patience time.Duration) *turns {
 	return &turns{next: make(chan struct{}, 1), patience: patience}
 }
 
-// turn is that of one call. A client that does not finish its request, or does
-// not take its answer, keeps the others waiting for no longer than the
-// patience: its turn then passes, and it gets another when its request is whole.
+// turn is that of one call. A client has the patience to send its request, once
+// its turn has come, and as long again to take the answer; then the call is
+// ended, so that each keeps the others waiting for a bounded time.
 type turn struct {
 	turns *turns
+	end   context.CancelFunc // ends the call
 
-	mu    sync.Mutex
 	held  bool
-	timer *time.Timer // passes a turn that a client keeps
+	timer *time.Timer
 }
 
 // turnKey is the key of a context's *turn.
 type turnKey struct{}
 
-// TagRPC is part of stats.Handler: gRPC calls it for a new call. Info and
-// Shutdown have no turns, for virt-launcher gives Info one second (KubeVirt
-// pkg/hooks/manager.go).
-func (t *turns) TagRPC(ctx context.Context, rpc *stats.RPCTagInfo) context.Context {
-	switch rpc.FullMethodName {
+// tap gives a new call its turn to wait for. It is the one place where a
+// server can have a context of its own for what it receives and sends.
+// Info and Shutdown have no turns, for virt-launcher gives Info one second
+// (KubeVirt pkg/hooks/manager.go).
+func (t *turns) tap(ctx context.Context, call *tap.Info) (context.Context, error) {
+	switch call.FullMethodName {
 	case info.Info_Info_FullMethodName, v1alpha3.Callbacks_Shutdown_FullMethodName:
-		return ctx
+		return ctx, nil
 	}
-	return context.WithValue(ctx, turnKey{}, &turn{turns: t})
+	ctx, end := context.WithCancel(ctx)
+	return context.WithValue(ctx, turnKey{}, &turn{turns: t, end: end}), nil
+}
+
+func turnOf(ctx context.Context) *turn {
+	t, _ := ctx.Value(turnKey{}).(*turn)
+	return t
 }
 
 // HandleRPC is part of stats.Handler. gRPC reports the begin of a call before
-// it receives the request, and waits meanwhile.
+// it receives the request, and waits meanwhile; it reports the end of every
+// call that has begun.
 func (t *turns) HandleRPC(ctx context.Context, event stats.RPCStats) {
-	turn, ok := ctx.Value(turnKey{}).(*turn)
-	if !ok {
+	turn := turnOf(ctx)
+	if turn == nil {
 		return
 	}
 	switch event.(type) {
 	case *stats.Begin:
-		if turn.take(ctx) == nil {
-			turn.passSoon()
-		}
+		turn.take(ctx)
 	case *stats.End:
 		turn.pass()
 	}
 }
 
-// TagConn is part of stats.Handler.
+// TagRPC, TagConn and HandleConn are part of stats.Handler.
+
+func (t *turns) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
 func (t *turns) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (t *turns) HandleConn(context.Context, stats.ConnStats)                       {}
 
-// HandleConn is part of stats.Handler.
-func (t *turns) HandleConn(context.Context, stats.ConnStats) {}
-
-// work handles a request that is there, in its turn.
+// work handles a request that is there; however long that takes, the call is
+// not ended for it.
 func (t *turns) work(ctx context.Context, request any, handle grpc.UnaryHandler) (any, error) {
-	turn, ok := ctx.Value(turnKey{}).(*turn)
-	if !ok {
+	turn := turnOf(ctx)
+	if turn == nil {
 		return handle(ctx, request)
 	}
-	if err := turn.take(ctx); err != nil {
-		return nil, status.FromContextError(err).Err() // the client has hung up
+	if !turn.held || !turn.timer.Stop() {
+		return nil, status.FromContextError(context.Canceled).Err() // the call has just ended
 	}
-	defer turn.passSoon()
+	defer turn.timer.Reset(t.patience)
 	return handle(ctx, request)
 }
 
-// take waits for the turn, and keeps one that is held from passing. The error
-// is the context's when that ends first.
-func (t *turn) take(ctx context.Context) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.timer != nil {
-		t.timer.Stop()
-		t.timer = nil
-	}
-	if t.held {
-		return nil
-	}
+// take waits for the turn, or for the client to hang up.
+func (t *turn) take(ctx context.Context) {
 	select {
 	case t.turns.next <- struct{}{}:
 		t.held = true
-		return nil
+		t.timer = time.AfterFunc(t.turns.patience, t.end)
 	case <-ctx.Done():
-		return ctx.Err()
 	}
-}
-
-// passSoon lets the turn pass when the patience ends, unless it is taken before.
-func (t *turn) passSoon() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var timer *time.Timer
-	timer = time.AfterFunc(t.turns.patience, func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if t.timer == timer {
-			t.release()
-		}
-	})
-	t.timer = timer
 }
 
 // pass ends the turn.
 func (t *turn) pass() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.timer != nil {
-		t.timer.Stop()
-	}
-	t.release()
-}
-
-// release hands the turn on, if it is held.
-func (t *turn) release() {
+	t.end()
 	if t.held {
-		t.held, t.timer = false, nil
+		t.timer.Stop()
 		<-t.turns.next
 	}
 }

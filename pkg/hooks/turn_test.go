@@ -2,6 +2,7 @@ package hooks_test
 
 import (
 	"context"
+	"net"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -9,7 +10,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 
 	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/hooks/api/v1alpha3"
@@ -50,24 +53,61 @@ func TestOneAtATime(t *testing.T) {
 	}
 }
 
-// A client that begins a call and sends no request holds nobody up for longer
-// than the patience, and gets its answer when it goes on.
-func TestStalledClient(t *testing.T) {
-	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(hookstest.Echo), Patience: 10 * time.Millisecond})
-	conn, err := grpc.NewClient("unix:"+server.HookSocket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+// stalling is a connection that carries no more than some bytes of what is
+// written, and then keeps the rest back.
+type stalling struct {
+	net.Conn
+	left atomic.Int64
+}
+
+func (s *stalling) Write(data []byte) (int, error) {
+	left := s.left.Add(int64(-len(data)))
+	if left >= 0 {
+		return s.Conn.Write(data)
+	}
+	if sent := int64(len(data)) + left; sent > 0 {
+		if n, err := s.Conn.Write(data[:sent]); err != nil {
+			return n, err
+		}
+	}
+	return len(data), nil
+}
+
+// callStalled begins a call of which the server gets no more than some bytes.
+func callStalled(t *testing.T, ctx context.Context, socket string, bytes int64) <-chan error {
+	t.Helper()
+	conn, err := grpc.NewClient("passthrough:socket", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			inner, err := new(net.Dialer).DialContext(ctx, "unix", socket)
+			s := &stalling{Conn: inner}
+			s.left.Store(bytes)
+			return s, err
+		}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	t.Cleanup(func() {
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	ended := make(chan error, 1)
+	go func() {
+		_, err := v1alpha3.NewCallbacksClient(conn).OnDefineDomain(ctx, &v1alpha3.OnDefineDomainParams{DomainXML: make([]byte, 1<<20)})
+		ended <- err
+	}()
+	return ended
+}
+
+// A client that does not finish its request holds nobody up for longer than
+// the patience: its call is ended, and what was received of it given back.
+func TestStalledClient(t *testing.T) {
+	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(hookstest.Echo), Patience: 10 * time.Millisecond})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	var stalled []grpc.ClientStream
-	for range 3 {
-		stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, v1alpha3.Callbacks_OnDefineDomain_FullMethodName)
-		if err != nil {
-			t.Fatal(err)
-		}
-		stalled = append(stalled, stream)
+	var ended []<-chan error
+	for _, bytes := range []int64{1 << 10, 60 << 10, 900 << 10} {
+		ended = append(ended, callStalled(t, ctx, server.HookSocket, bytes))
 	}
 	client := hookstest.Dial(t, server.HookSocket)
 	for range 3 {
@@ -75,17 +115,26 @@ func TestStalledClient(t *testing.T) {
 			t.Errorf("beside stalled clients: %q, %v", got, err)
 		}
 	}
-	for _, stream := range stalled {
-		var result v1alpha3.OnDefineDomainResult
-		if err := stream.SendMsg(&v1alpha3.OnDefineDomainParams{DomainXML: []byte("<late/>")}); err != nil {
-			t.Fatal(err)
+	for _, end := range ended {
+		if err := <-end; status.Code(err) != codes.Canceled {
+			t.Errorf("a call that is not sent ends with %v, want Canceled", err)
 		}
-		if err := stream.CloseSend(); err != nil {
-			t.Fatal(err)
+	}
+}
+
+// A call that is worked on may take longer than the patience.
+func TestPatienceIsForClients(t *testing.T) {
+	const patience = 5 * time.Millisecond
+	server := hookstest.Start(t, hooks.Config{Patience: patience, Mutator: hookstest.Func(func(ctx context.Context, call hooks.Call) ([]byte, error) {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(4 * patience):
+			return call.Domain, nil
 		}
-		if err := stream.RecvMsg(&result); err != nil || string(result.GetDomainXML()) != "<late/>" {
-			t.Errorf("a client that goes on: %q, %v", result.GetDomainXML(), err)
-		}
+	})})
+	if _, err := hookstest.Dial(t, server.HookSocket).OnDefineDomain(t.Context(), hooks.V1alpha3, []byte("<domain/>"), nil); err != nil {
+		t.Errorf("a call that takes long: %v", err)
 	}
 }
 
