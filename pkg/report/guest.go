@@ -87,6 +87,9 @@ func (r Report) guestDifferences(d Device, guest env.Guest) []string {
 		(found.Vendor != host.Vendor || found.Device != host.Device) {
 		say("it is a %04x:%04x, on the host %04x:%04x%s", found.Vendor, found.Device, host.Vendor, host.Device, r.elsewhere(d, guest))
 	}
+	if host := d.function; host != nil && d.Kind == string(topology.KindPCI) && hasMemory(host.BARs) && found.BARs != nil && !hasMemory(found.BARs) {
+		say("none of its memory BARs has an address, so no driver can use it")
+	}
 	if want, got := orNone(d.GuestCell), found.Node.String(); want != got {
 		say("NUMA node %s, planned %s", got, want)
 	}
@@ -94,6 +97,11 @@ func (r Report) guestDifferences(d Device, guest env.Guest) []string {
 		say("it stands at %s, planned %s", way(found), want)
 	}
 	return differences
+}
+
+// hasMemory reports whether a BAR of memory has an address.
+func hasMemory(bars []topology.BAR) bool {
+	return slices.ContainsFunc(bars, func(b topology.BAR) bool { return !b.IO && !b.Unassigned })
 }
 
 // elsewhere says where the guest has functions with the ids of a device at

@@ -86,6 +86,13 @@ func TestCompareGuest(t *testing.T) {
 				"it stands at pci0000:e0/0000:e0:00.0, planned pci0000:e0/0000:e0:00.0/0000:e1:00.0/0000:e2:01.0",
 			}}, 0,
 		},
+		"the firmware found no room for the GPU": {
+			func(g *env.Guest) {
+				g.Devices[nic].BARs = []topology.BAR{{Bytes: 1 << 20, Is64: true}}
+				g.Devices[gpu].BARs = []topology.BAR{{Bytes: 1 << 36, Is64: true, Unassigned: true}, {Bytes: 128, IO: true}}
+			},
+			map[string][]string{"ua-gpu": {"none of its memory BARs has an address, so no driver can use it"}}, 0,
+		},
 		"lspci with names": {
 			func(g *env.Guest) {
 				g.IDs, g.Paths = false, false
