@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -95,7 +96,23 @@ func (g guest) start() error {
 		state, err := exec.Command("virsh", "-q", "domstate", "e2e").Output()
 		return err == nil && strings.HasPrefix(string(state), "shut off")
 	})
-	return errors.Join(err, save(g.out("console"), "cat", console))
+	if err = errors.Join(err, save(g.out("console"), "cat", console)); err != nil {
+		return err
+	}
+	said, err := os.ReadFile(console)
+	if err != nil {
+		return err
+	}
+	last := said[max(0, len(said)-1000):]
+	switch {
+	case !bytes.Contains(said, []byte("GUEST-END")):
+		// As after a hang, the node is to be started anew.
+		fmt.Println("HOST-HUNG", g.name, "has ended before its time")
+		return fmt.Errorf("the inner guest has ended before its time: %s", last)
+	case bytes.Contains(said, []byte("GUEST-ERROR")):
+		return fmt.Errorf("the inner guest failed: %s", last)
+	}
+	return nil
 }
 
 // compare hands back to the program what the guest has seen.
