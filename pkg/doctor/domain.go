@@ -66,6 +66,7 @@ func (in Inputs) noCells(found string) []finding {
 	if in.Layout == placement.LayoutNUMA {
 		return fail(hint, "%s, so that layout numa has nowhere to place a device", found)
 	}
+	hint, _, _ = strings.Cut(hint, ";") // behind it stands that this layout needs no cells
 	return warn(hint, "%s, and so it sees no NUMA node of a device", found)
 }
 

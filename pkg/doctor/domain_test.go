@@ -31,7 +31,7 @@ func domainTests() map[string]map[string]test {
 			"two cells":        {given{host: aHost, domain: domainOf(gpu)}, []string{"PASS 2 guest NUMA cells"}},
 			"asked for by VMI": {given{host: aHost, vmi: vmi(allThree, "")}, []string{"PASS the VMI asks for guest NUMA cells"}},
 			"no cells": {given{host: aHost, domain: domainWith("", uefi, gpu)}, []string{
-				noCells + " (give the guest NUMA cells: dedicatedCpuPlacement, hugepages and numa.guestMappingPassthrough in the VMI)",
+				noCells + " (give the guest NUMA cells: dedicatedCpuPlacement, hugepages and numa.guestMappingPassthrough in the VMI; layout root or mirror need no cells: the device's neighbours are then right, its node is not)",
 			}},
 			"no cells and a VMI without": {given{host: aHost, domain: domainWith("", uefi, gpu), vmi: vmi(`"cpu":{"dedicatedCpuPlacement":true}`, "")}, []string{
 				noCells + " (set spec.domain.memory.hugepages and spec.domain.cpu.numa.guestMappingPassthrough in the VMI)",
@@ -53,7 +53,7 @@ func domainTests() map[string]map[string]test {
 			"placed": {given{host: aHost, domain: domainOf(gpu, nic)}, []string{"PASS layout numa: 2 placed, 0 kept"}},
 			"kept":   {given{host: aHost, domain: domainOf(gpu), vmi: vmi(allThree, `"kubevirt.io/placePCIDevicesOnRootComplex":"true"`)}, []string{"PASS layout numa: 0 placed, 1 kept"}},
 			"unplaced for one reason": {given{host: aHost, domain: domainWith("", uefi, gpu, audio, nic)}, []string{
-				"FAIL 0000:01:00.0, 0000:01:00.1, 0000:02:00.0 are not placed: no-guest-numa (give the guest NUMA cells: dedicatedCpuPlacement, hugepages and numa.guestMappingPassthrough in the VMI)",
+				"FAIL 0000:01:00.0, 0000:01:00.1, 0000:02:00.0 are not placed: no-guest-numa (give the guest NUMA cells: dedicatedCpuPlacement, hugepages and numa.guestMappingPassthrough in the VMI; layout root or mirror need no cells: the device's neighbours are then right, its node is not)",
 			}},
 			"unplaced": {given{host: strings.Replace(aHost, "node=1", "node=-1", 1), domain: domainOf(gpu, nic)}, []string{
 				"FAIL 0000:02:00.0 is not placed: no-host-node (the kernel knows no NUMA node of the device: check the firmware's NUMA setting, or choose layout root or mirror)",

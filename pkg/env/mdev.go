@@ -15,7 +15,7 @@ func (r *hostReader) requestedMDEV(u topology.UUID) {
 	r.mdevs[u] = nil
 	name, shown := r.mdevNames[u]
 	if !shown {
-		r.problem(CodeNoSysfs, path.Join(mdevDevices, string(u)), "the sysfs that was read does not show this device")
+		r.notShown(topology.MediatedDevice(u), mdevDevices)
 		return
 	}
 	dir, ok := r.deviceDir(path.Join(mdevDevices, name))

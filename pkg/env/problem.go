@@ -3,14 +3,17 @@ package env
 import (
 	"cmp"
 	"slices"
+
+	"hook-sidecar/pkg/topology"
 )
 
 // Problem is something in an input that cannot be used. The rest of the input
 // is used nevertheless.
 type Problem struct {
-	Code   string // kebab case, documented in docs/reasons.md
-	Source string // the variable, or the file below /sys: "PCI_RESOURCE_NVIDIA_COM_GPU"
-	Text   string // what is wrong, without the whole payload
+	Code   string            // kebab case, documented in docs/reasons.md
+	Device topology.DeviceID // that sysfs does not show; zero when it concerns no single device
+	Source string            // the variable, or the file below /sys: "PCI_RESOURCE_NVIDIA_COM_GPU"
+	Text   string            // what is wrong, without the whole payload
 }
 
 // The codes of problems.

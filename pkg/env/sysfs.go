@@ -105,6 +105,13 @@ func (r *hostReader) problem(code, source, text string) {
 	r.problems = append(r.problems, Problem{Code: code, Source: source, Text: text})
 }
 
+// notShown is the problem of a device that has no entry in its directory.
+func (r *hostReader) notShown(id topology.DeviceID, dir string) {
+	r.problems = append(r.problems, Problem{
+		Code: CodeNoSysfs, Device: id, Source: path.Join(dir, id.String()), Text: "the sysfs that was read does not show this device",
+	})
+}
+
 // entries lists a directory; none when it is absent.
 func (r *hostReader) entries(dir string) []fs.DirEntry {
 	entries, err := r.tree.list(dir)
@@ -157,7 +164,7 @@ func (r *hostReader) deviceDir(link string) (string, bool) {
 // requested reads a PCI function and what placement looks at around it.
 func (r *hostReader) requested(a topology.Address) {
 	if _, shown := r.pciNames[a]; !shown {
-		r.problem(CodeNoSysfs, path.Join(pciDevices, a.String()), "the sysfs that was read does not show this device")
+		r.notShown(topology.PCIDevice(a), pciDevices)
 		return
 	}
 	device := r.add(a)

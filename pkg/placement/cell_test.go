@@ -105,6 +105,7 @@ func pinCases() []cellCase {
 		{name: "no devices", cells: twoCells(), pins: []domain.VCPUPin{{VCPU: 0, CPUSet: "0"}}},
 		{name: "no NUMA", devices: one, want: []string{"- no-guest-numa"}},
 		{name: "no NUMA with pins", devices: one, pins: []domain.VCPUPin{{VCPU: 0, CPUSet: "0"}}, want: []string{"- no-guest-numa"}},
+		{name: "no NUMA and unknown to the host", devices: []topology.DeviceID{unknown}, want: []string{"- no-sysfs"}},
 		{name: "cells and no pins", cells: twoCells(), devices: one, want: []string{"- no-guest-cell"}},
 		{
 			name: "a pin on each node", cells: twoCells(), devices: []topology.DeviceID{onNode0, onNode1},

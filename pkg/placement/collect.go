@@ -50,6 +50,14 @@ func (b *builder) collect() error {
 	return nil
 }
 
+// DomainError is a domain that libvirt would refuse.
+type DomainError struct{ text, remedy string }
+
+func (e *DomainError) Error() string { return e.text }
+
+// Remedy is what a user can do about it.
+func (e *DomainError) Remedy() string { return e.remedy }
+
 // unique refuses a domain that passes one device through twice, or that has
 // two PCI controllers of one index: libvirt refuses both ("Hostdev already
 // exists in the domain configuration", "Multiple 'pci' controllers with index").
@@ -57,14 +65,17 @@ func unique(d *domain.Domain) error {
 	aliases := map[topology.DeviceID]string{}
 	for _, h := range d.Hostdevs {
 		if other, twice := aliases[h.ID]; twice {
-			return fmt.Errorf("device %s is in the domain twice, as %q and as %q", h.ID, other, h.Alias)
+			return &DomainError{
+				fmt.Sprintf("device %s is in the domain twice, as %q and as %q", h.ID, other, h.Alias),
+				"take one of the two out; KubeVirt writes both where gpus and hostDevices of the VMI name the same resource",
+			}
 		}
 		aliases[h.ID] = h.Alias
 	}
 	indexes := map[int]bool{}
 	for _, c := range d.Controllers {
 		if indexes[c.Index] {
-			return fmt.Errorf("the domain has two pci controllers with index %d", c.Index)
+			return &DomainError{fmt.Sprintf("the domain has two pci controllers with index %d", c.Index), "give one of the two another index"}
 		}
 		indexes[c.Index] = true
 	}

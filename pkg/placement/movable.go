@@ -25,9 +25,7 @@ func (b *builder) decide() {
 		switch {
 		case d.Cell != nil, b.Policy.Layout != LayoutNUMA && d.PCIeRoot != "":
 			d.Outcome = Placed
-		case b.Policy.Layout != LayoutNUMA && !b.isOnHost(d.ID):
-			d.Reason = ReasonNoSysfs // also where the guest has no cells, which would not matter
-		case b.Policy.Layout != LayoutNUMA:
+		case b.Policy.Layout != LayoutNUMA && d.Reason != ReasonNoSysfs:
 			d.Reason = ReasonNoHostNode
 		}
 	}
@@ -140,10 +138,10 @@ func SupportedMachine(d *domain.Domain) bool {
 func (b *builder) findCell(d *device, cells cells) Reason {
 	node, known := d.HostNode.Node()
 	switch {
+	case !b.isOnHost(d.ID):
+		return ReasonNoSysfs // whatever the guest has
 	case len(b.Domain.Cells) == 0:
 		return ReasonNoGuestNUMA
-	case !b.isOnHost(d.ID):
-		return ReasonNoSysfs
 	case !known:
 		return ReasonNoHostNode
 	}

@@ -171,20 +171,19 @@ func (p *Policy) applyAnnotations(src PolicySource) (warnings []Warning, bad []s
 		key, value := Key(text), src.Annotations[name]
 		switch {
 		case !slices.Contains(Keys(), key):
-			text := fmt.Sprintf("annotation %s is not known", name)
-			bad = append(bad, text)
-			warnings = append(warnings, NewWarning(CodeUnknownPolicyKey, nil, text))
+			w := NewWarning(CodeUnknownPolicyKey, nil, fmt.Sprintf("annotation %s is not known", name))
+			bad, warnings = append(bad, w.refusal()), append(warnings, w)
 		case slices.Contains(src.Locked, key):
 			warnings = append(warnings, NewWarning(CodePolicyLocked, nil,
 				fmt.Sprintf("annotation %s is ignored, the key is locked", name)))
 		case p.Origins[key] == OriginFlag && !src.AnnotationsFirst:
 		default:
 			if err := p.set(key, value); err != nil {
-				text := fmt.Sprintf("annotation %s: %v", name, err)
+				w := NewWarning(CodeBadPolicyValue, nil, fmt.Sprintf("annotation %s: %v", name, err))
 				if key != KeyStrict {
-					bad = append(bad, text)
+					bad = append(bad, w.refusal())
 				}
-				warnings = append(warnings, NewWarning(CodeBadPolicyValue, nil, text))
+				warnings = append(warnings, w)
 				continue
 			}
 			p.Origins[key] = OriginAnnotation

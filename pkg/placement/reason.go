@@ -79,7 +79,7 @@ func (r Reason) Meaning() string {
 func (r Reason) Remedy() string {
 	switch r {
 	case ReasonNoGuestNUMA:
-		return "give the guest NUMA cells: dedicatedCpuPlacement, hugepages and numa.guestMappingPassthrough in the VMI"
+		return "give the guest NUMA cells: dedicatedCpuPlacement, hugepages and numa.guestMappingPassthrough in the VMI; layout root or mirror need no cells: the device's neighbours are then right, its node is not"
 	case ReasonNoHostNode:
 		return "the kernel knows no NUMA node of the device: check the firmware's NUMA setting, or choose layout root or mirror"
 	case ReasonNoGuestCell:

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"hook-sidecar/pkg/env"
@@ -58,13 +59,18 @@ func NewWarning(code Code, device *topology.DeviceID, text string) Warning {
 	return Warning{Code: code, Device: device, Text: text, Remedy: code.Remedy()}
 }
 
+// refusal is a warning for which strict mode fails, on one line.
+func (w Warning) refusal() string {
+	return fmt.Sprintf("%s: %s (%s)", w.Code, w.Text, w.Remedy)
+}
+
 // Remedy is what a user can do about a warning of this kind.
 func (c Code) Remedy() string {
 	switch c {
 	case CodeUnknownPolicyKey:
 		return "the keys are layout, strict, add, companions, hotplug-ports, dry-run and nccl-topology"
 	case CodeBadPolicyValue:
-		return "correct the annotation; until then the value without it holds"
+		return "correct the annotation; where the policy is not strict the value without it holds until then"
 	case CodePolicyLocked:
 		return "ask whoever runs the sidecar with --lock"
 	case CodeBadNodeset:
@@ -117,9 +123,11 @@ func (c Code) Remedy() string {
 func (p *Plan) AddWarnings(warnings []Warning, problems []env.Problem) {
 	p.Warnings = append(p.Warnings, warnings...)
 	for _, problem := range problems {
-		p.Warnings = append(p.Warnings, Warning{
-			Code: Code(problem.Code), Text: problem.Source + ": " + problem.Text, Remedy: Code(problem.Code).Remedy(),
-		})
+		w := NewWarning(Code(problem.Code), nil, problem.Source+": "+problem.Text)
+		if id := problem.Device; id != (topology.DeviceID{}) {
+			w.Device = &id
+		}
+		p.Warnings = append(p.Warnings, w)
 	}
 	p.Warnings = sortWarnings(p.Warnings)
 }
