@@ -4,6 +4,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"hook-sidecar/pkg/topology"
 )
 
 func containerChecks() []Check {
@@ -96,11 +98,11 @@ func containerMemory(in Inputs) []finding {
 	case in.Limits.MemoryBytes == 0:
 		return pass("no limit")
 	case in.Limits.MemoryBytes < leastMemory:
-		return fail(limitsHint, "the limit is %s, the server takes up to %s", size(in.Limits.MemoryBytes), size(leastMemory))
+		return fail(limitsHint, "the limit is %s, the server takes up to %s", topology.BytesThere(in.Limits.MemoryBytes), topology.BytesNeeded(leastMemory))
 	case in.Limits.MemoryBytes < enoughMemory:
-		return warn(limitsHint, "the limit is %s; %s are enough for domains of every size", size(in.Limits.MemoryBytes), size(enoughMemory))
+		return warn(limitsHint, "the limit is %s; %s are enough for domains of every size", topology.BytesThere(in.Limits.MemoryBytes), topology.BytesNeeded(enoughMemory))
 	}
-	return pass("the limit is %s", size(in.Limits.MemoryBytes))
+	return pass("the limit is %s", topology.BytesThere(in.Limits.MemoryBytes))
 }
 
 // containerCPU asks whether the server is scheduled in time: virt-launcher

@@ -31,17 +31,34 @@ func barWindow(in Inputs) []finding {
 	window, reason, known := in.window()
 	if !known {
 		return note(fmt.Sprintf("a host-passthrough CPU has the host's bits; OVMF's window is an eighth of the space: %d bits are enough", bits.Len64(aligned-1)+3),
-			"64-bit BARs of %s; how many physical address bits the guest has is not known", size(sum))
+			"64-bit BARs of %s; how many physical address bits the guest has is not known", topology.BytesNeeded(sum))
 	}
-	hint := "give the guest a host-passthrough CPU, or set -fw_cfg name=opt/ovmf/X-PciMmio64Mb,string=MIB in qemu:commandline"
+	hint := in.windowHint()
 	switch {
 	case sum > window:
-		return fail(hint, "64-bit BARs of %s, the window has %s: %s", size(sum), size(window), reason)
+		return fail(hint, "64-bit BARs of %s, the window has %s: %s", topology.BytesNeeded(sum), topology.BytesThere(window), reason)
 	case aligned > window:
 		return warn(hint, "64-bit BARs of %s take %s where each device is aligned to its largest, the window has %s: %s",
-			size(sum), size(aligned), size(window), reason)
+			topology.BytesNeeded(sum), topology.BytesNeeded(aligned), topology.BytesThere(window), reason)
 	}
-	return pass("64-bit BARs of %s, the window has %s: %s", size(sum), size(window), reason)
+	return pass("64-bit BARs of %s, the window has %s: %s", topology.BytesNeeded(sum), topology.BytesThere(window), reason)
+}
+
+// windowHint is how the guest gets a larger window. A guest that has the host's
+// bits already gets no more of them by another CPU, and X-PciMmio64Mb is OVMF's.
+func (in Inputs) windowHint() string {
+	_, whose := in.guestBits()
+	var ways []string
+	if whose != hostsBits {
+		ways = append(ways, "give the guest a host-passthrough CPU")
+	}
+	if in.Domain.UEFI {
+		ways = append(ways, "set -fw_cfg name=opt/ovmf/X-PciMmio64Mb,string=MIB in qemu:commandline")
+	}
+	if len(ways) == 0 {
+		return "pass fewer devices through"
+	}
+	return strings.Join(ways, ", or ")
 }
 
 // barBytes is the sum of the 64-bit BARs of the PCI devices, and the same with
@@ -100,6 +117,9 @@ func (in Inputs) window() (bytes uint64, reason string, known bool) {
 	return 0, "", false
 }
 
+// hostsBits says that the guest's address bits are the host's.
+const hostsBits = "the host"
+
 // guestBits is how many physical address bits the guest's CPU has, and where
 // they come from; 0 when that is not known. A host-passthrough CPU has the
 // host's (QEMU target/i386/host-cpu.c), a host-model CPU by the maxphysaddr of
@@ -114,29 +134,14 @@ func (in Inputs) guestBits() (int, string) {
 	case a.PhysBits > 0:
 		return a.PhysBits, "maxphysaddr"
 	case a.HostBits && a.LimitBits > 0:
-		return min(in.HostPhysBits, a.LimitBits), "the host"
+		return min(in.HostPhysBits, a.LimitBits), hostsBits
 	case a.HostBits, a.CPUMode == "host-passthrough", a.CPUMode == "host-model", a.CPUMode == "maximum",
 		strings.Contains(machine, "rhel"), strings.HasSuffix(machine, "-hpb"):
-		return in.HostPhysBits, "the host"
+		return in.HostPhysBits, hostsBits
 	case machine == "q35":
 		return 0, ""
 	}
 	return defaultPhysBits, "the CPU model"
-}
-
-// size writes bytes as a power of 1024 with at most one decimal.
-func size(bytes uint64) string {
-	const units = "KMGTPE"
-	unit, value := -1, float64(bytes)
-	for value >= 1024 && unit < len(units)-1 {
-		value /= 1024
-		unit++
-	}
-	text := strings.TrimSuffix(fmt.Sprintf("%.1f", value), ".0")
-	if unit < 0 {
-		return text + " bytes"
-	}
-	return text + " " + units[unit:unit+1] + "iB"
 }
 
 // ioSpace asks whether SeaBIOS has room for all ports with an I/O BAR below:

@@ -15,10 +15,11 @@ func hostBits(bits int) func(*doctor.Inputs) {
 
 func spaceTests() map[string]map[string]test {
 	const (
-		hint    = " (give the guest a host-passthrough CPU, or set -fw_cfg name=opt/ovmf/X-PciMmio64Mb,string=MIB in qemu:commandline)"
-		large   = "cpus 0 0\npci0000:00/0000:00:01.0/0000:01:00.0 node=0 bar=37" // 128 GiB
-		larger  = "cpus 0 0\npci0000:00/0000:00:01.0/0000:01:00.0 node=0 bar=38"
-		plainOf = "<cpu mode='custom'><numa><cell id='0' cpus='0-1' memory='1' unit='GiB'/></numa></cpu><numatune><memnode cellid='0' mode='strict' nodeset='0'/></numatune>"
+		hint     = " (give the guest a host-passthrough CPU, or set -fw_cfg name=opt/ovmf/X-PciMmio64Mb,string=MIB in qemu:commandline)"
+		hostHint = " (set -fw_cfg name=opt/ovmf/X-PciMmio64Mb,string=MIB in qemu:commandline)"
+		large    = "cpus 0 0\npci0000:00/0000:00:01.0/0000:01:00.0 node=0 bar=37" // 128 GiB
+		larger   = "cpus 0 0\npci0000:00/0000:00:01.0/0000:01:00.0 node=0 bar=38"
+		plainOf  = "<cpu mode='custom'><numa><cell id='0' cpus='0-1' memory='1' unit='GiB'/></numa></cpu><numatune><memnode cellid='0' mode='strict' nodeset='0'/></numatune>"
 	)
 	with := func(maxphysaddr string) string {
 		return domainWith(strings.Replace(twoCells, "<numa>", maxphysaddr+"<numa>", 1)+memnodes, uefi, gpu)
@@ -39,6 +40,13 @@ func spaceTests() map[string]map[string]test {
 			"too large": {given{host: larger, domain: plain(uefi)}, []string{
 				"FAIL 64-bit BARs of 256 GiB, the window has 128 GiB: OVMF, an eighth of 40 bits of the CPU model" + hint,
 			}},
+			// 32 MiB more than the window: what is needed is rounded up.
+			"a little too large": {given{host: large + ",25", domain: plain(uefi)}, []string{
+				"FAIL 64-bit BARs of 128.1 GiB, the window has 128 GiB: OVMF, an eighth of 40 bits of the CPU model" + hint,
+			}},
+			"the host's bits, too few": {given{host: large + ",25", domain: domainOf(gpu), inputs: hostBits(40)}, []string{
+				"FAIL 64-bit BARs of 128.1 GiB, the window has 128 GiB: OVMF, an eighth of 40 bits of the host" + hostHint,
+			}},
 			"the host's bits": {given{host: large, domain: domainOf(gpu), inputs: hostBits(52)}, []string{
 				"PASS 64-bit BARs of 128 GiB, the window has 8 TiB: OVMF, an eighth of 46 bits of the host",
 			}},
@@ -46,7 +54,7 @@ func spaceTests() map[string]map[string]test {
 				"FAIL 64-bit BARs of 128 GiB, the window has 64 GiB: OVMF, an eighth of 39 bits of maxphysaddr" + hint,
 			}},
 			"a limit on the host's": {given{host: large, domain: with("<maxphysaddr mode='passthrough' limit='39'/>"), inputs: hostBits(46)}, []string{
-				"FAIL 64-bit BARs of 128 GiB, the window has 64 GiB: OVMF, an eighth of 39 bits of the host" + hint,
+				"FAIL 64-bit BARs of 128 GiB, the window has 64 GiB: OVMF, an eighth of 39 bits of the host" + hostHint,
 			}},
 			"a window of one's own": {given{host: larger, domain: window}, []string{
 				"PASS 64-bit BARs of 256 GiB, the window has 256 GiB: OVMF, X-PciMmio64Mb",

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/topology"
 )
 
 // WriteText writes the report for people, at most 100 columns wide: the tree of
@@ -63,7 +64,11 @@ func (r Report) writeReasons(b *strings.Builder, style Style) {
 		writeLine(b, style.paint(outcomeColour(d), line))
 	}
 	for _, reason := range r.reasons() {
-		writeLine(b, "  "+wrap(string(reason)+": "+reason.Meaning(), textWidth-2, 2))
+		text := string(reason) + ": " + reason.Meaning()
+		if r.placedWithoutCell(reason) {
+			text += "; it stands with its neighbours, and its numa_node stays -1"
+		}
+		writeLine(b, "  "+wrap(text, textWidth-2, 2))
 	}
 	for _, reason := range r.unplacedReasons() {
 		writeRemedy(b, style, string(reason)+": "+reason.Remedy())
@@ -75,6 +80,14 @@ func (r Report) writeReasons(b *strings.Builder, style Style) {
 func (r Report) reasons() []placement.Reason {
 	return slices.DeleteFunc(placement.Reasons(), func(reason placement.Reason) bool {
 		return r.asIs || !slices.ContainsFunc(r.Devices, func(d Device) bool { return d.Reason == string(reason) })
+	})
+}
+
+// placedWithoutCell reports whether a device is placed though it has, for this
+// reason, no cell. A companion goes with another device, whose reason says it.
+func (r Report) placedWithoutCell(reason placement.Reason) bool {
+	return reason != placement.ReasonCompanion && slices.ContainsFunc(r.Devices, func(d Device) bool {
+		return d.Reason == string(reason) && d.Outcome == string(placement.Placed) && d.GuestCell == nil
 	})
 }
 
@@ -158,26 +171,8 @@ func (r Report) writeLimits(b *strings.Builder, style Style) {
 	}
 	line("controllers of the domain", r.Budgets.ControllerIndexes, "indexes")
 	if r.Budgets.BARs.Bytes64 > 0 {
-		writeLine(b, "64-bit BARs of the devices                 "+binary(r.Budgets.BARs.Bytes64))
+		writeLine(b, "64-bit BARs of the devices                 "+topology.BytesNeeded(r.Budgets.BARs.Bytes64))
 	}
-}
-
-// binary writes a number of bytes with a binary unit, rounded up so that what
-// is said never is too little.
-func binary(bytes uint64) string {
-	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"}
-	size, unit := float64(bytes), 0
-	for size >= 1024 && unit < len(units)-1 {
-		size, unit = size/1024, unit+1
-	}
-	tenths := uint64(size * 10)
-	if float64(tenths) < size*10 {
-		tenths++
-	}
-	if tenths%10 == 0 {
-		return fmt.Sprintf("%d %s", tenths/10, units[unit])
-	}
-	return fmt.Sprintf("%d.%d %s", tenths/10, tenths%10, units[unit])
 }
 
 func (r Report) writeWarnings(b *strings.Builder, style Style) {
