@@ -14,10 +14,11 @@ func TestPicturesDoc(t *testing.T) {
 	data := filepath.Join("..", "..", "testdata")
 	before := filepath.Join(data, "samples", "02-8gpu-8nic-gate-off.libvirt9-inactive.xml")
 	call1 := filepath.Join(data, "samples", "02-8gpu-8nic-gate-off.xml")
+	vmi := filepath.Join(data, "samples", "02-8gpu-8nic-gate-off.vmi.json")
 	for name, args := range map[string][]string{
 		"hgx-without-hook.svg": {"--as-is", "--domain", before},
-		"hgx-numa.svg":         {"--layout", "numa", "--domain", call1},
-		"hgx-mirror.svg":       {"--layout", "mirror", "--domain", call1},
+		"hgx-numa.svg":         {"--layout", "numa", "--domain", call1, "--vmi", vmi},
+		"hgx-mirror.svg":       {"--layout", "mirror", "--domain", call1, "--vmi", vmi},
 	} {
 		var out, talk bytes.Buffer
 		args = append([]string{"hook-sidecar", "explain", "--format", "svg", "--sysfs", filepath.Join(data, "hosts", "x86-2n8g-hgx-h100.txtar")}, args...)
