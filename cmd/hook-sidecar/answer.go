@@ -99,16 +99,18 @@ func logResult(log *slog.Logger, result mutate.Result, protocol string, elapsed 
 			log.Error("the log of this call is cut off by a panic", "stack", string(debug.Stack()))
 		}
 	}()
-	if result.VMI != nil {
+	if result.VMI != nil && result.VMI.Name != "" {
 		log = log.With("vmi", result.VMI.String(), "uid", result.VMI.UID)
 	}
 	r := report.New(result.Plan, result.Changed(), result.Err)
 	c := r.Count()
-	attrs := []any{
-		"protocol", protocol, "layout", r.Layout, "dryRun", r.DryRun,
-		"placed", c.Placed, "kept", c.Kept, "unplaced", c.Unplaced, "added", c.Added,
-		"changed", r.Changed, "ms", float64(elapsed.Microseconds()) / 1000,
+	attrs := []any{"protocol", protocol}
+	if layout := result.Policy.Layout; layout != "" {
+		attrs = append(attrs, "layout", layout, "dryRun", result.Policy.DryRun)
 	}
+	attrs = append(attrs,
+		"placed", c.Placed, "kept", c.Kept, "unplaced", c.Unplaced, "added", c.Added,
+		"changed", r.Changed, "ms", float64(elapsed.Microseconds())/1000)
 	if result.Err != nil {
 		attrs = append(attrs, "strict", result.Strict, "error", result.Err)
 		var panicked *mutate.PanicError

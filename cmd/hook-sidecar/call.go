@@ -9,6 +9,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"hook-sidecar/pkg/hooks"
 )
@@ -52,7 +54,7 @@ Exit status:
 			fmt.Fprintf(a.err, "hook-sidecar: %s answered in %.1f ms\n", step.what, float64(step.took.Microseconds())/1000)
 		}
 		if err != nil {
-			return callFailure(err)
+			return callFailure(err, plugin)
 		}
 		if !showDiff {
 			return a.write(output, answer)
@@ -103,10 +105,15 @@ func callHook(ctx context.Context, socket string, plugin bool, domainXML, vmi []
 	return answer, append(steps, step{"OnDefineDomain " + version + " of " + info.Name, time.Since(start)}), nil
 }
 
-func callFailure(err error) error {
+func callFailure(err error, plugin bool) error {
 	var refused *hooks.RefusedError
-	if errors.As(err, &refused) {
+	switch {
+	case errors.As(err, &refused):
 		return failure{exitRefused, err, "the hook is strict; explain shows every device"}
+	case status.Code(err) == codes.Unimplemented && plugin:
+		return failure{exitFailed, err, "no structured plugin is served on this socket; a hook is called without --plugin"}
+	case status.Code(err) == codes.Unimplemented:
+		return failure{exitFailed, err, "no hook is served on this socket; a structured plugin is called with --plugin"}
 	}
 	return failure{exitFailed, err, ""}
 }

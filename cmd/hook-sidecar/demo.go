@@ -87,7 +87,9 @@ func (a *app) demo(ctx context.Context, s sample) (err error) {
 		return err
 	}
 	result := s.mutator.Mutate(s.request)
-	fmt.Fprintln(a.out)
+	if _, err := fmt.Fprintln(a.out); err != nil {
+		return err
+	}
 	return report.New(result.Plan, result.Changed(), result.Err).WriteSummary(a.out)
 }
 

@@ -114,12 +114,15 @@ func (a *app) doctorInputs(in *inputFlags) (inputs doctor.Inputs, err error) {
 
 func (a *app) planForDoctor(inputs *doctor.Inputs, m mutate.Mutator, in *inputFlags) error {
 	req, err := a.readRequest(in.domain, in.vmi)
+	if err == nil && req.VMI != nil {
+		_, err = parseVMI(in.vmi, req.VMI)
+	}
 	if err != nil {
 		return err
 	}
 	result := m.Mutate(req)
 	if result.Err != nil && !isRefusal(result.Err) {
-		return failureOf(result.Err)
+		return failureOf(result)
 	}
 	inputs.VMI, inputs.Plan, inputs.Layout = result.VMI, result.Plan, result.Plan.Policy.Layout
 	inputs.Domain, err = domain.Parse(req.Domain)
@@ -144,7 +147,7 @@ func (a *app) readVMI(file string, m mutate.Mutator) (*env.VMI, placement.Layout
 		if err != nil {
 			return nil, "", err
 		}
-		if vmi, err = env.ParseVMI(data); err != nil {
+		if vmi, err = parseVMI(file, data); err != nil {
 			return nil, "", err
 		}
 		source.HasVMI, source.Annotations = true, vmi.Annotations

@@ -81,10 +81,11 @@ func (a *app) explain(in *inputFlags, flags explainFlags) error {
 		return err
 	}
 	if shown.Plan == nil || shown.Err != nil && !isRefusal(shown.Err) {
-		return failureOf(shown.Err)
+		return failureOf(shown)
 	}
+	a.tellLimit(req.Domain)
 	if flags.format == formatNCCL {
-		return errors.Join(a.writeNCCL(report.NewNCCL(shown.Plan), flags), failureOf(shown.Err))
+		return errors.Join(a.writeNCCL(report.NewNCCL(shown.Plan), flags), failureOf(shown))
 	}
 	r := report.New(planned.Plan, planned.Changed(), planned.Err)
 	var e explanation = r
@@ -98,7 +99,7 @@ func (a *app) explain(in *inputFlags, flags explainFlags) error {
 	if err := a.writeExplanation(e, flags); err != nil {
 		return err
 	}
-	return failureOf(shown.Err)
+	return failureOf(shown)
 }
 
 // asItStands is a Mutator that moves and adds nothing.

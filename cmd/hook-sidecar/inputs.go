@@ -36,6 +36,9 @@ func (a *app) request(in *inputFlags) (mutate.Mutator, mutate.Request, io.Closer
 		return m, mutate.Request{}, nil, err
 	}
 	req, err := a.readRequest(in.domain, in.vmi)
+	if err == nil && req.VMI != nil {
+		_, err = parseVMI(in.vmi, req.VMI)
+	}
 	if err != nil {
 		return m, req, nil, errors.Join(err, closer.Close())
 	}
@@ -95,7 +98,7 @@ func (a *app) readRequest(domainFile, vmiFile string) (mutate.Request, error) {
 		return req, err
 	}
 	if req.Domain, err = env.FindDomain(data); err != nil {
-		return req, fmt.Errorf("%s: %w", domainFile, err)
+		return req, failure{exitFailed, fmt.Errorf("%s: %w", named(domainFile), err), domainHint(err)}
 	}
 	if vmiFile != "" {
 		if req.VMI, err = a.readInput(vmiFile); err != nil {
@@ -105,13 +108,38 @@ func (a *app) readRequest(domainFile, vmiFile string) (mutate.Request, error) {
 	return req, nil
 }
 
+// domainHint is where a domain is to be had when what was read holds none.
+func domainHint(err error) string {
+	if errors.Is(err, env.ErrCutOff) {
+		return "take the whole line of virt-launcher's log, which is long; what shows or stores the log may have cut it"
+	}
+	return "virsh dumpxml VM writes a domain; virt-launcher's log holds one at verbosity 2"
+}
+
+// parseVMI reads the VMI that a file holds.
+func parseVMI(file string, data []byte) (*env.VMI, error) {
+	vmi, err := env.ParseVMI(data)
+	if err != nil {
+		return nil, failure{exitFailed, fmt.Errorf("%s: %w", named(file), err), "the VMI as JSON: kubectl get vmi NAME -o json"}
+	}
+	return vmi, nil
+}
+
+// named is what a file is called in an error.
+func named(file string) string {
+	if file == "-" {
+		return "standard input"
+	}
+	return file
+}
+
 // maxInput bounds what is read of a file, in bytes: a domain of 8 MiB as base64
 // within a log.
 const maxInput = 64 << 20
 
 func (a *app) readInput(file string) ([]byte, error) {
 	if file == "-" {
-		return readBounded(a.in, "standard input")
+		return readBounded(a.in, named(file))
 	}
 	f, err := os.Open(file)
 	if err != nil {

@@ -1,6 +1,11 @@
 package main
 
-import "runtime/debug"
+import (
+	"fmt"
+	"runtime/debug"
+
+	"hook-sidecar/pkg/mutate"
+)
 
 // KubeVirt gives a sidecar 64 MB (61 MiB) where the VM has dedicated CPUs, and a
 // VM cannot ask for more (KubeVirt
@@ -23,6 +28,17 @@ const (
 	maxDomain = 2 << 20
 	maxMarks  = 50_000
 )
+
+// serveLimit bounds the domains that serve works on.
+func serveLimit() mutate.Limit { return mutate.Limit{Bytes: maxDomain, Marks: maxMarks} }
+
+// tellLimit warns of a domain that serve would not work on: the other commands
+// have no such bound.
+func (a *app) tellLimit(domain []byte) {
+	if err := serveLimit().Check(domain); err != nil {
+		fmt.Fprintf(a.err, "hook-sidecar: warning: serve would hand this domain back unchanged: %v\n", err)
+	}
+}
 
 // limitMemory makes the garbage collector keep to memoryLimit.
 func (a *app) limitMemory() {

@@ -39,13 +39,14 @@ its place. What is not changed stays byte for byte.
 			return err
 		}
 		result := m.Mutate(req)
-		if err := errors.Join(failureOf(result.Err), closer.Close()); err != nil {
+		if err := errors.Join(failureOf(result), closer.Close()); err != nil {
 			return err
 		}
 		changed := string(result.Domain) != string(req.Domain)
 		if check {
 			return changeError(changed)
 		}
+		a.tellLimit(req.Domain)
 		a.tellWarnings(result.Plan.Warnings)
 		data := result.Domain
 		if showDiff {
@@ -66,22 +67,37 @@ func changeError(changed bool) error {
 	return nil
 }
 
-// failureOf gives an error of a call its exit code.
-func failureOf(err error) error {
+// failureOf gives the error of a call its exit code and what to do about it.
+func failureOf(result mutate.Result) error {
+	err := result.Err
 	var e *mutate.Error
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &e) && e.Kind == mutate.Refused:
-		return failure{exitRefused, err, "explain shows every device; without --strict they stay where they are"}
+		return failure{exitRefused, err, "explain shows every device; " + withoutStrict(result.Policy.Origins[placement.KeyStrict])}
+	}
+	var remedied interface{ Remedy() string }
+	if errors.As(err, &remedied) {
+		return failure{exitFailed, err, remedied.Remedy()}
 	}
 	return failure{exitFailed, err, ""}
 }
 
+// withoutStrict says how strict, which comes from there, is switched off.
+func withoutStrict(origin placement.Origin) string {
+	if origin == placement.OriginAnnotation {
+		return "without the annotation " + placement.AnnotationPrefix + string(placement.KeyStrict) + " they stay where they are (to try it, --strict=false with mutate and explain)"
+	}
+	return "without --strict they stay where they are"
+}
+
 func (a *app) tellWarnings(warnings []placement.Warning) {
-	for _, w := range warnings {
+	for i, w := range warnings {
 		fmt.Fprintf(a.err, "hook-sidecar: warning: %s: %s\n", w.Code, w.Text)
-		if w.Remedy != "" {
+		// One hint is enough for several warnings of a kind.
+		last := i == len(warnings)-1 || warnings[i+1].Code != w.Code
+		if last && w.Remedy != "" {
 			fmt.Fprintf(a.err, "hook-sidecar: hint: %s\n", w.Remedy)
 		}
 	}

@@ -53,7 +53,7 @@ Exit status:
 			log.Error("release the host", "error", err)
 		}
 		if result.Err != nil && result.Strict {
-			return failureOf(result.Err)
+			return failureOf(result)
 		}
 		return a.write("", result.Domain)
 	}

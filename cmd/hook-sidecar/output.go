@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -20,6 +21,22 @@ func (a *app) write(file string, data []byte) error {
 		return fmt.Errorf("write %s: %w", file, err)
 	}
 	return nil
+}
+
+// keptError is a writer that keeps its first error: cobra writes help and lets
+// the error go.
+type keptError struct {
+	to  io.Writer
+	err error
+}
+
+// Write is part of io.Writer.
+func (k *keptError) Write(data []byte) (int, error) {
+	n, err := k.to.Write(data)
+	if k.err == nil {
+		k.err = err
+	}
+	return n, err
 }
 
 // withoutName is an error without the name of a file, for who says it already:

@@ -43,12 +43,14 @@ type app struct {
 func run(ctx context.Context, args, environ []string, s streams) int {
 	a := &app{streams: s, environ: environ}
 	root := a.newRoot()
+	help := &keptError{to: a.out}
+	root.SetOut(help)
 	root.SetArgs(withCommand(args))
 	err := completeValues(root)
 	if err == nil {
 		err = root.ExecuteContext(ctx)
 	}
-	return a.tell(err)
+	return a.tell(errors.Join(err, help.err))
 }
 
 // withCommand completes the arguments with the command that they leave out:
@@ -90,7 +92,6 @@ Exit status: that of the command; 2 where the command or a flag is not known.`,
 		},
 	}
 	root.SetIn(a.in)
-	root.SetOut(a.out)
 	root.SetErr(a.err)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return failure{exitFailed, flagError(err), fmt.Sprintf("see %s --help", cmd.CommandPath())}

@@ -6,11 +6,11 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"hook-sidecar/pkg/hooks"
-	"hook-sidecar/pkg/mutate"
 )
 
 func (a *app) newServe() *cobra.Command {
@@ -50,7 +50,7 @@ Exit status:
 		if err != nil {
 			return err
 		}
-		m.Limit = mutate.Limit{Bytes: maxDomain, Marks: maxMarks}
+		m.Limit = serveLimit()
 		config := hooks.Config{
 			Mutator: answerer{log: log, mutator: m}, Logger: log, Versions: versions, PluginSocket: pluginSocket,
 			MaxMessage: maxMessage,
@@ -59,12 +59,25 @@ Exit status:
 			config.HookSocket = filepath.Join(socketDir, hooks.SocketName(a.variable("CONTAINER_NAME")))
 		}
 		err = errors.Join(hooks.New(config).Run(untilSignal(cmd.Context())), closer.Close())
-		if errors.Is(err, fs.ErrNotExist) {
-			return failure{exitFailed, err, "KubeVirt mounts the folder of the socket; elsewhere name one with --socket-dir, and see hook-sidecar --help for the other commands"}
-		}
-		return err
+		return serveFailure(err)
 	}
 	return cmd
+}
+
+// serveFailure says what to do about a socket that cannot be served.
+func serveFailure(err error) error {
+	hint := ""
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		hint = "KubeVirt mounts the folder of the socket; elsewhere name one with --socket-dir, and see hook-sidecar --help for the other commands"
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		hint = "let the user that this runs as write to the folder of the socket, or name another with --socket-dir or --plugin-socket"
+	case errors.Is(err, syscall.EADDRINUSE):
+		hint = "give each server a CONTAINER_NAME of its own, or another --socket-dir or --plugin-socket"
+	default:
+		return err
+	}
+	return failure{exitFailed, err, hint}
 }
 
 // variable is a variable of the environment, "" when it is not set.

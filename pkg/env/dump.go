@@ -10,8 +10,12 @@ import (
 // (KubeVirt pkg/virt-launcher/virtwrap/util/libvirt_helper.go).
 const dumpMarker = "Base64 dump "
 
+// ErrCutOff says that a dump of a domain is not whole.
+var ErrCutOff = errors.New("the base64 dump of the domain is cut off or damaged")
+
 // FindDomain is the domain in what a user has: XML as it is, or the last
-// base64 dump of a domain in lines of virt-launcher's log.
+// base64 dump of a domain in lines of virt-launcher's log, which ends with
+// </domain> as KubeVirt writes it. The error is ErrCutOff where it is not whole.
 func FindDomain(data []byte) ([]byte, error) {
 	if text := bytes.TrimPrefix(data, []byte("\ufeff")); bytes.HasPrefix(bytes.TrimSpace(text), []byte("<")) {
 		return data, nil
@@ -25,8 +29,8 @@ func FindDomain(data []byte) ([]byte, error) {
 		dump = dump[:end]
 	}
 	xml, err := base64.StdEncoding.AppendDecode(nil, dump)
-	if err != nil {
-		return nil, errors.New("the base64 dump of the domain is cut off or damaged")
+	if err != nil || !bytes.HasSuffix(bytes.TrimSpace(xml), []byte("</domain>")) {
+		return nil, ErrCutOff
 	}
 	return xml, nil
 }

@@ -126,7 +126,7 @@ func removeStale(path string) error {
 	}
 	conn, err := net.DialTimeout("unix", path, probeTimeout)
 	if err == nil {
-		err = fmt.Errorf("listen on %s: another process answers there", path)
+		err = fmt.Errorf("listen on %s: another process answers there: %w", path, syscall.EADDRINUSE)
 		return errors.Join(err, conn.Close())
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {

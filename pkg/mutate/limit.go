@@ -15,16 +15,16 @@ type Limit struct {
 	Marks int
 }
 
-// check says why a domain is not worked on, without reading it as XML.
-func (l Limit) check(domain []byte) error {
+// Check says why a domain is not worked on, without reading it as XML.
+func (l Limit) Check(domain []byte) error {
 	if l == (Limit{}) {
 		return nil
 	}
 	if len(domain) > l.Bytes {
-		return fmt.Errorf("the domain has %d bytes, more than the %d that are worked on here", len(domain), l.Bytes)
+		return fmt.Errorf("the domain has %d bytes, more than the %d that are worked on", len(domain), l.Bytes)
 	}
 	if marks := bytes.Count(domain, []byte("<")) + bytes.Count(domain, []byte("=")); marks > l.Marks {
-		return fmt.Errorf("the domain has %d elements and attributes, more than the %d that are worked on here", marks, l.Marks)
+		return fmt.Errorf("the domain has %d elements and attributes, more than the %d that are worked on", marks, l.Marks)
 	}
 	return nil
 }

@@ -37,11 +37,12 @@ type Request struct {
 
 // Result is the answer to a call.
 type Result struct {
-	Domain []byte          // the bytes to hand back
-	Plan   *placement.Plan // nil when an error came before it
-	VMI    *env.VMI        // nil when there is none
-	Strict bool            // whether Err has to fail the call
-	Err    error           // nil, or an *Error
+	Domain []byte           // the bytes to hand back
+	Plan   *placement.Plan  // nil when an error came before it
+	Policy placement.Policy // zero when an error came before it
+	VMI    *env.VMI         // nil when there is none
+	Strict bool             // whether Err has to fail the call
+	Err    error            // nil, or an *Error
 }
 
 // Changed reports whether the plan changes anything, also in a dry run.
@@ -102,12 +103,13 @@ func (m Mutator) mutate(req Request, result *Result) ([]byte, error) {
 	}
 	result.VMI = vmi
 	policy, warnings, err := placement.ResolvePolicy(m.policySource(vmi))
+	result.Policy = policy
 	// A dry run never fails a VM, and neither does a call whose answer is thrown away.
 	result.Strict = policy.Strict && !policy.DryRun && !req.Discarded && (vmi == nil || !vmi.MigrationInProgress)
 	if err != nil && result.Strict {
 		return nil, &Error{Malformed, err}
 	}
-	if err := m.Limit.check(req.Domain); err != nil {
+	if err := m.Limit.Check(req.Domain); err != nil {
 		return nil, &Error{Malformed, err}
 	}
 	d, err := domain.Parse(req.Domain)
