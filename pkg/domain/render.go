@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"libvirt.org/go/libvirtxml"
+
+	"hook-sidecar/pkg/domain/xmledit"
 )
 
 // The elements that Apply adds are made with libvirt's own Go types, so that
@@ -23,6 +25,9 @@ func write(name string, element any) (string, error) {
 	}
 	return text.String(), nil
 }
+
+// IsWritable reports whether XML can hold all characters of a text.
+func IsWritable(text string) bool { return xmledit.IsText(text) }
 
 // wrapped prints an element around elements that were printed.
 func wrapped(name string, elements []string) string {

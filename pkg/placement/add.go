@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
@@ -86,7 +85,7 @@ func (a *adder) requested(list requestList) {
 	for _, r := range list.requests {
 		switch {
 		case r.Claim || a.isPresent(list, r):
-		case !isWritable(r.Name):
+		case !domain.IsWritable(r.Name):
 			a.warn(CodeBadDeviceName, nil, fmt.Sprintf("%s of the VMI has no hostdev, and its name %q cannot be written in XML",
 				strings.TrimSuffix(strings.TrimPrefix(list.prefixes[0], "ua-"), "-"), topology.Abridge(r.Name)))
 		default:
@@ -231,13 +230,6 @@ func (a *adder) freeAlias(prefix string) string {
 			return alias
 		}
 	}
-}
-
-// isWritable reports whether XML has all characters of s (XML 1.0, 2.2).
-func isWritable(s string) bool {
-	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool {
-		return r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0xfffe || r == 0xffff
-	})
 }
 
 // aliasPart keeps the characters that libvirt takes in a user alias; it drops

@@ -91,7 +91,7 @@ func (r Reason) Remedy() string {
 	case ReasonMachine:
 		return "use machine type q35, or virt on aarch64"
 	case ReasonBudget:
-		return "pass fewer devices through, or choose a layout with fewer buses: numa needs the fewest, mirror the most"
+		return "pass fewer devices through, keep fewer hotplug-ports, or choose a layout with fewer buses: numa needs the fewest, mirror the most"
 	case ReasonBrokenRule:
 		return "correct or remove the controller or the address that the warning names: somebody other than this hook wrote it"
 	default:

@@ -21,6 +21,9 @@ func checkCharacters(text string) error {
 	return nil
 }
 
+// IsText reports whether a text is UTF-8 and has none but characters of XML.
+func IsText(text string) bool { return checkCharacters(text) == nil }
+
 // isCharacter is production Char of XML 1.0.
 func isCharacter(r rune) bool {
 	switch {
