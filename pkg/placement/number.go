@@ -38,8 +38,19 @@ func (b *builder) number(removed []int, wanted []expander) *numbering {
 	slices.Sort(n.freed)
 	n.fillHoles()
 	rest.Controllers = append(rest.Controllers, n.controllers...)
-	n.main = b.mainBus(newTree(rest), n.highest+max(0, indexesOf(wanted)-len(n.freed)))
+	n.main = b.mainBus(newTree(withUnused(rest, n.freed, wanted)), n.highest+max(0, indexesOf(wanted)-len(n.freed)))
 	return n
+}
+
+// withUnused is the domain with the root ports of the main bus that freed
+// indexes become where the wanted tree does not take them.
+func withUnused(d *domain.Domain, freed []int, wanted []expander) *domain.Domain {
+	next := *d
+	next.Controllers = slices.Clone(d.Controllers)
+	for _, index := range freed[min(len(freed), indexesOf(wanted)):] {
+		next.Controllers = append(next.Controllers, domain.Controller{Index: index, Model: domain.RootPort})
+	}
+	return &next
 }
 
 // rest is the domain without the controllers at the positions in removed,

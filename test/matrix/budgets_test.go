@@ -144,3 +144,54 @@ func TestSixteenSwitches(t *testing.T) {
 		}
 	}
 }
+
+// TestShrink: a domain that was placed and then loses devices is placed again.
+// Their controllers become root ports of the main bus, which need bus numbers.
+func TestShrink(t *testing.T) {
+	const cells = 4
+	text := ""
+	var devices []string
+	for n := range 160 {
+		if n < cells {
+			text += fmt.Sprintf("cpus %d %d-%d\n", n, 8*n, 8*n+7)
+		}
+		device := fmt.Sprintf("0000:%02x:00.0", n+1)
+		devices = append(devices, device)
+		text += fmt.Sprintf("pci0000:00/0000:00:%02x.%x/%s node=%d\n", n/8, n%8, device, n%cells)
+	}
+	host, err := hostfs.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mutator := mutate.Mutator{Sysfs: host, Flags: map[placement.Key]string{placement.KeyLayout: "numa"}}
+	large := mutator.Mutate(mutate.Request{Domain: matrix.Domain(matrix.GuestNUMA{{0}, {1}, {2}, {3}}, devices)})
+	if large.Err != nil {
+		t.Fatal(large.Err)
+	}
+	for _, left := range []int{159, 120, 80, 40, 20, 4, 1} {
+		domain := regexp.MustCompile(`(?s)\s*<hostdev.*?</hostdev>`).ReplaceAllFunc(large.Domain, keepFirst(left))
+		small := mutator.Mutate(mutate.Request{Domain: domain})
+		if small.Err != nil {
+			t.Fatal(small.Err)
+		}
+		placed := 0
+		for _, d := range small.Plan.Devices {
+			if d.Outcome != placement.Unplaced {
+				placed++
+			}
+		}
+		if placed != left {
+			t.Errorf("%d of %d devices have a place: %v", placed, left, small.Plan.Warnings)
+		}
+	}
+}
+
+// keepFirst keeps the first n of what it is given.
+func keepFirst(n int) func([]byte) []byte {
+	return func(found []byte) []byte {
+		if n--; n < 0 {
+			return nil
+		}
+		return found
+	}
+}
