@@ -40,7 +40,7 @@ func (r *reader) ports() {
 // free: USB 2 at 0x1d or 0x1a, the first video device at 0x01, ICH9 sound at
 // 0x1b (qemuDomainValidateDevicePCISlotsQ35).
 func (r *reader) chipset() {
-	used := r.slots()
+	used := r.domain.MainBusSlots()
 	for i := range r.domain.Others {
 		o := r.other(i)
 		if !o.isUSB("ich9-uhci1") || o.Address != nil {
@@ -66,22 +66,22 @@ func (r *reader) chipset() {
 	}
 }
 
-// slots are the slots of the root bus that an explicit address takes.
-func (r *reader) slots() map[int]bool {
+// MainBusSlots are the slots of the main bus that an explicit address takes.
+func (d *Domain) MainBusSlots() map[int]bool {
 	used := map[int]bool{}
 	use := func(a *GuestAddress) {
 		if a != nil && a.Bus == 0 {
 			used[a.Slot] = true
 		}
 	}
-	for _, c := range r.domain.Controllers {
+	for _, c := range d.Controllers {
 		use(c.Address)
 	}
-	for _, h := range r.domain.Hostdevs {
+	for _, h := range d.Hostdevs {
 		use(h.Address)
 	}
-	for _, d := range r.domain.Others {
-		use(d.Address)
+	for _, o := range d.Others {
+		use(o.Address)
 	}
 	return used
 }

@@ -43,7 +43,7 @@ func (r *hostReader) details(dir string) *topology.Details {
 		MaxLink:         r.link(dir, "max"),
 	}
 	reset := dir + "/reset_method"
-	if _, err := r.tree.mode(reset); err == nil {
+	if _, err := r.tree.entry(reset); err == nil {
 		d.ResetKnown, d.ResetMethods = true, strings.Fields(r.file(reset))
 	}
 	config, err := r.tree.raw(dir + "/config")

@@ -66,21 +66,20 @@ func (t *tree) dir(name string) (known, error) {
 }
 
 func (t *tree) lookAt(name string) known {
-	mode, err := t.mode(name)
+	e, err := t.entry(name)
 	switch {
 	case err != nil:
 		return known{err: err}
-	case mode&fs.ModeSymlink != 0:
+	case e.mode&fs.ModeSymlink != 0:
 		return known{err: fmt.Errorf("%s is a symbolic link", name)}
-	case !mode.IsDir():
+	case !e.mode.IsDir():
 		return known{err: fmt.Errorf("%s is not a directory", name)}
 	}
-	above := t.dirs[path.Dir(name)] // mode has seen to it
-	from, ok := above.fsys.(directory)
+	from, ok := e.fsys.(directory)
 	if !ok || t.open == maxOpen {
-		return known{fsys: above.fsys, path: above.in(path.Base(name))}
+		return known{fsys: e.fsys, path: e.path}
 	}
-	opened, err := from.open(above.in(path.Base(name)))
+	opened, err := from.open(e.path)
 	if err != nil {
 		return known{err: fmt.Errorf("%s: %w", name, cause(err))}
 	}
@@ -100,18 +99,26 @@ func (t *tree) close() error {
 	return errors.Join(errs...)
 }
 
-// mode is what stands at a path. The directory around it is not listed: one of
-// a device has some eighty files, of which a few are read.
-func (t *tree) mode(name string) (fs.FileMode, error) {
+// entry is what stands at a path, and where it is read.
+type entry struct {
+	fsys fs.FS
+	path string // in fsys
+	mode fs.FileMode
+}
+
+// entry looks at a path. The directory around it is not listed: one of a device
+// has some eighty files, of which a few are read.
+func (t *tree) entry(name string) (entry, error) {
 	dir, err := t.dir(path.Dir(name))
 	if err != nil {
-		return 0, err
+		return entry{}, err
 	}
-	info, err := fs.Lstat(dir.fsys, dir.in(path.Base(name)))
+	at := dir.in(path.Base(name))
+	info, err := fs.Lstat(dir.fsys, at)
 	if err != nil {
-		return 0, fmt.Errorf("%s: %w", name, cause(err))
+		return entry{}, fmt.Errorf("%s: %w", name, cause(err))
 	}
-	return info.Mode(), nil
+	return entry{dir.fsys, at, info.Mode()}, nil
 }
 
 // list is the entries of a directory, by name. The error is fs.ErrNotExist
@@ -136,15 +143,14 @@ func (t *tree) file(name string) (string, error) {
 
 // raw is the content of a regular file.
 func (t *tree) raw(name string) (string, error) {
-	mode, err := t.mode(name)
+	e, err := t.entry(name)
 	if err != nil {
 		return "", err
 	}
-	if !mode.IsRegular() {
+	if !e.mode.IsRegular() {
 		return "", fmt.Errorf("%s is not a regular file", name)
 	}
-	dir := t.dirs[path.Dir(name)] // mode has seen to it
-	f, err := dir.fsys.Open(dir.in(path.Base(name)))
+	f, err := e.fsys.Open(e.path)
 	if err != nil {
 		return "", fmt.Errorf("read: %w", cause(err))
 	}
@@ -162,22 +168,21 @@ func (t *tree) raw(name string) (string, error) {
 // link is the path that a symbolic link leads to, from the root of the tree.
 // Nothing need be there.
 func (t *tree) link(name string) (string, error) {
-	mode, err := t.mode(name)
+	e, err := t.entry(name)
 	if err != nil {
 		return "", err
 	}
-	if mode&fs.ModeSymlink == 0 {
+	if e.mode&fs.ModeSymlink == 0 {
 		return "", fmt.Errorf("%s is not a symbolic link", name)
 	}
-	dir := t.dirs[path.Dir(name)] // mode has seen to it
-	text, err := fs.ReadLink(dir.fsys, dir.in(path.Base(name)))
+	text, err := fs.ReadLink(e.fsys, e.path)
 	if err != nil {
 		return "", fmt.Errorf("read link: %w", cause(err))
 	}
 	if len(text) > maxLinkBytes {
 		return "", fmt.Errorf("%s is a link with too long a text", name)
 	}
-	// The directories of name are real ones, mode has seen to that, so that
+	// The directories of name are real ones, entry has seen to that, so that
 	// ".." means the same by name as in the file system.
 	target := path.Join(path.Dir(name), text)
 	if path.IsAbs(text) || !fs.ValidPath(target) {

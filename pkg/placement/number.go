@@ -38,19 +38,11 @@ func (b *builder) number(removed []int, wanted []expander) *numbering {
 	slices.Sort(n.freed)
 	n.fillHoles()
 	rest.Controllers = append(rest.Controllers, n.controllers...)
-	n.main = b.mainBus(newTree(withUnused(rest, n.freed, wanted)), n.highest+max(0, indexesOf(wanted)-len(n.freed)))
+	// Freed indexes that the wanted tree does not take become root ports, too.
+	needed := indexesOf(wanted)
+	unused := n.freed[min(len(n.freed), needed):]
+	n.main = b.mainBus(newTree(withRootPorts(rest, unused)), n.highest+max(0, needed-len(n.freed)))
 	return n
-}
-
-// withUnused is the domain with the root ports of the main bus that freed
-// indexes become where the wanted tree does not take them.
-func withUnused(d *domain.Domain, freed []int, wanted []expander) *domain.Domain {
-	next := *d
-	next.Controllers = slices.Clone(d.Controllers)
-	for _, index := range freed[min(len(freed), indexesOf(wanted)):] {
-		next.Controllers = append(next.Controllers, domain.Controller{Index: index, Model: domain.RootPort})
-	}
-	return &next
 }
 
 // rest is the domain without the controllers at the positions in removed,
@@ -128,10 +120,13 @@ func holes(d *domain.Domain) []int {
 
 // filled is the domain as libvirt makes it: with a root port of the main bus in
 // each hole.
-func filled(d *domain.Domain) *domain.Domain {
+func filled(d *domain.Domain) *domain.Domain { return withRootPorts(d, holes(d)) }
+
+// withRootPorts is a domain with more root ports of the main bus.
+func withRootPorts(d *domain.Domain, indexes []int) *domain.Domain {
 	next := *d
 	next.Controllers = slices.Clone(d.Controllers)
-	for _, index := range holes(d) {
+	for _, index := range indexes {
 		next.Controllers = append(next.Controllers, domain.Controller{Index: index, Model: domain.RootPort})
 	}
 	return &next

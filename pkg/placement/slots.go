@@ -30,7 +30,7 @@ func openSlots() []int {
 
 // freeSlots are the open slots that nothing stands in.
 func freeSlots(t *tree) []int {
-	taken := takenSlots(t)
+	taken := t.domain.MainBusSlots()
 	return slices.DeleteFunc(openSlots(), func(slot int) bool { return taken[slot] })
 }
 
@@ -76,23 +76,4 @@ func otherSlots(t *tree) int {
 		hold(o.Address)
 	}
 	return count + len(held)
-}
-
-func takenSlots(t *tree) map[int]bool {
-	taken := map[int]bool{}
-	mark := func(a *domain.GuestAddress) {
-		if a != nil && a.Bus == 0 {
-			taken[a.Slot] = true
-		}
-	}
-	for _, c := range t.domain.Controllers {
-		mark(c.Address)
-	}
-	for _, h := range t.domain.Hostdevs {
-		mark(h.Address)
-	}
-	for _, o := range t.domain.Others {
-		mark(o.Address)
-	}
-	return taken
 }
