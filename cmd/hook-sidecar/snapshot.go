@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/topology"
 )
 
 func (a *app) newSnapshot() *cobra.Command {
@@ -94,14 +95,7 @@ func (a *app) snapshotComment(sysfs string, s *env.Snapshot) (string, error) {
 by %s: %s, %s, %s.
 
 `, taken.UTC().Format(time.RFC3339), source, version(),
-		counted(s.Nodes, "NUMA node"), counted(s.Functions, "PCI function"), counted(s.MDEVs, "mediated device")), nil
-}
-
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
+		topology.Counted(s.Nodes, "NUMA node"), topology.Counted(s.Functions, "PCI function"), topology.Counted(s.MDEVs, "mediated device")), nil
 }
 
 // now is the time, or what SOURCE_DATE_EPOCH says it is

@@ -41,7 +41,7 @@ func socketFolder(in Inputs) []finding {
 			found = append(found, warn("remove it, or look why its sidecar does not answer", "nobody answers on the socket %s in %s", f.Path, s.Folder)...)
 		}
 	}
-	return orPass(found, "%s with %s", s.Folder, count(len(s.Files), "socket"))
+	return orPass(found, "%s with %s", s.Folder, topology.Counted(len(s.Files), "socket"))
 }
 
 // socketName asks whether each socket has a name of its own in the pod: of two

@@ -34,7 +34,7 @@ func driverBound(in Inputs) []finding {
 	}
 	switch {
 	case len(functions) > 0:
-		return orPass(found, "%s bound for passthrough", count(len(functions), "function"))
+		return orPass(found, "%s bound for passthrough", topology.Counted(len(functions), "function"))
 	case in.Domain == nil && len(in.Host.MDEVs) == 0 && len(in.Host.Devices) > 0:
 		return note("bind what guests get to vfio-pci, or create mediated devices", "no function is bound to a VFIO driver")
 	}
@@ -65,7 +65,7 @@ func groupViable(in Inputs) []finding {
 	if len(groups) == 0 {
 		return nil
 	}
-	return orPass(found, "%s without a driver of the host", count(len(groups), "IOMMU group"))
+	return orPass(found, "%s without a driver of the host", topology.Counted(len(groups), "IOMMU group"))
 }
 
 // numaNode asks whether the kernel knows on which NUMA node each device stands.
@@ -93,7 +93,7 @@ func numaNode(in Inputs) []finding {
 	if lacks := slices.IndexFunc(known, func(id topology.DeviceID) bool { return in.Host.Function(id).Node == topology.Affinity{} }); lacks >= 0 {
 		found = append(found, note("", "the firmware names no NUMA node of %s; the host has only one, which counts", known[lacks])...)
 	}
-	return orPass(found, "%s with a NUMA node", count(len(known), "device"))
+	return orPass(found, "%s with a NUMA node", topology.Counted(len(known), "device"))
 }
 
 // resetMethod asks whether the kernel can reset each function between guests.
@@ -117,5 +117,5 @@ func resetMethod(in Inputs) []finding {
 	if len(functions) == 0 {
 		return nil
 	}
-	return orPass(found, "%s can be reset", count(len(functions), "function"))
+	return orPass(found, "%s can be reset", topology.Counted(len(functions), "function"))
 }

@@ -231,11 +231,3 @@ func list[T fmt.Stringer](items []T) string {
 	}
 	return text
 }
-
-// count writes a number with its noun.
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}

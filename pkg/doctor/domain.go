@@ -51,9 +51,9 @@ func guestNUMA(in Inputs) []finding {
 		return in.noCells("the guest has no NUMA cells")
 	case len(in.Domain.Memnodes) == 0 && len(in.Domain.Pins) == 0:
 		return warn("bind cells to nodes with numatune/memnode, or pin the vCPUs", "nothing says on which host nodes the %s of the guest are",
-			count(len(in.Domain.Cells), "NUMA cell"))
+			topology.Counted(len(in.Domain.Cells), "NUMA cell"))
 	}
-	return pass("%s", count(len(in.Domain.Cells), "guest NUMA cell"))
+	return pass("%s", topology.Counted(len(in.Domain.Cells), "guest NUMA cell"))
 }
 
 // noCells is a FAIL with layout numa, which has then nowhere to place a device.
@@ -128,7 +128,7 @@ func requested(in Inputs) []finding {
 			found = append(found, warn(w.Remedy, "%s", w.Text)...)
 		}
 	}
-	return orPass(found, "%s of the VMI, all in the domain", count(len(in.VMI.GPUs)+len(in.VMI.HostDevices), "device"))
+	return orPass(found, "%s of the VMI, all in the domain", topology.Counted(len(in.VMI.GPUs)+len(in.VMI.HostDevices), "device"))
 }
 
 // variables asks whether the variables of device plugins and the domain name
@@ -147,7 +147,7 @@ func variables(in Inputs) []finding {
 		return append(found, note("the kubelet sets them in the compute container only; give them with --env", "no PCI_RESOURCE_* or MDEV_PCI_RESOURCE_* variables here")...)
 	}
 	if in.Plan == nil {
-		return orPass(found, "%s", count(len(in.Variables), "variable"))
+		return orPass(found, "%s", topology.Counted(len(in.Variables), "variable"))
 	}
 	named := map[topology.DeviceID]bool{}
 	for _, v := range in.Variables {
@@ -171,7 +171,7 @@ func variables(in Inputs) []finding {
 	if len(missing) > 0 {
 		found = append(found, warn("are the variables those of this VM's compute container?", "the variable of its resource does not name %s", list(missing))...)
 	}
-	return orPass(found, "%s name the devices of the domain", count(len(in.Variables), "variable"))
+	return orPass(found, "%s name the devices of the domain", topology.Counted(len(in.Variables), "variable"))
 }
 
 // isUsed reports whether a device of a variable is in the plan, or is another

@@ -30,8 +30,8 @@ func sysfs(in Inputs) []finding {
 			found = append(found, warn("check the host's kernel and firmware", "%s: %s", p.Source, p.Text)...)
 		}
 	}
-	return orPass(found, "%s, %s and %s", count(len(in.Host.Devices), "PCI function"),
-		count(len(in.Host.MDEVs), "mediated device"), count(len(in.Host.Nodes), "NUMA node"))
+	return orPass(found, "%s, %s and %s", topology.Counted(len(in.Host.Devices), "PCI function"),
+		topology.Counted(len(in.Host.MDEVs), "mediated device"), topology.Counted(len(in.Host.Nodes), "NUMA node"))
 }
 
 func isShown(host *topology.Host, id topology.DeviceID) bool {
@@ -57,7 +57,7 @@ func iommuEnabled(in Inputs) []finding {
 		return fail("switch VT-d, AMD-Vi or SMMU on in the firmware and boot the kernel with intel_iommu=on or amd_iommu=on",
 			"no PCI function is in an IOMMU group")
 	}
-	return pass("%s", count(len(groups), "IOMMU group"))
+	return pass("%s", topology.Counted(len(groups), "IOMMU group"))
 }
 
 // hostNUMA asks whether the firmware tells of the machine's NUMA nodes: with
@@ -71,11 +71,11 @@ func hostNUMA(in Inputs) []finding {
 		return warn("the kernel is built without NUMA, or its nodes are hidden here", "no NUMA nodes are shown")
 	case packages > nodes:
 		return warn("switch node interleaving off in the firmware (NPS1 or more on AMD), so that it tells of each package's memory",
-			"%s and %s", count(packages, "CPU package"), count(nodes, "NUMA node"))
+			"%s and %s", topology.Counted(packages, "CPU package"), topology.Counted(nodes, "NUMA node"))
 	case packages == 0 && nodes == 1:
 		return note("on a machine with two sockets switch node interleaving off", "1 NUMA node; the number of CPU packages is not shown")
 	case packages == 0:
-		return pass("%s", count(nodes, "NUMA node"))
+		return pass("%s", topology.Counted(nodes, "NUMA node"))
 	}
-	return pass("%s on %s", count(nodes, "NUMA node"), count(packages, "CPU package"))
+	return pass("%s on %s", topology.Counted(nodes, "NUMA node"), topology.Counted(packages, "CPU package"))
 }

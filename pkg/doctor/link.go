@@ -56,7 +56,7 @@ func linkDegraded(in Inputs) []finding {
 	}
 	switch {
 	case known > 0:
-		return orPass(found, "%s at full speed and width", count(known, "link"))
+		return orPass(found, "%s at full speed and width", topology.Counted(known, "link"))
 	case len(in.hardware()) > 0:
 		return note("", "the state of no link is shown")
 	}
@@ -122,12 +122,12 @@ func accessControl(in Inputs) []finding {
 		return found
 	case readable < ports:
 		return append(found, note("run doctor as root on the node, not on a snapshot",
-			"the ACS of %s cannot be read here; the IOMMU groups tell what is apart", count(ports-readable, "port"))...)
+			"the ACS of %s cannot be read here; the IOMMU groups tell what is apart", topology.Counted(ports-readable, "port"))...)
 	case redirecting > 0:
 		return append(found, note("peer-to-peer traffic below such a port takes the way over the CPU unless the devices use ATS",
 			"ports that send requests between devices up to the IOMMU: %d of %d", redirecting, ports)...)
 	}
-	return orPass(found, "%s without redirection", count(ports, "port"))
+	return orPass(found, "%s without redirection", topology.Counted(ports, "port"))
 }
 
 // sharedGroups are the IOMMU groups that reach beyond one device number.
@@ -169,12 +169,12 @@ func addressTranslation(in Inputs) []finding {
 	}
 	switch {
 	case hidden > 0:
-		return note("run doctor as root on the node, not on a snapshot", "the ATS of %s cannot be read here", count(hidden, "device"))
+		return note("run doctor as root on the node, not on a snapshot", "the ATS of %s cannot be read here", topology.Counted(hidden, "device"))
 	case len(without) > 0:
 		return note("for GPUDirect below ports with ACS: mlxconfig -d DEVICE set ATS_ENABLED=true on ConnectX, then reboot the host",
 			"without ATS: %s", list(without))
 	case readable > 0:
-		return pass("%s with ATS", count(readable, "device"))
+		return pass("%s with ATS", topology.Counted(readable, "device"))
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func mdevTypes(in Inputs) []finding {
 	if len(gpus) == 0 {
 		return nil
 	}
-	return orPass(found, "%s with mediated devices of one type each", count(len(gpus), "device"))
+	return orPass(found, "%s with mediated devices of one type each", topology.Counted(len(gpus), "device"))
 }
 
 // mdevUnused tells of mediated devices that the domain does not use. As long
@@ -68,7 +68,7 @@ func mdevUnused(in Inputs) []finding {
 		return nil
 	}
 	if in.Domain == nil {
-		return note("give the domain with --domain to see which it does not use", "%s on the host", count(len(in.Host.MDEVs), "mediated device"))
+		return note("give the domain with --domain to see which it does not use", "%s on the host", topology.Counted(len(in.Host.MDEVs), "mediated device"))
 	}
 	used := in.subjects()
 	gpus, mdevs := byGPU(in.Host, func(m topology.MDEV) bool {
@@ -78,12 +78,12 @@ func mdevUnused(in Inputs) []finding {
 	for _, gpu := range gpus {
 		unused := mdevs[gpu]
 		found = append(found, of(topology.PCIDevice(gpu), note("if no other VM uses them either: echo 1 > /sys/bus/mdev/devices/UUID/remove, before the GPU can get another type",
-			"%s of %s not used here: type %s", count(len(unused), "mediated device"), gpu, strings.Join(types(unused), " and ")))...)
+			"%s of %s not used here: type %s", topology.Counted(len(unused), "mediated device"), gpu, strings.Join(types(unused), " and ")))...)
 	}
 	for _, m := range in.Host.MDEVs {
 		if id := topology.MediatedDevice(m.UUID); m.Parent == nil && !slices.Contains(used, id) {
 			found = append(found, of(id, note("", "%s is not used here: type %s, no PCI device above it", id, cmp.Or(m.Type, "unknown")))...)
 		}
 	}
-	return orPass(found, "%s, all of this domain", count(len(in.Host.MDEVs), "mediated device"))
+	return orPass(found, "%s, all of this domain", topology.Counted(len(in.Host.MDEVs), "mediated device"))
 }

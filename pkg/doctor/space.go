@@ -165,7 +165,7 @@ func ioSpace(in Inputs) []finding {
 			devices++
 		}
 	}
-	return pass("%s with an I/O BAR, SeaBIOS has room for 14 ports with such", count(devices, "device"))
+	return pass("%s with an I/O BAR, SeaBIOS has room for 14 ports with such", topology.Counted(devices, "device"))
 }
 
 // pciHole asks whether the window of the main bus is there for the devices with

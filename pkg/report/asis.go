@@ -89,13 +89,13 @@ func (a AsIs) WriteText(w io.Writer, style Style) error {
 	case len(p.Devices) == 0:
 		b.WriteString("nothing of where devices stand\n")
 	default:
-		fmt.Fprintf(&b, "%s, %s added, %d removed\n", counted(len(p.Devices), "device"), counted(p.ControllersAdded, "controller"), p.ControllersRemoved)
+		fmt.Fprintf(&b, "%s, %s added, %d removed\n", topology.Counted(len(p.Devices), "device"), topology.Counted(p.ControllersAdded, "controller"), p.ControllersRemoved)
 	}
 	for _, m := range p.Devices {
 		writeLine(&b, "  "+a.moveText(m, style))
 	}
 	for _, reason := range slices.Sorted(maps.Keys(p.Reasons)) {
-		writeLine(&b, fmt.Sprintf("reason %s: %s", reason, counted(p.Reasons[reason], "device")))
+		writeLine(&b, fmt.Sprintf("reason %s: %s", reason, topology.Counted(p.Reasons[reason], "device")))
 	}
 	for _, reason := range p.unplaced {
 		writeRemedy(&b, style, string(reason)+": "+reason.Remedy())

@@ -152,7 +152,7 @@ func way(d *topology.Device) string {
 // WriteText writes a line a device, and below it what differs.
 func (c GuestComparison) WriteText(w io.Writer, style Style) error {
 	var b strings.Builder
-	writeLine(&b, style.paint(bold, fmt.Sprintf("guest as planned: %d of %s", c.Count(AsPlanned), counted(len(c.Devices), "device"))))
+	writeLine(&b, style.paint(bold, fmt.Sprintf("guest as planned: %d of %s", c.Count(AsPlanned), topology.Counted(len(c.Devices), "device"))))
 	b.WriteString("\n")
 	for _, d := range c.Devices {
 		colour := map[string]string{AsPlanned: green, Differs: red, NotCompared: yellow}[d.Outcome]

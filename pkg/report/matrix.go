@@ -3,6 +3,8 @@ package report
 import (
 	"fmt"
 	"strings"
+
+	"hook-sidecar/pkg/topology"
 )
 
 // The matrix of path classes is shown in blocks of columns that fit a page, and
@@ -39,7 +41,7 @@ func (r Report) writeMatrix(b *strings.Builder, style Style) {
 }
 
 func (r Report) writeDifferences(b *strings.Builder, style Style) {
-	fmt.Fprintf(b, "%s: %d as on the host\n", counted(r.pairs(), "pair"), r.alikePairs())
+	fmt.Fprintf(b, "%s: %d as on the host\n", topology.Counted(r.pairs(), "pair"), r.alikePairs())
 	if n := r.unknownPairs(); n > 0 {
 		fmt.Fprintf(b, "  %d not known on the host (?), which shows no place in its tree for one of the devices\n", n)
 	}
@@ -49,13 +51,6 @@ func (r Report) writeDifferences(b *strings.Builder, style Style) {
 	if layout := r.keeper(); layout != "" {
 		fmt.Fprintf(b, "layout %s keeps PIX, PXB and PHB as on the host\n", layout)
 	}
-}
-
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 func (r Report) matrixBlocks(b *strings.Builder, title string, cell func(i, j int, style Style) string, style Style) {

@@ -97,9 +97,9 @@ func (p *picture) add(shapes ...shape) { p.shapes = append(p.shapes, shapes...) 
 func (r Report) pictureTitle() string {
 	c := r.Count()
 	if r.asIs {
-		return counted(len(r.Devices), "device") + " as the domain stands"
+		return topology.Counted(len(r.Devices), "device") + " as the domain stands"
 	}
-	title := fmt.Sprintf("%s with layout %s: %d placed", counted(len(r.Devices), "device"), r.Layout, c.Placed)
+	title := fmt.Sprintf("%s with layout %s: %d placed", topology.Counted(len(r.Devices), "device"), r.Layout, c.Placed)
 	if c.Kept > 0 {
 		title += fmt.Sprintf(", %d kept", c.Kept)
 	}
@@ -183,7 +183,7 @@ func (p *picture) legend(r Report) {
 		p.height += legendPitch
 	}
 	if r.pairs() > 0 {
-		entry("same", fmt.Sprintf("%d of %s have the path class that they have on the host", r.alikePairs(), counted(r.pairs(), "pair")))
+		entry("same", fmt.Sprintf("%d of %s have the path class that they have on the host", r.alikePairs(), topology.Counted(r.pairs(), "pair")))
 	}
 	if n := r.unknownPairs(); n > 0 {
 		entry("unknown", fmt.Sprintf("%d not known on the host: it shows no place in its PCI Express tree for a device of the pair", n))

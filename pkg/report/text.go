@@ -36,7 +36,7 @@ func (r Report) writeHead(b *strings.Builder, style Style) {
 	c := r.Count()
 	head := fmt.Sprintf("layout %s: %d placed, %d kept, %d unplaced, %d added", r.Layout, c.Placed, c.Kept, c.Unplaced, c.Added)
 	if r.asIs {
-		head = counted(len(r.Devices), "device") + " as the domain stands"
+		head = topology.Counted(len(r.Devices), "device") + " as the domain stands"
 	}
 	if r.DryRun {
 		head += " (dry run)"

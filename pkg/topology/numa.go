@@ -106,13 +106,3 @@ func expand(spans []span) cpuset.CPUSet {
 	}
 	return cpuset.New(ids...)
 }
-
-// Abridge shortens what a message shows of an input to 40 bytes, whatever the
-// input was.
-func Abridge(s string) string {
-	const limit = 40
-	if len(s) <= limit {
-		return s
-	}
-	return strings.ToValidUTF8(s[:limit], "") + "…"
-}
