@@ -29,7 +29,7 @@ func (a *app) newExplain() *cobra.Command {
 		Use:   "explain [flags]",
 		Short: "Say where each device stands, and why",
 		Long: `explain plans as mutate does and shows the plan instead of the domain: the host's
-PCI Express tree beside the guest's, the path classes between the devices on
+PCI Express tree beside the guest's, the path types between the devices on
 both sides, the reason of each device, the budgets of bus numbers, and warnings
 with their remedies.
 

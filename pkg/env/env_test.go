@@ -56,7 +56,7 @@ func wantNodes(t *testing.T, host *topology.Host, cpus ...string) {
 	}
 }
 
-func wantClass(t *testing.T, host *topology.Host, a, b string, want topology.PathClass) {
+func wantClass(t *testing.T, host *topology.Host, a, b string, want topology.PathType) {
 	t.Helper()
 	if got := topology.Class(placeOf(device(t, host, a)), placeOf(device(t, host, b))); got != want {
 		t.Errorf("%s to %s is %s, want %s", a, b, got, want)

@@ -166,7 +166,7 @@ func TestReadHostThreeRoots(t *testing.T) {
 	wantNodes(t, host, "0-31,64-95", "32-63,96-127")
 	for _, tc := range []struct {
 		a, b string
-		want topology.PathClass
+		want topology.PathType
 	}{
 		{"0000:27:00.0", "0000:29:00.0", topology.PHB},  // H100 and NIC of pci0000:26
 		{"0000:5a:00.0", "0000:5c:00.0", topology.PHB},  // of pci0000:59

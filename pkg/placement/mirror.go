@@ -7,7 +7,7 @@ import (
 )
 
 // mirror arranges the slots of one PCIe root as the host's root ports and
-// switches do. A switch is left out only where no path class changes: where it
+// switches do. A switch is left out only where no path type changes: where it
 // has a single slot below its root port, and where its only child is a switch.
 func mirror(slots []branch) []branch {
 	var ports []branch

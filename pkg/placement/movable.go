@@ -57,7 +57,7 @@ func functionZeroOf(a domain.GuestAddress, multifunction bool) domain.GuestAddre
 
 // adoptCells puts placed devices whose NUMA node the host does not tell into
 // the cell of the others of their PCIe root: below one host bridge they are one
-// path class apart, and the layout keeps that. Where the others do not agree it
+// path type apart, and the layout keeps that. Where the others do not agree it
 // is the lowest cell.
 func (b *builder) adoptCells() {
 	cells := map[topology.PCIeRoot]*topology.CellID{}

@@ -7,7 +7,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// paths are the path classes between the devices, on the host and as the guest
+// paths are the path types between the devices, on the host and as the guest
 // will see them.
 func (b *builder) paths(t *tree) Paths {
 	host := make([]topology.Place, len(b.devices))
@@ -18,10 +18,10 @@ func (b *builder) paths(t *tree) Paths {
 	return Paths{Host: matrix(host), Guest: matrix(guest)}
 }
 
-func matrix(places []topology.Place) [][]topology.PathClass {
-	rows := make([][]topology.PathClass, len(places))
+func matrix(places []topology.Place) [][]topology.PathType {
+	rows := make([][]topology.PathType, len(places))
 	for i, a := range places {
-		rows[i] = make([]topology.PathClass, len(places))
+		rows[i] = make([]topology.PathType, len(places))
 		for j, b := range places {
 			rows[i][j] = topology.Class(a, b)
 			if i == j {

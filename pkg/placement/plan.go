@@ -76,10 +76,10 @@ type Plan struct {
 	want *domain.Domain // the read model after Changes
 }
 
-// Paths are the path classes between the devices of the plan, in their order.
+// Paths are the path types between the devices of the plan, in their order.
 type Paths struct {
-	Host  [][]topology.PathClass
-	Guest [][]topology.PathClass
+	Host  [][]topology.PathType
+	Guest [][]topology.PathType
 }
 
 // Domain is the read model of the domain after Changes.

@@ -8,7 +8,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// trend says how a path class of the guest compares with the host's.
+// trend says how a path type of the guest compares with the host's.
 type trend int
 
 const (
@@ -17,12 +17,12 @@ const (
 	farther       // the guest believes the devices farther than they are
 )
 
-// distance orders the path classes.
-func distance(c topology.PathClass) int {
-	return slices.Index([]topology.PathClass{topology.Self, topology.PIX, topology.PXB, topology.PHB, topology.NODE, topology.SYS}, c)
+// distance orders the path types.
+func distance(c topology.PathType) int {
+	return slices.Index([]topology.PathType{topology.Self, topology.PIX, topology.PXB, topology.PHB, topology.NODE, topology.SYS}, c)
 }
 
-func compareClasses(host, guest topology.PathClass) trend {
+func compareClasses(host, guest topology.PathType) trend {
 	switch cmp.Compare(distance(guest), distance(host)) {
 	case -1:
 		return nearer
@@ -32,8 +32,8 @@ func compareClasses(host, guest topology.PathClass) trend {
 	return same
 }
 
-// difference is a path class that is another one in the guest.
-type difference struct{ host, guest topology.PathClass }
+// difference is a path type that is another one in the guest.
+type difference struct{ host, guest topology.PathType }
 
 func (d difference) trend() trend { return compareClasses(d.host, d.guest) }
 
@@ -128,7 +128,7 @@ func (r Report) keeper() string {
 	if r.Layout == "mirror" {
 		return ""
 	}
-	near := []topology.PathClass{topology.PIX, topology.PXB, topology.PHB}
+	near := []topology.PathType{topology.PIX, topology.PXB, topology.PHB}
 	for _, c := range r.differences(-1) {
 		if slices.Contains(near, c.host) || slices.Contains(near, c.guest) {
 			return "mirror"

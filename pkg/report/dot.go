@@ -8,7 +8,7 @@ import (
 
 // WriteDOT writes the report as a graph for graphviz: host and guest as
 // clusters, NUMA nodes and cells within them, and a dashed edge from each
-// device to where it is in the guest, in colour where its path class changed.
+// device to where it is in the guest, in colour where its path type changed.
 func (r Report) WriteDOT(w io.Writer) error {
 	host := r.hostTree()
 	d := dot{report: r}

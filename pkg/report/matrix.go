@@ -7,7 +7,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// The matrix of path classes is shown in blocks of columns that fit a page, and
+// The matrix of path types is shown in blocks of columns that fit a page, and
 // up to a number of devices at which it can still be read.
 const (
 	matrixColumns = 16
@@ -15,13 +15,13 @@ const (
 	cellWidth     = 5 // a mark and the longest class, NODE
 )
 
-// writeMatrix writes the path classes of host and guest in the manner of
+// writeMatrix writes the path types of host and guest in the manner of
 // nvidia-smi topo -m. Where the guest has another class it is marked.
 func (r Report) writeMatrix(b *strings.Builder, style Style) {
 	if len(r.Devices) < 2 {
 		return
 	}
-	fmt.Fprintf(b, "\n%s\n", style.paint(bold, "PATH CLASSES"))
+	fmt.Fprintf(b, "\n%s\n", style.paint(bold, "PATH TYPES"))
 	alike := r.alikePairs()
 	switch {
 	case len(r.Devices) > matrixDevices:

@@ -72,7 +72,7 @@ func TestNCCLGolden(t *testing.T) {
 
 // TestNCCLDistances reads the file of every host and layout, and of random
 // hosts, by NCCL's rules, and holds the distances that NCCL gets from it against
-// the path classes of the host.
+// the path types of the host.
 func TestNCCLDistances(t *testing.T) {
 	for _, name := range hostNames(t) {
 		host, err := env.ParseSnapshot(readHost(t, name))

@@ -110,7 +110,7 @@ func (r Report) pictureTitle() string {
 }
 
 // join draws a line from each device of the host to where it is in the guest,
-// and says on it what became of its path classes.
+// and says on it what became of its path types.
 func (p *picture) join(r Report, left, right *side) {
 	x := margin + left.width() - areaPadding
 	const w = middleWidth + 2*areaPadding
@@ -183,7 +183,7 @@ func (p *picture) legend(r Report) {
 		p.height += legendPitch
 	}
 	if r.pairs() > 0 {
-		entry("same", fmt.Sprintf("%d of %s have the path class that they have on the host", r.alikePairs(), topology.Counted(r.pairs(), "pair")))
+		entry("same", fmt.Sprintf("%d of %s have the path type that they have on the host", r.alikePairs(), topology.Counted(r.pairs(), "pair")))
 	}
 	if n := r.unknownPairs(); n > 0 {
 		entry("unknown", fmt.Sprintf("%d not known on the host: it shows no place in its PCI Express tree for a device of the pair", n))
@@ -213,7 +213,7 @@ func (p *picture) legend(r Report) {
 func (r Report) classesInUse() []string {
 	var said []string
 	for _, class := range []struct {
-		topology.PathClass
+		topology.PathType
 		text string
 	}{
 		{topology.PIX, "at most one PCIe switch between"}, {topology.PXB, "several switches"}, {topology.PHB, "a host bridge"},
@@ -222,11 +222,11 @@ func (r Report) classesInUse() []string {
 		used := false
 		for i := range r.Paths.Host {
 			for j := range i {
-				used = used || r.Paths.Host[i][j] == class.PathClass || r.Paths.Guest[i][j] == class.PathClass
+				used = used || r.Paths.Host[i][j] == class.PathType || r.Paths.Guest[i][j] == class.PathType
 			}
 		}
 		if used {
-			said = append(said, string(class.PathClass)+": "+class.text)
+			said = append(said, string(class.PathType)+": "+class.text)
 		}
 	}
 	return said

@@ -71,11 +71,11 @@ type Controller struct {
 	predicted string // what the guest's kernel shows, "" when not known
 }
 
-// Paths are the path classes between devices; the diagonal is "X".
+// Paths are the path types between devices; the diagonal is "X".
 type Paths struct {
-	Devices []string               `json:"devices"`
-	Host    [][]topology.PathClass `json:"host"`
-	Guest   [][]topology.PathClass `json:"guest"`
+	Devices []string              `json:"devices"`
+	Host    [][]topology.PathType `json:"host"`
+	Guest   [][]topology.PathType `json:"guest"`
 }
 
 // Budgets say how much of what is scarce is used.
@@ -122,7 +122,7 @@ func New(plan *placement.Plan, changed bool, err error) Report {
 	r := Report{
 		SchemaVersion: SchemaVersion, Changed: changed,
 		Policy: map[string]Setting{}, Devices: []Device{}, Controllers: []Controller{}, Warnings: []Warning{},
-		Paths:   Paths{Devices: []string{}, Host: [][]topology.PathClass{}, Guest: [][]topology.PathClass{}},
+		Paths:   Paths{Devices: []string{}, Host: [][]topology.PathType{}, Guest: [][]topology.PathType{}},
 		Budgets: Budgets{BusNumbers: BusNumbers{Expanders: []Expander{}}},
 	}
 	if err != nil {

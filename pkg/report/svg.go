@@ -8,7 +8,7 @@ import (
 )
 
 // WriteSVG draws the report: host and guest side by side, each device joined to
-// itself, and in colour what changed its path class. The picture stands alone,
+// itself, and in colour what changed its path type. The picture stands alone,
 // without scripts or fonts from elsewhere, and follows the viewer's preference
 // for light or dark.
 func (r Report) WriteSVG(w io.Writer) error {
@@ -67,7 +67,7 @@ func (s shape) writeSVG(b *strings.Builder) {
 		fmt.Fprintf(b, `<text class="%s" x="%d" y="%d">%s</text>`+"\n", s.class, s.x, s.y+baseline, escape(s.text))
 	case line:
 		half := s.x + s.w/2
-		fmt.Fprintf(b, `<path class="%s" d="M%d %dC%d %d %d %d %d %d"/>`+"\n", s.class,
+		fmt.Fprintf(b, `<path type="%s" d="M%d %dC%d %d %d %d %d %d"/>`+"\n", s.class,
 			s.x, s.y, half, s.y, half, s.y+s.h, s.x+s.w, s.y+s.h)
 	default:
 		s.writeBox(b)

@@ -11,7 +11,7 @@ import (
 )
 
 // WriteText writes the report for people, at most 100 columns wide: the tree of
-// the host beside that of the guest, the path classes of both, a line a device
+// the host beside that of the guest, the path types of both, a line a device
 // with its reason, the budgets, and the warnings with their remedies.
 func (r Report) WriteText(w io.Writer, style Style) error {
 	var b strings.Builder

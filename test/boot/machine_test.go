@@ -89,7 +89,7 @@ func onNodes(n int, node func(i int) int) *machine {
 }
 
 // switches has n PCIe roots, each with a switch below a switch, and a device
-// below both: every path class but PHB.
+// below both: every path type but PHB.
 func switches(n int) *machine {
 	m := &machine{instead: nvme()}
 	for i := range n {

@@ -75,7 +75,7 @@ type place struct {
 	node string
 }
 
-// class is the path class of two devices as nvidia-smi topo -m names it: what
+// class is the path type of two devices as nvidia-smi topo -m names it: what
 // the way from one to the other crosses.
 func class(a, b place) string {
 	switch {

@@ -26,7 +26,7 @@ import (
 const trees = 200
 
 // TestHosts takes everything that can be passed through of each host of
-// testdata, and holds the path classes of the guest against those of the host.
+// testdata, and holds the path types of the guest against those of the host.
 func TestHosts(t *testing.T) {
 	files, err := filepath.Glob("../../testdata/hosts/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -212,7 +212,7 @@ func (c checker) device(s standing) {
 	}
 }
 
-// pair compares the path class between two placed devices with what the layout
+// pair compares the path type between two placed devices with what the layout
 // makes of the host's.
 func (c checker) pair(a, b standing) {
 	if !a.shown || !b.shown || !a.placed || !b.placed {

@@ -1,4 +1,4 @@
-// Package matrix works out path classes a second time: for the host from the
+// Package matrix works out path types a second time: for the host from the
 // files of a sysfs, for the guest from the XML of a domain. It shares no code
 // with the product, whose promise about the two it is there to check.
 package matrix
@@ -14,7 +14,7 @@ type Spot struct {
 	Node    int      // NUMA node or cell, or Unknown
 }
 
-// Class is the path class between two spots in the words of
+// Class is the path type between two spots in the words of
 // `nvidia-smi topo -m`. It walks from one device up to where the paths meet and
 // down to the other, and counts the switches on the way.
 func Class(a, b Spot) string {

@@ -33,10 +33,10 @@ func place(t *testing.T, text string) topology.Place {
 // switch counts as one), PXB several without the host bridge, PHB a PCIe host
 // bridge, NODE the interconnect between host bridges of a node, SYS between
 // nodes.
-func TestPathClass(t *testing.T) {
+func TestPathType(t *testing.T) {
 	for _, tc := range []struct {
 		name, a, b string
-		want       topology.PathClass
+		want       topology.PathType
 	}{
 		{"functions of one device", "0 r rp dev", "0 r rp dev", topology.PIX},
 		{"functions of one device on the root complex", "0 r - dev", "0 r - dev", topology.PIX},

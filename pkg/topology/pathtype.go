@@ -1,17 +1,17 @@
 package topology
 
-// PathClass says what lies between two devices, in the words of
+// PathType says what lies between two devices, in the words of
 // `nvidia-smi topo -m`.
-type PathClass string
+type PathType string
 
-// The path classes, from the nearest to the farthest.
+// The path types, from the nearest to the farthest.
 const (
-	PIX  PathClass = "PIX"  // at most one PCIe switch
-	PXB  PathClass = "PXB"  // several PCIe switches, no host bridge
-	PHB  PathClass = "PHB"  // one host bridge
-	NODE PathClass = "NODE" // host bridges of one NUMA node
-	SYS  PathClass = "SYS"  // across NUMA nodes, or nodes not known
-	Self PathClass = "X"    // a device and itself
+	PIX  PathType = "PIX"  // at most one PCIe switch
+	PXB  PathType = "PXB"  // several PCIe switches, no host bridge
+	PHB  PathType = "PHB"  // one host bridge
+	NODE PathType = "NODE" // host bridges of one NUMA node
+	SYS  PathType = "SYS"  // across NUMA nodes, or nodes not known
+	Self PathType = "X"    // a device and itself
 )
 
 // Place is where a device stands in a PCI Express tree, of the host or of the
@@ -24,8 +24,8 @@ type Place struct {
 	Node    *int     // NUMA node or cell, nil when not known
 }
 
-// Class is the path class between the devices at a and b.
-func Class(a, b Place) PathClass {
+// Class is the path type between the devices at a and b.
+func Class(a, b Place) PathType {
 	apart := a.Root != b.Root || a.Root == ""
 	switch {
 	case apart && a.Node != nil && b.Node != nil && *a.Node == *b.Node:
