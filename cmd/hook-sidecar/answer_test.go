@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"hook-sidecar/pkg/hooks"
-	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
 )
 
 // breaksAt is a log that panics at a message and goes on afterwards.
@@ -66,7 +66,7 @@ func TestAnswerTooLong(t *testing.T) {
 	if got := answerTo(t, a, long, s.request.VMI); !bytes.Equal(got, long) {
 		t.Errorf("a domain of %d bytes came back, %d can be received", len(got), hooks.MaxReply)
 	}
-	a.mutator.Flags = map[placement.Key]string{placement.KeyStrict: "true"}
+	a.mutator.Flags = map[policy.Key]string{policy.KeyStrict: "true"}
 	_, err := a.Mutate(t.Context(), hooks.Call{Domain: long, VMI: s.request.VMI})
 	if refused := (*hooks.RefusedError)(nil); !errors.As(err, &refused) {
 		t.Errorf("strict: error %v, want a refusal", err)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
 )
 
 func (a *app) newCompletion() *cobra.Command {
@@ -58,19 +58,10 @@ func writeCompletion(root *cobra.Command, shell string, script *bytes.Buffer) er
 // other flags take files or what only the user knows; no command but completion
 // takes arguments.
 func completeValues(root *cobra.Command) error {
-	keys := placement.Keys()
-	names := make([]string, len(keys))
-	for i, key := range keys {
-		names[i] = string(key)
-	}
-	values := map[string][]string{
-		string(placement.KeyLayout):       {"keep", "numa", "root", "mirror"},
-		string(placement.KeyAdd):          {"requested", "all", "none"},
-		string(placement.KeyCompanions):   {"keep", "add"},
-		string(placement.KeyHotplugPorts): {"auto"},
-		string(placement.KeyNCCLTopology): {"none", "fwcfg"},
-		"version":                         {"v1alpha1", "v1alpha2", "v1alpha3"},
-		"lock":                            names,
+	values := map[string][]string{"version": {"v1alpha1", "v1alpha2", "v1alpha3"}}
+	for _, s := range policy.Settings() {
+		values[string(s.Key)] = s.Values
+		values["lock"] = append(values["lock"], string(s.Key))
 	}
 	for _, cmd := range root.Commands() {
 		if len(cmd.ValidArgs) == 0 {

@@ -13,7 +13,7 @@ import (
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/mutate"
-	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
 )
 
 // doctorFlags are the flags of doctor beside its inputs.
@@ -139,8 +139,8 @@ func (a *app) tellUnknown(err error) {
 
 // readVMI reads a VMI from a file, nil when none is given, and the layout that
 // holds for it.
-func (a *app) readVMI(file string, m mutate.Mutator) (*env.VMI, placement.Layout, error) {
-	source := placement.PolicySource{Flags: m.Flags}
+func (a *app) readVMI(file string, m mutate.Mutator) (*env.VMI, policy.Layout, error) {
+	source := policy.Source{Flags: m.Flags}
 	var vmi *env.VMI
 	if file != "" {
 		data, err := a.readInput(file)
@@ -152,8 +152,8 @@ func (a *app) readVMI(file string, m mutate.Mutator) (*env.VMI, placement.Layout
 		}
 		source.HasVMI, source.Annotations = true, vmi.Annotations
 	}
-	policy, _, err := placement.ResolvePolicy(source)
-	return vmi, policy.Layout, err
+	resolved, _, err := policy.Resolve(source)
+	return vmi, resolved.Layout, err
 }
 
 // maxPhysBits is the most that x86 knows (Intel SDM volume 3, 4.1.4).

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hook-sidecar/pkg/mutate"
-	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/report"
 )
 
@@ -106,13 +106,13 @@ func (a *app) explain(in *inputFlags, flags explainFlags) error {
 func asItStands(m mutate.Mutator) mutate.Mutator {
 	flags := maps.Clone(m.Flags)
 	if flags == nil {
-		flags = map[placement.Key]string{}
+		flags = map[policy.Key]string{}
 	}
-	flags[placement.KeyLayout] = string(placement.LayoutKeep)
-	flags[placement.KeyAdd] = "none"
-	flags[placement.KeyCompanions] = "keep"
-	flags[placement.KeyStrict] = "false"
-	flags[placement.KeyNCCLTopology] = string(placement.NCCLTopologyNone)
+	flags[policy.KeyLayout] = string(policy.LayoutKeep)
+	flags[policy.KeyAdd] = "none"
+	flags[policy.KeyCompanions] = "keep"
+	flags[policy.KeyStrict] = "false"
+	flags[policy.KeyNCCLTopology] = string(policy.NCCLTopologyNone)
 	m.Flags, m.AnnotationsFirst = flags, false
 	return m
 }

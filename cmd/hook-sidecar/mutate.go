@@ -9,7 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"hook-sidecar/pkg/mutate"
-	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
 )
 
 func (a *app) newMutate() *cobra.Command {
@@ -75,7 +76,7 @@ func failureOf(result mutate.Result) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &e) && e.Kind == mutate.Refused:
-		return failure{exitRefused, err, "explain shows every device; " + withoutStrict(result.Policy.Origins[placement.KeyStrict])}
+		return failure{exitRefused, err, "explain shows every device; " + withoutStrict(result.Policy.Origins[policy.KeyStrict])}
 	}
 	var remedied interface{ Remedy() string }
 	if errors.As(err, &remedied) {
@@ -85,14 +86,14 @@ func failureOf(result mutate.Result) error {
 }
 
 // withoutStrict says how strict, which comes from there, is switched off.
-func withoutStrict(origin placement.Origin) string {
-	if origin == placement.OriginAnnotation {
-		return "without the annotation " + placement.AnnotationPrefix + string(placement.KeyStrict) + " they stay where they are (to try it, --strict=false with mutate and explain)"
+func withoutStrict(origin policy.Origin) string {
+	if origin == policy.OriginAnnotation {
+		return "without the annotation " + policy.AnnotationPrefix + string(policy.KeyStrict) + " they stay where they are (to try it, --strict=false with mutate and explain)"
 	}
 	return "without --strict they stay where they are"
 }
 
-func (a *app) tellWarnings(warnings []placement.Warning) {
+func (a *app) tellWarnings(warnings []reasons.Warning) {
 	for i, w := range warnings {
 		fmt.Fprintf(a.err, "hook-sidecar: warning: %s: %s\n", w.Code, w.Text)
 		// One hint is enough for several warnings of a kind.

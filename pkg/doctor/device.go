@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -58,7 +59,7 @@ func groupViable(in Inputs) []finding {
 				other.IsBridge || other.Driver == "" || other.Driver == "pci-stub" || placement.Assignable(other) {
 				continue
 			}
-			found = append(found, of(topology.PCIDevice(f.Address), fail(placement.CodeGroupNotViable.Remedy(),
+			found = append(found, of(topology.PCIDevice(f.Address), fail(reasons.CodeGroupNotViable.Remedy(),
 				"IOMMU group %d of %s also holds %s, which is bound to %s", *f.IOMMUGroup, f.Address, other.Address, other.Driver))...)
 		}
 	}
@@ -85,7 +86,7 @@ func numaNode(in Inputs) []finding {
 		if uuid, isMDEV := id.MDEV(); isMDEV && in.Host.MDEV(uuid).Parent == nil {
 			text = id.String() + " has no PCI device above it, and so no NUMA node"
 		}
-		found = append(found, of(id, warn(placement.ReasonNoHostNode.Remedy(), "%s", text))...)
+		found = append(found, of(id, warn(reasons.NoHostNode.Remedy(), "%s", text))...)
 	}
 	if len(known) == 0 && len(unknown) == 0 {
 		return nil

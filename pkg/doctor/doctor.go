@@ -8,6 +8,7 @@ import (
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -102,7 +103,7 @@ type Inputs struct {
 	Problems  []env.Problem   // of reading the host and the variables
 	Domain    *domain.Domain  // with Plan, or nil
 	Plan      *placement.Plan // what the hook would do with Domain
-	Layout    placement.Layout
+	Layout    policy.Layout
 	VMI       *env.VMI
 	Variables []env.Variable
 

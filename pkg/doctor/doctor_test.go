@@ -14,7 +14,7 @@ import (
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/mutate"
-	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
 	"hook-sidecar/test/hostfs"
 )
 
@@ -43,7 +43,7 @@ func (g given) read(t *testing.T) doctor.Inputs {
 	var in doctor.Inputs
 	in.Variables, in.Problems = env.ParseVariables(g.environ)
 	host, problems := env.ReadWholeHost(sysfs)
-	in.Host, in.Layout = host, placement.LayoutNUMA
+	in.Host, in.Layout = host, policy.LayoutNUMA
 	in.Problems = slices.Concat(in.Problems, problems, env.ReadDetails(sysfs, host))
 	var vmi []byte
 	if g.vmi != "" {

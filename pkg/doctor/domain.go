@@ -7,6 +7,8 @@ import (
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -31,7 +33,7 @@ func machineType(in Inputs) []finding {
 		return nil
 	}
 	if !placement.SupportedMachine(in.Domain) {
-		return fail(placement.ReasonMachine.Remedy(), "machine %q has no expander buses", in.Domain.Machine)
+		return fail(reasons.Machine.Remedy(), "machine %q has no expander buses", in.Domain.Machine)
 	}
 	return pass("%s", in.Domain.Machine)
 }
@@ -59,11 +61,11 @@ func guestNUMA(in Inputs) []finding {
 // noCells is a FAIL with layout numa, which has then nowhere to place a device.
 // The others place devices that share a PCIe root together all the same.
 func (in Inputs) noCells(found string) []finding {
-	hint := placement.ReasonNoGuestNUMA.Remedy()
+	hint := reasons.NoGuestNUMA.Remedy()
 	if missing := in.missingForNUMA(); len(missing) > 0 {
 		hint = "set " + strings.Join(missing, " and ") + " in the VMI"
 	}
-	if in.Layout == placement.LayoutNUMA {
+	if in.Layout == policy.LayoutNUMA {
 		return fail(hint, "%s, so that layout numa has nowhere to place a device", found)
 	}
 	hint, _, _ = strings.Cut(hint, ";") // behind it stands that this layout needs no cells
@@ -96,7 +98,7 @@ func placed(in Inputs) []finding {
 		return nil
 	}
 	kept := 0
-	unplaced := map[placement.Reason][]topology.DeviceID{}
+	unplaced := map[reasons.Reason][]topology.DeviceID{}
 	for _, d := range in.Plan.Devices {
 		switch d.Outcome {
 		case placement.Kept:
@@ -106,7 +108,7 @@ func placed(in Inputs) []finding {
 		}
 	}
 	var found []finding
-	for _, reason := range placement.Reasons() {
+	for _, reason := range reasons.Reasons() {
 		switch ids := unplaced[reason]; {
 		case len(ids) == 1:
 			found = append(found, of(ids[0], fail(reason.Remedy(), "%s is not placed: %s", ids[0], reason))...)
@@ -124,7 +126,7 @@ func requested(in Inputs) []finding {
 	}
 	var found []finding
 	for _, w := range in.Plan.Warnings {
-		if w.Code == placement.CodeNotAllocated {
+		if w.Code == reasons.CodeNotAllocated {
 			found = append(found, warn(w.Remedy, "%s", w.Text)...)
 		}
 	}
@@ -137,7 +139,7 @@ func variables(in Inputs) []finding {
 	var found []finding
 	for _, p := range in.Problems {
 		if p.Code == env.CodeBadVariable || p.Code == env.CodeVariableConflict {
-			found = append(found, warn(placement.Code(p.Code).Remedy(), "%s: %s", p.Source, p.Text)...)
+			found = append(found, warn(reasons.Code(p.Code).Remedy(), "%s: %s", p.Source, p.Text)...)
 		}
 	}
 	if len(in.Variables) == 0 {
@@ -209,7 +211,7 @@ func vIOMMU(in Inputs) []finding {
 		return nil
 	}
 	if in.Domain.VIOMMU {
-		return warn(placement.CodeVIOMMU.Remedy(), "the domain has a vIOMMU")
+		return warn(reasons.CodeVIOMMU.Remedy(), "the domain has a vIOMMU")
 	}
 	return pass("the domain has none")
 }
@@ -219,7 +221,7 @@ func launchSecurity(in Inputs) []finding {
 		return nil
 	}
 	if in.Domain.LaunchSecurity {
-		return warn(placement.CodeLaunchSecurity.Remedy(), "the domain has launchSecurity")
+		return warn(reasons.CodeLaunchSecurity.Remedy(), "the domain has launchSecurity")
 	}
 	return pass("the domain has none")
 }

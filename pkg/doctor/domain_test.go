@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/doctor"
-	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
 )
 
 // aHost shows the devices of domainOf, on two nodes.
@@ -43,7 +43,7 @@ func domainTests() map[string]map[string]test {
 				"WARN nothing says on which host nodes the 2 NUMA cells of the guest are (bind cells to nodes with numatune/memnode, or pin the vCPUs)",
 			}},
 			// root and mirror place without cells, by the host's PCIe roots.
-			"no cells and another layout": {given{host: aHost, domain: domainWith("", uefi, gpu), inputs: func(in *doctor.Inputs) { in.Layout = placement.LayoutRoot }}, []string{
+			"no cells and another layout": {given{host: aHost, domain: domainWith("", uefi, gpu), inputs: func(in *doctor.Inputs) { in.Layout = policy.LayoutRoot }}, []string{
 				"WARN the guest has no NUMA cells, and so it sees no NUMA node of a device (give the guest NUMA cells: dedicatedCpuPlacement, hugepages and numa.guestMappingPassthrough in the VMI)",
 			}},
 			// Without devices the guest needs no cells.

@@ -2,7 +2,7 @@ package doctor
 
 import (
 	"hook-sidecar/pkg/env"
-	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -22,7 +22,7 @@ func sysfs(in Inputs) []finding {
 	}
 	for _, id := range in.subjects() {
 		if !isShown(in.Host, id) {
-			found = append(found, of(id, fail(placement.ReasonNoSysfs.Remedy(), "%s is not shown", id))...)
+			found = append(found, of(id, fail(reasons.NoSysfs.Remedy(), "%s is not shown", id))...)
 		}
 	}
 	for _, p := range in.Problems {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -154,7 +154,7 @@ func ioSpace(in Inputs) []finding {
 		return pass("the domain boots with UEFI, which leaves an I/O BAR without room unassigned")
 	}
 	for _, w := range in.Plan.Warnings {
-		if w.Code == placement.CodeIOSpace {
+		if w.Code == reasons.CodeIOSpace {
 			return fail(w.Remedy, "%s", w.Text)
 		}
 	}

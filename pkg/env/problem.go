@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -18,11 +19,20 @@ type Problem struct {
 
 // The codes of problems.
 const (
-	CodeBadVariable      = "bad-variable-value" // part of a variable is not used
-	CodeVariableConflict = "variable-conflict"  // a variable is given twice with different values
-	CodeNoSysfs          = "no-sysfs"           // sysfs does not show a device
-	CodeBadSysfs         = "bad-sysfs"          // a file of sysfs cannot be read or says nonsense
+	CodeBadVariable      = string(reasons.CodeBadVariable)      // part of a variable is not used
+	CodeVariableConflict = string(reasons.CodeVariableConflict) // a variable is given twice with different values
+	CodeNoSysfs          = string(reasons.CodeNoSysfs)          // sysfs does not show a device
+	CodeBadSysfs         = string(reasons.CodeBadSysfs)         // a file of sysfs cannot be read or is invalid
 )
+
+// Warning returns the problem as a warning of a plan.
+func (p Problem) Warning() reasons.Warning {
+	w := reasons.NewWarning(reasons.Code(p.Code), nil, p.Source+": "+p.Text)
+	if p.Device != (topology.DeviceID{}) {
+		w.Device = &p.Device
+	}
+	return w
+}
 
 // sortProblems orders problems by what they say, each once, so that no order
 // of devices or files shows through.

@@ -14,6 +14,7 @@ import (
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
 	"hook-sidecar/test/oracle"
 	"hook-sidecar/test/readback"
 )
@@ -39,9 +40,9 @@ func TestBoot(t *testing.T) {
 	}
 	for sample, host := range boots() {
 		for _, version := range []readback.Version{readback.V190, readback.Main} {
-			for _, layout := range []placement.Layout{placement.LayoutNUMA, placement.LayoutRoot, placement.LayoutMirror} {
+			for _, layout := range []policy.Layout{policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror} {
 				t.Run(fmt.Sprintf("%s/%v/%s", sample, version, layout), func(t *testing.T) {
-					m := mutate.Mutator{Sysfs: hosts(t)[host+".txtar"], Flags: map[placement.Key]string{placement.KeyLayout: string(layout)}}
+					m := mutate.Mutator{Sysfs: hosts(t)[host+".txtar"], Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}
 					boot(t, m, version, lib, sampleFile(t, sample+".xml"), sampleFile(t, sample+".vmi.json"))
 				})
 			}
@@ -156,7 +157,7 @@ func guestTree(d *libvirtxml.Domain) map[uint]string {
 // away and an error is not, so strict is off there. The single GPU has no guest
 // NUMA, for which strict refuses any other boot.
 func TestBootOnMigrationTarget(t *testing.T) {
-	m := mutate.Mutator{Sysfs: hosts(t)["x86-2n8g-hgx-h100.txtar"], Flags: map[placement.Key]string{placement.KeyStrict: "true"}}
+	m := mutate.Mutator{Sysfs: hosts(t)["x86-2n8g-hgx-h100.txtar"], Flags: map[policy.Key]string{policy.KeyStrict: "true"}}
 	domain, vmi := sampleFile(t, "01-single-gpu.xml"), sampleFile(t, "01-single-gpu.vmi.json")
 	if result := m.Mutate(mutate.Request{Domain: domain, VMI: vmi}); !result.Strict || result.Err == nil {
 		t.Fatal("strict does not refuse a boot: the test below shows nothing")

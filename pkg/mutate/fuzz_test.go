@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"hook-sidecar/pkg/mutate"
-	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
 	"hook-sidecar/test/cases"
 )
 
@@ -15,14 +15,14 @@ import (
 func FuzzMutate(f *testing.F) {
 	all := cases.Load(f, root)
 	for i, c := range all {
-		f.Add(c.Request.Domain, c.Request.VMI, i, string(c.Mutator.Flags[placement.KeyLayout]))
+		f.Add(c.Request.Domain, c.Request.VMI, i, string(c.Mutator.Flags[policy.KeyLayout]))
 	}
 	f.Fuzz(func(t *testing.T, domain, vmi []byte, host int, layout string) {
 		if host < 0 || host >= len(all) || len(domain) > 1<<16 {
 			t.Skip("no such case, or slow")
 		}
 		m := all[host].Mutator
-		m.Flags = map[placement.Key]string{placement.KeyLayout: layout}
+		m.Flags = map[policy.Key]string{policy.KeyLayout: layout}
 		given := bytes.Clone(domain)
 		result := m.Mutate(mutate.Request{Domain: domain, VMI: vmi})
 		if !bytes.Equal(domain, given) {

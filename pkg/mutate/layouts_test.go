@@ -13,7 +13,8 @@ import (
 	"libvirt.org/go/libvirtxml"
 
 	"hook-sidecar/pkg/mutate"
-	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/test/hostfs"
 	"hook-sidecar/test/matrix"
 	"hook-sidecar/test/oracle"
@@ -21,12 +22,12 @@ import (
 	"hook-sidecar/test/rules"
 )
 
-func layouts() []placement.Layout {
-	return []placement.Layout{placement.LayoutNUMA, placement.LayoutRoot, placement.LayoutMirror}
+func layouts() []policy.Layout {
+	return []policy.Layout{policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror}
 }
 
-func withLayout(host fs.FS, layout placement.Layout) mutate.Mutator {
-	return mutate.Mutator{Sysfs: host, Flags: map[placement.Key]string{placement.KeyLayout: string(layout)}}
+func withLayout(host fs.FS, layout policy.Layout) mutate.Mutator {
+	return mutate.Mutator{Sysfs: host, Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}
 }
 
 // TestReplace takes a domain from every layout to every other: as the hook
@@ -112,7 +113,7 @@ func mutateOnce(t *testing.T, m mutate.Mutator, domain []byte) []byte {
 		t.Fatal(result.Err)
 	}
 	for _, w := range result.Plan.Warnings {
-		if w.Code == placement.CodeBudget {
+		if w.Code == reasons.CodeBudget {
 			t.Fatal(w.Text)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"hook-sidecar/pkg/mutate"
-	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
 	"hook-sidecar/test/cases"
 	"hook-sidecar/test/oracle"
 )
@@ -35,10 +35,10 @@ func TestLibvirtLayouts(t *testing.T) {
 			t.Fatalf("no sample %s: %v", sample, err)
 		}
 		for _, file := range files {
-			for _, layout := range []placement.Layout{placement.LayoutKeep, placement.LayoutNUMA, placement.LayoutRoot, placement.LayoutMirror} {
+			for _, layout := range []policy.Layout{policy.LayoutKeep, policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror} {
 				name := filepath.Base(file)
 				t.Run(name+"/"+string(layout), func(t *testing.T) {
-					m := mutate.Mutator{Sysfs: hosts(t)[host+".txtar"], Flags: map[placement.Key]string{placement.KeyLayout: string(layout)}}
+					m := mutate.Mutator{Sysfs: hosts(t)[host+".txtar"], Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}
 					result := m.Mutate(mutate.Request{Domain: sampleFile(t, name), VMI: sampleFile(t, sample+".vmi.json")})
 					if result.Err != nil {
 						t.Fatal(result.Err)

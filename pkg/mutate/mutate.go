@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"io/fs"
 	"runtime/debug"
+	"slices"
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -18,12 +21,12 @@ type Mutator struct {
 	Variables []env.Variable
 	Problems  []env.Problem // of the variables; reported with every call
 
-	Flags            map[placement.Key]string // as given on the command line
-	AnnotationsFirst bool                     // annotations of the VMI beat flags
-	Locked           []placement.Key          // but for these
-	Keep             []string                 // aliases that are not moved
-	Details          bool                     // read the host's link speeds too
-	Limit            Limit                    // of the domains that are worked on
+	Flags            map[policy.Key]string // as given on the command line
+	AnnotationsFirst bool                  // annotations of the VMI beat flags
+	Locked           []policy.Key          // but for these
+	Keep             []string              // aliases that are not moved
+	Details          bool                  // read the host's link speeds too
+	Limit            Limit                 // of the domains that are worked on
 }
 
 // Request is one call.
@@ -37,12 +40,12 @@ type Request struct {
 
 // Result is the answer to a call.
 type Result struct {
-	Domain []byte           // the bytes to hand back
-	Plan   *placement.Plan  // nil when an error came before it
-	Policy placement.Policy // zero when an error came before it
-	VMI    *env.VMI         // nil when there is none
-	Strict bool             // whether Err has to fail the call
-	Err    error            // nil, or an *Error
+	Domain []byte          // the bytes to hand back
+	Plan   *placement.Plan // nil when an error came before it
+	Policy policy.Policy   // zero when an error came before it
+	VMI    *env.VMI        // nil when there is none
+	Strict bool            // whether Err has to fail the call
+	Err    error           // nil, or an *Error
 }
 
 // Changed reports whether the plan changes anything, also in a dry run.
@@ -102,10 +105,10 @@ func (m Mutator) mutate(req Request, result *Result) ([]byte, error) {
 		return nil, &Error{Malformed, err}
 	}
 	result.VMI = vmi
-	policy, warnings, err := placement.ResolvePolicy(m.policySource(vmi))
-	result.Policy = policy
+	wanted, warnings, err := policy.Resolve(m.policySource(vmi))
+	result.Policy = wanted
 	// A dry run never fails a VM, and neither does a call whose answer is thrown away.
-	result.Strict = policy.Strict && !policy.DryRun && !req.Discarded && (vmi == nil || !vmi.MigrationInProgress)
+	result.Strict = wanted.Strict && !wanted.DryRun && !req.Discarded && (vmi == nil || !vmi.MigrationInProgress)
 	if err != nil && result.Strict {
 		return nil, &Error{Malformed, err}
 	}
@@ -116,14 +119,17 @@ func (m Mutator) mutate(req Request, result *Result) ([]byte, error) {
 	if err != nil {
 		return nil, &Error{Malformed, fmt.Errorf("parse domain: %w", err)}
 	}
-	host, problems := m.readHost(d, policy)
+	host, problems := m.readHost(d, wanted)
 	plan, err := placement.New(placement.Input{
-		Domain: d, Host: host, Variables: m.Variables, VMI: vmi, Policy: policy,
+		Domain: d, Host: host, Variables: m.Variables, VMI: vmi, Policy: wanted,
 	})
 	if err != nil {
 		return nil, &Error{Malformed, err}
 	}
-	plan.AddWarnings(warnings, append(problems, m.Problems...))
+	for _, problem := range slices.Concat(problems, m.Problems) {
+		warnings = append(warnings, problem.Warning())
+	}
+	plan.Warnings = reasons.Sort(append(plan.Warnings, warnings...))
 	handOver(plan)
 	result.Plan = plan
 	return apply(d, plan)
@@ -156,8 +162,8 @@ func parseVMI(data []byte) (*env.VMI, error) {
 	return env.ParseVMI(data)
 }
 
-func (m Mutator) policySource(vmi *env.VMI) placement.PolicySource {
-	src := placement.PolicySource{
+func (m Mutator) policySource(vmi *env.VMI) policy.Source {
+	src := policy.Source{
 		Flags: m.Flags, AnnotationsFirst: m.AnnotationsFirst, Locked: m.Locked, Keep: m.Keep,
 	}
 	if vmi != nil {
@@ -168,13 +174,13 @@ func (m Mutator) policySource(vmi *env.VMI) placement.PolicySource {
 
 // readHost reads the devices that the plan may be about. Without devices there
 // is nothing to read.
-func (m Mutator) readHost(d *domain.Domain, policy placement.Policy) (*topology.Host, []env.Problem) {
+func (m Mutator) readHost(d *domain.Domain, wanted policy.Policy) (*topology.Host, []env.Problem) {
 	ids := placement.Candidates(d, m.Variables)
 	if len(ids) == 0 {
 		return &topology.Host{}, nil
 	}
 	host, problems := env.ReadHost(m.Sysfs, ids)
-	if m.Details || policy.NCCLTopology == placement.NCCLTopologyFWCfg {
+	if m.Details || wanted.NCCLTopology == policy.NCCLTopologyFWCfg {
 		problems = append(problems, env.ReadDetails(m.Sysfs, host)...)
 	}
 	return host, problems
@@ -183,8 +189,8 @@ func (m Mutator) readHost(d *domain.Domain, policy placement.Policy) (*topology.
 // strictFlag is whether flags alone ask for strict: what holds until the VMI's
 // annotations are known.
 func (m Mutator) strictFlag() bool {
-	policy, _, err := placement.ResolvePolicy(placement.PolicySource{Flags: m.Flags})
-	return err == nil && policy.Strict && !policy.DryRun
+	p, _, err := policy.Resolve(policy.Source{Flags: m.Flags})
+	return err == nil && p.Strict && !p.DryRun
 }
 
 // asError gives an error without a kind that of an internal one.

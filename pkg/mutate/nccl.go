@@ -5,6 +5,8 @@ import (
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/report"
 )
 
@@ -21,11 +23,11 @@ const NCCLEntry = "opt/org.kubevirt.hostdev/nccl-topology"
 // (src/qemu/qemu_command.c, qemuBuildSysinfoCommandLine; seen in the arguments
 // that it makes).
 func handOver(plan *placement.Plan) {
-	if plan.Policy.NCCLTopology != placement.NCCLTopologyFWCfg {
+	if plan.Policy.NCCLTopology != policy.NCCLTopologyFWCfg {
 		return
 	}
 	topology := report.NewNCCL(plan)
-	plan.AddWarnings(topology.Warnings, nil)
+	plan.Warnings = reasons.Sort(append(plan.Warnings, topology.Warnings...))
 	if !topology.IsEmpty() {
 		plan.SetFirmwareEntry(domain.FirmwareEntry{Name: NCCLEntry, Value: base64.StdEncoding.EncodeToString([]byte(topology.String()))})
 	}

@@ -12,7 +12,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 
 	"hook-sidecar/pkg/mutate"
-	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/report"
 	"hook-sidecar/test/cases"
 	"hook-sidecar/test/matrix"
@@ -22,9 +22,9 @@ import (
 )
 
 // handsOver is a Mutator that hands the topology file over.
-func handsOver(t *testing.T, host string, layout placement.Layout) mutate.Mutator {
+func handsOver(t *testing.T, host string, layout policy.Layout) mutate.Mutator {
 	m := withLayout(hosts(t)[host+".txtar"], layout)
-	m.Flags[placement.KeyNCCLTopology] = string(placement.NCCLTopologyFWCfg)
+	m.Flags[policy.KeyNCCLTopology] = string(policy.NCCLTopologyFWCfg)
 	return m
 }
 
@@ -119,7 +119,7 @@ func checkSMBIOS(t *testing.T, version readback.Version, before, after []byte) {
 // reads it back, beside the SMBIOS tables.
 func TestNCCLHandOverLibvirt(t *testing.T) {
 	lib := oracle.New(t)
-	m := handsOver(t, "x86-2n8g-hgx-h100", placement.LayoutMirror)
+	m := handsOver(t, "x86-2n8g-hgx-h100", policy.LayoutMirror)
 	result := m.Mutate(mutate.Request{Domain: sampleFile(t, "02-8gpu-8nic-gate-off.xml"), VMI: sampleFile(t, "02-8gpu-8nic-gate-off.vmi.json")})
 	back := lib.Check(t, result.Domain)
 	if got, want := entriesOf(read(t, back)), entriesOf(read(t, result.Domain)); len(want) != 1 || !slices.Equal(got, want) {
@@ -143,9 +143,9 @@ func TestNCCLHandOverAddsOnly(t *testing.T) {
 	for _, c := range cases.Load(t, root) {
 		m := c.Mutator
 		m.Flags = maps.Clone(m.Flags)
-		m.Flags[placement.KeyNCCLTopology] = string(placement.NCCLTopologyNone)
+		m.Flags[policy.KeyNCCLTopology] = string(policy.NCCLTopologyNone)
 		without := m.Mutate(c.Request)
-		m.Flags[placement.KeyNCCLTopology] = string(placement.NCCLTopologyFWCfg)
+		m.Flags[policy.KeyNCCLTopology] = string(policy.NCCLTopologyFWCfg)
 		with := m.Mutate(c.Request)
 		if got := fwcfgElement.ReplaceAll(with.Domain, nil); !bytes.Equal(got, without.Domain) {
 			t.Errorf("%s: more than the entry is changed:\n%s", c.Name, changes(without.Domain, got))
@@ -176,17 +176,17 @@ func TestNCCLHandOverOnly(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		domain []byte
-		set    map[placement.Key]string
+		set    map[policy.Key]string
 		want   int
 	}{
 		"asked for":           {hgx, nil, 1},
-		"default":             {hgx, map[placement.Key]string{placement.KeyNCCLTopology: "none"}, 0},
-		"dry run":             {hgx, map[placement.Key]string{placement.KeyDryRun: "true"}, 0},
-		"no address is known": {hgx, map[placement.Key]string{placement.KeyLayout: "keep"}, 0},
+		"default":             {hgx, map[policy.Key]string{policy.KeyNCCLTopology: "none"}, 0},
+		"dry run":             {hgx, map[policy.Key]string{policy.KeyDryRun: "true"}, 0},
+		"no address is known": {hgx, map[policy.Key]string{policy.KeyLayout: "keep"}, 0},
 		"no GPU and no NIC":   {matrix.Domain(matrix.GuestNUMA{{0}, {1}}, switches), nil, 0},
 		"no devices":          {matrix.Domain(matrix.GuestNUMA{{0}}, nil), nil, 0},
 	} {
-		m := handsOver(t, host, placement.LayoutNUMA)
+		m := handsOver(t, host, policy.LayoutNUMA)
 		maps.Copy(m.Flags, tc.set)
 		result := m.Mutate(mutate.Request{Domain: tc.domain})
 		if result.Err != nil {
@@ -202,6 +202,6 @@ func TestNCCLHandOverOnly(t *testing.T) {
 // does not look for by its address.
 func nvSwitch(t *testing.T, host, id string) bool {
 	t.Helper()
-	result := withLayout(hosts(t)[host+".txtar"], placement.LayoutNUMA).Mutate(mutate.Request{Domain: matrix.Domain(nil, []string{id})})
+	result := withLayout(hosts(t)[host+".txtar"], policy.LayoutNUMA).Mutate(mutate.Request{Domain: matrix.Domain(nil, []string{id})})
 	return result.Plan.Devices[0].Function.Class == 0x068000
 }

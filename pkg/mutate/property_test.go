@@ -21,6 +21,7 @@ import (
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/report"
 	"hook-sidecar/test/cases"
 	"hook-sidecar/test/rules"
@@ -33,12 +34,12 @@ func everywhere(t *testing.T, test func(t *testing.T, m mutate.Mutator, req muta
 	for _, c := range cases.Load(t, root) {
 		hosts[""] = c.Mutator.Sysfs
 		for _, name := range slices.Sorted(maps.Keys(hosts)) {
-			for _, layout := range []placement.Layout{"", placement.LayoutKeep, placement.LayoutNUMA, placement.LayoutRoot, placement.LayoutMirror} {
+			for _, layout := range []policy.Layout{"", policy.LayoutKeep, policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror} {
 				m := c.Mutator
 				m.Sysfs = hosts[name]
 				m.Flags = maps.Clone(m.Flags)
 				if layout != "" {
-					m.Flags[placement.KeyLayout] = string(layout)
+					m.Flags[policy.KeyLayout] = string(layout)
 				}
 				t.Run(fmt.Sprintf("%s/%s/%s", c.Name, name, layout), func(t *testing.T) { test(t, m, c.Request) })
 			}
@@ -194,7 +195,7 @@ func TestDamaged(t *testing.T) {
 				t.Errorf("%s cut at %d: no error", c.Name, cut)
 			case !bytes.Equal(result.Domain, damaged):
 				t.Errorf("%s cut at %d: the bytes differ", c.Name, cut)
-			case !strings.Contains(result.Err.Error(), "line ") && !errors.As(result.Err, new(*placement.PolicyError)):
+			case !strings.Contains(result.Err.Error(), "line ") && !errors.As(result.Err, new(*policy.Error)):
 				t.Errorf("%s cut at %d: the error does not say where: %v", c.Name, cut, result.Err)
 			}
 		}

@@ -5,13 +5,15 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
 )
 
 // refusal is the error of strict mode: each device that has no place, why, and
 // the remedy. Devices that are kept on purpose, layout keep and a domain without
 // devices never refuse.
 func refusal(plan *placement.Plan) error {
-	if plan.Policy.Layout == placement.LayoutKeep || len(plan.Devices) == 0 {
+	if plan.Policy.Layout == policy.LayoutKeep || len(plan.Devices) == 0 {
 		return nil
 	}
 	var texts []string
@@ -22,9 +24,9 @@ func refusal(plan *placement.Plan) error {
 	}
 	for _, w := range plan.Warnings {
 		switch w.Code {
-		case placement.CodeNotAllocated, placement.CodeBadDeviceName:
+		case reasons.CodeNotAllocated, reasons.CodeBadDeviceName:
 			texts = append(texts, w.Text+": "+w.Remedy)
-		case placement.CodeBudget, placement.CodeBrokenRule:
+		case reasons.CodeBudget, reasons.CodeBrokenRule:
 			texts = append(texts, w.Text) // the devices that it leaves say the remedy
 		}
 	}

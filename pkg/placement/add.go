@@ -7,6 +7,8 @@ import (
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -48,15 +50,15 @@ func (b *builder) additions() []domain.Hostdev {
 	}
 	a.unnamed = len(slices.DeleteFunc(slices.Clone(b.Domain.Hostdevs), func(h domain.Hostdev) bool { return h.Alias != "" }))
 	b.warnOfCollisions()
-	if b.Policy.Add != AddNone {
+	if b.Policy.Add != policy.AddNone {
 		for _, list := range b.requestLists() {
 			a.requested(list)
 		}
 	}
-	if b.Policy.Add == AddAll {
+	if b.Policy.Add == policy.AddAll {
 		a.others()
 	}
-	if b.Policy.Companions == CompanionsAdd {
+	if b.Policy.Companions == policy.CompanionsAdd {
 		a.companions()
 	}
 	return a.added
@@ -86,7 +88,7 @@ func (a *adder) requested(list requestList) {
 		switch {
 		case r.Claim || a.isPresent(list, r):
 		case !domain.IsWritable(r.Name):
-			a.warn(CodeBadDeviceName, nil, fmt.Sprintf("%s of the VMI has no hostdev, and its name %q cannot be written in XML",
+			a.warn(reasons.CodeBadDeviceName, nil, fmt.Sprintf("%s of the VMI has no hostdev, and its name %q cannot be written in XML",
 				strings.TrimSuffix(strings.TrimPrefix(list.prefixes[0], "ua-"), "-"), topology.Abridge(r.Name)))
 		default:
 			open = append(open, r)
@@ -106,7 +108,7 @@ func (a *adder) requested(list requestList) {
 		if r.Resource == "" {
 			why = "it names no resource"
 		}
-		a.warn(CodeNotAllocated, nil, fmt.Sprintf("%s of the VMI has no hostdev, and %s", list.prefixes[0]+r.Name, why))
+		a.warn(reasons.CodeNotAllocated, nil, fmt.Sprintf("%s of the VMI has no hostdev, and %s", list.prefixes[0]+r.Name, why))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/utils/cpuset"
 
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -40,12 +41,12 @@ func (b *builder) readCells() cells {
 func (b *builder) readMemnodes(c *cells) {
 	for _, m := range b.Domain.Memnodes {
 		if !slices.Contains(c.known, m.Cell) {
-			b.warn(CodeUnknownCell, nil, fmt.Sprintf("numatune/memnode names cell %d, which the guest has not", m.Cell))
+			b.warn(reasons.CodeUnknownCell, nil, fmt.Sprintf("numatune/memnode names cell %d, which the guest has not", m.Cell))
 			continue
 		}
 		nodes, err := topology.ParseIDs(m.Nodeset)
 		if err != nil {
-			b.warn(CodeBadNodeset, nil, fmt.Sprintf("numatune/memnode of cell %d: %v", m.Cell, err))
+			b.warn(reasons.CodeBadNodeset, nil, fmt.Sprintf("numatune/memnode of cell %d: %v", m.Cell, err))
 			continue
 		}
 		for _, n := range nodes.UnsortedList() {
@@ -62,7 +63,7 @@ func (b *builder) readPins(c *cells) {
 	for _, pin := range b.Domain.Pins {
 		cpus, err := topology.ParseIDs(pin.CPUSet)
 		if err != nil {
-			b.warn(CodeBadNodeset, nil, fmt.Sprintf("cputune/vcpupin of vCPU %d: %v", pin.VCPU, err))
+			b.warn(reasons.CodeBadNodeset, nil, fmt.Sprintf("cputune/vcpupin of vCPU %d: %v", pin.VCPU, err))
 			continue
 		}
 		pins[pin.VCPU] = cpus
@@ -70,7 +71,7 @@ func (b *builder) readPins(c *cells) {
 	for _, cell := range b.Domain.Cells {
 		vcpus, err := topology.ParseIDs(cell.CPUs)
 		if err != nil {
-			b.warn(CodeBadNodeset, nil, fmt.Sprintf("cpus of cpu/numa/cell %d: %v", cell.ID, err))
+			b.warn(reasons.CodeBadNodeset, nil, fmt.Sprintf("cpus of cpu/numa/cell %d: %v", cell.ID, err))
 			continue
 		}
 		for _, vcpu := range vcpus.UnsortedList() {
@@ -84,18 +85,18 @@ func (b *builder) readPins(c *cells) {
 // of is the cell that stands for a node of the host: the one that alone has
 // memory on it, else the one with most of the vCPUs pinned to it. Without one
 // it returns nil and the reason.
-func (c cells) of(node topology.NodeID) (*topology.CellID, Reason) {
+func (c cells) of(node topology.NodeID) (*topology.CellID, reasons.Reason) {
 	named := c.memnodes[node]
 	if len(named) == 1 {
-		return &named[0], ReasonMemnode
+		return &named[0], reasons.Memnode
 	}
 	if cell := c.byPins(node); cell != nil {
-		return cell, ReasonVCPUPin
+		return cell, reasons.VCPUPin
 	}
 	if len(named) > 1 {
-		return nil, ReasonAmbiguousCell
+		return nil, reasons.AmbiguousCell
 	}
-	return nil, ReasonNoGuestCell
+	return nil, reasons.NoGuestCell
 }
 
 // byPins is the cell with most vCPUs pinned to CPUs of the node and to no

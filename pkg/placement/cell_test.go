@@ -10,6 +10,8 @@ import (
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -63,7 +65,7 @@ func (c cellCase) run(t *testing.T) {
 	for _, id := range c.devices {
 		d.Hostdevs = append(d.Hostdevs, domain.Hostdev{ID: id, HasMode: true})
 	}
-	policy, _, err := placement.ResolvePolicy(placement.PolicySource{})
+	policy, _, err := policy.Resolve(policy.Source{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +92,7 @@ func (c cellCase) run(t *testing.T) {
 	}
 	for _, want := range c.warnings {
 		code, text, _ := strings.Cut(want, ": ")
-		if !slices.ContainsFunc(plan.Warnings, func(w placement.Warning) bool {
+		if !slices.ContainsFunc(plan.Warnings, func(w reasons.Warning) bool {
 			return string(w.Code) == code && strings.Contains(w.Text, text) && w.Remedy != ""
 		}) {
 			t.Errorf("warnings %v, want %q", plan.Warnings, want)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -17,14 +18,14 @@ const maxIOPorts = 14
 func (b *builder) concerns(t *tree) {
 	b.warnOfIOSpace(t)
 	b.warnOfGroups()
-	if !slices.ContainsFunc(b.devices, func(d *device) bool { return d.Outcome == Placed || d.Reason == ReasonAlreadyAligned }) {
+	if !slices.ContainsFunc(b.devices, func(d *device) bool { return d.Outcome == Placed || d.Reason == reasons.AlreadyAligned }) {
 		return
 	}
 	if b.Domain.VIOMMU {
-		b.warn(CodeVIOMMU, nil, "the domain has a vIOMMU")
+		b.warn(reasons.CodeVIOMMU, nil, "the domain has a vIOMMU")
 	}
 	if b.Domain.LaunchSecurity {
-		b.warn(CodeLaunchSecurity, nil, "the domain has launchSecurity")
+		b.warn(reasons.CodeLaunchSecurity, nil, "the domain has launchSecurity")
 	}
 	b.warnOfSwitchPorts(t)
 }
@@ -44,10 +45,10 @@ func (b *builder) warnOfSwitchPorts(t *tree) {
 		}
 	}
 	if ports > 0 {
-		b.warn(CodeSwitchPortSpeed, nil, "emulated switch ports advertise 2.5 GT/s x1, and NCCL believes them")
+		b.warn(reasons.CodeSwitchPortSpeed, nil, "emulated switch ports advertise 2.5 GT/s x1, and NCCL believes them")
 	}
 	if b.Domain.UEFI && open > maxHotplugSwitchPorts {
-		b.warn(CodeSwitchPortHotplug, nil, fmt.Sprintf("%d switch ports stay hotpluggable, and UEFI may hand over without a BAR for the devices behind them", open))
+		b.warn(reasons.CodeSwitchPortHotplug, nil, fmt.Sprintf("%d switch ports stay hotpluggable, and UEFI may hand over without a BAR for the devices behind them", open))
 	}
 }
 
@@ -68,7 +69,7 @@ func (b *builder) warnOfIOSpace(t *tree) {
 		ports[port] = true
 	}
 	if len(ports) > maxIOPorts {
-		b.warn(CodeIOSpace, nil, fmt.Sprintf("%d ports have a device with an I/O BAR below and the domain boots with SeaBIOS, which has room for %d",
+		b.warn(reasons.CodeIOSpace, nil, fmt.Sprintf("%d ports have a device with an I/O BAR below and the domain boots with SeaBIOS, which has room for %d",
 			len(ports), maxIOPorts))
 	}
 }
@@ -90,7 +91,7 @@ func (b *builder) warnOfGroups() {
 			if d.ID == topology.PCIDevice(other.Address) {
 				text = fmt.Sprintf("%s is bound to %s, which is no VFIO driver", d.ID, other.Driver)
 			}
-			b.warn(CodeGroupNotViable, &d.ID, text)
+			b.warn(reasons.CodeGroupNotViable, &d.ID, text)
 		}
 	}
 }
@@ -107,7 +108,7 @@ func (b *builder) warnOfUnknownAliases() {
 		known := slices.Contains(b.Domain.HostdevAliases, alias) ||
 			slices.ContainsFunc(b.devices, func(d *device) bool { return d.Alias == alias })
 		if !known {
-			b.warn(CodeUnknownAlias, nil, fmt.Sprintf("no hostdev has the alias %q that is to be kept", topology.Abridge(alias)))
+			b.warn(reasons.CodeUnknownAlias, nil, fmt.Sprintf("no hostdev has the alias %q that is to be kept", topology.Abridge(alias)))
 		}
 	}
 }
@@ -117,7 +118,7 @@ func (b *builder) warnOfUnknownAliases() {
 func (b *builder) warnOfCollisions() {
 	for _, v := range b.Variables {
 		if resources := b.resourcesOf(v); len(resources) > 1 {
-			b.warn(CodeVariableCollision, nil, fmt.Sprintf("%s stands for the resources %s of the VMI alike", v.Name, strings.Join(resources, " and ")))
+			b.warn(reasons.CodeVariableCollision, nil, fmt.Sprintf("%s stands for the resources %s of the VMI alike", v.Name, strings.Join(resources, " and ")))
 		}
 	}
 }

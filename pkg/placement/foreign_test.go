@@ -9,6 +9,7 @@ import (
 
 	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
 	"hook-sidecar/test/hostfs"
 	"hook-sidecar/test/oracle"
 )
@@ -150,9 +151,9 @@ func TestForeignControllers(t *testing.T) {
 	for seed := range uint64(400) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		d := foreignDomain{Rand: r, gpus: r.Perm(foreignDevices)}
-		flags := map[placement.Key]string{
-			placement.KeyLayout:       []string{"numa", "root", "mirror"}[r.IntN(3)],
-			placement.KeyHotplugPorts: []string{"auto", "0", "20", "255"}[r.IntN(4)],
+		flags := map[policy.Key]string{
+			policy.KeyLayout:       []string{"numa", "root", "mirror"}[r.IntN(3)],
+			policy.KeyHotplugPorts: []string{"auto", "0", "20", "255"}[r.IntN(4)],
 		}
 		m := mutate.Mutator{Sysfs: host, Flags: flags}
 		in := d.write()

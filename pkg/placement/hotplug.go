@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -24,7 +26,7 @@ const (
 // hotplugPorts is how many root ports are to stay free where the hook adds them:
 // what the policy says, or what KubeVirt gives a domain of this size.
 func (b *builder) hotplugPorts() int {
-	if b.Policy.HotplugPorts != HotplugAuto {
+	if b.Policy.HotplugPorts != policy.HotplugAuto {
 		return b.Policy.HotplugPorts
 	}
 	return b.kubevirtPorts()
@@ -114,7 +116,7 @@ func (b *builder) keepHotplugPorts() {
 		return
 	}
 	if wanted := b.hotplugPorts(); b.spare < wanted {
-		b.warn(CodeHotplugPortsCapped, nil, fmt.Sprintf("%d root ports are to stay free for hotplug, beside the layout there is room for %d", wanted, b.spare))
+		b.warn(reasons.CodeHotplugPortsCapped, nil, fmt.Sprintf("%d root ports are to stay free for hotplug, beside the layout there is room for %d", wanted, b.spare))
 	}
 	for range b.spare - (main.free - main.hungry) {
 		index++

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -49,7 +51,7 @@ func (b *builder) layOut() []expander {
 	for _, slot := range b.slots() {
 		lead := slot[0].device
 		root := lead.PCIeRoot
-		if b.Policy.Layout == LayoutNUMA {
+		if b.Policy.Layout == policy.LayoutNUMA {
 			root = ""
 		}
 		at := slices.IndexFunc(wanted, func(e expander) bool {
@@ -64,7 +66,7 @@ func (b *builder) layOut() []expander {
 	slices.SortStableFunc(wanted, func(x, y expander) int {
 		return cmp.Or(compareCells(x.cell, y.cell), cmp.Compare(x.root, y.root))
 	})
-	if b.Policy.Layout == LayoutMirror {
+	if b.Policy.Layout == policy.LayoutMirror {
 		for i, e := range wanted {
 			wanted[i].ports = mirror(e.ports)
 		}
@@ -99,7 +101,7 @@ func (b *builder) slots() [][]function {
 			at := slices.IndexFunc(slots, func(s []function) bool { return s[0].device == lead })
 			pci, _ := d.ID.PCI()
 			slots[at] = append(slots[at], function{device: d, number: int(pci.Function)})
-			d.Reason = ReasonCompanion
+			d.Reason = reasons.Companion
 			continue
 		}
 		slots = append(slots, []function{{device: d}})

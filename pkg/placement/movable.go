@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -17,20 +19,20 @@ func (b *builder) decide() {
 			continue
 		}
 		if !SupportedMachine(b.Domain) {
-			d.Outcome, d.Reason = Unplaced, ReasonMachine
+			d.Outcome, d.Reason = Unplaced, reasons.Machine
 			continue
 		}
 		d.movable = true
 		d.Outcome, d.Reason = Unplaced, b.findCell(d, cells)
 		switch {
-		case d.Cell != nil, b.Policy.Layout != LayoutNUMA && d.PCIeRoot != "":
+		case d.Cell != nil, b.Policy.Layout != policy.LayoutNUMA && d.PCIeRoot != "":
 			d.Outcome = Placed
-		case b.Policy.Layout != LayoutNUMA && d.Reason != ReasonNoSysfs:
-			d.Reason = ReasonNoHostNode
+		case b.Policy.Layout != policy.LayoutNUMA && d.Reason != reasons.NoSysfs:
+			d.Reason = reasons.NoHostNode
 		}
 	}
 	b.keepFunctionZero()
-	if b.Policy.Layout != LayoutNUMA {
+	if b.Policy.Layout != policy.LayoutNUMA {
 		b.adoptCells()
 	}
 }
@@ -74,16 +76,16 @@ func (b *builder) adoptCells() {
 }
 
 // keeps says whether a rule keeps a device where it is, and which.
-func (b *builder) keeps(d *device) (Reason, bool) {
+func (b *builder) keeps(d *device) (reasons.Reason, bool) {
 	switch {
-	case b.Policy.Layout == LayoutKeep:
-		return ReasonLayoutKeep, true
+	case b.Policy.Layout == policy.LayoutKeep:
+		return reasons.LayoutKeep, true
 	case b.VMI != nil && b.VMI.Annotations[RootComplexAnnotation] == "true":
-		return ReasonRootComplex, true
+		return reasons.RootComplex, true
 	case b.hasUserAddress(d):
-		return ReasonUserAddress, true
+		return reasons.UserAddress, true
 	case b.isBelowReferenced(d):
-		return ReasonReferenced, true
+		return reasons.Referenced, true
 	}
 	return "", false
 }
@@ -135,15 +137,15 @@ func SupportedMachine(d *domain.Domain) bool {
 }
 
 // findCell sets the cell of a device, or returns the reason why it has none.
-func (b *builder) findCell(d *device, cells cells) Reason {
+func (b *builder) findCell(d *device, cells cells) reasons.Reason {
 	node, known := d.HostNode.Node()
 	switch {
 	case !b.isOnHost(d.ID):
-		return ReasonNoSysfs // whatever the guest has
+		return reasons.NoSysfs // whatever the guest has
 	case len(b.Domain.Cells) == 0:
-		return ReasonNoGuestNUMA
+		return reasons.NoGuestNUMA
 	case !known:
-		return ReasonNoHostNode
+		return reasons.NoHostNode
 	}
 	cell, reason := cells.of(node)
 	d.Cell = cell

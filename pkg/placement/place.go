@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/reasons"
 )
 
 // place makes the tree that the layout wants, unless it stands already. Where
@@ -18,7 +19,7 @@ func (b *builder) place() {
 		b.keepHotplugPorts()
 		for _, d := range b.devices {
 			if d.Outcome == Placed {
-				d.Outcome, d.Reason = Kept, ReasonAlreadyAligned
+				d.Outcome, d.Reason = Kept, reasons.AlreadyAligned
 			}
 		}
 		return
@@ -43,11 +44,11 @@ func (b *builder) place() {
 
 // giveUp leaves every device where it is.
 func (b *builder) giveUp(broken []breach) {
-	reason := ReasonBrokenRule
+	reason := reasons.BrokenRule
 	for _, br := range broken {
 		b.warn(br.code, nil, br.text)
-		if br.code == CodeBudget {
-			reason = ReasonBudget
+		if br.code == reasons.CodeBudget {
+			reason = reasons.Budget
 		}
 	}
 	for _, d := range b.devices {

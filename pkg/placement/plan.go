@@ -6,6 +6,8 @@ import (
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -15,7 +17,7 @@ type Input struct {
 	Host      *topology.Host
 	Variables []env.Variable
 	VMI       *env.VMI // nil when there is none
-	Policy    Policy
+	Policy    policy.Policy
 }
 
 // Outcome says what became of a device.
@@ -42,7 +44,7 @@ type Decision struct {
 	Function   *topology.Device // the host's function that it is, or that its parent is; nil when not known
 
 	Outcome   Outcome
-	Reason    Reason
+	Reason    reasons.Reason
 	Cell      *topology.CellID     // of the expander bus that it stands below; nil without one
 	Address   *domain.GuestAddress // nil until libvirt gives one
 	GuestPath []int                // controller indexes, expander first; nil without an address
@@ -64,12 +66,12 @@ type Controller struct {
 
 // Plan says where each device stands, why, and what to change for it.
 type Plan struct {
-	Policy      Policy
+	Policy      policy.Policy
 	Devices     []Decision   // by id
 	Controllers []Controller // by index
 	Paths       Paths
 	Budgets     Budgets
-	Warnings    []Warning
+	Warnings    []reasons.Warning
 	Changes     domain.Changes
 	Host        *topology.Host // what was read of the host
 
@@ -102,7 +104,7 @@ func New(in Input) (*Plan, error) {
 	}
 	b.spare = b.hotplugPorts()
 	b.decide()
-	if b.Policy.Layout != LayoutKeep {
+	if b.Policy.Layout != policy.LayoutKeep {
 		b.place()
 	}
 	return b.plan(), nil
@@ -115,7 +117,7 @@ type builder struct {
 	devices  []*device // by id
 	spare    int       // root ports to keep free for hotplug, as far as they fit
 	changes  domain.Changes
-	warnings []Warning
+	warnings []reasons.Warning
 }
 
 // device is one passthrough device while it is planned.
@@ -125,8 +127,8 @@ type device struct {
 	movable bool // no rule keeps it where it is
 }
 
-func (b *builder) warn(code Code, device *topology.DeviceID, text string) {
-	b.warnings = append(b.warnings, NewWarning(code, device, text))
+func (b *builder) warn(code reasons.Code, device *topology.DeviceID, text string) {
+	b.warnings = append(b.warnings, reasons.NewWarning(code, device, text))
 }
 
 // plan puts together what was decided.
@@ -162,7 +164,7 @@ func (b *builder) plan() *Plan {
 	p.Paths = b.paths(tree)
 	p.Budgets = b.budgets(newTree(filled(want)))
 	b.concerns(tree)
-	p.Warnings = sortWarnings(b.warnings)
+	p.Warnings = reasons.Sort(b.warnings)
 	return p
 }
 

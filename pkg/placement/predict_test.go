@@ -5,6 +5,7 @@ import (
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -39,11 +40,11 @@ func (g *guest) device(n, bus, function int) topology.DeviceID {
 func (g *guest) seen(t *testing.T) map[topology.DeviceID]string {
 	t.Helper()
 	g.domain.Arch, g.domain.Machine = "x86_64", "q35"
-	policy, _, err := placement.ResolvePolicy(placement.PolicySource{Flags: flags("layout=keep")})
+	keep, _, err := policy.Resolve(policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: "keep"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := placement.New(placement.Input{Domain: &g.domain, Host: &topology.Host{}, Policy: policy})
+	plan, err := placement.New(placement.Input{Domain: &g.domain, Host: &topology.Host{}, Policy: keep})
 	if err != nil {
 		t.Fatal(err)
 	}

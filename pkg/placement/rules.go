@@ -5,21 +5,22 @@ import (
 	"slices"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
 // breach is a rule that a domain breaks, or a budget that it exceeds.
 type breach struct {
-	code Code // CodeBrokenRule or CodeBudget
+	code reasons.Code // reasons.CodeBrokenRule or reasons.CodeBudget
 	text string
 }
 
 func broke(format string, args ...any) breach {
-	return breach{CodeBrokenRule, fmt.Sprintf(format, args...)}
+	return breach{reasons.CodeBrokenRule, fmt.Sprintf(format, args...)}
 }
 
 func exceeded(format string, args ...any) breach {
-	return breach{CodeBudget, fmt.Sprintf(format, args...)}
+	return breach{reasons.CodeBudget, fmt.Sprintf(format, args...)}
 }
 
 // breaches are what a domain breaks and libvirt accepts all the same: QEMU or

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -28,7 +29,7 @@ type Prospect struct {
 
 	Reasons map[string]int `json:"reasons"` // how many devices the layout has which reason for
 
-	unplaced []placement.Reason
+	unplaced []reasons.Reason
 }
 
 // Move is a device that would stand elsewhere.

@@ -10,7 +10,7 @@ import (
 
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/mutate"
-	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/report"
 )
 
@@ -109,7 +109,7 @@ func resultOf(t testing.TB, snapshot, domainXML []byte, layout string) mutate.Re
 
 func mutated(t testing.TB, sysfs fs.FS, domainXML []byte, layout string) mutate.Result {
 	t.Helper()
-	m := mutate.Mutator{Sysfs: sysfs, Flags: map[placement.Key]string{placement.KeyLayout: layout}}
+	m := mutate.Mutator{Sysfs: sysfs, Flags: map[policy.Key]string{policy.KeyLayout: layout}}
 	result := m.Mutate(mutate.Request{Domain: domainXML})
 	if result.Err != nil {
 		t.Fatal(result.Err)

@@ -8,6 +8,7 @@ import (
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -15,7 +16,7 @@ import (
 // speeds with the guest's addresses and NUMA nodes. Its form is what NCCL reads
 // (NVIDIA/nccl src/graph/xml.cc and topo.cc, version 1 of the format).
 type NCCL struct {
-	Warnings []placement.Warning // of GPUs and NICs that it leaves out
+	Warnings []reasons.Warning // of GPUs and NICs that it leaves out
 
 	cpus []*ncclCPU // by NUMA node of the guest; the one without a node is last
 }
@@ -97,7 +98,7 @@ type ncclBuilder struct {
 	switches map[topology.Address]*ncclPCI // by the upstream port on the host
 	names    map[topology.Address]string   // the guest's address of such a port
 	invented int                           // switches that the guest does not have
-	warnings []placement.Warning
+	warnings []reasons.Warning
 }
 
 // cpu is the CPU of a NUMA node.
@@ -126,7 +127,7 @@ func ncclArch(arch string) string {
 // add puts a device below the switches that it has on the host.
 func (b *ncclBuilder) add(d placement.Decision) {
 	if d.Predicted == nil {
-		b.warnings = append(b.warnings, placement.NewWarning(placement.CodeNCCLIncomplete, &d.ID,
+		b.warnings = append(b.warnings, reasons.NewWarning(reasons.CodeNCCLIncomplete, &d.ID,
 			fmt.Sprintf("%s is not in the topology file for NCCL: its guest address is not known before libvirt gives it", d.ID)))
 		return
 	}

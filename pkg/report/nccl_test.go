@@ -12,15 +12,17 @@ import (
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/report"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/test/hostfs"
 	"hook-sidecar/test/matrix"
 )
 
-func ncclPlan(t *testing.T, host fs.FS, domain []byte, layout placement.Layout) *placement.Plan {
+func ncclPlan(t *testing.T, host fs.FS, domain []byte, layout policy.Layout) *placement.Plan {
 	t.Helper()
-	m := mutate.Mutator{Sysfs: host, Details: true, Flags: map[placement.Key]string{placement.KeyLayout: string(layout)}}
+	m := mutate.Mutator{Sysfs: host, Details: true, Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}
 	result := m.Mutate(mutate.Request{Domain: domain})
 	if result.Err != nil {
 		t.Fatal(result.Err)
@@ -47,11 +49,11 @@ func TestNCCLGolden(t *testing.T) {
 	for _, tc := range []struct {
 		host   string
 		domain []byte
-		layout placement.Layout
+		layout policy.Layout
 	}{
-		{"x86-2n8g-hgx-h100", hgx, placement.LayoutNUMA},
-		{"x86-2n8g-hgx-h100", hgx, placement.LayoutMirror},
-		{"x86-2n4g-three-roots", wholeHost(t, roots), placement.LayoutRoot},
+		{"x86-2n8g-hgx-h100", hgx, policy.LayoutNUMA},
+		{"x86-2n8g-hgx-h100", hgx, policy.LayoutMirror},
+		{"x86-2n4g-three-roots", wholeHost(t, roots), policy.LayoutRoot},
 	} {
 		t.Run(fmt.Sprintf("%s-%s", tc.host, tc.layout), func(t *testing.T) {
 			host, err := env.ParseSnapshot(readHost(t, tc.host))
@@ -60,7 +62,7 @@ func TestNCCLGolden(t *testing.T) {
 			}
 			nccl := report.NewNCCL(ncclPlan(t, host, tc.domain, tc.layout))
 			golden(t, fmt.Sprintf("nccl-%s-%s.xml", tc.host, tc.layout), []byte(nccl.String()))
-			if tc.layout == placement.LayoutNUMA { // docs/nccl.md shows how it begins
+			if tc.layout == policy.LayoutNUMA { // docs/nccl.md shows how it begins
 				start := strings.Join(strings.SplitAfter(nccl.String(), "\n")[:6], "")
 				if !strings.Contains(string(docs), "```xml\n"+start+"```") {
 					t.Errorf("docs/nccl.md does not show\n%s", start)
@@ -79,7 +81,7 @@ func TestNCCLDistances(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, layout := range []placement.Layout{placement.LayoutNUMA, placement.LayoutRoot, placement.LayoutMirror} {
+		for _, layout := range []policy.Layout{policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror} {
 			t.Run(fmt.Sprintf("%s-%s", name, layout), func(t *testing.T) {
 				checkNCCL(t, host, ncclPlan(t, host, wholeHost(t, readHost(t, name)), layout))
 			})
@@ -91,7 +93,7 @@ func TestNCCLDistances(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, layout := range []placement.Layout{placement.LayoutNUMA, placement.LayoutRoot, placement.LayoutMirror} {
+		for _, layout := range []policy.Layout{policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror} {
 			t.Run(fmt.Sprintf("seed-%d-%s", 2000+seed, layout), func(t *testing.T) {
 				checkNCCL(t, host, ncclPlan(t, host, matrix.Domain(h.NUMA, h.Devices), layout))
 			})
@@ -162,7 +164,7 @@ func TestNCCLNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan := ncclPlan(t, host, wholeHost(t, snapshot), placement.LayoutNUMA)
+	plan := ncclPlan(t, host, wholeHost(t, snapshot), policy.LayoutNUMA)
 	system, err := readNCCL(report.NewNCCL(plan).String())
 	if err != nil {
 		t.Fatal(err)
@@ -190,7 +192,7 @@ func TestNCCLSwitchAddress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan := ncclPlan(t, host, wholeHost(t, snapshot), placement.LayoutMirror)
+	plan := ncclPlan(t, host, wholeHost(t, snapshot), policy.LayoutMirror)
 	system, err := readNCCL(report.NewNCCL(plan).String())
 	if err != nil {
 		t.Fatal(err)
@@ -217,11 +219,11 @@ func TestNCCLLeavesOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	domain := matrix.Domain(matrix.GuestNUMA{{0}}, []string{"0000:01:00.0", "0000:02:00.0"})
-	nccl := report.NewNCCL(ncclPlan(t, host, domain, placement.LayoutKeep))
+	nccl := report.NewNCCL(ncclPlan(t, host, domain, policy.LayoutKeep))
 	if !nccl.IsEmpty() || strings.Contains(nccl.String(), "<pci") {
 		t.Errorf("it is not empty:\n%s", nccl)
 	}
-	if len(nccl.Warnings) != 1 || nccl.Warnings[0].Code != placement.CodeNCCLIncomplete || nccl.Warnings[0].Device.String() != "0000:01:00.0" {
+	if len(nccl.Warnings) != 1 || nccl.Warnings[0].Code != reasons.CodeNCCLIncomplete || nccl.Warnings[0].Device.String() != "0000:01:00.0" {
 		t.Errorf("warnings %v, want one for the GPU and none for the NVMe", nccl.Warnings)
 	}
 }
@@ -243,7 +245,7 @@ pci0000:00/0000:00:03.0/0000:03:00.0 node=0
 		"0000:00:01.0": {Speed: 16, Width: 16}, "0000:01:00.0": {Speed: 32, Width: 8},
 		"0000:02:00.0": {Speed: 8, Width: 4}, // the port above says nothing
 	}
-	plan := ncclPlan(t, host, matrix.Domain(matrix.GuestNUMA{{0}}, []string{"0000:01:00.0", "0000:02:00.1", "0000:03:00.0"}), placement.LayoutNUMA)
+	plan := ncclPlan(t, host, matrix.Domain(matrix.GuestNUMA{{0}}, []string{"0000:01:00.0", "0000:02:00.1", "0000:03:00.0"}), policy.LayoutNUMA)
 	for i := range plan.Host.Devices {
 		if link, known := links[plan.Host.Devices[i].Address.String()]; known {
 			plan.Host.Devices[i].Details.MaxLink = &link

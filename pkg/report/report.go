@@ -5,6 +5,7 @@ import (
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -132,7 +133,7 @@ func New(plan *placement.Plan, changed bool, err error) Report {
 		return r
 	}
 	r.Layout, r.DryRun = string(plan.Policy.Layout), plan.Policy.DryRun
-	for _, key := range placement.Keys() {
+	for _, key := range policy.Keys() {
 		r.Policy[string(key)] = Setting{Value: plan.Policy.Value(key), Origin: string(plan.Policy.Origins[key])}
 	}
 	for _, d := range plan.Devices {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -77,16 +78,16 @@ func (r Report) writeReasons(b *strings.Builder, style Style) {
 
 // reasons are the reasons of all devices, each once, in the order of the
 // documentation. As the domain stands there are none.
-func (r Report) reasons() []placement.Reason {
-	return slices.DeleteFunc(placement.Reasons(), func(reason placement.Reason) bool {
+func (r Report) reasons() []reasons.Reason {
+	return slices.DeleteFunc(reasons.Reasons(), func(reason reasons.Reason) bool {
 		return r.asIs || !slices.ContainsFunc(r.Devices, func(d Device) bool { return d.Reason == string(reason) })
 	})
 }
 
 // placedWithoutCell reports whether a device is placed though it has, for this
 // reason, no cell. A companion goes with another device, whose reason says it.
-func (r Report) placedWithoutCell(reason placement.Reason) bool {
-	return reason != placement.ReasonCompanion && slices.ContainsFunc(r.Devices, func(d Device) bool {
+func (r Report) placedWithoutCell(reason reasons.Reason) bool {
+	return reason != reasons.Companion && slices.ContainsFunc(r.Devices, func(d Device) bool {
 		return d.Reason == string(reason) && d.Outcome == string(placement.Placed) && d.GuestCell == nil
 	})
 }
@@ -141,10 +142,10 @@ func (d Device) shortID() string {
 }
 
 // unplacedReasons are the reasons of devices that have no place, each once.
-func (r Report) unplacedReasons() []placement.Reason {
-	var all []placement.Reason
+func (r Report) unplacedReasons() []reasons.Reason {
+	var all []reasons.Reason
 	for _, d := range r.Devices {
-		if reason := placement.Reason(d.Reason); d.Outcome == string(placement.Unplaced) && !slices.Contains(all, reason) {
+		if reason := reasons.Reason(d.Reason); d.Outcome == string(placement.Unplaced) && !slices.Contains(all, reason) {
 			all = append(all, reason)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/mutate"
-	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
 )
 
 // vmiWith is a VMI that has the value wherever text of a user goes.
@@ -20,7 +20,7 @@ func vmiWith(t *testing.T, value string) []byte {
 	device := []any{map[string]any{"name": value, "deviceName": "vendor.example/" + value}, map[string]any{"name": "b" + value, "deviceName": "nvidia.com/gpu"}}
 	data, err := json.Marshal(map[string]any{
 		"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance",
-		"metadata": map[string]any{"name": value, "namespace": value, "annotations": map[string]any{placement.AnnotationPrefix + "layout": value, placement.AnnotationPrefix + value: value}},
+		"metadata": map[string]any{"name": value, "namespace": value, "annotations": map[string]any{policy.AnnotationPrefix + "layout": value, policy.AnnotationPrefix + value: value}},
 		"spec":     map[string]any{"domain": map[string]any{"devices": map[string]any{"gpus": device, "hostDevices": device}}},
 	})
 	if err != nil {
@@ -41,7 +41,7 @@ func TestNothingUnescaped(t *testing.T) {
 					"PCI_RESOURCE_NVIDIA_COM_GPU=0000:02:00.0", "PCI_RESOURCE_" + value + "=0000:02:00.0",
 					"MDEV_PCI_RESOURCE_VENDOR_EXAMPLE_" + strings.ToUpper(value) + "=4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01",
 				})
-				m := mutate.Mutator{Sysfs: host(t), Variables: variables, Problems: problems, Flags: map[placement.Key]string{placement.KeyAdd: add}}
+				m := mutate.Mutator{Sysfs: host(t), Variables: variables, Problems: problems, Flags: map[policy.Key]string{policy.KeyAdd: add}}
 				const domain = `<domain type="kvm"><name>a</name><os><type arch="x86_64" machine="q35">hvm</type></os><devices></devices></domain>`
 				result := m.Mutate(mutate.Request{Domain: []byte(domain), VMI: vmiWith(t, value)})
 				if result.Err != nil {

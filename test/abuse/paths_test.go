@@ -10,7 +10,7 @@ import (
 
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/mutate"
-	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
 	"hook-sidecar/test/hostfs"
 )
 
@@ -94,8 +94,8 @@ func TestPathsStayInside(t *testing.T) {
 			variables, problems := env.ParseVariables([]string{
 				"PCI_RESOURCE_EVIL=" + value, "MDEV_PCI_RESOURCE_EVIL=" + value + ",0000:02:00.0", "PCI_RESOURCE_" + value + "=0000:02:00.0",
 			})
-			m := mutate.Mutator{Sysfs: sysfs, Variables: variables, Problems: problems, Details: true, Flags: map[placement.Key]string{
-				placement.KeyAdd: "all", placement.KeyCompanions: "add", placement.KeyLayout: "mirror",
+			m := mutate.Mutator{Sysfs: sysfs, Variables: variables, Problems: problems, Details: true, Flags: map[policy.Key]string{
+				policy.KeyAdd: "all", policy.KeyCompanions: "add", policy.KeyLayout: "mirror",
 			}}
 			for _, domain := range [][]byte{
 				domainWith(value, goodAddress, goodUUID), domainWith(value, value, goodUUID), domainWith(value, goodAddress, value),

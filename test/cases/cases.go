@@ -28,7 +28,7 @@ import (
 
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/mutate"
-	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
 	"hook-sidecar/test/hostfs"
 )
 
@@ -111,10 +111,10 @@ func settings(text string) (map[string]string, error) {
 }
 
 func mutator(root string, said map[string]string, host, environ []byte) (mutate.Mutator, error) {
-	m := mutate.Mutator{Flags: map[placement.Key]string{}, AnnotationsFirst: true, Keep: strings.Fields(said["keep"])}
+	m := mutate.Mutator{Flags: map[policy.Key]string{}, AnnotationsFirst: true, Keep: strings.Fields(said["keep"])}
 	for _, flag := range strings.Fields(said["flags"]) {
 		key, value, _ := strings.Cut(flag, "=")
-		m.Flags[placement.Key(key)] = value
+		m.Flags[policy.Key(key)] = value
 	}
 	entries, err := env.ReadEnvironFile(strings.NewReader(string(environ)))
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
 )
 
 const root = "../.."
@@ -54,11 +55,11 @@ func sections(t *testing.T) map[string]string {
 	return found
 }
 
-// constants are the values of the string constants of a package whose names
-// begin with a prefix: as declared, so that no list can forget one.
-func constants(t *testing.T, folder, prefix string) []string {
+// constants are the values of a package's string constants of a type: as
+// declared, so that no table can forget one.
+func constants(t *testing.T, directory, typeName string) []string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(root, folder, "*.go"))
+	files, err := filepath.Glob(filepath.Join(root, directory, "*.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +71,10 @@ func constants(t *testing.T, folder, prefix string) []string {
 		}
 		ast.Inspect(file, func(n ast.Node) bool {
 			spec, ok := n.(*ast.ValueSpec)
-			if !ok || !strings.HasPrefix(spec.Names[0].Name, prefix) || len(spec.Values) != 1 {
+			if !ok || len(spec.Values) != 1 {
+				return true
+			}
+			if of, ok := spec.Type.(*ast.Ident); !ok || of.Name != typeName {
 				return true
 			}
 			if value, ok := spec.Values[0].(*ast.BasicLit); ok && value.Kind == token.STRING {
@@ -96,19 +100,23 @@ func set[T ~string](values []T) []string {
 	return slices.Compact(texts)
 }
 
-func TestListsHoldEveryCode(t *testing.T) {
-	if d := cmp.Diff(constants(t, "pkg/placement", "Reason"), set(placement.Reasons())); d != "" {
-		t.Errorf("reasons that are declared and those that are listed differ (-declared +listed):\n%s", d)
-	}
-	if d := cmp.Diff(constants(t, "pkg/placement", "Code"), set(placement.Codes())); d != "" {
-		t.Errorf("warnings that are declared and those that are listed differ (-declared +listed):\n%s", d)
+func TestTablesHaveEveryConstant(t *testing.T) {
+	for _, test := range []struct {
+		directory, typeName string
+		table               []string
+	}{
+		{"pkg/reasons", "Reason", set(reasons.Reasons())},
+		{"pkg/reasons", "Code", set(reasons.Codes())},
+		{"pkg/policy", "Key", set(policy.Keys())},
+	} {
+		if d := cmp.Diff(constants(t, test.directory, test.typeName), test.table); d != "" {
+			t.Errorf("%s: constants of type %s and their table differ (-constants +table):\n%s", test.directory, test.typeName, d)
+		}
 	}
 }
 
 func TestEveryCodeHasASection(t *testing.T) {
-	want := set(slices.Concat(
-		set(placement.Reasons()), set(placement.Codes()), constants(t, "pkg/env", "Code"),
-	))
+	want := set(slices.Concat(set(reasons.Reasons()), set(reasons.Codes())))
 	var got []string
 	for code, text := range sections(t) {
 		got = append(got, code)
@@ -118,6 +126,28 @@ func TestEveryCodeHasASection(t *testing.T) {
 	}
 	if d := cmp.Diff(want, set(got)); d != "" {
 		t.Errorf("codes and sections of docs/reasons.md differ (-code +section):\n%s", d)
+	}
+}
+
+// TestPolicyTable compares the policy table of README.md, all columns but the
+// meaning, with the settings.
+func TestPolicyTable(t *testing.T) {
+	var want []string
+	for _, s := range policy.Settings() {
+		preset := s.Default
+		if s.WithoutVMI != "" {
+			preset += "; " + s.WithoutVMI + " without a VMI"
+		}
+		want = append(want, "| `"+string(s.Key)+"` | "+s.Allowed()+" | "+preset+" |")
+	}
+	_, table, found := strings.Cut(read(t, "README.md"), "| key | values | default | meaning |\n|---|---|---|---|\n")
+	table, _, ends := strings.Cut(table, "\n\n")
+	if !found || !ends {
+		t.Fatal("README.md has no policy table")
+	}
+	got := regexp.MustCompile("(?m)^(?:\\|[^|\n]*){3}\\|").FindAllString(table, -1)
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("settings and the policy table of README.md differ (-settings +README.md):\n%s", d)
 	}
 }
 

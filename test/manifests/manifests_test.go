@@ -16,11 +16,11 @@ import (
 	"kubevirt.io/kubevirt/pkg/virt-config/featuregate"
 	"sigs.k8s.io/kustomize/api/types"
 
-	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
 )
 
 // label is how a VM asks for the plugin.
-const label = placement.AnnotationPrefix + "placement"
+const label = policy.AnnotationPrefix + "placement"
 
 func TestFilesDecode(t *testing.T) {
 	for _, file := range files(t) {
@@ -69,11 +69,11 @@ func TestVMs(t *testing.T) {
 			t.Errorf("%s: no device", file)
 		}
 		for name := range vmi.ObjectMeta.Annotations {
-			if !strings.HasPrefix(name, placement.AnnotationPrefix) && name != hooks.HookSidecarListAnnotationName {
+			if !strings.HasPrefix(name, policy.AnnotationPrefix) && name != hooks.HookSidecarListAnnotationName {
 				t.Errorf("%s: annotation %s", file, name)
 			}
 		}
-		_, problems, err := placement.ResolvePolicy(placement.PolicySource{Annotations: vmi.ObjectMeta.Annotations, HasVMI: true})
+		_, problems, err := policy.Resolve(policy.Source{Annotations: vmi.ObjectMeta.Annotations, HasVMI: true})
 		if err != nil || len(problems) != 0 {
 			t.Errorf("%s: policy: %v, %v", file, problems, err)
 		}

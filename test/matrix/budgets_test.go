@@ -10,6 +10,8 @@ import (
 
 	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/test/hostfs"
 	"hook-sidecar/test/matrix"
 	"hook-sidecar/test/rules"
@@ -60,7 +62,7 @@ func (m machine) host(n int) (text string, devices []string) {
 }
 
 // plan is the plan for n parts; refused is what it says when it does not fit.
-func (m machine) plan(t *testing.T, layout placement.Layout, n int) (refused string) {
+func (m machine) plan(t *testing.T, layout policy.Layout, n int) (refused string) {
 	t.Helper()
 	text, devices := m.host(n)
 	host, err := hostfs.Parse(text)
@@ -68,13 +70,13 @@ func (m machine) plan(t *testing.T, layout placement.Layout, n int) (refused str
 		t.Fatal(err)
 	}
 	domain := matrix.Domain(matrix.GuestNUMA{{0}}, devices)
-	mutator := mutate.Mutator{Sysfs: host, Flags: map[placement.Key]string{placement.KeyLayout: string(layout)}}
+	mutator := mutate.Mutator{Sysfs: host, Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}
 	result := mutator.Mutate(mutate.Request{Domain: domain})
 	if result.Err != nil {
 		t.Fatal(result.Err)
 	}
 	for _, w := range result.Plan.Warnings {
-		if w.Code == placement.CodeBudget {
+		if w.Code == reasons.CodeBudget {
 			refused = w.Text
 		}
 	}
@@ -109,7 +111,7 @@ func TestBudgets(t *testing.T) {
 	}
 	for _, m := range machines() {
 		row := "| " + m.name + " |"
-		for _, layout := range []placement.Layout{placement.LayoutNUMA, placement.LayoutRoot, placement.LayoutMirror} {
+		for _, layout := range []policy.Layout{policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror} {
 			over := sort.Search(256/m.each, func(n int) bool { return m.plan(t, layout, n) != "" })
 			said := m.plan(t, layout, over)
 			parts := tooMany.FindStringSubmatch(said)
@@ -139,7 +141,7 @@ func TestBudgets(t *testing.T) {
 func TestSixteenSwitches(t *testing.T) {
 	for _, each := range []int{1, 2} {
 		m := machine{fmt.Sprintf("%d below each of 16 switches", each), each, func(n int) string { return switched(n, each) }}
-		if refused := m.plan(t, placement.LayoutMirror, 16); refused != "" {
+		if refused := m.plan(t, policy.LayoutMirror, 16); refused != "" {
 			t.Errorf("%s: %s", m.name, refused)
 		}
 	}
@@ -163,7 +165,7 @@ func TestShrink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mutator := mutate.Mutator{Sysfs: host, Flags: map[placement.Key]string{placement.KeyLayout: "numa"}}
+	mutator := mutate.Mutator{Sysfs: host, Flags: map[policy.Key]string{policy.KeyLayout: "numa"}}
 	large := mutator.Mutate(mutate.Request{Domain: matrix.Domain(matrix.GuestNUMA{{0}, {1}, {2}, {3}}, devices)})
 	if large.Err != nil {
 		t.Fatal(large.Err)

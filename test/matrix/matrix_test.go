@@ -13,7 +13,8 @@ import (
 
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/mutate"
-	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/test/hostfs"
 	"hook-sidecar/test/matrix"
 	"hook-sidecar/test/oracle"
@@ -83,9 +84,9 @@ func TestTreesLibvirt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, layout := range []placement.Layout{placement.LayoutRoot, placement.LayoutMirror} {
+		for _, layout := range []policy.Layout{policy.LayoutRoot, policy.LayoutMirror} {
 			t.Run(fmt.Sprintf("seed %d/%s", seed, layout), func(t *testing.T) {
-				m := mutate.Mutator{Sysfs: host, Flags: map[placement.Key]string{placement.KeyLayout: string(layout)}}
+				m := mutate.Mutator{Sysfs: host, Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}
 				lib.Check(t, m.Mutate(mutate.Request{Domain: matrix.Domain(h.NUMA, h.Devices)}).Domain)
 			})
 		}
@@ -100,7 +101,7 @@ func checkLayouts(t *testing.T, name string, host fs.FS, devices []string, numa 
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
-	for _, layout := range []placement.Layout{placement.LayoutNUMA, placement.LayoutRoot, placement.LayoutMirror} {
+	for _, layout := range []policy.Layout{policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror} {
 		for call, domain := range [][]byte{first, later} {
 			t.Run(fmt.Sprintf("%s/%s/call %d", name, layout, call+1), func(t *testing.T) {
 				c := checker{T: t, layout: layout, host: matrix.Sysfs{FS: host}, numa: numa}
@@ -116,7 +117,7 @@ func checkLayouts(t *testing.T, name string, host fs.FS, devices []string, numa 
 // checker holds one mutation against what the layout promises.
 type checker struct {
 	*testing.T
-	layout placement.Layout
+	layout policy.Layout
 	host   matrix.Sysfs
 	numa   matrix.GuestNUMA
 }
@@ -131,12 +132,12 @@ type standing struct {
 
 // check is false when the plan does not fit.
 func (c checker) check(domain []byte, devices []string) bool {
-	m := mutate.Mutator{Sysfs: c.host.FS, Flags: map[placement.Key]string{placement.KeyLayout: string(c.layout)}}
+	m := mutate.Mutator{Sysfs: c.host.FS, Flags: map[policy.Key]string{policy.KeyLayout: string(c.layout)}}
 	result := m.Mutate(mutate.Request{Domain: domain})
 	if result.Err != nil {
 		c.Fatal(result.Err)
 	}
-	if slices.ContainsFunc(result.Plan.Warnings, func(w placement.Warning) bool { return w.Code == placement.CodeBudget }) {
+	if slices.ContainsFunc(result.Plan.Warnings, func(w reasons.Warning) bool { return w.Code == reasons.CodeBudget }) {
 		return false
 	}
 	if again := m.Mutate(mutate.Request{Domain: result.Domain}); again.Err != nil || !bytes.Equal(again.Domain, result.Domain) {
@@ -185,7 +186,7 @@ func (c checker) standings(guest matrix.Guest, devices []string) []standing {
 // adopted gives a device whose node the host does not tell the lowest cell of
 // the devices below the same host bridge, so that they stay below one.
 func (c checker) adopted(all []standing) []standing {
-	if c.layout == placement.LayoutNUMA {
+	if c.layout == policy.LayoutNUMA {
 		return all
 	}
 	got := slices.Clone(all)
@@ -206,7 +207,7 @@ func (c checker) adopted(all []standing) []standing {
 // bus of its cell. Without a cell it stays on the main bus with numa, and stands
 // below an expander bus without one with the others.
 func (c checker) device(s standing) {
-	want := s.shown && (s.cell != matrix.Unknown || c.layout != placement.LayoutNUMA)
+	want := s.shown && (s.cell != matrix.Unknown || c.layout != policy.LayoutNUMA)
 	if s.placed != want || s.placed && s.guest.Node != s.cell {
 		c.Errorf("%s on node %d: placed %v in cell %d, want %v in cell %d", s.id, s.host.Node, s.placed, s.guest.Node, want, s.cell)
 	}
@@ -237,15 +238,15 @@ func (c checker) pair(a, b standing) {
 func (c checker) promised(host string, cellA, cellB int) string {
 	within := strings.Contains("PIX PXB PHB", host)
 	switch {
-	case c.layout != placement.LayoutNUMA && within && cellA != cellB:
+	case c.layout != policy.LayoutNUMA && within && cellA != cellB:
 		return "SYS" // one host bridge and two nodes: the node counts
-	case c.layout == placement.LayoutMirror && within:
+	case c.layout == policy.LayoutMirror && within:
 		return host
-	case c.layout == placement.LayoutRoot && within:
+	case c.layout == policy.LayoutRoot && within:
 		return "PHB"
 	case cellA == matrix.Unknown || cellB == matrix.Unknown || cellA != cellB:
 		return "SYS"
-	case c.layout == placement.LayoutNUMA:
+	case c.layout == policy.LayoutNUMA:
 		return "PHB"
 	}
 	return "NODE"

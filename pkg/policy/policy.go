@@ -1,0 +1,237 @@
+// Package policy holds what the user wants of a placement: its keys and their
+// values, and how flags and annotations are resolved into one policy. A new key
+// is a constant, a field of Policy, an entry of Settings and its use; flags,
+// completion, annotations, warnings and the table in README.md follow from the
+// entry.
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"hook-sidecar/pkg/topology"
+)
+
+// Key is the name of a setting, as a flag and as an annotation.
+type Key string
+
+// The keys.
+const (
+	KeyLayout       Key = "layout"
+	KeyStrict       Key = "strict"
+	KeyAdd          Key = "add"
+	KeyCompanions   Key = "companions"
+	KeyHotplugPorts Key = "hotplug-ports"
+	KeyDryRun       Key = "dry-run"
+	KeyNCCLTopology Key = "nccl-topology"
+)
+
+// Layout is the shape of the guest's tree.
+type Layout string
+
+// The layouts.
+const (
+	LayoutKeep   Layout = "keep"   // changes no address
+	LayoutNUMA   Layout = "numa"   // one expander bus per guest cell
+	LayoutRoot   Layout = "root"   // one expander bus per host PCIe root
+	LayoutMirror Layout = "mirror" // as root, with the host's switches
+)
+
+// Add says which devices in environment variables are added to the domain.
+type Add string
+
+// The values of Add.
+const (
+	AddRequested Add = "requested" // those that the VMI names
+	AddAll       Add = "all"       // every other primary device too
+	AddNone      Add = "none"
+)
+
+// Companions says what happens to functions of a device that are not in the domain.
+type Companions string
+
+// The values of Companions.
+const (
+	CompanionsKeep Companions = "keep" // only functions of the domain
+	CompanionsAdd  Companions = "add"  // VFIO-bound functions of the same IOMMU group too
+)
+
+// NCCLTopology says how the guest gets the topology file for NCCL.
+type NCCLTopology string
+
+// The values of NCCLTopology.
+const (
+	NCCLTopologyNone  NCCLTopology = "none"  // not from the hook
+	NCCLTopologyFWCfg NCCLTopology = "fwcfg" // as an entry of QEMU's fw_cfg device
+)
+
+// HotplugAuto leaves the number of free root ports to KubeVirt's formula.
+const HotplugAuto = -1
+
+const hotplugAuto = "auto"
+
+// Origin is where the value of a setting comes from.
+type Origin string
+
+// The origins of a setting.
+const (
+	OriginDefault    Origin = "default"
+	OriginFlag       Origin = "flag"
+	OriginAnnotation Origin = "annotation"
+)
+
+// Policy is what the user wants, each key resolved.
+type Policy struct {
+	Layout       Layout
+	Strict       bool
+	Add          Add
+	Companions   Companions
+	HotplugPorts int // free root ports to reserve, or HotplugAuto
+	DryRun       bool
+	NCCLTopology NCCLTopology
+
+	Keep    []string       // aliases of devices that are not moved
+	Origins map[Key]Origin // where each value comes from
+}
+
+// Setting is everything that there is to know about a key.
+type Setting struct {
+	Key        Key
+	Default    string
+	WithoutVMI string   // the default where there is no VMI; "" is Default
+	Values     []string // the words that it takes; hotplug-ports takes a number too
+	Meaning    string   // one line, for --help
+
+	// field returns a pointer into a policy: *string for one of Values, *bool,
+	// or *int for a number or auto.
+	field func(*Policy) any
+}
+
+// Settings is the table of the keys, in the order of the documentation.
+func Settings() []Setting {
+	return []Setting{
+		{
+			Key: KeyLayout, Default: "numa", Values: []string{"keep", "numa", "root", "mirror"},
+			Meaning: "shape of the guest's PCIe tree: keep, numa, root or mirror",
+			field:   func(p *Policy) any { return (*string)(&p.Layout) },
+		},
+		{
+			Key: KeyStrict, Default: "false", Values: []string{"true", "false"},
+			Meaning: "fail if a device cannot be placed, instead of leaving it where it is",
+			field:   func(p *Policy) any { return &p.Strict },
+		},
+		{
+			Key: KeyAdd, Default: "requested", WithoutVMI: "all", Values: []string{"requested", "all", "none"},
+			Meaning: "devices in environment variables to add: requested (by the VMI), all or none",
+			field:   func(p *Policy) any { return (*string)(&p.Add) },
+		},
+		{
+			Key: KeyCompanions, Default: "keep", Values: []string{"keep", "add"},
+			Meaning: "functions of a device that the domain lacks: keep (leave out) or add",
+			field:   func(p *Policy) any { return (*string)(&p.Companions) },
+		},
+		{
+			Key: KeyHotplugPorts, Default: hotplugAuto, Values: []string{hotplugAuto},
+			Meaning: "root ports to reserve for hotplug: auto (as many as KubeVirt) or a number",
+			field:   func(p *Policy) any { return &p.HotplugPorts },
+		},
+		{
+			Key: KeyDryRun, Default: "false", Values: []string{"true", "false"},
+			Meaning: "plan and report, but return the domain unchanged",
+			field:   func(p *Policy) any { return &p.DryRun },
+		},
+		{
+			Key: KeyNCCLTopology, Default: "none", Values: []string{"none", "fwcfg"},
+			Meaning: "topology file for NCCL in the guest: none, or fwcfg (in QEMU's fw_cfg)",
+			field:   func(p *Policy) any { return (*string)(&p.NCCLTopology) },
+		},
+	}
+}
+
+// Keys returns all keys, in the order of the documentation.
+func Keys() []Key {
+	var keys []Key
+	for _, s := range Settings() {
+		keys = append(keys, s.Key)
+	}
+	return keys
+}
+
+// ParseKey reads the name of a key.
+func ParseKey(name string) (Key, error) {
+	if !slices.Contains(Keys(), Key(name)) {
+		return "", fmt.Errorf("invalid policy key %q: must be one of %s", topology.Abridge(name), joinedKeys())
+	}
+	return Key(name), nil
+}
+
+func joinedKeys() string {
+	var names []string
+	for _, key := range Keys() {
+		names = append(names, string(key))
+	}
+	return strings.Join(names, ", ")
+}
+
+// IsBool reports whether a setting is true or false.
+func (s Setting) IsBool() bool {
+	_, ok := s.field(new(Policy)).(*bool)
+	return ok
+}
+
+// Allowed says which values a setting takes.
+func (s Setting) Allowed() string {
+	switch s.field(new(Policy)).(type) {
+	case *bool:
+		return "true or false"
+	case *int:
+		return "auto or a number from 0 to 255"
+	}
+	return "one of " + strings.Join(s.Values, ", ")
+}
+
+// Value returns a setting as it is written in a flag or an annotation.
+func (p Policy) Value(key Key) string {
+	settings := Settings()
+	i := slices.IndexFunc(settings, func(s Setting) bool { return s.Key == key })
+	switch field := settings[i].field(&p).(type) {
+	case *bool:
+		return strconv.FormatBool(*field)
+	case *int:
+		if *field == HotplugAuto {
+			return hotplugAuto
+		}
+		return strconv.Itoa(*field)
+	default:
+		return *field.(*string)
+	}
+}
+
+// set parses a value and stores it; on an error, which calls the setting by
+// name, nothing changes.
+func (s Setting) set(p *Policy, name, value string) error {
+	switch field := s.field(p).(type) {
+	case *string:
+		if slices.Contains(s.Values, value) {
+			*field = value
+			return nil
+		}
+	case *bool:
+		if b, err := strconv.ParseBool(value); err == nil {
+			*field = b
+			return nil
+		}
+	case *int:
+		if value == hotplugAuto {
+			*field = HotplugAuto
+			return nil
+		}
+		if n, err := strconv.ParseUint(value, 10, 8); err == nil {
+			*field = int(n)
+			return nil
+		}
+	}
+	return fmt.Errorf("invalid %s %q: must be %s", name, topology.Abridge(value), s.Allowed())
+}

@@ -1,0 +1,105 @@
+package policy
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"hook-sidecar/pkg/reasons"
+)
+
+// AnnotationPrefix precedes a key in the annotations of a VMI.
+const AnnotationPrefix = "hostdev.vm.kubevirt.io/"
+
+// Source is what a policy is resolved from.
+type Source struct {
+	Flags            map[Key]string    // as given; only those that were given
+	Annotations      map[string]string // of the VMI; those without AnnotationPrefix are ignored
+	AnnotationsFirst bool              // an annotation overrides the flag, unless its key is in Locked
+	Locked           []Key             // keys whose annotation is ignored
+	HasVMI           bool              // selects the default of add
+	Keep             []string
+}
+
+// Error is a policy that cannot be used.
+type Error struct {
+	Texts []string // one per setting that is wrong
+}
+
+func (e *Error) Error() string { return strings.Join(e.Texts, "; ") }
+
+// Resolve makes a policy of flags and annotations. A flag with an invalid value
+// is an error. An annotation that is unknown, invalid or locked is returned as a
+// warning and ignored; in strict mode unknown and invalid ones are an error.
+// The policy is complete also where there is an error.
+func Resolve(src Source) (Policy, []reasons.Warning, error) {
+	p := Policy{Keep: src.Keep, Origins: map[Key]Origin{}}
+	var invalid []string
+	for _, s := range Settings() {
+		err := s.setDefault(&p, src.HasVMI)
+		if value, given := src.Flags[s.Key]; given && err == nil {
+			if err = s.set(&p, "--"+string(s.Key), value); err == nil {
+				p.Origins[s.Key] = OriginFlag
+			}
+		}
+		if err != nil {
+			invalid = append(invalid, err.Error())
+		}
+	}
+	if len(invalid) > 0 {
+		return p, nil, &Error{Texts: invalid}
+	}
+	warnings, invalid := p.applyAnnotations(src)
+	if p.Strict && len(invalid) > 0 {
+		return p, warnings, &Error{Texts: invalid}
+	}
+	return p, warnings, nil
+}
+
+func (s Setting) setDefault(p *Policy, hasVMI bool) error {
+	value := s.Default
+	if !hasVMI && s.WithoutVMI != "" {
+		value = s.WithoutVMI
+	}
+	p.Origins[s.Key] = OriginDefault
+	return s.set(p, "default of "+string(s.Key), value)
+}
+
+// applyAnnotations sets what annotations say. It returns a warning for each
+// that is ignored, and the texts of those that strict mode refuses.
+func (p *Policy) applyAnnotations(src Source) (warnings []reasons.Warning, refused []string) {
+	settings := Settings()
+	for _, name := range slices.Sorted(maps.Keys(src.Annotations)) {
+		text, found := strings.CutPrefix(name, AnnotationPrefix)
+		if !found {
+			continue
+		}
+		key := Key(text)
+		i := slices.IndexFunc(settings, func(s Setting) bool { return s.Key == key })
+		var w reasons.Warning
+		switch {
+		case i < 0:
+			w = reasons.NewWarning(reasons.CodeUnknownPolicyKey, nil,
+				fmt.Sprintf("unknown annotation %s: the key must be one of %s", name, joinedKeys()))
+		case slices.Contains(src.Locked, key):
+			w = reasons.NewWarning(reasons.CodePolicyLocked, nil,
+				fmt.Sprintf("annotation %s is ignored: its key is locked", name))
+		case p.Origins[key] == OriginFlag && !src.AnnotationsFirst:
+			continue
+		default:
+			err := settings[i].set(p, "annotation "+name, src.Annotations[name])
+			if err == nil {
+				p.Origins[key] = OriginAnnotation
+				continue
+			}
+			w = reasons.NewWarning(reasons.CodeBadPolicyValue, nil, err.Error())
+		}
+		warnings = append(warnings, w)
+		// An invalid value of strict cannot be an error: the flag, or the default, holds.
+		if w.Code != reasons.CodePolicyLocked && key != KeyStrict {
+			refused = append(refused, fmt.Sprintf("%s: %s (%s)", w.Code, w.Text, w.Remedy))
+		}
+	}
+	return warnings, refused
+}

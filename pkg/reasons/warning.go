@@ -1,0 +1,127 @@
+package reasons
+
+import (
+	"cmp"
+	"slices"
+
+	"hook-sidecar/pkg/topology"
+)
+
+// Code is a kind of warning.
+type Code string
+
+// The kinds of warning; codeTable has their remedies.
+const (
+	CodeUnknownPolicyKey   Code = "unknown-policy-key"
+	CodeBadPolicyValue     Code = "bad-policy-value"
+	CodePolicyLocked       Code = "policy-locked"
+	CodeUnknownAlias       Code = "unknown-alias"
+	CodeBadNodeset         Code = "bad-nodeset"
+	CodeUnknownCell        Code = "unknown-cell"
+	CodeVIOMMU             Code = "viommu"
+	CodeLaunchSecurity     Code = "launch-security"
+	CodeIOSpace            Code = "io-space"
+	CodeBudget             Code = "budget-exceeded"
+	CodeBrokenRule         Code = "broken-rule"
+	CodeSwitchPortSpeed    Code = "switch-port-link-speed"
+	CodeSwitchPortHotplug  Code = "switch-port-hotplug"
+	CodeHotplugPortsCapped Code = "hotplug-ports-capped"
+	CodeNCCLIncomplete     Code = "nccl-topology-incomplete"
+	CodeGroupNotViable     Code = "iommu-group-not-viable"
+	CodeNoSysfs            Code = "no-sysfs"
+	CodeBadSysfs           Code = "bad-sysfs"
+	CodeNotAllocated       Code = "device-not-allocated"
+	CodeBadDeviceName      Code = "bad-device-name"
+	CodeVariableCollision  Code = "variable-collision"
+	CodeBadVariable        Code = "bad-variable-value"
+	CodeVariableConflict   Code = "variable-conflict"
+)
+
+// aboutCode is a kind of warning with what a user can do about it.
+type aboutCode struct {
+	code   Code
+	remedy string
+}
+
+// codeTable has the kinds of warning in the order of docs/reasons.md.
+func codeTable() []aboutCode {
+	return []aboutCode{
+		{CodeUnknownPolicyKey, "correct or remove the annotation"},
+		{CodeBadPolicyValue, "correct the annotation; where the policy is not strict the value without it holds until then"},
+		{CodePolicyLocked, "ask whoever runs the sidecar with --lock"},
+		{CodeUnknownAlias, "name an alias of a hostdev, as the domain or explain shows it"},
+		{CodeBadNodeset, "correct the list of numbers in the domain; it is passed over"},
+		{CodeUnknownCell, "name an existing cell of cpu/numa"},
+		{CodeVIOMMU, "placed as usual; a vIOMMU together with expander buses is not tested: check the guest's IOMMU groups"},
+		{CodeLaunchSecurity, "placed as usual; confidential guests with expander buses are not tested: check that the guest sees each device"},
+		{CodeIOSpace, "boot with UEFI: SeaBIOS stops at more than 14 ports with an I/O BAR below"},
+		{CodeBudget, Budget.Remedy()},
+		{CodeBrokenRule, BrokenRule.Remedy()},
+		{CodeSwitchPortSpeed, "hand the guest the true speeds: nccl-topology=fwcfg, or the file of explain --format nccl"},
+		{CodeSwitchPortHotplug, "choose layout root or numa for a VM that has SR-IOV networks only, or boot it with SeaBIOS"},
+		{CodeHotplugPortsCapped, "lower hotplug-ports, or pass fewer devices through"},
+		{CodeNCCLIncomplete, "place the device with layout numa, root or mirror; NCCL looks for what the file leaves out in the guest's sysfs"},
+		{CodeGroupNotViable, "bind every function of the IOMMU group to vfio-pci on the host, or leave the device out"},
+		{CodeNoSysfs, NoSysfs.Remedy()},
+		{CodeBadSysfs, "check the host's kernel and firmware; the device counts as without what cannot be read"},
+		{CodeNotAllocated, "check the device plugin's variable and the resource name in the VMI"},
+		{CodeBadDeviceName, "rename the device in the VMI: letters, digits, - and _"},
+		{CodeVariableCollision, "rename one of the resources, so that their variables differ"},
+		{CodeBadVariable, "correct what the device plugin writes; the rest of the variable is used"},
+		{CodeVariableConflict, "set the variable once"},
+	}
+}
+
+// Codes returns all kinds of warning in the order of docs/reasons.md.
+func Codes() []Code {
+	var codes []Code
+	for _, entry := range codeTable() {
+		codes = append(codes, entry.code)
+	}
+	return codes
+}
+
+// Remedy says what a user can do about a warning of this kind.
+func (c Code) Remedy() string {
+	for _, entry := range codeTable() {
+		if entry.code == c {
+			return entry.remedy
+		}
+	}
+	return ""
+}
+
+// Warning is something that a user should know and that did not stop the plan.
+type Warning struct {
+	Code   Code
+	Device *topology.DeviceID // nil when it concerns no single device
+	Text   string
+	Remedy string
+}
+
+// NewWarning returns a warning with its remedy. The device is nil when it
+// concerns no single one.
+func NewWarning(code Code, device *topology.DeviceID, text string) Warning {
+	return Warning{Code: code, Device: device, Text: text, Remedy: code.Remedy()}
+}
+
+// Sort orders warnings by code, device and text, and drops duplicates.
+func Sort(warnings []Warning) []Warning {
+	slices.SortStableFunc(warnings, func(x, y Warning) int {
+		return cmp.Or(cmp.Compare(x.Code, y.Code), compareDevices(x.Device, y.Device), cmp.Compare(x.Text, y.Text))
+	})
+	return slices.CompactFunc(warnings, func(x, y Warning) bool { return x.Code == y.Code && x.Text == y.Text })
+}
+
+// compareDevices orders nil before any device.
+func compareDevices(x, y *topology.DeviceID) int {
+	switch {
+	case x == nil && y == nil:
+		return 0
+	case x == nil:
+		return -1
+	case y == nil:
+		return 1
+	}
+	return x.Compare(*y)
+}
