@@ -17,7 +17,7 @@ type Domain struct {
 
 	Controllers []Controller // type='pci', in document order
 	Hostdevs    []Hostdev    // in document order
-	Others      []Device     // every other device that has or takes a PCI address
+	Others      []Device     // every other device, in document order
 
 	// HostdevAliases are the aliases of all hostdevs in document order, those
 	// of the kinds that are not placed included.
@@ -105,23 +105,24 @@ type Hostdev struct {
 	RamFB      bool          // @ramfb is "on"
 }
 
-// Device is any other device of the domain that has a PCI address or that
-// libvirt gives one. What the domain lacks and libvirt will add is among them,
-// last: a memory balloon, a USB controller, the controller of a SCSI disk.
+// Device is any other device of the domain, in the words of libvirt's XML. A
+// field is "" or nil where the device does not have it.
 type Device struct {
-	Element string        // its element's name: "interface", "disk", "controller"
-	Type    string        // @type of a controller ("scsi") or hostdev, the bus of a disk or input, the model elsewhere
-	Alias   string        // alias/@name, "" when absent
-	Address *GuestAddress // nil: libvirt chooses
+	Element    string // the element's name: "interface", "disk", "controller"
+	Type       string // @type
+	Model      string // @model, or model/@type
+	Primary    bool   // model/@primary is "yes"
+	Mode       string // @mode
+	Index      string // @index
+	Bus        string // @bus, or target/@bus
+	TargetDev  string // target/@dev
+	TargetType string // target/@type
+	DriverType string // driver/@type
+	Alias      string // alias/@name
 
-	// NeedsPort is true when the device has no address and libvirt will take a
-	// free root port for it, on q35 and virt. Conventional PCI devices share a
-	// bridge; where libvirt will add that bridge, the first of them has it.
-	NeedsPort bool
-
-	// NeedsBridge is true for that first one: libvirt adds the bridge with a
-	// root port of its own, also where a port is free (measured, libvirt 9).
-	NeedsBridge bool
+	AddressType       string        // address/@type
+	AddressController *int          // address/@controller, 0 where an address has no such number
+	Address           *GuestAddress // of an address of type "pci" or without a type; nil: libvirt chooses
 }
 
 // Reference names a PCI controller by index, from outside its own element.

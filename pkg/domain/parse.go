@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"strings"
 
 	"hook-sidecar/pkg/domain/xmledit"
 	"hook-sidecar/pkg/topology"
@@ -49,7 +48,6 @@ func Parse(src []byte) (*Domain, error) {
 			return nil, err
 		}
 	}
-	r.ports()
 	return r.domain, nil
 }
 
@@ -57,13 +55,6 @@ func Parse(src []byte) (*Domain, error) {
 type reader struct {
 	xml    *xmledit.Document
 	domain *Domain
-	others []seat // of domain.Others, position by position
-}
-
-// seat is what decides where libvirt puts a device.
-type seat struct {
-	how     connect
-	element *xmledit.Element // nil for a device that libvirt adds itself
 }
 
 // all are the elements at a path of names below e, in document order: what
@@ -159,9 +150,3 @@ func (r *reader) required(e *xmledit.Element, name string) (int, error) {
 	}
 	return int(n), err
 }
-
-// isQ35 and isVirt tell the machines that have PCI Express (libvirt
-// src/qemu/qemu_domain.c, qemuDomainMachineIsQ35 and …IsARMVirt).
-func isQ35(machine string) bool { return machine == "q35" || strings.HasPrefix(machine, "pc-q35") }
-
-func isVirt(machine string) bool { return machine == "virt" || strings.HasPrefix(machine, "virt-") }

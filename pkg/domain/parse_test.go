@@ -109,6 +109,12 @@ func TestParse(t *testing.T) {
 			{ID: pci("10000:1b:1f.7"), Alias: "ua-gpu-1"},
 			{ID: mdev(uuid), HasMode: true, Address: &domain.GuestAddress{Bus: 3}, Display: true, RamFB: true},
 		},
+		Others: []domain.Device{
+			{Element: "controller", Type: "usb", Model: "none", Index: "0"},
+			{Element: "hostdev", Type: "usb", Mode: "subsystem", Alias: "ua-usb-host-key"},
+			{Element: "memballoon", Model: "none"},
+			{Element: "iommu", Model: "intel"},
+		},
 		HostdevAliases: []string{"ua-gpu-1", "ua-usb-host-key"},
 		VIOMMU:         true, LaunchSecurity: true, PCIHole64Off: true,
 	}
@@ -117,11 +123,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// devices wraps devices of a q35 domain that libvirt adds nothing to.
-func devices(s string) string {
-	return `<domain><os><type machine='q35'>hvm</type></os><devices>` +
-		`<controller type='usb' model='none'/><memballoon model='none'/>` + s + `</devices></domain>`
-}
+// devices wraps devices.
+func devices(s string) string { return `<domain><devices>` + s + `</devices></domain>` }
 
 func TestParseHostdevs(t *testing.T) {
 	const source = `<source><address domain='0x0000' bus='0x17' slot='0x00' function='0x0'/></source>`
@@ -152,25 +155,37 @@ func TestParseHostdevs(t *testing.T) {
 			[]domain.Hostdev{{ID: id, Unassigned: true}}, nil,
 		},
 		{"mdev without model", `<hostdev type='mdev'><source><address uuid='` + uuid + `'/></source></hostdev>`, []domain.Hostdev{{ID: mdev(uuid)}}, nil},
-		{"vfio-ap", `<hostdev type='mdev' model='vfio-ap'><source><address uuid='` + uuid + `'/></source></hostdev>`, nil, nil},
-		{"usb", `<hostdev type='usb'><source><address bus='3' device='7'/></source><address type='usb' bus='0' port='1'/></hostdev>`, nil, nil},
-		{"capabilities", `<hostdev mode='capabilities' type='misc'><source><char>/dev/x</char></source></hostdev>`, nil, nil},
+		{
+			"vfio-ap", `<hostdev type='mdev' model='vfio-ap'><source><address uuid='` + uuid + `'/></source></hostdev>`, nil,
+			[]domain.Device{{Element: "hostdev", Type: "mdev", Model: "vfio-ap"}},
+		},
+		{
+			"usb", `<hostdev type='usb'><source><address bus='3' device='7'/></source><address type='usb' bus='0' port='1'/></hostdev>`, nil,
+			[]domain.Device{{Element: "hostdev", Type: "usb", AddressType: "usb", AddressController: ptr(0)}},
+		},
+		{
+			"capabilities", `<hostdev mode='capabilities' type='misc'><source><char>/dev/x</char></source></hostdev>`, nil,
+			[]domain.Device{{Element: "hostdev", Type: "misc", Mode: "capabilities"}},
+		},
 		{
 			"no source", `<hostdev type='pci'><alias name='ua-x'/><address type='pci' bus='4'/></hostdev>`, nil,
-			[]domain.Device{{Element: "hostdev", Type: "pci", Alias: "ua-x", Address: &domain.GuestAddress{Bus: 4}}},
+			[]domain.Device{{Element: "hostdev", Type: "pci", Alias: "ua-x", AddressType: "pci", AddressController: ptr(0), Address: &domain.GuestAddress{Bus: 4}}},
 		},
-		{"empty source", `<hostdev type='pci'><source/></hostdev>`, nil, []domain.Device{{Element: "hostdev", Type: "pci", NeedsPort: true}}},
+		{"empty source", `<hostdev type='pci'><source/></hostdev>`, nil, []domain.Device{{Element: "hostdev", Type: "pci"}}},
 		{
 			"source of type alone", `<hostdev type='pci'><source><address type='pci'/></source></hostdev>`, nil,
-			[]domain.Device{{Element: "hostdev", Type: "pci", NeedsPort: true}},
+			[]domain.Device{{Element: "hostdev", Type: "pci"}},
 		},
 		{
 			"unreadable uuid", `<hostdev type='mdev' model='vfio-pci'><source><address uuid='x'/></source><address type='pci' bus='5'/></hostdev>`, nil,
-			[]domain.Device{{Element: "hostdev", Type: "mdev", Address: &domain.GuestAddress{Bus: 5}}},
+			[]domain.Device{{Element: "hostdev", Type: "mdev", Model: "vfio-pci", AddressType: "pci", AddressController: ptr(0), Address: &domain.GuestAddress{Bus: 5}}},
 		},
-		{"no source, unassigned", `<hostdev type='pci'><address type='unassigned'/></hostdev>`, nil, nil},
+		{
+			"no source, unassigned", `<hostdev type='pci'><address type='unassigned'/></hostdev>`, nil,
+			[]domain.Device{{Element: "hostdev", Type: "pci", AddressType: "unassigned", AddressController: ptr(0)}},
+		},
 		{"other namespace", `<h:hostdev xmlns:h='urn:h' type='pci'>` + source + `</h:hostdev>`, nil, nil},
-		{"source in another namespace", `<hostdev type='pci' xmlns:h='urn:h'><h:source><address bus='1'/></h:source></hostdev>`, nil, []domain.Device{{Element: "hostdev", Type: "pci", NeedsPort: true}}},
+		{"source in another namespace", `<hostdev type='pci' xmlns:h='urn:h'><h:source><address bus='1'/></h:source></hostdev>`, nil, []domain.Device{{Element: "hostdev", Type: "pci"}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			d := parse(t, devices(test.xml))
@@ -181,6 +196,30 @@ func TestParseHostdevs(t *testing.T) {
 				t.Errorf("others (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestParseOthers(t *testing.T) {
+	for xml, want := range map[string]domain.Device{
+		`<disk type='file'><target dev='sda' bus='scsi'/><address type='drive' controller='2' bus='0x300'/></disk>`: {
+			Element: "disk", Type: "file", Bus: "scsi", TargetDev: "sda", AddressType: "drive", AddressController: ptr(2),
+		},
+		`<interface type='ethernet'><model type='virtio'/><alias name='ua-n'/></interface>`: {Element: "interface", Type: "ethernet", Model: "virtio", Alias: "ua-n"},
+		`<video><model type='vga' primary='yes'/></video>`:                                  {Element: "video", Model: "vga", Primary: true},
+		`<input type='tablet' bus='virtio' model='virtio'/>`:                                {Element: "input", Type: "tablet", Bus: "virtio", Model: "virtio"},
+		`<serial type='pty'><target type='pci-serial'/></serial>`:                           {Element: "serial", Type: "pty", TargetType: "pci-serial"},
+		`<filesystem type='mount'><driver type='loop'/></filesystem>`:                       {Element: "filesystem", Type: "mount", DriverType: "loop"},
+		`<tpm model='tpm-crb'><address type='pci' bus='2' multifunction='on'/></tpm>`: {
+			Element: "tpm", Model: "tpm-crb", AddressType: "pci", AddressController: ptr(0), Address: &domain.GuestAddress{Bus: 2, Multifunction: true},
+		},
+		`<rng model='virtio'><address bus='3'/></rng>`:                                     {Element: "rng", Model: "virtio", AddressController: ptr(0), Address: &domain.GuestAddress{Bus: 3}},
+		`</devices><devices><controller type='usb' index='1' model='ich9-uhci1'/>`:         {Element: "controller", Type: "usb", Index: "1", Model: "ich9-uhci1"},
+		`<panic/><q:panic xmlns:q='urn:q'/><controller type='pci' model='pcie-root'/>`:     {Element: "panic"},
+		`<disk type='nvme'><source><address type='pci' bus='9'/></source><target/></disk>`: {Element: "disk", Type: "nvme"},
+	} {
+		if diff := cmp.Diff([]domain.Device{want}, parse(t, devices(xml)).Others, equal); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", xml, diff)
+		}
 	}
 }
 

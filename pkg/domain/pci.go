@@ -214,3 +214,23 @@ func (r *reader) source(e *xmledit.Element) (id topology.DeviceID, ok bool, err 
 func isVFIOPCI(e *xmledit.Element) bool {
 	return cmp.Or(e.Value("model"), "vfio-pci") == "vfio-pci"
 }
+
+// MainBusSlots are the slots of the main bus that an explicit address takes.
+func (d *Domain) MainBusSlots() map[int]bool {
+	used := map[int]bool{}
+	use := func(a *GuestAddress) {
+		if a != nil && a.Bus == 0 {
+			used[a.Slot] = true
+		}
+	}
+	for _, c := range d.Controllers {
+		use(c.Address)
+	}
+	for _, h := range d.Hostdevs {
+		use(h.Address)
+	}
+	for _, o := range d.Others {
+		use(o.Address)
+	}
+	return used
+}

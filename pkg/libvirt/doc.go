@@ -1,5 +1,5 @@
-// Package libvirt is what libvirt does by itself with a domain before QEMU
-// sees it: the devices and controllers it adds, and which of the devices
+// Package libvirt says what libvirt does by itself with a domain before QEMU
+// sees it: the devices and controllers that it adds, and which of the devices
 // without an address take a root port. It reads the model of pkg/domain and
 // knows no XML and no policy.
 package libvirt

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
@@ -84,7 +85,7 @@ func (b *builder) portsInUse() int {
 			count++
 		}
 	}
-	for _, o := range b.Domain.Others {
+	for _, o := range libvirt.Devices(b.Domain) {
 		switch o.Element {
 		case "interface":
 			if !strings.HasPrefix(o.Alias, "placeholder-") {

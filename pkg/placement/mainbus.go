@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/libvirt"
 )
 
 // mainBus is what stands on the main bus and what is still to come.
@@ -51,14 +52,14 @@ func (b *builder) mainBus(t *tree, highest int) mainBus {
 
 // lacksBridge reports whether libvirt will add a bridge to conventional PCI.
 func lacksBridge(d *domain.Domain) bool {
-	return slices.ContainsFunc(d.Others, func(o domain.Device) bool { return o.NeedsBridge && o.Address == nil })
+	return slices.ContainsFunc(libvirt.Devices(d), func(o libvirt.Device) bool { return o.NeedsBridge && o.Address == nil })
 }
 
 // hungry counts the devices without an address that libvirt plugs into a root
 // port of the main bus; a bridge that it adds comes with its own.
 func hungry(d *domain.Domain) int {
 	count := 0
-	for _, o := range d.Others {
+	for _, o := range libvirt.Devices(d) {
 		if o.NeedsPort && !o.NeedsBridge && o.Address == nil {
 			count++
 		}

@@ -1,13 +1,25 @@
-package domain_test
+package libvirt_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/libvirt"
 
 	"github.com/google/go-cmp/cmp"
 )
+
+// devices are those of a domain whose machine and devices are given.
+func devices(t *testing.T, machine, xml string) []libvirt.Device {
+	t.Helper()
+	d, err := domain.Parse(fmt.Appendf(nil, "<domain><os><type machine='%s'/></os><devices>%s</devices></domain>", machine, xml))
+	if err != nil {
+		t.Fatalf("Parse: %v", err)
+	}
+	return libvirt.Devices(d)
+}
 
 // portCase is how many root ports libvirt takes for devices without an address.
 // The numbers are those of libvirt 9.0 with QEMU 7.2, counted in the read back
@@ -23,10 +35,9 @@ func (c portCase) check(t *testing.T) {
 	for machine, want := range map[string]int{
 		"q35": c.q35, "pc-q35-9.2": c.q35, "virt": c.virt, "virt-10.0": c.virt, "pc": 0,
 	} {
-		d := parse(t, fmt.Sprintf("<domain><os><type machine='%s'/></os><devices>%s</devices></domain>", machine, c.xml))
 		got := 0
-		for _, o := range d.Others {
-			if o.NeedsPort {
+		for _, d := range devices(t, machine, c.xml) {
+			if d.NeedsPort {
 				got++
 			}
 		}
@@ -149,10 +160,9 @@ func TestNeedsBridge(t *testing.T) {
 		`<sound model='ich9'/><video><model type='vga'/></video>`:                                                                    {false, false}, // the chipset's slots
 		`<disk device='disk'><target dev='vda'/></disk><controller type='scsi' index='0' model='lsilogic'/><watchdog model='itco'/>`: {false, true},
 	} {
-		d := parse(t, `<domain><os><type machine='q35'/></os><devices>`+none+xml+`</devices></domain>`)
 		var got []bool
-		for _, o := range d.Others {
-			got = append(got, o.NeedsBridge)
+		for _, d := range devices(t, "q35", none+xml) {
+			got = append(got, d.NeedsBridge)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", xml, diff)
@@ -168,42 +178,70 @@ func ich9(index string, parts ...string) string {
 	return all
 }
 
-func TestParseOthers(t *testing.T) {
+// TestDevices: which devices are listed, with their addresses; "+" marks those
+// that need a port.
+func TestDevices(t *testing.T) {
+	const source = `<source><address domain='0x0000' bus='0x17' slot='0x00' function='0x0'/></source>`
 	for _, test := range []struct {
 		name, xml string
-		want      []domain.Device
+		want      []string
 	}{
 		{
-			"in order, with kind and alias", `<rng model='virtio'/><disk><target dev='vda' bus='virtio'/><alias name='ua-d'/></disk>` +
-				`<interface type='ethernet'><model type='virtio'/></interface><input type='tablet' bus='virtio' model='virtio'/>`,
-			[]domain.Device{
-				{Element: "rng", Type: "virtio", NeedsPort: true},
-				{Element: "disk", Type: "virtio", Alias: "ua-d", NeedsPort: true},
-				{Element: "interface", Type: "virtio", NeedsPort: true},
-				{Element: "input", Type: "virtio", NeedsPort: true},
-			},
+			"in document order, those that libvirt adds last", `<rng model='virtio'/><disk><target dev='vda' bus='virtio'/><alias name='ua-d'/></disk>` +
+				`<interface type='ethernet'><model type='virtio'/></interface><graphics/><input type='tablet' bus='virtio' model='virtio'/>`,
+			[]string{"rng +", "disk ua-d +", "interface +", "input +", "video"},
 		},
 		{
-			"an address makes any device one of PCI", `<tpm><address type='pci' bus='2' multifunction='on'/></tpm>`,
-			[]domain.Device{{Element: "tpm", Address: &domain.GuestAddress{Bus: 2, Multifunction: true}}},
+			"an address makes any device a PCI device", `<tpm><address type='pci' bus='2' multifunction='on'/></tpm><tpm><address type='pci'/></tpm>`,
+			[]string{"tpm 2:0.0", "tpm"},
 		},
-		{"another kind of address makes it none", `<rng model='virtio'><address type='ccw' cssid='0xfe'/></rng>` +
-			`<disk><target bus='virtio'/><address type='virtio-mmio'/></disk>`, nil},
+		{
+			"an address of another type makes it none",
+			`<rng model='virtio'><address type='ccw' cssid='0xfe'/></rng><disk><target bus='virtio'/><address type='virtio-mmio'/></disk>`, nil,
+		},
 		{
 			"an address without type", `<rng model='virtio'><address bus='3'/></rng><disk><target bus='sata'/><address bus='3'/></disk>`,
-			[]domain.Device{{Element: "rng", Type: "virtio", Address: &domain.GuestAddress{Bus: 3}}},
+			[]string{"rng 3:0.0"},
 		},
 		// All zero is libvirt's way to say: choose one.
 		{
 			"an address of zeros", `<rng model='virtio'><address type='pci' domain='0' bus='0' slot='0' function='0'/></rng>`,
-			[]domain.Device{{Element: "rng", Type: "virtio", NeedsPort: true}},
+			[]string{"rng +"},
 		},
 		{"an address inside a source", `<disk type='nvme'><source><address type='pci' bus='9'/></source><target bus='scsi'/></disk><controller type='scsi' model='ncr53c90'/>`, nil},
-		{"two lists of devices", `</devices><devices><rng model='virtio'/>`, []domain.Device{{Element: "rng", Type: "virtio", NeedsPort: true}}},
+		{"two lists of devices", `</devices><devices><rng model='virtio'/>`, []string{"rng +"}},
+		{"a hostdev that is placed", `<hostdev type='pci'>` + source + `</hostdev>`, nil},
+		{"hostdev vfio-ap", `<hostdev type='mdev' model='vfio-ap'><source><address uuid='4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01'/></source></hostdev>`, nil},
+		{"hostdev usb", `<hostdev type='usb'><source><address bus='3' device='7'/></source><address type='usb' bus='0' port='1'/></hostdev>`, nil},
+		{"hostdev capabilities", `<hostdev mode='capabilities' type='misc'><source><char>/dev/x</char></source></hostdev>`, nil},
+		{"hostdev without source", `<hostdev type='pci'><alias name='ua-x'/><address type='pci' bus='4'/></hostdev>`, []string{"hostdev ua-x 4:0.0"}},
+		{"hostdev with an empty source", `<hostdev type='pci'><source/></hostdev>`, []string{"hostdev +"}},
+		{"hostdev with a source of type alone", `<hostdev type='pci'><source><address type='pci'/></source></hostdev>`, []string{"hostdev +"}},
+		{
+			"hostdev with an unreadable uuid", `<hostdev type='mdev' model='vfio-pci'><source><address uuid='x'/></source><address type='pci' bus='5'/></hostdev>`,
+			[]string{"hostdev 5:0.0"},
+		},
+		{"hostdev without source, unassigned", `<hostdev type='pci'><address type='unassigned'/></hostdev>`, nil},
+		{"hostdev in another namespace", `<h:hostdev xmlns:h='urn:h' type='pci'>` + source + `</h:hostdev>`, nil},
+		{"hostdev with a source in another namespace", `<hostdev type='pci' xmlns:h='urn:h'><h:source><address bus='1'/></h:source></hostdev>`, []string{"hostdev +"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, parse(t, devices(test.xml)).Others, equal); diff != "" {
-				t.Errorf("others (-want +got):\n%s", diff)
+			var got []string
+			for _, d := range devices(t, "q35", none+test.xml) {
+				words := []string{d.Element}
+				if d.Alias != "" {
+					words = append(words, d.Alias)
+				}
+				if a := d.Address; a != nil {
+					words = append(words, fmt.Sprintf("%d:%d.%d", a.Bus, a.Slot, a.Function))
+				}
+				if d.NeedsPort {
+					words = append(words, "+")
+				}
+				got = append(got, strings.Join(words, " "))
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("devices (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -1,0 +1,102 @@
+package libvirt
+
+import (
+	"slices"
+	"strings"
+
+	"hook-sidecar/pkg/domain"
+)
+
+// assignPorts finds which devices without an address libvirt will plug into a
+// root port (libvirt src/qemu/qemu_domain_address.c).
+func (g *guest) assignPorts() {
+	if !g.q35 && !g.virt {
+		return
+	}
+	if g.q35 {
+		g.integrateChipset()
+	}
+	g.joinCompanions()
+	// libvirt adds one bridge for all conventional devices, and only where
+	// there is none (qemuDomainAssignPCIAddresses).
+	bridge := slices.ContainsFunc(g.domain.Controllers, func(c domain.Controller) bool {
+		return c.Model == "pcie-to-pci-bridge" || c.Model == "pci-bridge"
+	})
+	for i := range g.devices {
+		d := &g.devices[i]
+		if d.Address != nil {
+			continue
+		}
+		switch g.how[i] {
+		case express:
+			d.NeedsPort = true
+		case conventional:
+			d.NeedsPort, d.NeedsBridge = !bridge, !bridge
+			bridge = true
+		}
+	}
+}
+
+// integrateChipset integrates what q35 has a slot for, where that slot is free:
+// USB 2 at 0x1d or 0x1a, the first video device at 0x01, ICH9 sound at 0x1b
+// (qemuDomainValidateDevicePCISlotsQ35).
+func (g *guest) integrateChipset() {
+	used := g.domain.MainBusSlots()
+	integrate := func(i, slot int) {
+		if i >= 0 && g.devices[i].Address == nil && !used[slot] {
+			used[slot] = true
+			g.how[i] = integrated
+		}
+	}
+	for i, d := range g.devices {
+		if isUSB(d, "ich9-uhci1") {
+			slot := 0x1d
+			if used[slot] {
+				slot = 0x1a
+			}
+			integrate(i, slot)
+		}
+	}
+	integrate(g.primaryVideo(), 0x01)
+	integrate(slices.IndexFunc(g.devices, func(d Device) bool {
+		return d.Element == "sound" && d.Model == "ich9" && d.Address == nil
+	}), 0x1b)
+}
+
+// primaryVideo is the position of the video device that libvirt puts first:
+// the one with primary='yes', else the first; -1 without any on PCI.
+func (g *guest) primaryVideo() int {
+	isVideo := func(d Device) bool { return d.Element == "video" }
+	primary := slices.IndexFunc(g.devices, func(d Device) bool { return isVideo(d) && d.Primary })
+	if primary < 0 {
+		return slices.IndexFunc(g.devices, isVideo)
+	}
+	return primary
+}
+
+// joinCompanions gives the parts of one USB 2 controller a single slot: that of
+// a part that has one, else that of the first (IS_USB2_CONTROLLER in
+// qemuDomainAssignDevicePCISlots).
+func (g *guest) joinCompanions() {
+	placed, first := map[string]bool{}, map[string]int{}
+	for i, d := range g.devices {
+		if !isUSB(d, "ich9-") {
+			continue
+		}
+		if d.Address != nil || g.how[i] == integrated {
+			placed[d.Index] = true
+		}
+		if _, found := first[d.Index]; !found {
+			first[d.Index] = i
+		}
+	}
+	for i, d := range g.devices {
+		if isUSB(d, "ich9-") && (placed[d.Index] || first[d.Index] != i) {
+			g.how[i] = integrated
+		}
+	}
+}
+
+func isUSB(d Device, model string) bool {
+	return d.Element == "controller" && d.Type == "usb" && strings.HasPrefix(d.Model, model)
+}
