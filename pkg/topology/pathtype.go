@@ -1,7 +1,7 @@
 package topology
 
-// PathType says what lies between two devices, in the words of
-// `nvidia-smi topo -m`.
+// PathType is what lies between two devices, in the words of
+// `nvidia-smi topo -m` and of NCCL.
 type PathType string
 
 // The path types, from the nearest to the farthest.
@@ -14,48 +14,77 @@ const (
 	Self PathType = "X"    // a device and itself
 )
 
-// Place is where a device stands in a PCI Express tree, of the host or of the
-// guest. Names are those of the tree it belongs to and unique in it; only
-// equality matters.
-type Place struct {
-	Root    string   // the host bridge or the root bus, "" when not known
-	Bridges []string // the bridges above the device, root port first
-	Slot    string   // domain, bus and device number, which its functions share
-	Node    *int     // NUMA node or cell, nil when not known
-}
-
-// Class is the path type between the devices at a and b.
-func Class(a, b Place) PathType {
-	apart := a.Root != b.Root || a.Root == ""
-	switch {
-	case apart && a.Node != nil && b.Node != nil && *a.Node == *b.Node:
-		return NODE
-	case apart:
+// PathType is the path type between two nodes of the tree.
+func (t *Tree) PathType(a, b ID) PathType {
+	x, y := t.Node(a), t.Node(b)
+	if a == b {
+		return Self
+	}
+	switch common := commonAncestor(x, y); {
+	case common == nil:
+		if m, n := x.NUMANode(), y.NUMANode(); m != nil && n != nil && *m == *n {
+			return NODE
+		}
 		return SYS
-	case a.Slot == b.Slot:
+	case sameDevice(x, y):
 		return PIX
-	}
-	shared := 0
-	for shared < min(len(a.Bridges), len(b.Bridges)) && a.Bridges[shared] == b.Bridges[shared] {
-		shared++
-	}
-	between := switchesBelow(a.Bridges, shared) + switchesBelow(b.Bridges, shared)
-	if shared%2 == 0 {
-		between++ // the paths part inside a switch, below its upstream port
-	}
-	switch {
-	case shared == 0:
+	case common.Kind == Root:
 		return PHB
-	case between <= 1:
-		return PIX
 	default:
-		return PXB
+		switches := x.switches + y.switches - 2*common.switches
+		if common.Kind.IsSwitch() {
+			switches-- // counted for both
+		}
+		if switches > 1 {
+			return PXB
+		}
+		return PIX
 	}
 }
 
-// switchesBelow counts the switches of a path that begin below its first shared
-// bridges. The first bridge is a root port; behind it a switch is a pair, its
-// upstream and its downstream port. A bridge to conventional PCI counts as one.
-func switchesBelow(bridges []string, shared int) int {
-	return len(bridges)/2 - shared/2
+// PathTypes are the path types between all pairs of nodes, in their order.
+func (t *Tree) PathTypes(ids []DeviceID) [][]PathType {
+	rows := make([][]PathType, len(ids))
+	for i, a := range ids {
+		rows[i] = make([]PathType, len(ids))
+		for j, b := range ids[:i+1] {
+			rows[i][j] = t.PathType(a, b)
+			rows[j][i] = rows[i][j]
+		}
+	}
+	return rows
+}
+
+// commonAncestor is the lowest node above both, or nil where they have none.
+func commonAncestor(x, y *Node) *Node {
+	for x != nil && y != nil && x != y {
+		switch {
+		case x.depth > y.depth:
+			x = x.Parent
+		case x.depth < y.depth:
+			y = y.Parent
+		default:
+			x, y = x.Parent, y.Parent
+		}
+	}
+	if x != y {
+		return nil
+	}
+	return x
+}
+
+// sameDevice reports whether two nodes are functions of one device, or parts of
+// such.
+func sameDevice(x, y *Node) bool {
+	x, y = x.function(), y.function()
+	return x.Parent == y.Parent && x.Slot == y.Slot && x.Slot != NoSlot
+}
+
+// function is the node that is plugged into a bus: n, or the function that n is
+// a part of.
+func (n *Node) function() *Node {
+	if n.Parent != nil && n.Parent.Kind == Function {
+		return n.Parent
+	}
+	return n
 }

@@ -1,32 +1,45 @@
 package topology_test
 
 import (
+	"hash/crc32"
 	"strings"
 	"testing"
 
 	"hook-sidecar/pkg/topology"
 )
 
-// place reads "node root bridge/bridge/… slot", with "-" for no node, no root
-// or no bridges.
-func place(t *testing.T, text string) topology.Place {
+// name is an ID of a tree in these tests.
+type name string
+
+func (n name) String() string { return string(n) }
+
+// add adds the device of "node root bridge/bridge/… slot", with "-" for no node,
+// no root or no bridges, and returns its ID. Every second bridge under a root
+// port is an upstream port.
+func add(t *testing.T, tree *topology.Tree, id name, text string) name {
 	t.Helper()
 	f := strings.Fields(text)
 	if len(f) != 4 {
 		t.Fatalf("place %q", text)
 	}
-	p := topology.Place{Root: f[1], Slot: f[3]}
-	if f[1] == "-" {
-		p.Root = ""
-	}
-	if f[2] != "-" {
-		p.Bridges = strings.Split(f[2], "/")
-	}
+	device := topology.Node{Kind: topology.Endpoint, ID: id, Slot: int(crc32.ChecksumIEEE([]byte(f[3])))}
 	if f[0] != "-" {
-		node := int(f[0][0] - '0')
-		p.Node = &node
+		device.NUMA = new(int(f[0][0] - '0'))
 	}
-	return p
+	var at *topology.Node
+	if f[1] != "-" {
+		at = tree.Add(nil, topology.Node{Kind: topology.Root, ID: name(f[1])})
+	}
+	kind := topology.RootPort
+	for _, bridge := range strings.FieldsFunc(f[2], func(r rune) bool { return r == '/' || r == '-' }) {
+		at = tree.Add(at, topology.Node{Kind: kind, ID: name(bridge)})
+		kind = topology.UpstreamPort
+		if at.Kind.IsSwitch() {
+			kind = topology.DownstreamPort
+		}
+	}
+	tree.Add(at, device)
+	return id
 }
 
 // The legend of `nvidia-smi topo -m`: PIX at most a single PCIe bridge (a
@@ -63,12 +76,16 @@ func TestPathType(t *testing.T) {
 		{"nothing known", "- - - gpu", "- - - nic", topology.SYS},
 		{"one root not known", "0 r rp gpu", "1 - - nic", topology.SYS},
 	} {
-		a, b := place(t, tc.a), place(t, tc.b)
-		if got := topology.Class(a, b); got != tc.want {
+		tree := topology.NewTree()
+		a, b := add(t, tree, "a", tc.a), add(t, tree, "b", tc.b)
+		if got := tree.PathType(a, b); got != tc.want {
 			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)
 		}
-		if got := topology.Class(b, a); got != tc.want {
+		if got := tree.PathType(b, a); got != tc.want {
 			t.Errorf("%s, the other way: %s, want %s", tc.name, got, tc.want)
+		}
+		if got := tree.PathType(a, a); got != topology.Self {
+			t.Errorf("%s: a device and itself: %s", tc.name, got)
 		}
 	}
 }

@@ -1,0 +1,104 @@
+package libvirt
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/topology"
+)
+
+// Other is the ID, in a guest's tree, of a device that is not placed: its
+// position in Devices.
+type Other int
+
+// String is the position.
+func (o Other) String() string { return "device " + strconv.Itoa(int(o)) }
+
+// Tree is the guest's PCI Express tree: the root bus first, then the expander
+// buses by index, each with the controllers and devices that are plugged in
+// under it. Controllers come in the order of slot and function. What has no
+// address yet, or is under no controller of the domain, is on the root bus.
+func Tree(d *domain.Domain, devices []Device) *topology.Tree {
+	b := treeBuilder{tree: topology.NewTree(), under: map[int][]domain.Controller{}}
+	byIndex := slices.SortedFunc(slices.Values(d.Controllers), func(x, y domain.Controller) int { return cmp.Compare(x.Index, y.Index) })
+	for _, c := range byIndex {
+		// An expander bus is a root of its own, wherever its address says it is.
+		if kindOf(c) != topology.Root && c.Address != nil {
+			b.under[c.Address.Bus] = append(b.under[c.Address.Bus], c)
+		}
+	}
+	rootBus := b.add(nil, domain.Controller{Index: 0})
+	for _, c := range byIndex {
+		if kindOf(c) == topology.Root {
+			b.add(nil, c)
+		}
+	}
+	for _, c := range byIndex {
+		b.add(rootBus, c) // what is not there yet is under no root
+	}
+	for _, h := range d.Hostdevs {
+		b.endpoint(h.ID, h.Address)
+	}
+	for i, o := range devices {
+		b.endpoint(Other(i), o.Address)
+	}
+	return b.tree
+}
+
+type treeBuilder struct {
+	tree  *topology.Tree
+	under map[int][]domain.Controller // by the index of the bus that they are plugged into
+}
+
+// add adds a controller with all that is under it, unless it is there.
+func (b treeBuilder) add(parent *topology.Node, c domain.Controller) *topology.Node {
+	id := topology.Index(c.Index)
+	if known := b.tree.Node(id); known != nil {
+		return known
+	}
+	n := topology.Node{Kind: kindOf(c), ID: id, Slot: topology.NoSlot}
+	if c.Address != nil {
+		n.Slot, n.Function = c.Address.Slot, c.Address.Function
+	}
+	if n.Kind == topology.Root && c.Cell != nil {
+		n.NUMA = new(int(*c.Cell))
+	}
+	added := b.tree.Add(parent, n)
+	for _, child := range slices.SortedStableFunc(slices.Values(b.under[c.Index]), bySlot) {
+		b.add(added, child)
+	}
+	return added
+}
+
+func bySlot(x, y domain.Controller) int {
+	return cmp.Or(cmp.Compare(x.Address.Slot, y.Address.Slot), cmp.Compare(x.Address.Function, y.Address.Function))
+}
+
+func (b treeBuilder) endpoint(id topology.ID, address *domain.GuestAddress) {
+	n := topology.Node{Kind: topology.Endpoint, ID: id, Slot: topology.NoSlot}
+	parent := b.tree.Roots[0]
+	if address != nil {
+		if bus := b.tree.Node(topology.Index(address.Bus)); bus != nil {
+			parent, n.Slot, n.Function = bus, address.Slot, address.Function
+		}
+	}
+	b.tree.Add(parent, n)
+}
+
+// kindOf is what a controller is in the tree (libvirt docs/formatdomain.rst,
+// "Controllers").
+func kindOf(c domain.Controller) topology.NodeKind {
+	switch {
+	case c.Index == 0, c.Model == domain.ExpanderBus:
+		return topology.Root
+	case c.Model == domain.RootPort:
+		return topology.RootPort
+	case c.Model == domain.UpstreamPort:
+		return topology.UpstreamPort
+	case c.Model == domain.DownstreamPort:
+		return topology.DownstreamPort
+	}
+	return topology.Bridge
+}

@@ -1,0 +1,237 @@
+package topology
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+)
+
+// Tree is a PCI Express tree, of a host or of a guest: PCIe roots, the bridges
+// under them, and the devices at the ends.
+type Tree struct {
+	Roots []*Node
+	nodes map[ID]*Node
+}
+
+// ID names a node within its tree. It is a comparable value:
+//
+//	PCIeRoot   a root of a host
+//	Address    a bridge of a host, or the function that mediated devices are parts of
+//	Index      a root bus or a bridge of a guest
+//	DeviceID   a passthrough device
+//
+// and whatever else a package puts into a tree.
+type ID interface{ String() string }
+
+// Index is the index of a PCI controller in a libvirt domain; 0 is the root bus
+// (pcie.0).
+type Index int
+
+// String is libvirt's name for the controller, "pci.3".
+func (i Index) String() string { return fmt.Sprintf("pci.%d", int(i)) }
+
+// NodeKind is what a node of a tree is.
+type NodeKind int
+
+// The kinds of node.
+const (
+	Root           NodeKind = iota // a host bridge; in a guest the root bus or an expander bus
+	RootPort                       // a port of a root
+	UpstreamPort                   // the upper end of a switch
+	DownstreamPort                 // a port of a switch
+	Bridge                         // any other bridge: to conventional PCI
+	Function                       // the PCI function that mediated devices are parts of
+	Endpoint                       // a device
+)
+
+// IsPort reports whether a link leaves a node of the kind downwards.
+func (k NodeKind) IsPort() bool { return k == RootPort || k == DownstreamPort }
+
+// IsSwitch reports whether a node of the kind counts as a switch between the
+// devices under it, as nvidia-smi and NCCL count: a bridge to conventional PCI
+// does, too.
+func (k NodeKind) IsSwitch() bool { return k == UpstreamPort || k == Bridge }
+
+// hostBridge is the kind of bridge i of the n bridges above a device, the root
+// port first. Under the root port a switch is a pair, its upstream and its
+// downstream port (PCI Express 5.0, 1.3.3). Sysfs does not say which is which.
+func hostBridge(i, n int) NodeKind {
+	switch {
+	case i == 0:
+		return RootPort
+	case i%2 == 0:
+		return DownstreamPort
+	case i+1 < n:
+		return UpstreamPort
+	}
+	return Bridge
+}
+
+// Node is a node of a tree. It is made by Tree.Add and not changed afterwards.
+type Node struct {
+	Kind NodeKind
+	ID   ID
+	// NUMA is the NUMA node of the host or the cell of the guest that is known
+	// for this node itself; see NUMANode.
+	NUMA *int
+	// Slot tells apart what is plugged into one bus: functions of one device
+	// share it. It is negative where it is not known.
+	Slot     int
+	Function int
+	Parent   *Node // nil at the top
+	Children []*Node
+
+	depth    int // nodes above it
+	switches int // of these, switches
+}
+
+// NoSlot is the Slot of what has no address yet.
+const NoSlot = -1
+
+// NewTree is an empty tree.
+func NewTree() *Tree { return &Tree{nodes: map[ID]*Node{}} }
+
+// Add adds a node under a parent, or at the top without one. A node that the
+// tree has already stays as it is.
+func (t *Tree) Add(parent *Node, n Node) *Node {
+	if known := t.nodes[n.ID]; known != nil {
+		return known
+	}
+	n.Parent, n.Children = parent, nil
+	t.nodes[n.ID] = &n
+	if parent == nil {
+		t.Roots = append(t.Roots, &n)
+		return &n
+	}
+	parent.Children = append(parent.Children, &n)
+	n.depth, n.switches = parent.depth+1, parent.switches
+	if parent.Kind.IsSwitch() {
+		n.switches++
+	}
+	return &n
+}
+
+// Node is the node with an ID, or nil.
+func (t *Tree) Node(id ID) *Node { return t.nodes[id] }
+
+// Only is the part of the tree that leads to the endpoints in ids, which come
+// in this order; so do the bridges above them.
+func (t *Tree) Only(ids []DeviceID) *Tree {
+	part := NewTree()
+	for _, id := range ids {
+		var at *Node
+		for _, n := range t.Node(id).Path() {
+			at = part.Add(at, *n)
+		}
+	}
+	return part
+}
+
+// Path is the nodes from the top to n, both included. It is nil for nil.
+func (n *Node) Path() []*Node {
+	var path []*Node
+	for ; n != nil; n = n.Parent {
+		path = append(path, n)
+	}
+	slices.Reverse(path)
+	return path
+}
+
+// Top is the node at the top of n's path.
+func (n *Node) Top() *Node {
+	for n.Parent != nil {
+		n = n.Parent
+	}
+	return n
+}
+
+// Switches are the nodes above n that count as a switch, the outermost first.
+func (n *Node) Switches() []*Node {
+	return slices.DeleteFunc(n.Path(), func(above *Node) bool { return above == n || !above.Kind.IsSwitch() })
+}
+
+// NUMANode is the NUMA node of the host, or the cell of the guest, that n is
+// on: its own, else that of the nearest node above that has one; nil for none.
+func (n *Node) NUMANode() *int {
+	for ; n != nil; n = n.Parent {
+		if n.NUMA != nil {
+			return n.NUMA
+		}
+	}
+	return nil
+}
+
+// Walk yields n and all nodes under it, each before those under it.
+func (n *Node) Walk() iter.Seq[*Node] {
+	return func(yield func(*Node) bool) { n.walk(yield) }
+}
+
+func (n *Node) walk(yield func(*Node) bool) bool {
+	if !yield(n) {
+		return false
+	}
+	for _, c := range n.Children {
+		if !c.walk(yield) {
+			return false
+		}
+	}
+	return true
+}
+
+// Endpoints yields the devices at n and under it.
+func (n *Node) Endpoints() iter.Seq[*Node] {
+	return func(yield func(*Node) bool) {
+		for at := range n.Walk() {
+			if at.Kind == Endpoint && !yield(at) {
+				return
+			}
+		}
+	}
+}
+
+// Bridges is how many nodes at n and under it are no devices. In a guest, each
+// takes a bus number (QEMU docs/pcie.txt).
+func (n *Node) Bridges() int {
+	count := 0
+	for at := range n.Walk() {
+		if at.Kind != Endpoint {
+			count++
+		}
+	}
+	return count
+}
+
+// Equal reports whether two lists of trees are alike but for numbers and order:
+// the same devices as the same functions, under the same ports and switches,
+// under roots with the same NUMA nodes.
+func Equal(a, b []*Node) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	unmatched := slices.Clone(b)
+	for _, n := range a {
+		at := slices.IndexFunc(unmatched, n.equal)
+		if at < 0 {
+			return false
+		}
+		unmatched = slices.Delete(unmatched, at, at+1)
+	}
+	return true
+}
+
+func (n *Node) equal(m *Node) bool {
+	if n.Kind != m.Kind || !sameInt(n.NUMA, m.NUMA) {
+		return false
+	}
+	if n.Kind == Endpoint {
+		return n.ID == m.ID && n.Function == m.Function
+	}
+	return Equal(n.Children, m.Children)
+}
+
+func sameInt(a, b *int) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
+}
