@@ -3,7 +3,6 @@ package doctor
 import (
 	"slices"
 
-	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
@@ -23,7 +22,7 @@ func driverBound(in Inputs) []finding {
 	functions := in.functions()
 	var found []finding
 	for _, f := range functions {
-		if placement.Assignable(*f) {
+		if f.IsAssignable() {
 			continue
 		}
 		bound := "bound to no driver"
@@ -56,7 +55,7 @@ func groupViable(in Inputs) []finding {
 		groups[*f.IOMMUGroup] = true
 		for _, other := range in.Host.Devices {
 			if other.Address == f.Address || other.IOMMUGroup == nil || *other.IOMMUGroup != *f.IOMMUGroup ||
-				other.IsBridge || other.Driver == "" || other.Driver == "pci-stub" || placement.Assignable(other) {
+				other.IsBridge || other.Driver == "" || other.Driver == "pci-stub" || other.IsAssignable() {
 				continue
 			}
 			found = append(found, of(topology.PCIDevice(f.Address), fail(reasons.CodeGroupNotViable.Remedy(),

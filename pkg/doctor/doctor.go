@@ -182,7 +182,7 @@ func (in Inputs) subjects() []topology.DeviceID {
 	}
 	var ids []topology.DeviceID
 	for _, f := range in.Host.Devices {
-		if placement.Assignable(f) {
+		if f.IsAssignable() {
 			ids = append(ids, topology.PCIDevice(f.Address))
 		}
 	}

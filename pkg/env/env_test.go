@@ -56,25 +56,12 @@ func wantNodes(t *testing.T, host *topology.Host, cpus ...string) {
 	}
 }
 
-func wantClass(t *testing.T, host *topology.Host, a, b string, want topology.PathType) {
+func wantPathType(t *testing.T, host *topology.Host, a, b string, want topology.PathType) {
 	t.Helper()
-	if got := topology.Class(placeOf(device(t, host, a)), placeOf(device(t, host, b))); got != want {
+	x, y := topology.PCIDevice(device(t, host, a).Address), topology.PCIDevice(device(t, host, b).Address)
+	if got := host.Tree([]topology.DeviceID{x, y}).PathType(x, y); got != want {
 		t.Errorf("%s to %s is %s, want %s", a, b, got, want)
 	}
-}
-
-func placeOf(d *topology.Device) topology.Place {
-	slot := d.Address
-	slot.Function = 0
-	p := topology.Place{Root: string(d.Root), Slot: slot.String()}
-	for _, b := range d.Bridges {
-		p.Bridges = append(p.Bridges, b.String())
-	}
-	if n, known := d.Node.Node(); known {
-		node := int(n)
-		p.Node = &node
-	}
-	return p
 }
 
 func device(t *testing.T, host *topology.Host, a string) *topology.Device {

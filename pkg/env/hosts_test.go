@@ -64,13 +64,13 @@ func TestReadHostHGX(t *testing.T) {
 		if gpu.Bridges[0] != nic.Bridges[0] || gpu.Bridges[1] != nic.Bridges[1] || gpu.Bridges[2] == nic.Bridges[2] {
 			t.Errorf("bridges of %s %v and of %s %v, want one upstream port and two downstream ports", p.gpu, gpu.Bridges, p.nic, nic.Bridges)
 		}
-		wantClass(t, host, p.gpu, p.nic, topology.PIX)
+		wantPathType(t, host, p.gpu, p.nic, topology.PIX)
 		for _, q := range pairs[i+1:] {
 			want := topology.SYS
 			if p.node == q.node {
 				want = topology.NODE
 			}
-			wantClass(t, host, p.gpu, q.gpu, want)
+			wantPathType(t, host, p.gpu, q.gpu, want)
 		}
 	}
 	// 16 MiB, 128 GiB and 32 MiB, the BARs of an 80 GB H100, all 64-bit and prefetchable.
@@ -115,8 +115,8 @@ func TestReadHostConsumer(t *testing.T) {
 	if gpu.IOMMUGroup == nil || audio.IOMMUGroup == nil || *gpu.IOMMUGroup != *audio.IOMMUGroup {
 		t.Error("GPU and audio are in one IOMMU group")
 	}
-	wantClass(t, host, "0000:01:00.0", "0000:01:00.1", topology.PIX)
-	wantClass(t, host, "0000:01:00.0", "0000:21:00.0", topology.PHB)
+	wantPathType(t, host, "0000:01:00.0", "0000:01:00.1", topology.PIX)
+	wantPathType(t, host, "0000:01:00.0", "0000:21:00.0", topology.PHB)
 	if d := device(t, host, "0000:28:00.1"); d.Driver != "igb" || *d.IOMMUGroup != *device(t, host, "0000:28:00.0").IOMMUGroup {
 		t.Errorf("the NIC in the group of 0000:28:00.0: %+v", d)
 	}
@@ -177,7 +177,7 @@ func TestReadHostThreeRoots(t *testing.T) {
 		{"0000:27:00.0", "0000:a7:00.0", topology.SYS},
 		{"0000:4b:00.0", "0000:cb:00.0", topology.SYS},
 	} {
-		wantClass(t, host, tc.a, tc.b, tc.want)
+		wantPathType(t, host, tc.a, tc.b, tc.want)
 	}
 }
 

@@ -36,7 +36,8 @@ func Tree(d *domain.Domain, devices []Device) *topology.Tree {
 		}
 	}
 	for _, c := range byIndex {
-		b.add(rootBus, c) // what is not there yet is under no root
+		c.Address = nil
+		b.add(rootBus, c) // unless it is under a root already
 	}
 	for _, h := range d.Hostdevs {
 		b.endpoint(h.ID, h.Address)

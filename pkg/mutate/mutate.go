@@ -11,7 +11,6 @@ import (
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
-	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -120,17 +119,16 @@ func (m Mutator) mutate(req Request, result *Result) ([]byte, error) {
 		return nil, &Error{Malformed, fmt.Errorf("parse domain: %w", err)}
 	}
 	host, problems := m.readHost(d, wanted)
+	for _, problem := range slices.Concat(problems, m.Problems) {
+		warnings = append(warnings, problem.Warning())
+	}
 	plan, err := placement.New(placement.Input{
-		Domain: d, Host: host, Variables: m.Variables, VMI: vmi, Policy: wanted,
+		Domain: d, Host: host, Variables: m.Variables, VMI: vmi, Policy: wanted, Warnings: warnings,
 	})
 	if err != nil {
 		return nil, &Error{Malformed, err}
 	}
-	for _, problem := range slices.Concat(problems, m.Problems) {
-		warnings = append(warnings, problem.Warning())
-	}
-	plan.Warnings = reasons.Sort(append(plan.Warnings, warnings...))
-	handOver(plan)
+	plan = withNCCL(plan)
 	result.Plan = plan
 	return apply(d, plan)
 }

@@ -6,7 +6,6 @@ import (
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
-	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/report"
 )
 
@@ -14,21 +13,22 @@ import (
 // guest reads it below /sys/firmware/qemu_fw_cfg/by_name.
 const NCCLEntry = "opt/org.kubevirt.hostdev/nccl-topology"
 
-// handOver puts the topology file for NCCL into the domain where the policy
-// says so. It does it in every call: KubeVirt's types do not know fw_cfg, so
-// the entry of one call is gone in the next (virtwrap/api/schema.go, SysInfo).
+// withNCCL is the plan with the topology file for NCCL in the domain, where the
+// policy asks for it. The file is written in every call: KubeVirt's types do not
+// know fw_cfg, so the entry of one call is gone in the next (virtwrap/api/schema.go,
+// SysInfo).
 //
-// It is in base64 because libvirt 9 hands a text to QEMU with XML references in
+// It is in base64 because libvirt 9 passes a text to QEMU with XML references in
 // it and with single commas, where QEMU takes a comma for the next option
 // (src/qemu/qemu_command.c, qemuBuildSysinfoCommandLine; seen in the arguments
 // that it makes).
-func handOver(plan *placement.Plan) {
+func withNCCL(plan *placement.Plan) *placement.Plan {
 	if plan.Policy.NCCLTopology != policy.NCCLTopologyFWCfg {
-		return
+		return plan
 	}
-	topology := report.NewNCCL(plan)
-	plan.Warnings = reasons.Sort(append(plan.Warnings, topology.Warnings...))
-	if !topology.IsEmpty() {
-		plan.SetFirmwareEntry(domain.FirmwareEntry{Name: NCCLEntry, Value: base64.StdEncoding.EncodeToString([]byte(topology.String()))})
+	file := report.NewNCCL(plan)
+	if file.IsEmpty() {
+		return plan.With(nil, file.Warnings)
 	}
+	return plan.With(&domain.FirmwareEntry{Name: NCCLEntry, Value: base64.StdEncoding.EncodeToString([]byte(file.String()))}, file.Warnings)
 }

@@ -12,65 +12,38 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// requestList is one of the VMI's lists of devices, with the aliases that
-// virt-launcher gives them (KubeVirt pkg/virt-launcher/virtwrap/device/hostdevice:
-// gpu, generic, dra).
-type requestList struct {
-	requests []env.Request
-	prefixes []string // the first is that of devices from a device plugin
-	gpus     bool
-}
-
-// aliases are the aliases that a device of request r can have.
-func (l requestList) aliases(r env.Request) []string {
-	var aliases []string
-	for _, prefix := range l.prefixes {
-		aliases = append(aliases, prefix+r.Name)
-	}
-	return aliases
-}
-
-// requestLists are the VMI's lists in the order in which virt-launcher writes
-// their hostdevs (KubeVirt pkg/virt-launcher/virtwrap/converter/converter.go).
-func (b *builder) requestLists() []requestList {
-	if b.VMI == nil {
-		return nil
-	}
-	return []requestList{
-		{requests: b.VMI.HostDevices, prefixes: []string{"ua-hostdevice-", "ua-dra-hostdevice-", "ua-usb-host-"}},
-		{requests: b.VMI.GPUs, prefixes: []string{"ua-gpu-", "ua-dra-gpu-"}, gpus: true},
-	}
-}
-
 // additions are the hostdevs that the policy adds from the variables.
-func (b *builder) additions() []domain.Hostdev {
-	a := &adder{builder: b, taken: map[topology.DeviceID]bool{}, aliases: slices.Clone(b.Domain.HostdevAliases)}
-	for _, h := range b.Domain.Hostdevs {
+func additions(in Input, wanted requests) ([]domain.Hostdev, []reasons.Warning) {
+	a := &adder{Input: in, wanted: wanted, taken: deviceSet{}, aliases: slices.Clone(in.Domain.HostdevAliases)}
+	for _, h := range in.Domain.Hostdevs {
 		a.taken[h.ID] = true
+		if h.Alias == "" {
+			a.unnamed++
+		}
 	}
-	a.unnamed = len(slices.DeleteFunc(slices.Clone(b.Domain.Hostdevs), func(h domain.Hostdev) bool { return h.Alias != "" }))
-	b.warnOfCollisions()
-	if b.Policy.Add != policy.AddNone {
-		for _, list := range b.requestLists() {
+	if in.Policy.Add != policy.AddNone {
+		for _, list := range wanted.lists {
 			a.requested(list)
 		}
 	}
-	if b.Policy.Add == policy.AddAll {
+	if in.Policy.Add == policy.AddAll {
 		a.others()
 	}
-	if b.Policy.Companions == policy.CompanionsAdd {
+	if in.Policy.Companions == policy.CompanionsAdd {
 		a.companions()
 	}
-	return a.added
+	return a.added, a.warnings
 }
 
-// adder hands out each device of the variables once.
+// adder gives out each device of the variables once.
 type adder struct {
-	*builder
-	taken   map[topology.DeviceID]bool
-	aliases []string // in use
-	unnamed int      // hostdevs of the domain without an alias that no request was found to have
-	added   []domain.Hostdev
+	Input
+	wanted   requests
+	taken    deviceSet
+	aliases  []string // in use
+	unnamed  int      // hostdevs of the domain without an alias that are matched with no request yet
+	added    []domain.Hostdev
+	warnings []reasons.Warning
 }
 
 func (a *adder) add(h domain.Hostdev) {
@@ -78,6 +51,10 @@ func (a *adder) add(h domain.Hostdev) {
 	a.taken[h.ID] = true
 	a.aliases = append(a.aliases, h.Alias)
 	a.added = append(a.added, h)
+}
+
+func (a *adder) warn(code reasons.Code, format string, args ...any) {
+	a.warnings = append(a.warnings, reasons.NewWarning(code, nil, fmt.Sprintf(format, args...)))
 }
 
 // requested adds what the VMI names and the domain lacks, in the order of
@@ -88,8 +65,8 @@ func (a *adder) requested(list requestList) {
 		switch {
 		case r.Claim || a.isPresent(list, r):
 		case !domain.IsWritable(r.Name):
-			a.warn(reasons.CodeBadDeviceName, nil, fmt.Sprintf("%s of the VMI has no hostdev, and its name %q cannot be written in XML",
-				strings.TrimSuffix(strings.TrimPrefix(list.prefixes[0], "ua-"), "-"), topology.Abridge(r.Name)))
+			a.warn(reasons.CodeBadDeviceName, "%s of the VMI has no hostdev, and its name %q cannot be written in XML",
+				strings.TrimSuffix(strings.TrimPrefix(list.prefixes[0], "ua-"), "-"), topology.Abridge(r.Name))
 		default:
 			open = append(open, r)
 		}
@@ -108,7 +85,7 @@ func (a *adder) requested(list requestList) {
 		if r.Resource == "" {
 			why = "it names no resource"
 		}
-		a.warn(reasons.CodeNotAllocated, nil, fmt.Sprintf("%s of the VMI has no hostdev, and %s", list.prefixes[0]+r.Name, why))
+		a.warn(reasons.CodeNotAllocated, "%s of the VMI has no hostdev, and %s", list.prefixes[0]+r.Name, why)
 	}
 }
 
@@ -143,17 +120,10 @@ func (a *adder) pop(kind topology.Kind, resource string) (topology.DeviceID, boo
 	return topology.DeviceID{}, false
 }
 
-func variableName(kind topology.Kind, resource string) string {
-	if kind == topology.KindMDEV {
-		return env.VariableName(env.MDEVResourcePrefix, resource)
-	}
-	return env.VariableName(env.PCIResourcePrefix, resource)
-}
-
 func (a *adder) primariesFirst(ids []topology.DeviceID) []topology.DeviceID {
 	var primaries, companions []topology.DeviceID
 	for _, id := range ids {
-		if a.isCompanion(id, ids) {
+		if isCompanion(a.Host, id, ids) {
 			companions = append(companions, id)
 		} else {
 			primaries = append(primaries, id)
@@ -164,29 +134,20 @@ func (a *adder) primariesFirst(ids []topology.DeviceID) []topology.DeviceID {
 
 // isCompanion reports whether another device of ids is a lower function of the
 // same device. Where sysfs is silent about the IOMMU groups they count as one.
-func (b *builder) isCompanion(id topology.DeviceID, ids []topology.DeviceID) bool {
+func isCompanion(host *topology.Host, id topology.DeviceID, ids []topology.DeviceID) bool {
 	pci, ok := id.PCI()
-	if !ok || b.isVirtualFunction(pci) {
+	if !ok || host.IsVirtualFunction(pci) {
 		return false
 	}
 	return slices.ContainsFunc(ids, func(other topology.DeviceID) bool {
 		lead, ok := other.PCI()
 		return ok && lead.SameDevice(pci) && lead.Function < pci.Function &&
-			!b.isVirtualFunction(lead) && b.mayShareGroup(lead, pci)
+			!host.IsVirtualFunction(lead) && mayShareGroup(host.Device(lead), host.Device(pci))
 	})
 }
 
-func (b *builder) isVirtualFunction(a topology.Address) bool {
-	f := b.Host.Device(a)
-	return f != nil && f.PhysFn != nil
-}
-
-func (b *builder) mayShareGroup(x, y topology.Address) bool {
-	fx, fy := b.Host.Device(x), b.Host.Device(y)
-	if fx == nil || fy == nil || fx.IOMMUGroup == nil || fy.IOMMUGroup == nil {
-		return true
-	}
-	return *fx.IOMMUGroup == *fy.IOMMUGroup
+func mayShareGroup(x, y *topology.Device) bool {
+	return x == nil || y == nil || x.IOMMUGroup == nil || y.IOMMUGroup == nil || *x.IOMMUGroup == *y.IOMMUGroup
 }
 
 // hostdev is what virt-launcher writes for a device of request r.
@@ -204,7 +165,7 @@ func (a *adder) others() {
 	for _, v := range a.Variables {
 		var ids []topology.DeviceID
 		for _, id := range v.IDs {
-			if !a.taken[id] && !a.isCompanion(id, known) {
+			if !a.taken[id] && !isCompanion(a.Host, id, known) {
 				ids = append(ids, id)
 			}
 		}
@@ -218,7 +179,7 @@ func (a *adder) others() {
 // nameOf is the resource of a variable, or its name without the prefix where
 // the VMI has no resource for it.
 func (a *adder) nameOf(v env.Variable) string {
-	if resources := a.resourcesOf(v); len(resources) > 0 {
+	if resources := a.wanted.resourcesOf(v); len(resources) > 0 {
 		return resources[0]
 	}
 	return v.Suffix
@@ -258,7 +219,7 @@ func (a *adder) companions() {
 		}
 		for _, f := range a.Host.Devices {
 			id := topology.PCIDevice(f.Address)
-			if a.taken[id] || !f.Address.SameDevice(pci) || f.PhysFn != nil || !isVFIO(f.Driver) ||
+			if a.taken[id] || !f.Address.SameDevice(pci) || f.PhysFn != nil || !f.IsVFIO() ||
 				f.IOMMUGroup == nil || *f.IOMMUGroup != *own.IOMMUGroup {
 				continue
 			}
@@ -275,7 +236,7 @@ func (a *adder) companions() {
 // leads are the lowest function of each PCI device in the domain or added, by
 // address.
 func (a *adder) leads() []domain.Hostdev {
-	all := slices.DeleteFunc(append(slices.Clone(a.Domain.Hostdevs), a.added...), func(h domain.Hostdev) bool {
+	all := slices.DeleteFunc(slices.Concat(a.Domain.Hostdevs, a.added), func(h domain.Hostdev) bool {
 		return h.ID.Kind() != topology.KindPCI
 	})
 	slices.SortFunc(all, func(x, y domain.Hostdev) int { return x.ID.Compare(y.ID) })
@@ -285,8 +246,3 @@ func (a *adder) leads() []domain.Hostdev {
 		return px.SameDevice(py)
 	})
 }
-
-// isVFIO reports whether a driver is vfio-pci or a variant of it: the kernel's
-// and the vendors' variants carry vfio in their name (mlx5_vfio_pci,
-// nvgrace_gpu_vfio_pci, nvidia_vgpu_vfio).
-func isVFIO(driver string) bool { return strings.Contains(driver, "vfio") }

@@ -4,12 +4,13 @@ import (
 	"cmp"
 	"slices"
 
+	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/topology"
 )
 
 // Budgets say how much of what is scarce the domain takes after the plan.
 type Budgets struct {
-	BusNumbers        Budget           // of the main bus, what libvirt and KubeVirt still add included
+	BusNumbers        Budget           // of the root bus, what libvirt and KubeVirt still add included
 	Expanders         []ExpanderBudget // by index
 	ControllerIndexes Budget
 	BARBytes64        uint64 // sum of the 64-bit BARs of the devices
@@ -25,26 +26,25 @@ type ExpanderBudget struct {
 	Budget
 }
 
-func (b *builder) budgets(t *tree) Budgets {
+func budgetsOf(g guest, placed placing) Budgets {
 	var budgets Budgets
 	next := busNumberCount
-	for _, e := range t.numbered() {
+	for _, e := range g.numbered() {
 		budgets.Expanders = append(budgets.Expanders, ExpanderBudget{
 			Index: e.Index, BusNr: *e.BusNr,
-			Budget: Budget{Used: 1 + len(t.subtree(e.Index)), Limit: next - *e.BusNr},
+			Budget: Budget{Used: g.node(e.Index).Bridges(), Limit: next - *e.BusNr},
 		})
 		next = *e.BusNr
 	}
 	slices.SortFunc(budgets.Expanders, func(x, y ExpanderBudget) int { return cmp.Compare(x.Index, y.Index) })
-	main := b.mainBus(t, highestIndex(t.domain))
-	budgets.BusNumbers = Budget{Used: main.buses(), Limit: next - t.automaticBuses()}
-	budgets.ControllerIndexes = Budget{Used: highestIndex(t.domain) + 1 + main.coming, Limit: maxIndex + 1}
-	for _, d := range b.devices {
+	highest := libvirt.HighestIndex(g.Domain, g.others)
+	root := rootBusOf(g, placed.hotplug, highest)
+	budgets.BusNumbers = Budget{Used: root.busNumbers(), Limit: next - libvirt.AutomaticBusNumbers(g.Domain)}
+	budgets.ControllerIndexes = Budget{Used: highest + 1 + root.reserved, Limit: libvirt.MaxIndex + 1}
+	for _, d := range placed.decisions {
 		if d.ID.Kind() == topology.KindPCI && d.Function != nil {
-			for _, bar := range d.Function.BARs {
-				if bar.Is64 && !bar.IO {
-					budgets.BARBytes64 += bar.Bytes
-				}
+			for _, bar := range d.Function.LargeBARs() {
+				budgets.BARBytes64 += bar.Bytes
 			}
 		}
 	}

@@ -3,6 +3,9 @@ package placement
 import (
 	"cmp"
 	"slices"
+
+	"hook-sidecar/pkg/libvirt"
+	"hook-sidecar/pkg/topology"
 )
 
 // busNumberCount is how many bus numbers a PCI domain has.
@@ -11,18 +14,18 @@ const busNumberCount = 256
 // span is a range of bus numbers, from first to before end.
 type span struct{ first, end int }
 
-// busNumbers are the first bus numbers of the expanders, from the top down. An
-// expander's range has room for all bridges below it: firmware numbers on into
-// the next root bus and then loses devices (QEMU docs/pcie.txt; measured with
-// SeaBIOS and OVMF). Ranges are of one size as long as that fits, so that one
-// more device moves no other.
-func (n *numbering) busNumbers(wanted []expander) ([]int, []breach) {
-	needs := make([]int, len(wanted))
-	for i, e := range wanted {
-		needs[i] = e.buses()
+// busNumbersOf are the first bus numbers of the expander buses, from the top
+// down. The range of each has room for all bridges under it: firmware numbers on
+// into the next root bus and then loses devices (QEMU docs/pcie.txt; measured
+// with SeaBIOS and OVMF). Ranges are of one size as long as that fits, so that
+// one more device moves no other.
+func busNumbersOf(wanted *topology.Tree, r reservation) ([]int, []violation) {
+	needs := make([]int, len(wanted.Roots))
+	for i, expander := range wanted.Roots {
+		needs[i] = expander.Bridges()
 	}
-	taken := takenBusNumbers(n.rest)
-	floor := n.main.buses() + n.rest.automaticBuses()
+	taken := takenBusNumbers(r.guest)
+	floor := r.rootBus.busNumbers() + libvirt.AutomaticBusNumbers(r.guest.Domain)
 	var firsts []int
 	for _, size := range []int{32, 16, 8, 0} {
 		var ok bool
@@ -30,13 +33,13 @@ func (n *numbering) busNumbers(wanted []expander) ([]int, []breach) {
 			return firsts, nil
 		}
 	}
-	return nil, []breach{busNumbersExceeded(needs, firsts, taken, floor)}
+	return nil, []violation{busNumbersExceeded(needs, firsts, taken, floor)}
 }
 
 // busNumbersExceeded says by how much needs do not fit: the numbers are too few
 // in all, or those that are left are in pieces. firsts are the ranges that were
 // found from the top down.
-func busNumbersExceeded(needs, firsts []int, taken []span, floor int) breach {
+func busNumbersExceeded(needs, firsts []int, taken []span, floor int) violation {
 	need, free := 0, busNumberCount-floor
 	for _, count := range needs {
 		need += count
@@ -45,7 +48,7 @@ func busNumbersExceeded(needs, firsts []int, taken []span, floor int) breach {
 		free -= s.end - s.first
 	}
 	if free = max(0, free); need > free {
-		return exceeded("bus numbers: the layout needs %d, %d are free beside the %d of the main bus: %d too many",
+		return exceeded("bus numbers: the layout needs %d, %d are free beside the %d of the root bus: %d too many",
 			need, free, floor, need-free)
 	}
 	top := busNumberCount
@@ -67,18 +70,13 @@ func largestGap(taken []span, floor, top int) int {
 }
 
 // takenBusNumbers are the ranges of the expander buses that stay.
-func takenBusNumbers(t *tree) []span {
+func takenBusNumbers(g guest) []span {
 	var taken []span
-	for _, e := range t.numbered() {
-		taken = append(taken, span{*e.BusNr, *e.BusNr + 1 + len(t.subtree(e.Index))})
+	for _, e := range g.numbered() {
+		taken = append(taken, span{*e.BusNr, *e.BusNr + g.node(e.Index).Bridges()})
 	}
 	return taken
 }
-
-// automaticBuses is how many bus numbers the expander buses without busNr take
-// below all others: libvirt gives each the lowest number less two (src/qemu/
-// qemu_domain_address.c, qemuDomainAddressFindNewBusNr; measured, libvirt 9).
-func (t *tree) automaticBuses() int { return 2 * (len(t.expanders()) - len(t.numbered())) }
 
 // fitRanges gives each need a range of size numbers, or of the exact need when
 // size is 0, from the top down, beside the taken ones and not below floor. When

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/utils/cpuset"
 
+	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
@@ -19,67 +20,90 @@ type cells struct {
 }
 
 // readCells reads what the domain says of memory and vCPUs. What it cannot read
-// it passes over with a warning, as KubeVirt does (pkg/util/hardware/hw_utils.go,
+// it ignores with a warning, as KubeVirt does (pkg/util/hardware/hw_utils.go,
 // LookupDevicesNumaNodesWithWarnings).
-func (b *builder) readCells() cells {
-	c := cells{
-		memnodes: map[topology.NodeID][]topology.CellID{},
-		pinned:   map[topology.CellID][]cpuset.CPUSet{},
-		nodes:    map[topology.NodeID]cpuset.CPUSet{},
-	}
-	for _, cell := range b.Domain.Cells {
+func readCells(d *domain.Domain, host *topology.Host) (cells, []reasons.Warning) {
+	c := cells{nodes: map[topology.NodeID]cpuset.CPUSet{}}
+	for _, cell := range d.Cells {
 		c.known = append(c.known, cell.ID)
 	}
-	for _, node := range b.Host.Nodes {
+	for _, node := range host.Nodes {
 		c.nodes[node.ID] = node.CPUs
 	}
-	b.readMemnodes(&c)
-	b.readPins(&c)
-	return c
+	var unreadMemory, unreadPins []reasons.Warning
+	c.memnodes, unreadMemory = readMemnodes(d, c.known)
+	c.pinned, unreadPins = readPins(d)
+	return c, append(unreadMemory, unreadPins...)
 }
 
-func (b *builder) readMemnodes(c *cells) {
-	for _, m := range b.Domain.Memnodes {
-		if !slices.Contains(c.known, m.Cell) {
-			b.warn(reasons.CodeUnknownCell, nil, fmt.Sprintf("numatune/memnode names cell %d, which the guest has not", m.Cell))
+func readMemnodes(d *domain.Domain, known []topology.CellID) (map[topology.NodeID][]topology.CellID, []reasons.Warning) {
+	memnodes := map[topology.NodeID][]topology.CellID{}
+	var warnings []reasons.Warning
+	for _, m := range d.Memnodes {
+		if !slices.Contains(known, m.Cell) {
+			warnings = append(warnings, reasons.NewWarning(reasons.CodeUnknownCell, nil,
+				fmt.Sprintf("numatune/memnode names cell %d, which does not exist in the guest", m.Cell)))
 			continue
 		}
 		nodes, err := topology.ParseIDs(m.Nodeset)
 		if err != nil {
-			b.warn(reasons.CodeBadNodeset, nil, fmt.Sprintf("numatune/memnode of cell %d: %v", m.Cell, err))
+			warnings = append(warnings, badNodeset(fmt.Sprintf("numatune/memnode of cell %d", m.Cell), err))
 			continue
 		}
 		for _, n := range nodes.UnsortedList() {
 			node := topology.NodeID(n)
-			if !slices.Contains(c.memnodes[node], m.Cell) {
-				c.memnodes[node] = append(c.memnodes[node], m.Cell)
+			if !slices.Contains(memnodes[node], m.Cell) {
+				memnodes[node] = append(memnodes[node], m.Cell)
 			}
 		}
 	}
+	return memnodes, warnings
 }
 
-func (b *builder) readPins(c *cells) {
+func readPins(d *domain.Domain) (map[topology.CellID][]cpuset.CPUSet, []reasons.Warning) {
+	var warnings []reasons.Warning
 	pins := map[int]cpuset.CPUSet{}
-	for _, pin := range b.Domain.Pins {
+	for _, pin := range d.Pins {
 		cpus, err := topology.ParseIDs(pin.CPUSet)
 		if err != nil {
-			b.warn(reasons.CodeBadNodeset, nil, fmt.Sprintf("cputune/vcpupin of vCPU %d: %v", pin.VCPU, err))
+			warnings = append(warnings, badNodeset(fmt.Sprintf("cputune/vcpupin of vCPU %d", pin.VCPU), err))
 			continue
 		}
 		pins[pin.VCPU] = cpus
 	}
-	for _, cell := range b.Domain.Cells {
+	pinned := map[topology.CellID][]cpuset.CPUSet{}
+	for _, cell := range d.Cells {
 		vcpus, err := topology.ParseIDs(cell.CPUs)
 		if err != nil {
-			b.warn(reasons.CodeBadNodeset, nil, fmt.Sprintf("cpus of cpu/numa/cell %d: %v", cell.ID, err))
+			warnings = append(warnings, badNodeset(fmt.Sprintf("cpus of cpu/numa/cell %d", cell.ID), err))
 			continue
 		}
 		for _, vcpu := range vcpus.UnsortedList() {
-			if cpus, pinned := pins[vcpu]; pinned && !cpus.IsEmpty() {
-				c.pinned[cell.ID] = append(c.pinned[cell.ID], cpus)
+			if cpus := pins[vcpu]; !cpus.IsEmpty() {
+				pinned[cell.ID] = append(pinned[cell.ID], cpus)
 			}
 		}
 	}
+	return pinned, warnings
+}
+
+func badNodeset(where string, err error) reasons.Warning {
+	return reasons.NewWarning(reasons.CodeBadNodeset, nil, fmt.Sprintf("%s: %v", where, err))
+}
+
+// findCell is the cell of a device, with the reason why it is that one, or why
+// it has none.
+func findCell(in Input, d Device, cells cells) (*topology.CellID, reasons.Reason) {
+	node, known := d.HostNode.Node()
+	switch {
+	case !in.Host.Shows(d.ID):
+		return nil, reasons.NoSysfs // whatever the guest has
+	case len(in.Domain.Cells) == 0:
+		return nil, reasons.NoGuestNUMA
+	case !known:
+		return nil, reasons.NoHostNode
+	}
+	return cells.of(node)
 }
 
 // of is the cell that stands for a node of the host: the one that alone has

@@ -1,14 +1,18 @@
-// Package placement decides where each passthrough device stands in the
-// guest's PCI Express tree, and why. It is pure: New turns a domain, a host,
-// allocations and a policy into a Plan, without I/O, XML, clock or log, and
-// the order in which things are given does not change the outcome.
+// Package placement decides where each passthrough device goes in the guest's
+// PCI Express tree, and why. It is pure: New turns a domain, a host, allocations
+// and a policy into a Plan, without I/O, XML, clock or log, and the order in
+// which things are given does not change the outcome.
 //
-// The way through the package:
+// It is a pipeline. Each stage is a function from values to values and changes
+// none that it is given:
 //
-//	collect   devices of the domain, and those to add   collect.go, add.go
-//	decide    may it move, which cell                    movable.go, cell.go
-//	lay out   the tree that the layout wants             layout.go, mirror.go
-//	compare   is that what stands there already          existing.go, rules.go
-//	number    indexes, slots, bus numbers                number.go, busnumber.go
-//	finish    hotplug ports, predicted addresses         hotplug.go, predict.go
+//	inventory.go  domain, variables, VMI       -> devices (requests.go, add.go)
+//	decide.go     devices, cells of the guest  -> decisions (cell.go)
+//	layout.go     decisions, host's tree       -> the tree that is wanted (mirror.go)
+//	compare.go    current tree, wanted tree    -> is it there already
+//	reserve.go    domain, policy               -> what the root bus has to leave room for
+//	number.go     wanted tree, reservation     -> indexes, slots, bus numbers (busnumber.go)
+//	check.go      the domain that results      -> violations
+//	place.go      the stages for a layout, with root ports for hotplug (hotplug.go)
+//	plan.go       all of it; predict.go, budgets.go and concerns.go ask the result
 package placement

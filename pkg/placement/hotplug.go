@@ -2,132 +2,121 @@ package placement
 
 import (
 	"fmt"
-	"slices"
 	"sort"
 	"strings"
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/libvirt"
-	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
-// KubeVirt's count of free root ports for hotplug, topology v3 (KubeVirt
-// pkg/virt-launcher/virtwrap/manager.go, calculateHotplugPortCountV2).
-const (
-	largeMemory      = 2 << 30 // bytes
-	largeTotalPorts  = 16
-	largeFreePorts   = 6
-	smallTotalPorts  = 8
-	smallFreePorts   = 3
-	kubevirtMaxIndex = 31 // it appends no root port past this index
-)
-
-// hotplugPorts is how many root ports are to stay free where the hook adds them:
-// what the policy says, or what KubeVirt gives a domain of this size.
-func (b *builder) hotplugPorts() int {
-	if b.Policy.HotplugPorts != policy.HotplugAuto {
-		return b.Policy.HotplugPorts
+// fit tries a plan with as many root ports reserved for hotplug as are wanted,
+// else with as many as the budgets allow, and never with fewer than least. It
+// returns the reservation that fits; if none does, the wanted one with what the
+// plan violates at the least.
+func fit(wanted hotplug, least int, try func(hotplug) []violation) (hotplug, []violation) {
+	violations := try(wanted)
+	if len(violations) == 0 || least >= wanted.reserved {
+		return wanted, violations
 	}
-	return b.kubevirtPorts()
+	with := func(fewer int) hotplug { return hotplug{wanted.kubevirt, wanted.reserved - 1 - fewer} }
+	fewer := sort.Search(wanted.reserved-1-least, func(n int) bool { return len(try(with(n))) == 0 })
+	if violations = try(with(fewer)); len(violations) > 0 {
+		return wanted, violations
+	}
+	return with(fewer), nil
 }
 
-func (b *builder) kubevirtPorts() int {
-	if b.VMI != nil && b.VMI.Annotations[RootComplexAnnotation] == "true" {
-		return 0
-	}
-	total, free := smallTotalPorts, smallFreePorts
-	if b.Domain.MemoryBytes > largeMemory {
-		total, free = largeTotalPorts, largeFreePorts
-	}
-	return max(total-b.portsInUse(), free)
-}
-
-// sparePorts is how many root ports will be free for hotplug in the end, in a
-// domain whose controllers reach the index highest: KubeVirt adds its own up to
-// index 31, the hook where controllers go past it.
-func (b *builder) sparePorts(highest int) int {
-	if highest < kubevirtMaxIndex {
-		return b.kubevirtPorts()
-	}
-	return b.spare
-}
-
-// fit tries a plan with as many root ports free for hotplug as are wanted, else
-// with as many as the budgets allow, least at the least. It returns what the plan
-// breaks even then.
-func (b *builder) fit(least int, try func() []breach) []breach {
-	broken := try()
-	wanted := b.spare
-	if len(broken) == 0 || least >= wanted {
-		return broken
-	}
-	fewer := sort.Search(wanted-1-least, func(n int) bool {
-		b.spare = wanted - 1 - n
-		return len(try()) == 0
-	})
-	b.spare = wanted - 1 - fewer
-	if broken = try(); len(broken) > 0 {
-		b.spare = wanted
-	}
-	return broken
-}
-
-// portsInUse counts devices as KubeVirt does before the first define
-// (converter/pci-placement.go, CountPCIDevices): without placeholder NICs, the
-// controllers that libvirt adds, and mediated devices. Hostdevs count wherever
-// they stand.
-func (b *builder) portsInUse() int {
-	count := 0
-	for _, device := range b.devices {
-		if device.ID.Kind() == topology.KindPCI {
-			count++
-		}
-	}
-	for _, o := range libvirt.Devices(b.Domain) {
-		switch o.Element {
-		case "interface":
-			if !strings.HasPrefix(o.Alias, "placeholder-") {
-				count++
-			}
-		case "controller":
-			if o.Type != "sata" {
-				count++
-			}
-		case "disk", "input", "watchdog", "rng", "memballoon":
-			count++
-		}
-	}
-	return count
-}
-
-// keepHotplugPorts adds root ports to the main bus where our controllers reach
+// hotplugPorts are the root ports to add for hotplug where the controllers reach
 // the index past which KubeVirt adds none, so that the VM keeps the hotplug
-// capacity that it has without the hook. Devices without an address will eat
-// some of them; they are counted on top. It is done in the first call already:
+// capacity that it has without the hook. Devices without an address take some
+// of them; they are counted on top. It is done in the first call already:
 // KubeVirt 1.9.0 does not read the domain back between the calls of a VM with
 // four interfaces or more (virtwrap/network/nichotplug.go,
 // WithNetworkIfacesResources), so no later call shows more than the first.
-func (b *builder) keepHotplugPorts() {
-	d := filled(after(b.Domain, b.changes))
-	t, index := newTree(d), highestIndex(d)
-	main := b.mainBus(t, index)
-	if index < kubevirtMaxIndex || !b.hasExpanderOfOurs(t) || main.rootPorts == 0 && main.hungry == 0 {
-		return
+func hotplugPorts(g guest, managed deviceSet, wanted, fits hotplug) ([]domain.Controller, []reasons.Warning) {
+	highest := libvirt.HighestIndex(g.Domain, g.others)
+	root := rootBusOf(g, fits, highest)
+	if highest < kubevirtMaxIndex || !underExpander(g, managed) || root.rootPorts == 0 && root.pending == 0 {
+		return nil, nil
 	}
-	if wanted := b.hotplugPorts(); b.spare < wanted {
-		b.warn(reasons.CodeHotplugPortsCapped, nil, fmt.Sprintf("%d root ports are to stay free for hotplug, beside the layout there is room for %d", wanted, b.spare))
+	var warnings []reasons.Warning
+	if fits.reserved < wanted.reserved {
+		warnings = append(warnings, reasons.NewWarning(reasons.CodeHotplugPortsCapped, nil,
+			fmt.Sprintf("%d root ports are to stay free for hotplug, beside the layout there is room for %d", wanted.reserved, fits.reserved)))
 	}
-	for range b.spare - (main.free - main.hungry) {
-		index++
-		b.changes.AddControllers = append(b.changes.AddControllers, domain.Controller{Index: index, Model: domain.RootPort})
+	var ports []domain.Controller
+	for range fits.reserved - (root.free - root.pending) {
+		highest++
+		ports = append(ports, domain.Controller{Index: highest, Model: domain.RootPort})
 	}
+	return ports, warnings
 }
 
-// hasExpanderOfOurs reports whether a movable device stands below an expander bus.
-func (b *builder) hasExpanderOfOurs(t *tree) bool {
-	return slices.ContainsFunc(t.domain.Hostdevs, func(h domain.Hostdev) bool {
-		return h.Address != nil && t.expander(h.Address.Bus) != nil && b.isMovable(h.ID)
-	})
+// underExpander reports whether a managed device is under an expander bus.
+func underExpander(g guest, managed deviceSet) bool {
+	for _, expander := range g.tree.Roots[1:] {
+		if managed.holdsAny(expander) {
+			return true
+		}
+	}
+	return false
+}
+
+// closesPorts reports whether ports with a device get hotplug='off'. Where every
+// hostdev comes from an SR-IOV network KubeVirt detaches them before a
+// migration, so their ports have to stay hotpluggable.
+func closesPorts(decisions []Decision) bool {
+	for _, d := range decisions {
+		if !strings.HasPrefix(d.Alias, "ua-sriov-") {
+			return true
+		}
+	}
+	return false
+}
+
+// reopened is the positions of ports that have to get hotplug='off' again in a
+// domain that is as the layout wants it: KubeVirt 1.9.0 loses it between the
+// calls of a boot (virtwrap/api/schema.go, ControllerTarget). Firmware reserves
+// windows for each slot that can hotplug. With many downstream ports it then
+// ends with no BAR assigned (measured with OVMF 2022.11), so they are closed
+// whoever built them; root ports that another tool built are harmless and left
+// alone.
+func reopened(current guest, d *domain.Domain, managed deviceSet, r reservation) []int {
+	trees := managedTrees(current, managed)
+	own := inOwnSlots(current, trees, r)
+	var positions []int
+	for i, c := range d.Controllers {
+		n := current.node(c.Index)
+		if c.HotplugOff || !managed.holdsAny(n) {
+			continue
+		}
+		for _, tree := range trees {
+			if n.Top() == tree && (c.Model == domain.DownstreamPort || c.Model == domain.RootPort && own) {
+				positions = append(positions, i)
+			}
+		}
+	}
+	return positions
+}
+
+// inOwnSlots reports whether expander buses are in the slots that an earlier
+// call of the hook gave them, from 0x1c downwards. libvirt gives those without
+// an address, such as KubeVirt's, the lowest.
+func inOwnSlots(current guest, expanders []*topology.Node, r reservation) bool {
+	slots, crowded := expanderSlots(len(expanders), r)
+	if len(crowded) > 0 {
+		return false
+	}
+	own := map[int]bool{}
+	for _, s := range slots {
+		own[s] = true
+	}
+	for _, e := range expanders {
+		if !own[e.Slot] {
+			return false
+		}
+	}
+	return true
 }

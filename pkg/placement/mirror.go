@@ -6,82 +6,91 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// mirror arranges the slots of one PCIe root as the host's root ports and
-// switches do. A switch is left out only where no path type changes: where it
-// has a single slot below its root port, and where its only child is a switch.
-func mirror(slots []branch) []branch {
-	var ports []branch
-	for _, group := range groupBy(slots, hostPort) {
-		if len(group) == 1 {
-			ports = append(ports, group[0])
+// mirror adds root ports and switches under an expander bus as the host has
+// them above the slots. A switch is left out only where no path type changes:
+// where it has a single slot under its root port, and where its only child is a
+// switch.
+func (b *wantedTree) mirror(expander *topology.Node, host *topology.Tree, slots []slot) {
+	byLead := map[topology.ID]slot{}
+	var leads []topology.DeviceID
+	for _, s := range slots {
+		byLead[s[0].ID] = s
+		leads = append(leads, s[0].ID)
+	}
+	for _, nodes := range hostPorts(host.Only(leads)) {
+		if devices := devicesUnder(nodes); len(devices) == 1 {
+			b.port(expander, topology.RootPort, byLead[devices[0].ID])
 			continue
 		}
-		ports = append(ports, switchOver(group, 0))
+		b.mirrorSwitch(b.controller(expander, topology.RootPort), nodes, byLead)
+	}
+}
+
+// mirrorSwitch adds to a port the switch that all devices under nodes of the
+// host have in common.
+func (b *wantedTree) mirrorSwitch(port *topology.Node, nodes []*topology.Node, byLead map[topology.ID]slot) {
+	parts := switchParts(nodes)
+	for len(parts) == 1 && parts[0].Kind.IsSwitch() {
+		parts = switchParts(parts[0].Children)
+	}
+	upstream := b.controller(port, topology.UpstreamPort)
+	devices := slices.DeleteFunc(slices.Clone(parts), func(n *topology.Node) bool { return n.Kind.IsSwitch() })
+	for _, part := range parts {
+		switch {
+		case part.Kind.IsSwitch():
+			b.mirrorSwitch(b.controller(upstream, topology.DownstreamPort), part.Children, byLead)
+		case part == devices[0]: // all come where the first does
+			for _, d := range devices {
+				b.port(upstream, topology.DownstreamPort, byLead[d.ID])
+			}
+		}
+	}
+}
+
+// hostPorts are the nodes under each port of the host's roots. A device straight
+// on a root is a port of its own, which all parts of it share.
+func hostPorts(host *topology.Tree) [][]*topology.Node {
+	var ports [][]*topology.Node
+	for _, top := range host.Roots {
+		integrated := map[int]int{} // positions in ports, by slot
+		for _, n := range top.Children {
+			if n.Kind.IsPort() {
+				ports = append(ports, n.Children)
+				continue
+			}
+			at, known := integrated[n.Slot]
+			if !known {
+				at, integrated[n.Slot] = len(ports), len(ports)
+				ports = append(ports, nil)
+			}
+			ports[at] = append(ports[at], n)
+		}
+		if top.Kind == topology.Endpoint {
+			ports = append(ports, []*topology.Node{top})
+		}
 	}
 	return ports
 }
 
-// switchOver is the switch that the slots have in common below the first depth
-// switches of their host paths.
-func switchOver(slots []branch, depth int) branch {
-	var sw branch
-	groups := groupBy(slots, func(b branch) topology.Address { return hostSwitch(b, depth) })
-	if len(groups) == 1 && hostSwitch(slots[0], depth) != none() {
-		return switchOver(slots, depth+1)
+// devicesUnder are the devices at nodes and under them.
+func devicesUnder(nodes []*topology.Node) []*topology.Node {
+	var devices []*topology.Node
+	for _, n := range nodes {
+		devices = slices.AppendSeq(devices, n.Endpoints())
 	}
-	for _, group := range groups {
-		switch {
-		case hostSwitch(group[0], depth) == none():
-			sw.ports = append(sw.ports, group...)
-		case len(group) == 1:
-			sw.ports = append(sw.ports, branch{ports: group})
-		default:
-			sw.ports = append(sw.ports, switchOver(group, depth+1))
+	return devices
+}
+
+// switchParts are the devices and the switches that a switch leads to, without
+// another switch between.
+func switchParts(nodes []*topology.Node) []*topology.Node {
+	var parts []*topology.Node
+	for _, n := range nodes {
+		if n.Kind == topology.Endpoint || n.Kind.IsSwitch() {
+			parts = append(parts, n)
+			continue
 		}
+		parts = append(parts, switchParts(n.Children)...)
 	}
-	return sw
-}
-
-// none is an address that no bridge has.
-func none() topology.Address { return topology.Address{Function: 0xff} }
-
-// hostPort is the root port above a slot. A device straight on the root complex
-// counts as a port of its own, which its functions share.
-func hostPort(b branch) topology.Address {
-	lead := b.slot[0].device
-	if len(lead.HostPath) > 0 {
-		return lead.HostPath[0]
-	}
-	port := lead.Function.Address
-	port.Function = 0
-	return port
-}
-
-// hostSwitch is the upstream port of the switch at a depth of the slot's host
-// path, or none. Behind the root port the path alternates between upstream and
-// downstream ports; a bridge to conventional PCI counts as a switch.
-func hostSwitch(b branch, depth int) topology.Address {
-	path := b.slot[0].device.HostPath
-	if at := 2*depth + 1; at < len(path) {
-		return path[at]
-	}
-	return none()
-}
-
-// groupBy groups branches by key, in the order in which the keys first appear.
-func groupBy(branches []branch, key func(branch) topology.Address) [][]branch {
-	var keys []topology.Address
-	groups := map[topology.Address][]branch{}
-	for _, b := range branches {
-		k := key(b)
-		if !slices.Contains(keys, k) {
-			keys = append(keys, k)
-		}
-		groups[k] = append(groups[k], b)
-	}
-	ordered := make([][]branch, len(keys))
-	for i, k := range keys {
-		ordered[i] = groups[k]
-	}
-	return ordered
+	return parts
 }

@@ -4,177 +4,92 @@ import (
 	"slices"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/libvirt"
+	"hook-sidecar/pkg/topology"
 )
 
-// maxIndex is the highest index of a PCI controller (libvirt
-// src/conf/domain_addr.c, "PCI controller index %d too high, maximum is 255").
-const maxIndex = 255
-
-// numbering gives indexes, slots and bus numbers to the tree that is wanted.
-type numbering struct {
-	rest       *tree // what stays of the domain
-	main       mainBus
-	freed      []int // indexes that fell free and may be used again, ascending
-	highest    int   // the highest index in use or named by an address
-	hotplugOff bool
-
+// numbered is a layout with its numbers.
+type numbers struct {
 	controllers []domain.Controller
-	addresses   map[*device]domain.GuestAddress
+	addresses   map[topology.DeviceID]domain.GuestAddress
 }
 
-// number prepares the numbering of the tree that is wanted, for a domain
-// without the controllers at the positions in removed.
-func (b *builder) number(removed []int, wanted []expander) *numbering {
-	rest := b.rest(removed)
-	n := &numbering{
-		rest: newTree(rest), highest: highestIndex(rest), hotplugOff: b.hotplugOff(),
-		addresses: map[*device]domain.GuestAddress{},
-	}
-	for _, i := range removed {
-		if index := b.Domain.Controllers[i].Index; index < n.highest {
-			n.freed = append(n.freed, index)
-		}
-	}
-	slices.Sort(n.freed)
-	n.fillHoles()
-	rest.Controllers = append(rest.Controllers, n.controllers...)
-	// Freed indexes that the wanted tree does not take become root ports, too.
-	needed := indexesOf(wanted)
-	unused := n.freed[min(len(n.freed), needed):]
-	n.main = b.mainBus(newTree(withRootPorts(rest, unused)), n.highest+max(0, needed-len(n.freed)))
-	return n
-}
-
-// rest is the domain without the controllers at the positions in removed,
-// without the devices that are placed, and with no address for those that
-// stood below a removed controller.
-func (b *builder) rest(removed []int) *domain.Domain {
-	rest := after(b.Domain, domain.Changes{RemoveControllers: removed})
-	rest.Hostdevs = nil
-	left := newTree(rest)
-	for _, d := range b.devices {
-		if d.Outcome == Placed {
-			continue
-		}
-		h := domain.Hostdev{ID: d.ID, Alias: d.Alias, Address: d.Address}
-		if d.hostdev >= 0 {
-			h.Unassigned = b.Domain.Hostdevs[d.hostdev].Unassigned
-		}
-		if h.Address != nil && b.tree.at[h.Address.Bus] != nil && left.at[h.Address.Bus] == nil && d.movable {
-			h.Address = nil
-		}
-		rest.Hostdevs = append(rest.Hostdevs, h)
-	}
-	return rest
-}
-
-// highestIndex is the highest index that a controller has or an address names.
-func highestIndex(d *domain.Domain) int {
-	highest := 0
-	for _, c := range d.Controllers {
-		highest = max(highest, c.Index, busOf(c.Address))
-	}
-	for _, h := range d.Hostdevs {
-		highest = max(highest, busOf(h.Address))
-	}
-	for _, o := range d.Others {
-		highest = max(highest, busOf(o.Address))
-	}
-	return highest
-}
-
-func busOf(a *domain.GuestAddress) int {
-	if a == nil {
-		return 0
-	}
-	return a.Bus
-}
-
-// fillHoles makes root ports of the main bus of the indexes that nobody has.
-// libvirt would do the same (src/qemu/qemu_domain_address.c,
-// qemuDomainAssignPCIAddresses), so that devices keep the address that they have
-// without the hook.
-func (n *numbering) fillHoles() {
-	for _, index := range holes(n.rest.domain) {
-		if !slices.Contains(n.freed, index) {
-			n.addRootPort(index)
-		}
-	}
-}
-
-// holes are the indexes that nobody has, up to the highest that is in use or
-// named by an address.
-func holes(d *domain.Domain) []int {
-	var taken [maxIndex + 1]bool
-	for _, c := range d.Controllers {
-		taken[c.Index] = true
-	}
-	var missing []int
-	for index := 1; index <= highestIndex(d); index++ {
-		if !taken[index] {
-			missing = append(missing, index)
-		}
-	}
-	return missing
-}
-
-// filled is the domain as libvirt makes it: with a root port of the main bus in
-// each hole.
-func filled(d *domain.Domain) *domain.Domain { return withRootPorts(d, holes(d)) }
-
-// withRootPorts is a domain with more root ports of the main bus.
-func withRootPorts(d *domain.Domain, indexes []int) *domain.Domain {
-	next := *d
-	next.Controllers = slices.Clone(d.Controllers)
-	for _, index := range indexes {
-		next.Controllers = append(next.Controllers, domain.Controller{Index: index, Model: domain.RootPort})
-	}
-	return &next
-}
-
-func (n *numbering) addRootPort(index int) {
-	n.controllers = append(n.controllers, domain.Controller{Index: index, Model: domain.RootPort})
-}
-
-// assign numbers the whole tree, or says which budgets it exceeds.
-func (n *numbering) assign(wanted []expander) []breach {
-	var short []breach
-	if need, free := indexesOf(wanted), max(0, maxIndex-n.highest+len(n.freed)-n.main.coming); need > free {
+// number gives indexes, slots and bus numbers to the tree that is wanted, or
+// returns the budgets that it exceeds.
+func number(wanted *topology.Tree, r reservation, hotplugOff bool) (numbers, []violation) {
+	var short []violation
+	if need, free := controllersOf(wanted), max(0, libvirt.MaxIndex-r.highest+len(r.freed)-r.rootBus.reserved); need > free {
 		short = append(short, exceeded("controller indexes: the layout needs %d, %d are free: %d too many", need, free, need-free))
 	}
-	busNumbers, tight := n.busNumbers(wanted)
-	slots, crowded := n.slots(len(wanted))
+	busNumbers, tight := busNumbersOf(wanted, r)
+	slots, crowded := expanderSlots(len(wanted.Roots), r)
 	if short = slices.Concat(short, tight, crowded); len(short) > 0 {
-		return short
+		return numbers{}, short
 	}
-	for i, e := range wanted {
+	n := numberer{
+		freed: slices.Clone(r.freed), highest: r.highest, hotplugOff: hotplugOff,
+		numbers: numbers{addresses: map[topology.DeviceID]domain.GuestAddress{}},
+	}
+	for _, index := range r.holes {
+		n.add(domain.Controller{Index: index, Model: domain.RootPort})
+	}
+	for i, expander := range wanted.Roots {
 		index := n.next()
-		n.controllers = append(n.controllers, domain.Controller{
-			Index: index, Model: domain.ExpanderBus, BusNr: &busNumbers[i], Cell: e.cell,
+		n.add(domain.Controller{
+			Index: index, Model: domain.ExpanderBus, BusNr: &busNumbers[i], Cell: cellOf(expander),
 			Address: &domain.GuestAddress{Slot: slots[i]},
 		})
-		n.plug(index, domain.RootPort, e.ports)
+		n.plug(index, expander.Children)
 	}
 	for _, index := range n.freed {
-		n.addRootPort(index)
+		n.add(domain.Controller{Index: index, Model: domain.RootPort})
 	}
-	return nil
+	return n.numbers, nil
 }
 
-// indexesOf is how many controllers the expanders are.
-func indexesOf(wanted []expander) int {
+// controllersOf is how many controllers a wanted tree is.
+func controllersOf(wanted *topology.Tree) int {
 	count := 0
-	for _, e := range wanted {
-		count += e.buses()
+	for _, expander := range wanted.Roots {
+		count += expander.Bridges()
 	}
 	return count
 }
 
+// cellOf is the cell of an expander bus, or nil.
+func cellOf(expander *topology.Node) *topology.CellID {
+	if expander == nil || expander.NUMA == nil {
+		return nil
+	}
+	return new(topology.CellID(*expander.NUMA))
+}
+
+// expanderSlots are free slots of the root bus for expander buses, or the budget
+// that they exceed.
+func expanderSlots(count int, r reservation) ([]int, []violation) {
+	free := freeSlots(r.guest)
+	left := max(0, min(len(free), r.rootBus.slotsLeft()))
+	if count > left {
+		return nil, []violation{exceeded("slots of the root bus: the layout needs %d, %d are free: %d too many", count, left, count-left)}
+	}
+	return free[:count], nil
+}
+
+// numberer gives out indexes.
+type numberer struct {
+	numbers
+	freed      []int // that are free again, ascending
+	highest    int   // that is taken
+	hotplugOff bool
+}
+
+func (n *numberer) add(c domain.Controller) { n.controllers = append(n.controllers, c) }
+
 // next is the lowest index that is free. Indexes come in ascending order, so a
-// parent that is numbered before its children is below them: QEMU makes the
+// parent that is numbered before its children has a lower one: QEMU makes the
 // controllers in the order of indexes and does not find a later one ("Bus
 // 'pci.2' not found").
-func (n *numbering) next() int {
+func (n *numberer) next() int {
 	if len(n.freed) > 0 {
 		index := n.freed[0]
 		n.freed = n.freed[1:]
@@ -187,34 +102,52 @@ func (n *numbering) next() int {
 // slotsPerBus is how many slots the bus of an expander or of an upstream port
 // has, from 0; each takes functionsPerSlot ports (libvirt
 // src/conf/domain_addr.c, virDomainPCIAddressBusSetModel).
-const (
-	slotsPerBus      = 32
-	functionsPerSlot = 8
-)
+const slotsPerBus = 32
 
-// plug numbers the ports on a bus: all slots first, then further functions.
-func (n *numbering) plug(bus int, model domain.Model, ports []branch) {
-	for i, p := range ports {
-		index := n.next()
-		n.controllers = append(n.controllers, domain.Controller{
-			Index: index, Model: model, HotplugOff: n.hotplugOff,
-			Address: &domain.GuestAddress{
-				Bus: bus, Slot: i % slotsPerBus, Function: i / slotsPerBus,
-				Multifunction: i+slotsPerBus < len(ports) && i < slotsPerBus,
-			},
-		})
-		for _, f := range p.slot {
-			n.addresses[f.device] = domain.GuestAddress{
-				Bus: index, Function: f.number, Multifunction: f.number == 0 && len(p.slot) > 1,
-			}
-		}
-		if p.slot != nil {
+// plug numbers what is plugged into a bus, and all that is under it. Ports fill
+// all slots first, then further functions.
+func (n *numberer) plug(bus int, children []*topology.Node) {
+	for i, c := range children {
+		if id, isDevice := c.ID.(topology.DeviceID); isDevice {
+			n.addresses[id] = domain.GuestAddress{Bus: bus, Function: c.Function, Multifunction: c.Function == 0 && len(children) > 1}
 			continue
 		}
-		upstream := n.next()
-		n.controllers = append(n.controllers, domain.Controller{
-			Index: upstream, Model: domain.UpstreamPort, Address: &domain.GuestAddress{Bus: index},
-		})
-		n.plug(upstream, domain.DownstreamPort, p.ports)
+		controller := domain.Controller{Index: n.next(), Model: domain.UpstreamPort, Address: &domain.GuestAddress{Bus: bus}}
+		if c.Kind.IsPort() {
+			controller.Model, controller.HotplugOff = portModel(c.Kind), n.hotplugOff
+			controller.Address.Slot, controller.Address.Function = i%slotsPerBus, i/slotsPerBus
+			controller.Address.Multifunction = i+slotsPerBus < len(children) && i < slotsPerBus
+		}
+		n.add(controller)
+		n.plug(controller.Index, c.Children)
 	}
+}
+
+func portModel(kind topology.NodeKind) domain.Model {
+	if kind == topology.DownstreamPort {
+		return domain.DownstreamPort
+	}
+	return domain.RootPort
+}
+
+// changesFor are the edits that replace the vacated controllers by the numbered
+// layout and put its devices there.
+func changesFor(current guest, base domain.Changes, decisions []Decision, r reservation, n numbers) domain.Changes {
+	changes := base
+	changes.AddHostdevs = slices.Clone(base.AddHostdevs)
+	changes.RemoveControllers, changes.AddControllers = r.removed, n.controllers
+	changes.Place = map[int]*domain.GuestAddress{}
+	existing := len(current.Hostdevs)
+	for _, d := range decisions {
+		address, placed := n.addresses[d.ID]
+		switch {
+		case placed && d.Added:
+			changes.AddHostdevs[d.position-existing].Address = &address
+		case placed:
+			changes.Place[d.position] = &address
+		case d.movable && !d.Added && d.Outcome != Placed && current.expander(d.current) != nil:
+			changes.Place[d.position] = nil // libvirt chooses
+		}
+	}
+	return changes
 }

@@ -4,116 +4,114 @@ import (
 	"slices"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/topology"
 )
 
-// place makes the tree that the layout wants, unless it stands already. Where
-// it does not fit, nothing is moved and each device says so.
-func (b *builder) place() {
-	wanted := b.layOut()
-	if !b.hasMovable() {
-		return
+// placing is what a layout makes of the decisions.
+type placing struct {
+	decisions []Decision
+	changes   domain.Changes
+	hotplug   hotplug // the root ports that are reserved, as far as they fit
+	warnings  []reasons.Warning
+}
+
+// place makes the tree that the layout wants, unless it is there. Where it does
+// not fit, nothing is moved and each device says so. Base are the changes that
+// are made in any case.
+func place(in Input, current guest, host *topology.Tree, decisions []Decision, base domain.Changes, ports hotplug) placing {
+	p := placing{decisions: decisions, changes: base, hotplug: ports}
+	managed := managedOf(decisions)
+	if in.Policy.Layout == policy.LayoutKeep || len(managed) == 0 {
+		return p
 	}
-	if b.isAligned(wanted) {
-		b.changes.HotplugOff = b.lostHotplugOff(wanted)
-		b.keepHotplugPorts()
-		for _, d := range b.devices {
-			if d.Outcome == Placed {
-				d.Outcome, d.Reason = Kept, reasons.AlreadyAligned
+	wanted := layOut(decisions, host, in.Policy.Layout)
+	if fits, aligned := isAligned(current, wanted, managed, ports); aligned {
+		p.hotplug = fits
+		p.decisions = decided(decisions, Kept, reasons.AlreadyAligned)
+		if closesPorts(decisions) {
+			r := reserve(current, in.Domain, decisions, managed, fits, controllersOf(wanted))
+			p.changes.HotplugOff = reopened(current, in.Domain, managed, r)
+		}
+	} else {
+		var violations []violation
+		// A number of ports that a user asks for gives way to the devices, the one
+		// that KubeVirt would keep does not.
+		p.hotplug, violations = fit(ports, ports.kubevirt, func(h hotplug) []violation {
+			changes, short := build(current, in.Domain, wanted, decisions, base, managed, h)
+			if len(short) > 0 {
+				return short
 			}
+			p.changes = changes
+			return check(completed(withChanges(in.Domain, changes), current.others), managed, h)
+		})
+		if len(violations) > 0 {
+			return giveUp(decisions, base, p.hotplug, violations)
 		}
-		return
 	}
-	var changes domain.Changes
-	// A number of ports that a user asks for gives way to the devices, the one
-	// that KubeVirt would keep does not.
-	broken := b.fit(b.kubevirtPorts(), func() []breach {
-		var short []breach
-		if changes, short = b.build(wanted); len(short) > 0 {
-			return short
-		}
-		return b.breaches(after(b.Domain, changes))
-	})
-	if len(broken) > 0 {
-		b.giveUp(broken)
-		return
+	more, warnings := hotplugPorts(completed(withChanges(in.Domain, p.changes), current.others), managed, ports, p.hotplug)
+	p.changes.AddControllers = slices.Concat(p.changes.AddControllers, more)
+	p.warnings = warnings
+	return p
+}
+
+// isAligned reports whether a domain is as the layout wants it and violates no
+// rule, and with how many root ports reserved. Where the layout wants nothing
+// and nothing is there, what others built is not ours to judge.
+func isAligned(current guest, wanted *topology.Tree, managed deviceSet, ports hotplug) (hotplug, bool) {
+	if !isAsWanted(current, wanted, managed) {
+		return ports, false
 	}
-	b.changes = changes
-	b.keepHotplugPorts()
+	if len(wanted.Roots) == 0 {
+		return ports, true
+	}
+	fits, violations := fit(ports, 0, func(h hotplug) []violation { return check(current, managed, h) })
+	return fits, len(violations) == 0
+}
+
+// build is the changes that replace the managed controllers by the tree that is
+// wanted, or the budgets that it exceeds.
+func build(current guest, d *domain.Domain, wanted *topology.Tree, decisions []Decision, base domain.Changes, managed deviceSet, ports hotplug) (domain.Changes, []violation) {
+	r := reserve(current, d, decisions, managed, ports, controllersOf(wanted))
+	n, short := number(wanted, r, closesPorts(decisions))
+	if len(short) > 0 {
+		return domain.Changes{}, short
+	}
+	return changesFor(current, base, decisions, r, n), nil
 }
 
 // giveUp leaves every device where it is.
-func (b *builder) giveUp(broken []breach) {
+func giveUp(decisions []Decision, base domain.Changes, ports hotplug, violations []violation) placing {
 	reason := reasons.BrokenRule
-	for _, br := range broken {
-		b.warn(br.code, nil, br.text)
-		if br.code == reasons.CodeBudget {
+	var warnings []reasons.Warning
+	for _, v := range violations {
+		warnings = append(warnings, reasons.NewWarning(v.code, nil, v.text))
+		if v.code == reasons.CodeBudget {
 			reason = reasons.Budget
 		}
 	}
-	for _, d := range b.devices {
+	return placing{decided(decisions, Unplaced, reason), base, ports, warnings}
+}
+
+// decided is the decisions with another outcome of those that were placed.
+func decided(decisions []Decision, outcome Outcome, reason reasons.Reason) []Decision {
+	next := slices.Clone(decisions)
+	for i, d := range next {
 		if d.Outcome == Placed {
-			d.Outcome, d.Reason = Unplaced, reason
+			next[i].Outcome, next[i].Reason = outcome, reason
 		}
 	}
+	return next
 }
 
-func (b *builder) hasMovable() bool {
-	return slices.ContainsFunc(b.devices, func(d *device) bool { return d.movable })
-}
-
-// build is the changes that replace what stands below expander buses of ours by
-// the tree that is wanted, or the budgets that it exceeds.
-func (b *builder) build(wanted []expander) (domain.Changes, []breach) {
-	changes := b.changes
-	changes.AddHostdevs = slices.Clone(b.changes.AddHostdevs)
-	changes.RemoveControllers = b.vacated()
-	changes.Place = map[int]*domain.GuestAddress{}
-	numbers := b.number(changes.RemoveControllers, wanted)
-	for _, d := range b.devices {
-		if d.movable && d.Outcome != Placed && d.hostdev >= 0 && d.Address != nil && b.tree.expander(d.Address.Bus) != nil {
-			changes.Place[d.hostdev] = nil
+// managedOf is the devices that may move.
+func managedOf(decisions []Decision) deviceSet {
+	managed := deviceSet{}
+	for _, d := range decisions {
+		if d.movable {
+			managed[d.ID] = true
 		}
 	}
-	if short := numbers.assign(wanted); len(short) > 0 {
-		return changes, short
-	}
-	changes.AddControllers = numbers.controllers
-	for d, address := range numbers.addresses {
-		if d.hostdev >= 0 {
-			changes.Place[d.hostdev] = &address
-			continue
-		}
-		at := slices.IndexFunc(changes.AddHostdevs, func(h domain.Hostdev) bool { return h.ID == d.ID })
-		changes.AddHostdevs[at].Address = &address
-	}
-	return changes, nil
-}
-
-// vacated is the positions of the controllers that hold nothing once the
-// movable devices are gone, expander buses with all that is below them. One that
-// held nothing before goes only for its free ports, into which libvirt would plug
-// a device.
-func (b *builder) vacated() []int {
-	labels := b.labels()
-	var positions []int
-	for i, c := range b.Domain.Controllers {
-		top := b.tree.expander(c.Index)
-		if top == nil || b.tree.isReferenced(top.Index) {
-			continue
-		}
-		ours := b.holds(top.Index, labels, isMovable) ||
-			!b.holds(top.Index, labels, isForeign) && len(b.tree.freePorts(top.Index)) > 0
-		if ours && !b.holds(c.Index, labels, isForeign) {
-			positions = append(positions, i)
-		}
-	}
-	return positions
-}
-
-// holds reports whether a device of a kind stands on a bus or below it.
-func (b *builder) holds(bus int, labels map[int][]string, kind func(label string) bool) bool {
-	return slices.ContainsFunc(append(b.tree.subtree(bus), bus), func(below int) bool {
-		return slices.ContainsFunc(labels[below], kind)
-	})
+	return managed
 }

@@ -6,6 +6,7 @@ import (
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
@@ -18,37 +19,7 @@ type Input struct {
 	Variables []env.Variable
 	VMI       *env.VMI // nil when there is none
 	Policy    policy.Policy
-}
-
-// Outcome says what became of a device.
-type Outcome string
-
-// The outcomes.
-const (
-	Placed   Outcome = "placed"   // its place is planned
-	Kept     Outcome = "kept"     // it stays on purpose
-	Unplaced Outcome = "unplaced" // it should have a place and has none
-)
-
-// Decision is what was decided for one device.
-type Decision struct {
-	ID       topology.DeviceID
-	Alias    string // "" when the domain gives none
-	Resource string // "" when not known
-	Added    bool
-
-	HostNode   topology.Affinity
-	PCIeRoot   topology.PCIeRoot  // "" when not known
-	HostPath   []topology.Address // bridges above it, root port first
-	IOMMUGroup *int
-	Function   *topology.Device // the host's function that it is, or that its parent is; nil when not known
-
-	Outcome   Outcome
-	Reason    reasons.Reason
-	Cell      *topology.CellID     // of the expander bus that it stands below; nil without one
-	Address   *domain.GuestAddress // nil until libvirt gives one
-	GuestPath []int                // controller indexes, expander first; nil without an address
-	Predicted *topology.Address    // what the guest's kernel shows; nil when not known
+	Warnings  []reasons.Warning // of what was read before
 }
 
 // Origin of a controller in the plan.
@@ -64,116 +35,150 @@ type Controller struct {
 	Predicted *topology.Address // of a bridge: what the guest's kernel shows; nil when not known
 }
 
-// Plan says where each device stands, why, and what to change for it.
+// Plan says where each device goes, why, and what to change for it.
 type Plan struct {
 	Policy      policy.Policy
 	Devices     []Decision   // by id
 	Controllers []Controller // by index
-	Paths       Paths
 	Budgets     Budgets
 	Warnings    []reasons.Warning
 	Changes     domain.Changes
-	Host        *topology.Host // what was read of the host
 
-	want *domain.Domain // the read model after Changes
-}
+	Host      *topology.Host // what was read of the host
+	HostTree  *topology.Tree // to the devices of the plan
+	GuestTree *topology.Tree // after Changes, with the root ports that libvirt adds for missing indexes
 
-// Paths are the path types between the devices of the plan, in their order.
-type Paths struct {
-	Host  [][]topology.PathType
-	Guest [][]topology.PathType
+	result *domain.Domain // the read model after Changes
 }
 
 // Domain is the read model of the domain after Changes.
-func (p *Plan) Domain() *domain.Domain { return p.want }
+func (p *Plan) Domain() *domain.Domain { return p.result }
 
-// SetFirmwareEntry adds an entry of fw_cfg to Changes, unless the domain has it
-// already with this very text.
-func (p *Plan) SetFirmwareEntry(entry domain.FirmwareEntry) {
-	if !slices.Contains(p.want.FirmwareEntries, entry) {
-		p.Changes.SetFirmwareEntry = &entry
+// IDs are the ids of the devices, in their order.
+func (p *Plan) IDs() []topology.DeviceID { return idsOf(p.Devices) }
+
+func idsOf(decisions []Decision) []topology.DeviceID {
+	ids := make([]topology.DeviceID, len(decisions))
+	for i, d := range decisions {
+		ids[i] = d.ID
 	}
+	return ids
+}
+
+// With is the plan with an entry of fw_cfg in the domain, if it is not there
+// with this very text, and with more warnings. A nil entry adds none.
+func (p *Plan) With(entry *domain.FirmwareEntry, warnings []reasons.Warning) *Plan {
+	next := *p
+	next.Warnings = reasons.Sort(slices.Concat(p.Warnings, warnings))
+	if entry != nil && !slices.Contains(p.result.FirmwareEntries, *entry) {
+		next.Changes.SetFirmwareEntry = entry
+	}
+	return &next
 }
 
 // New plans. An error means that the input contradicts itself so that nothing
 // can be decided; what merely cannot be placed is a Decision.
 func New(in Input) (*Plan, error) {
-	b := &builder{Input: in, tree: newTree(in.Domain)}
-	if err := b.collect(); err != nil {
+	if err := checkUnique(in.Domain); err != nil {
 		return nil, err
 	}
-	b.spare = b.hotplugPorts()
-	b.decide()
-	if b.Policy.Layout != policy.LayoutKeep {
-		b.place()
+	current := completed(in.Domain, libvirt.Devices(in.Domain))
+	stock := takeInventory(in)
+	decisions, unread := decide(in, current, stock.devices)
+	host := in.Host.Tree(idsOf(decisions))
+	base := domain.Changes{SetMode: lacksMode(in.Domain), AddHostdevs: stock.added}
+	placed := place(in, current, host, decisions, base, hotplugOf(in, current, stock.devices))
+	plan := finish(in, current.others, placed)
+	plan.HostTree = host
+	plan.Warnings = reasons.Sort(slices.Concat(in.Warnings, stock.warnings, unread, placed.warnings, concerns(in, plan)))
+	return plan, nil
+}
+
+// lacksMode is the positions of the PCI hostdevs without a mode. KubeVirt writes
+// none, and its own plugin pipeline and libvirtxml then fail (libvirtxml
+// domain.go, DomainHostdev.UnmarshalXML).
+func lacksMode(d *domain.Domain) []int {
+	var positions []int
+	for i, h := range d.Hostdevs {
+		if h.ID.Kind() == topology.KindPCI && !h.HasMode {
+			positions = append(positions, i)
+		}
 	}
-	return b.plan(), nil
+	return positions
 }
 
-// builder carries a plan while it is made.
-type builder struct {
-	Input
-	tree     *tree     // of the domain as it came
-	devices  []*device // by id
-	spare    int       // root ports to keep free for hotplug, as far as they fit
-	changes  domain.Changes
-	warnings []reasons.Warning
-}
-
-// device is one passthrough device while it is planned.
-type device struct {
-	Decision
-	hostdev int  // position in Domain.Hostdevs, or -1 when added
-	movable bool // no rule keeps it where it is
-}
-
-func (b *builder) warn(code reasons.Code, device *topology.DeviceID, text string) {
-	b.warnings = append(b.warnings, reasons.NewWarning(code, device, text))
-}
-
-// plan puts together what was decided.
-func (b *builder) plan() *Plan {
-	want := after(b.Domain, b.changes)
-	tree := newTree(want)
-	p := &Plan{Policy: b.Policy, Changes: b.changes, Host: b.Host, want: want}
-	existing := len(b.Domain.Controllers) - len(b.changes.RemoveControllers)
-	for i, c := range want.Controllers {
+// finish reads from the changed domain where each device and controller is.
+func finish(in Input, others []libvirt.Device, placed placing) *Plan {
+	result := withChanges(in.Domain, placed.changes)
+	g := completed(result, others)
+	seen := predict(g, result)
+	p := &Plan{
+		Policy: in.Policy, Changes: placed.changes, Host: in.Host, GuestTree: g.tree, result: result,
+		Budgets: budgetsOf(g, placed),
+	}
+	for i, c := range result.Controllers {
 		origin := ControllerExisting
-		if i >= existing {
+		if i >= len(result.Controllers)-len(placed.changes.AddControllers) {
 			origin = ControllerPlanned
 		}
-		p.Controllers = append(p.Controllers, Controller{Controller: c, Origin: origin})
+		controller := Controller{Controller: c, Origin: origin}
+		if c.Address != nil && c.Index != 0 && c.Model != domain.ExpanderBus {
+			controller.Predicted = seen(*c.Address)
+		}
+		p.Controllers = append(p.Controllers, controller)
 	}
 	slices.SortFunc(p.Controllers, func(a, b Controller) int { return cmp.Compare(a.Index, b.Index) })
-	seen := predict(tree)
-	for i, c := range p.Controllers {
-		if c.Address != nil && c.Index != 0 && c.Model != domain.ExpanderBus {
-			p.Controllers[i].Predicted = seen(*c.Address)
-		}
-	}
-	for i, d := range b.devices {
-		hostdev := want.Hostdevs[b.position(i)]
-		d.Address = hostdev.Address
+	for _, d := range placed.decisions {
+		d.Address = result.Hostdevs[d.position].Address
 		if d.Address != nil {
-			d.GuestPath = tree.path(d.Address.Bus)
+			d.GuestPath = guestPath(g, result, d.Address.Bus)
 			d.Predicted = seen(*d.Address)
 		}
-		d.Cell = tree.cellAbove(d.Address)
-		p.Devices = append(p.Devices, d.Decision)
+		d.Cell = cellOf(g.expander(d.Address))
+		p.Devices = append(p.Devices, d)
 	}
-	p.Paths = b.paths(tree)
-	p.Budgets = b.budgets(newTree(filled(want)))
-	b.concerns(tree)
-	p.Warnings = reasons.Sort(b.warnings)
 	return p
 }
 
-// position is where device i stands among the hostdevs after the changes.
-func (b *builder) position(i int) int {
-	d := b.devices[i]
-	if d.hostdev >= 0 {
-		return d.hostdev
+// guestPath is the controllers from the root bus to the one with an index, both
+// included but for the root bus itself. It is nil where one of them is yet to be
+// made by libvirt.
+func guestPath(g guest, d *domain.Domain, index int) []int {
+	var path []int
+	for _, n := range g.node(index).Path() {
+		at := int(n.ID.(topology.Index))
+		if n == g.rootBus() {
+			continue
+		}
+		if !slices.ContainsFunc(d.Controllers, func(c domain.Controller) bool { return c.Index == at }) {
+			return nil
+		}
+		path = append(path, at)
 	}
-	at := slices.IndexFunc(b.changes.AddHostdevs, func(h domain.Hostdev) bool { return h.ID == d.ID })
-	return len(b.Domain.Hostdevs) + at
+	return path
+}
+
+// withChanges is the read model of a domain with changes applied: what a parse
+// of the changed bytes must show.
+func withChanges(d *domain.Domain, changes domain.Changes) *domain.Domain {
+	next := *d
+	next.Hostdevs = slices.Clone(d.Hostdevs)
+	for i := range next.Hostdevs {
+		if address, changed := changes.Place[i]; changed {
+			next.Hostdevs[i].Address = address
+		}
+	}
+	for _, i := range changes.SetMode {
+		next.Hostdevs[i].HasMode = true
+	}
+	next.Hostdevs = append(next.Hostdevs, changes.AddHostdevs...)
+	next.Controllers = nil
+	for i, c := range d.Controllers {
+		c.HotplugOff = c.HotplugOff || slices.Contains(changes.HotplugOff, i)
+		if !slices.Contains(changes.RemoveControllers, i) {
+			next.Controllers = append(next.Controllers, c)
+		}
+	}
+	next.Controllers = append(next.Controllers, changes.AddControllers...)
+	return &next
 }

@@ -2,26 +2,25 @@ package placement
 
 import (
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/topology"
 )
 
-// predict tells the address that the guest's kernel shows for an address of
-// libvirt's. Firmware numbers each root bus on its own, from its busNr (the main
+// predict returns the address that the guest's kernel shows for an address of
+// libvirt's. Firmware numbers each root bus on its own, from its busNr (the root
 // bus from 0), and gives the next number to each bridge, depth first in the
 // order of slot and function. Checked with SeaBIOS and OVMF on libvirt 9 and 11.
-// It is nil below the main bus until every device has an address.
-func predict(t *tree) func(domain.GuestAddress) *topology.Address {
-	numbers := map[int]int{}
-	if isSettled(t.domain) {
-		number(t, 0, 0, numbers)
+// It is nil under the root bus until every device of the domain d has an address.
+func predict(g guest, d *domain.Domain) func(domain.GuestAddress) *topology.Address {
+	numbers := map[*topology.Node]int{}
+	if isSettled(g, d) {
+		numberBus(g.rootBus(), 0, numbers)
 	}
-	for _, e := range t.expanders() {
-		if e.BusNr != nil {
-			number(t, e.Index, *e.BusNr, numbers)
-		}
+	for _, e := range g.numbered() {
+		numberBus(g.node(e.Index), *e.BusNr, numbers)
 	}
 	return func(a domain.GuestAddress) *topology.Address {
-		bus, known := numbers[a.Bus]
+		bus, known := numbers[g.node(a.Bus)]
 		if !known {
 			return nil
 		}
@@ -29,25 +28,26 @@ func predict(t *tree) func(domain.GuestAddress) *topology.Address {
 	}
 }
 
-// number gives bus numbers to a bus and to all below it, and returns the next.
-func number(t *tree, bus, next int, numbers map[int]int) int {
-	if _, seen := numbers[bus]; seen || next >= busNumberCount {
+// numberBus gives bus numbers to a bus and to all under it, and returns the next.
+func numberBus(n *topology.Node, next int, numbers map[*topology.Node]int) int {
+	if n.Kind == topology.Endpoint || next >= busNumberCount {
 		return next
 	}
-	numbers[bus] = next
+	numbers[n] = next
 	next++
-	for _, c := range t.below[bus] {
-		next = number(t, c.Index, next, numbers)
+	for _, c := range n.Children {
+		next = numberBus(c, next, numbers)
 	}
 	return next
 }
 
-// isSettled reports whether every device and controller has its address.
-func isSettled(d *domain.Domain) bool {
-	for _, c := range d.Controllers {
+// isSettled reports whether every device and controller of a domain has its
+// address.
+func isSettled(g guest, d *domain.Domain) bool {
+	for _, c := range g.Controllers {
 		if c.Index != 0 && c.Address == nil {
 			return false
 		}
 	}
-	return hungry(d) == 0 && !lacksBridge(d) && len(holes(d)) == 0
+	return len(g.Controllers) == len(d.Controllers) && libvirt.Unaddressed(d, g.others) == 0 && !libvirt.LacksBridge(g.others)
 }

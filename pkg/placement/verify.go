@@ -11,10 +11,10 @@ import (
 // Verify compares a domain, read again from the changed bytes, with what the
 // plan says. An error is a fault of this program, not of the input.
 func (p *Plan) Verify(got *domain.Domain) error {
-	if want, have := len(p.want.Hostdevs), len(got.Hostdevs); want != have {
+	if want, have := len(p.result.Hostdevs), len(got.Hostdevs); want != have {
 		return fmt.Errorf("the result has %d hostdevs, the plan %d", have, want)
 	}
-	for _, want := range p.want.Hostdevs {
+	for _, want := range p.result.Hostdevs {
 		at := slices.IndexFunc(got.Hostdevs, func(h domain.Hostdev) bool { return h.ID == want.ID })
 		if at < 0 {
 			return fmt.Errorf("device %s is missing from the result", want.ID)
@@ -27,7 +27,7 @@ func (p *Plan) Verify(got *domain.Domain) error {
 	if want := p.Changes.SetFirmwareEntry; want != nil && !slices.Contains(got.FirmwareEntries, *want) {
 		return fmt.Errorf("the fw_cfg entry %s is not in the result as planned", want.Name)
 	}
-	return verifyControllers(p.want.Controllers, got.Controllers)
+	return verifyControllers(p.result.Controllers, got.Controllers)
 }
 
 func verifyControllers(want, have []domain.Controller) error {

@@ -143,7 +143,7 @@ func New(plan *placement.Plan, changed bool, err error) Report {
 	for _, c := range plan.Controllers {
 		r.Controllers = append(r.Controllers, controller(c))
 	}
-	r.Paths.Host, r.Paths.Guest = plan.Paths.Host, plan.Paths.Guest
+	r.Paths.Host, r.Paths.Guest = plan.HostTree.PathTypes(plan.IDs()), plan.GuestTree.PathTypes(plan.IDs())
 	r.Budgets = budgets(plan.Budgets)
 	for _, w := range plan.Warnings {
 		r.Warnings = append(r.Warnings, Warning{

@@ -100,7 +100,7 @@ func (m machine) plan(t *testing.T, layout policy.Layout, n int) (refused string
 }
 
 // tooMany is how a plan says which budget it exceeds, and by how much.
-var tooMany = regexp.MustCompile(`^(bus numbers|slots of the main bus|controller indexes): the layout needs (\d+), (\d+) are free.*: (\d+) too many$`)
+var tooMany = regexp.MustCompile(`^(bus numbers|slots of the root bus|controller indexes): the layout needs (\d+), (\d+) are free.*: (\d+) too many$`)
 
 // TestBudgets grows each machine until it does not fit and compares the largest
 // that does with the table in docs/layouts.md.
@@ -148,7 +148,7 @@ func TestSixteenSwitches(t *testing.T) {
 }
 
 // TestShrink: a domain that was placed and then loses devices is placed again.
-// Their controllers become root ports of the main bus, which need bus numbers.
+// Their controllers become root ports of the root bus, which need bus numbers.
 func TestShrink(t *testing.T) {
 	const cells = 4
 	text := ""

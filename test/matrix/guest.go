@@ -42,7 +42,7 @@ func NewGuest(d *libvirtxml.Domain) Guest {
 }
 
 // Spot is where a device stands in the guest. It is false for a device on the
-// main bus, or without an address.
+// root bus, or without an address.
 func (g Guest) Spot(id string) (Spot, bool, error) {
 	at := g.devices[id]
 	if at == nil || at.Bus == nil {

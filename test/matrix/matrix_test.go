@@ -204,7 +204,7 @@ func (c checker) adopted(all []standing) []standing {
 }
 
 // device: a device whose place on the host is known stands below an expander
-// bus of its cell. Without a cell it stays on the main bus with numa, and stands
+// bus of its cell. Without a cell it stays on the root bus with numa, and stands
 // below an expander bus without one with the others.
 func (c checker) device(s standing) {
 	want := s.shown && (s.cell != matrix.Unknown || c.layout != policy.LayoutNUMA)

@@ -1,0 +1,102 @@
+package libvirt
+
+import (
+	"slices"
+
+	"hook-sidecar/pkg/domain"
+)
+
+// MaxIndex is the highest index of a PCI controller (libvirt
+// src/conf/domain_addr.c, "PCI controller index %d too high, maximum is 255").
+const MaxIndex = 255
+
+// HighestIndex is the highest index that a PCI controller has or an address
+// names.
+func HighestIndex(d *domain.Domain, devices []Device) int {
+	highest := 0
+	for _, c := range d.Controllers {
+		highest = max(highest, c.Index, busOf(c.Address))
+	}
+	for _, h := range d.Hostdevs {
+		highest = max(highest, busOf(h.Address))
+	}
+	for _, o := range devices {
+		highest = max(highest, busOf(o.Address))
+	}
+	return highest
+}
+
+func busOf(a *domain.GuestAddress) int {
+	if a == nil {
+		return 0
+	}
+	return a.Bus
+}
+
+// Holes are the indexes that no PCI controller has, up to the highest. libvirt
+// makes a root port of each (src/qemu/qemu_domain_address.c,
+// qemuDomainAssignPCIAddresses).
+func Holes(d *domain.Domain, devices []Device) []int {
+	var taken [MaxIndex + 1]bool
+	for _, c := range d.Controllers {
+		taken[c.Index] = true
+	}
+	var holes []int
+	for index := 1; index <= HighestIndex(d, devices); index++ {
+		if !taken[index] {
+			holes = append(holes, index)
+		}
+	}
+	return holes
+}
+
+// WithRootPorts is a domain with root ports of these indexes on the root bus,
+// after its own controllers.
+func WithRootPorts(d *domain.Domain, indexes []int) *domain.Domain {
+	if len(indexes) == 0 {
+		return d
+	}
+	next := *d
+	next.Controllers = slices.Clone(d.Controllers)
+	for _, index := range indexes {
+		next.Controllers = append(next.Controllers, domain.Controller{Index: index, Model: domain.RootPort})
+	}
+	return &next
+}
+
+// Unaddressed counts the devices without an address that libvirt plugs into a
+// root port of the root bus; a bridge that it adds comes with its own.
+func Unaddressed(d *domain.Domain, devices []Device) int {
+	count := 0
+	for _, o := range devices {
+		if o.NeedsPort && !o.NeedsBridge && o.Address == nil {
+			count++
+		}
+	}
+	for _, h := range d.Hostdevs {
+		if h.Address == nil && !h.Unassigned {
+			count++
+		}
+	}
+	return count
+}
+
+// LacksBridge reports whether libvirt adds a bridge to conventional PCI, with a
+// root port above it.
+func LacksBridge(devices []Device) bool {
+	return slices.ContainsFunc(devices, func(o Device) bool { return o.NeedsBridge && o.Address == nil })
+}
+
+// AutomaticBusNumbers is how many bus numbers the expander buses without busNr
+// take under all others: libvirt gives each the lowest number less two
+// (src/qemu/qemu_domain_address.c, qemuDomainAddressFindNewBusNr; measured,
+// libvirt 9).
+func AutomaticBusNumbers(d *domain.Domain) int {
+	count := 0
+	for _, c := range d.Controllers {
+		if c.Model == domain.ExpanderBus && c.BusNr == nil {
+			count += 2
+		}
+	}
+	return count
+}

@@ -1,0 +1,211 @@
+package placement
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/topology"
+)
+
+// Outcome is what became of a device.
+type Outcome string
+
+// The outcomes.
+const (
+	Placed   Outcome = "placed"   // its place is planned
+	Kept     Outcome = "kept"     // it stays on purpose
+	Unplaced Outcome = "unplaced" // it should have a place and has none
+)
+
+// Decision is what was decided for one device.
+type Decision struct {
+	Device
+	Outcome Outcome
+	Reason  reasons.Reason
+	Cell    *topology.CellID // of the expander bus that it is under; nil without one
+
+	Address   *domain.GuestAddress // after the plan; nil until libvirt gives one
+	GuestPath []int                // controller indexes, expander first; nil without an address
+	Predicted *topology.Address    // what the guest's kernel shows; nil when not known
+
+	movable bool // no rule keeps it where it is
+}
+
+// decide decides for each device whether it may move and which cell is its own.
+func decide(in Input, current guest, devices []Device) ([]Decision, []reasons.Warning) {
+	cells, warnings := readCells(in.Domain, in.Host)
+	referenced := current.referenced()
+	decisions := make([]Decision, len(devices))
+	for i, d := range devices {
+		decisions[i] = decideOne(in, d, cells, referenced[current.expander(d.current)])
+	}
+	decisions = keepFunctionZero(decisions)
+	if in.Policy.Layout != policy.LayoutNUMA {
+		decisions = adoptCells(decisions)
+	}
+	return markCompanions(decisions, in.Host), warnings
+}
+
+func decideOne(in Input, device Device, cells cells, underReferenced bool) Decision {
+	d := Decision{Device: device, Outcome: Unplaced}
+	switch reason, kept := keeps(in, device, underReferenced); {
+	case kept:
+		d.Outcome, d.Reason = Kept, reason
+		return d
+	case !SupportedMachine(in.Domain):
+		d.Reason = reasons.Machine
+		return d
+	}
+	d.movable = true
+	d.Cell, d.Reason = findCell(in, device, cells)
+	switch {
+	case d.Cell != nil, in.Policy.Layout != policy.LayoutNUMA && d.PCIeRoot != "":
+		d.Outcome = Placed
+	case in.Policy.Layout != policy.LayoutNUMA && d.Reason != reasons.NoSysfs:
+		d.Reason = reasons.NoHostNode
+	}
+	return d
+}
+
+// keeps returns the rule that keeps a device where it is, if there is one.
+func keeps(in Input, d Device, underReferenced bool) (reasons.Reason, bool) {
+	switch {
+	case in.Policy.Layout == policy.LayoutKeep:
+		return reasons.LayoutKeep, true
+	case onRootComplex(in):
+		return reasons.RootComplex, true
+	case hasUserAddress(in, d):
+		return reasons.UserAddress, true
+	case underReferenced:
+		return reasons.Referenced, true
+	}
+	return "", false
+}
+
+// RootComplexAnnotation makes KubeVirt put every device on the root bus
+// (kubevirt.io/api/core/v1, PlacePCIDevicesOnRootComplex).
+const RootComplexAnnotation = "kubevirt.io/placePCIDevicesOnRootComplex"
+
+func onRootComplex(in Input) bool {
+	return in.VMI != nil && in.VMI.Annotations[RootComplexAnnotation] == "true"
+}
+
+// hasUserAddress reports whether the user chose the device's guest address. The
+// VMI's interfaces are the only place for it; any other address is libvirt's or
+// an earlier call's.
+func hasUserAddress(in Input, d Device) bool {
+	switch {
+	case d.unassigned, d.Alias != "" && slices.Contains(in.Policy.Keep, d.Alias):
+		return true
+	case in.VMI == nil:
+		return false
+	}
+	for _, i := range in.VMI.Interfaces {
+		if i.PCIAddress != "" && d.Alias == "ua-sriov-"+i.Name {
+			return true
+		}
+	}
+	return false
+}
+
+// SupportedMachine reports whether the machine has expander buses: q35 and
+// virt on aarch64 (libvirt src/qemu/qemu_validate.c,
+// qemuValidateDomainDeviceDefControllerPCI).
+func SupportedMachine(d *domain.Domain) bool {
+	switch d.Arch {
+	case "aarch64":
+		return d.Machine == "virt" || strings.HasPrefix(d.Machine, "virt-")
+	case "x86_64", "i686", "":
+		return d.Machine == "q35" || strings.HasPrefix(d.Machine, "pc-q35")
+	}
+	return false
+}
+
+// keepFunctionZero keeps function 0 of a slot where another function of it is
+// kept: the guest does not look for that one without it.
+func keepFunctionZero(decisions []Decision) []Decision {
+	type slot struct{ bus, slot int }
+	kept := map[slot]reasons.Reason{}
+	for _, d := range decisions {
+		if a := d.current; d.Outcome == Kept && a != nil && a.Function != 0 {
+			at := slot{a.Bus, a.Slot}
+			kept[at] = cmp.Or(kept[at], d.Reason)
+		}
+	}
+	next := slices.Clone(decisions)
+	for i, d := range next {
+		if a := d.current; d.movable && a != nil && a.Function == 0 && kept[slot{a.Bus, a.Slot}] != "" {
+			next[i].movable, next[i].Cell = false, nil
+			next[i].Outcome, next[i].Reason = Kept, kept[slot{a.Bus, a.Slot}]
+		}
+	}
+	return next
+}
+
+// adoptCells puts placed devices whose NUMA node the host does not know into
+// the cell of the others of their PCIe root: under one host bridge they are one
+// path type apart, and the layout keeps that. Where the others do not agree it
+// is the lowest cell.
+func adoptCells(decisions []Decision) []Decision {
+	cells := map[topology.PCIeRoot]*topology.CellID{}
+	for _, d := range decisions {
+		if d.Outcome == Placed && compareCells(d.Cell, cells[d.PCIeRoot]) < 0 {
+			cells[d.PCIeRoot] = d.Cell
+		}
+	}
+	next := slices.Clone(decisions)
+	for i, d := range next {
+		if _, known := d.HostNode.Node(); d.Outcome == Placed && !known {
+			next[i].Cell = cells[d.PCIeRoot]
+		}
+	}
+	return next
+}
+
+// markCompanions marks the placed devices that share the slot of function 0 of
+// their own device, where that is placed in the same cell. Every other device
+// has a slot of its own. Virtual functions never share: KubeVirt detaches them
+// one by one before a migration, and a slot can only be unplugged as a whole.
+func markCompanions(decisions []Decision, host *topology.Host) []Decision {
+	placed := map[topology.DeviceID]Decision{}
+	for _, d := range decisions {
+		if d.Outcome == Placed {
+			placed[d.ID] = d
+		}
+	}
+	next := slices.Clone(decisions)
+	for i, d := range next {
+		pci, ok := d.ID.PCI()
+		if !ok || d.Outcome != Placed || pci.Function == 0 || host.IsVirtualFunction(pci) {
+			continue
+		}
+		lead, found := placed[topology.PCIDevice(functionZero(pci))]
+		if found && !host.IsVirtualFunction(functionZero(pci)) && compareCells(lead.Cell, d.Cell) == 0 {
+			next[i].Reason = reasons.Companion
+		}
+	}
+	return next
+}
+
+// functionZero is function 0 of the device that a function belongs to.
+func functionZero(a topology.Address) topology.Address {
+	a.Function = 0
+	return a
+}
+
+// compareCells orders cells by number, none after all.
+func compareCells(x, y *topology.CellID) int {
+	switch {
+	case x == nil && y == nil:
+		return 0
+	case x == nil:
+		return 1
+	case y == nil:
+		return -1
+	}
+	return cmp.Compare(*x, *y)
+}

@@ -1,0 +1,120 @@
+package placement
+
+import (
+	"cmp"
+	"slices"
+
+	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/libvirt"
+	"hook-sidecar/pkg/topology"
+)
+
+// guest is a domain with its other devices and the tree that they all make.
+type guest struct {
+	*domain.Domain
+	others []libvirt.Device
+	tree   *topology.Tree
+}
+
+func newGuest(d *domain.Domain, others []libvirt.Device) guest {
+	return guest{d, others, libvirt.Tree(d, others)}
+}
+
+// completed is a domain as libvirt makes it, with a root port in each hole of
+// the controller indexes.
+func completed(d *domain.Domain, others []libvirt.Device) guest {
+	return newGuest(libvirt.WithRootPorts(d, libvirt.Holes(d, others)), others)
+}
+
+// rootBus is the node of pcie.0.
+func (g guest) rootBus() *topology.Node { return g.tree.Roots[0] }
+
+// node is the node of the controller with an index, or nil.
+func (g guest) node(index int) *topology.Node { return g.tree.Node(topology.Index(index)) }
+
+// expander is the expander bus above an address; nil on the root bus, and
+// without an address.
+func (g guest) expander(a *domain.GuestAddress) *topology.Node {
+	if a == nil {
+		return nil
+	}
+	return g.expanderAbove(g.node(a.Bus))
+}
+
+// expanderAbove is the expander bus at or above a node, or nil.
+func (g guest) expanderAbove(n *topology.Node) *topology.Node {
+	if n == nil || n.Top() == g.rootBus() {
+		return nil
+	}
+	return n.Top()
+}
+
+// expanders are the expander buses, by index.
+func (g guest) expanders() []domain.Controller {
+	all := slices.DeleteFunc(slices.Clone(g.Controllers), func(c domain.Controller) bool { return c.Model != domain.ExpanderBus })
+	slices.SortFunc(all, func(a, b domain.Controller) int { return cmp.Compare(a.Index, b.Index) })
+	return all
+}
+
+// numbered are the expander buses with an explicit bus number, the highest first.
+func (g guest) numbered() []domain.Controller {
+	all := slices.DeleteFunc(g.expanders(), func(c domain.Controller) bool { return c.BusNr == nil })
+	slices.SortFunc(all, func(a, b domain.Controller) int { return cmp.Compare(*b.BusNr, *a.BusNr) })
+	return all
+}
+
+// referenced are the expander buses that something else in the domain names, or
+// a controller under them.
+func (g guest) referenced() map[*topology.Node]bool {
+	named := map[*topology.Node]bool{}
+	for _, r := range g.References {
+		if n := g.node(r.Index); n != nil {
+			named[n.Top()] = true
+		}
+	}
+	return named
+}
+
+// deviceSet is a set of passthrough devices.
+type deviceSet map[topology.DeviceID]bool
+
+// has reports whether a node of a guest's tree is one of the devices.
+func (s deviceSet) has(n *topology.Node) bool {
+	id, isHostdev := n.ID.(topology.DeviceID)
+	return isHostdev && s[id]
+}
+
+// holdsAny reports whether one of the devices is at a node or under it.
+func (s deviceSet) holdsAny(n *topology.Node) bool {
+	for e := range n.Endpoints() {
+		if s.has(e) {
+			return true
+		}
+	}
+	return false
+}
+
+// holdsAnyOther reports whether a device that is not in the set is at a node or
+// under it.
+func (s deviceSet) holdsAnyOther(n *topology.Node) bool {
+	for e := range n.Endpoints() {
+		if !s.has(e) {
+			return true
+		}
+	}
+	return false
+}
+
+// isOccupied reports whether a device is at a node or under it.
+func isOccupied(n *topology.Node) bool { return deviceSet(nil).holdsAnyOther(n) }
+
+// freePorts are the ports under an expander bus that hold nothing.
+func freePorts(expander *topology.Node) []*topology.Node {
+	var free []*topology.Node
+	for n := range expander.Walk() {
+		if n != expander && n.Kind != topology.UpstreamPort && n.Kind != topology.Endpoint && len(n.Children) == 0 {
+			free = append(free, n)
+		}
+	}
+	return free
+}

@@ -1,0 +1,131 @@
+package placement
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/topology"
+)
+
+// Device is a passthrough device of the domain, or one to add, with what the
+// host says of it.
+type Device struct {
+	ID       topology.DeviceID
+	Alias    string // "" when the domain gives none
+	Resource string // "" when not known
+	Added    bool
+
+	HostNode   topology.Affinity
+	PCIeRoot   topology.PCIeRoot  // "" when not known
+	HostPath   []topology.Address // bridges above it, root port first
+	IOMMUGroup *int
+	Function   *topology.Device // the host's function that it is, or that its parent is; nil when not known
+
+	position   int                  // in Domain.Hostdevs; after these, in those to add
+	current    *domain.GuestAddress // in the domain as it came
+	unassigned bool                 // hidden from the guest on purpose
+}
+
+// inventory is all devices of a plan.
+type inventory struct {
+	devices  []Device         // by id
+	added    []domain.Hostdev // that the domain lacks
+	warnings []reasons.Warning
+}
+
+// Candidates are the devices that a plan may be about: what the host has to be
+// read for. They come in the order of ids.
+func Candidates(d *domain.Domain, variables []env.Variable) []topology.DeviceID {
+	ids := map[topology.DeviceID]bool{}
+	for _, h := range d.Hostdevs {
+		ids[h.ID] = true
+	}
+	for _, v := range variables {
+		for _, id := range v.IDs {
+			ids[id] = true
+		}
+	}
+	return slices.SortedFunc(maps.Keys(ids), topology.DeviceID.Compare)
+}
+
+// takeInventory lists the devices of the domain and those to add.
+func takeInventory(in Input) inventory {
+	wanted := newRequests(in.VMI, in.Variables)
+	added, warnings := additions(in, wanted)
+	stock := inventory{added: added, warnings: append(warnings, wanted.collisions()...)}
+	for i, h := range slices.Concat(in.Domain.Hostdevs, added) {
+		d := hostDevice(in.Host, h.ID)
+		d.Alias, d.Resource, d.Added = h.Alias, wanted.resourceOf(h), i >= len(in.Domain.Hostdevs)
+		d.position, d.current, d.unassigned = i, h.Address, h.Unassigned
+		stock.devices = append(stock.devices, d)
+	}
+	slices.SortFunc(stock.devices, func(x, y Device) int { return x.ID.Compare(y.ID) })
+	stock.warnings = append(stock.warnings, unknownAliases(in, stock.devices)...)
+	return stock
+}
+
+// hostDevice is what the host says of a device.
+func hostDevice(host *topology.Host, id topology.DeviceID) Device {
+	d := Device{ID: id, HostNode: host.Affinity(id), Function: host.Function(id)}
+	if f := d.Function; f != nil {
+		d.PCIeRoot, d.HostPath, d.IOMMUGroup = f.Root, f.Bridges, f.IOMMUGroup
+	}
+	if uuid, isMDEV := id.MDEV(); isMDEV {
+		d.IOMMUGroup = nil
+		if m := host.MDEV(uuid); m != nil {
+			d.IOMMUGroup = m.IOMMUGroup
+		}
+	}
+	return d
+}
+
+// DomainError is a domain that libvirt would refuse.
+type DomainError struct{ text, remedy string }
+
+func (e *DomainError) Error() string { return e.text }
+
+// Remedy is what a user can do about it.
+func (e *DomainError) Remedy() string { return e.remedy }
+
+// checkUnique refuses a domain that passes one device through twice, or that
+// has two PCI controllers of one index: libvirt refuses both ("Hostdev already
+// exists in the domain configuration", "Multiple 'pci' controllers with index").
+func checkUnique(d *domain.Domain) error {
+	aliases := map[topology.DeviceID]string{}
+	for _, h := range d.Hostdevs {
+		if other, twice := aliases[h.ID]; twice {
+			return &DomainError{
+				fmt.Sprintf("device %s appears twice in the domain, as %q and as %q", h.ID, other, h.Alias),
+				"remove one of the two; KubeVirt writes both where gpus and hostDevices of the VMI name the same resource",
+			}
+		}
+		aliases[h.ID] = h.Alias
+	}
+	indexes := map[int]bool{}
+	for _, c := range d.Controllers {
+		if indexes[c.Index] {
+			return &DomainError{fmt.Sprintf("the domain has two pci controllers with index %d", c.Index), "give one of the two another index"}
+		}
+		indexes[c.Index] = true
+	}
+	return nil
+}
+
+// unknownAliases warns of aliases that are to be kept and that no hostdev has.
+// Hostdevs that are not placed, such as USB ones, are kept anyway.
+func unknownAliases(in Input, devices []Device) []reasons.Warning {
+	var warnings []reasons.Warning
+	for _, alias := range in.Policy.Keep {
+		known := slices.Contains(in.Domain.HostdevAliases, alias) ||
+			slices.ContainsFunc(devices, func(d Device) bool { return d.Alias == alias })
+		if !known {
+			warnings = append(warnings, reasons.NewWarning(reasons.CodeUnknownAlias, nil,
+				fmt.Sprintf("no hostdev has the alias %q that is to be kept", topology.Abridge(alias))))
+		}
+	}
+	return warnings
+}

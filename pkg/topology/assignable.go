@@ -1,0 +1,54 @@
+package topology
+
+import (
+	"slices"
+	"strings"
+)
+
+// IsVFIO reports whether a function is bound to vfio-pci or a variant of it: the
+// kernel's and the vendors' variants carry vfio in their name (mlx5_vfio_pci,
+// nvgrace_gpu_vfio_pci, nvidia_vgpu_vfio).
+func (d Device) IsVFIO() bool { return strings.Contains(d.Driver, "vfio") }
+
+// IsAssignable reports whether the driver that a function is bound to hands it
+// to guests: a VFIO driver, or NVIDIA's own for a virtual function that is a
+// vGPU (KubeVirt pkg/virt-handler/device-manager/nvidia.go, shouldPermitNvidia).
+func (d Device) IsAssignable() bool { return d.IsVFIO() || d.PhysFn != nil && d.Driver == "nvidia" }
+
+// GroupBlockers are the functions of an IOMMU group that a driver of the host
+// holds: VFIO then refuses the whole group (kernel
+// Documentation/driver-api/vfio.rst, "group viability"). Bridges do not count,
+// nor do functions without a driver or with pci-stub.
+func (h *Host) GroupBlockers(group int) []Device {
+	var blockers []Device
+	for _, d := range h.Devices {
+		if d.IOMMUGroup != nil && *d.IOMMUGroup == group && !d.IsBridge && d.Driver != "" && d.Driver != "pci-stub" && !d.IsAssignable() {
+			blockers = append(blockers, d)
+		}
+	}
+	return blockers
+}
+
+// LargeBARs are the BARs that firmware puts into its 64-bit window.
+func (d Device) LargeBARs() []BAR {
+	return slices.DeleteFunc(slices.Clone(d.BARs), func(b BAR) bool { return !b.Is64 || b.IO })
+}
+
+// HasIO reports whether one of the BARs is in I/O space.
+func (d Device) HasIO() bool {
+	return slices.ContainsFunc(d.BARs, func(b BAR) bool { return b.IO })
+}
+
+// Shows reports whether the host shows a device.
+func (h *Host) Shows(id DeviceID) bool {
+	if uuid, isMDEV := id.MDEV(); isMDEV {
+		return h.MDEV(uuid) != nil
+	}
+	return h.Function(id) != nil
+}
+
+// IsVirtualFunction reports whether the host shows a as a virtual function.
+func (h *Host) IsVirtualFunction(a Address) bool {
+	f := h.Device(a)
+	return f != nil && f.PhysFn != nil
+}
