@@ -160,7 +160,7 @@ func addressTranslation(in Inputs) []finding {
 		switch {
 		case f.Details == nil || !f.Details.ExtendedConfig:
 			hidden++
-		case f.Details.ATS == nil:
+		case !f.Details.ATS:
 			readable++
 			without = append(without, f.Address)
 		default:

@@ -26,7 +26,7 @@ func BenchmarkParseVMI(b *testing.B) {
 	}
 }
 
-// 8 GPUs and 8 NICs, from a snapshot in memory and from a directory.
+// BenchmarkReadHost reads 8 GPUs and 8 NICs from memory and from a directory.
 func BenchmarkReadHost(b *testing.B) {
 	snapshot := open(b, filepath.Join(hostsDir, "x86-2n8g-hgx-h100.txtar"))
 	dir := b.TempDir()

@@ -13,13 +13,12 @@ import (
 
 const cpusDir = "devices/system/cpu"
 
-// ReadDetails reads what diagnosis needs of a host beyond placement: of each of
-// its PCI functions the Details, and the number of CPU packages. It is apart
-// from ReadHost because a link's state is read from the device itself, which
-// the kernel wakes for it, and a hook has no reason to.
+// ReadDetails reads what diagnosis needs beyond placement: the Details of each
+// PCI function of the host, and the number of CPU packages. A hook does not call
+// it, because the kernel wakes a device to read the state of its link.
 func ReadDetails(fsys fs.FS, host *topology.Host) []Problem {
 	r := newHostReader(fsys)
-	r.problems = nil // ReadHost has told of what it lists
+	r.problems = nil // ReadHost has reported these
 	for i := range host.Devices {
 		d := &host.Devices[i]
 		name, shown := r.pciNames[d.Address]
@@ -54,9 +53,9 @@ func (r *hostReader) details(dir string) *topology.Details {
 	return d
 }
 
-// link reads one of a function's two pairs of link files; nil when it has none
-// or the kernel does not know, as of a function within the root complex
-// (drivers/pci/pci-sysfs.c, "Unknown" or a width of 0).
+// link reads the current or the maximum link of a function. It is nil when the
+// files are absent or the kernel does not know the link, as for a function in the
+// root complex (drivers/pci/pci-sysfs.c, "Unknown" or a width of 0).
 func (r *hostReader) link(dir, which string) *topology.Link {
 	speed, width := path.Join(dir, which+"_link_speed"), path.Join(dir, which+"_link_width")
 	text := r.file(speed)
@@ -72,13 +71,13 @@ func (r *hostReader) link(dir, which string) *topology.Link {
 	return &link
 }
 
-// maxLinkWidth is the widest link that PCI Express knows (5.0, 7.5.3.6). The
-// kernel prints 255 for a maximum that it cannot read.
+// maxLinkWidth is the widest link of PCI Express (5.0, 7.5.3.6). The kernel
+// prints 255 for a maximum that it cannot read.
 const maxLinkWidth = 32
 
-// Extended capabilities (include/uapi/linux/pci_regs.h): the list begins behind
-// the 256 bytes of conventional PCI; an entry's head has the identity in bits 0
-// to 15 and the next offset in bits 20 to 31.
+// Extended capabilities (include/uapi/linux/pci_regs.h): the list begins after
+// the 256 bytes of conventional PCI. The header of an entry has its ID in bits 0
+// to 15 and the offset of the next entry in bits 20 to 31.
 const (
 	configBytes       = 256
 	extendedBytes     = 4096
@@ -87,12 +86,10 @@ const (
 	controlOffset     = 6
 	acsRequest        = 1 << 2
 	acsCompletion     = 1 << 3
-	acsDirect         = 1 << 6
-	atsEnable         = 1 << 15
 	longestCapability = 8
 )
 
-// readCapabilities takes ACS and ATS from a function's configuration space.
+// readCapabilities reads ACS and ATS from a function's configuration space.
 func readCapabilities(d *topology.Details, config []byte) {
 	if len(config) < extendedBytes {
 		return
@@ -101,27 +98,26 @@ func readCapabilities(d *topology.Details, config []byte) {
 	seen := map[int]bool{}
 	for at := configBytes; at >= configBytes && at <= extendedBytes-longestCapability && !seen[at]; {
 		seen[at] = true
-		head := binary.LittleEndian.Uint32(config[at:])
-		control := binary.LittleEndian.Uint16(config[at+controlOffset:])
-		switch head & 0xffff {
+		header := binary.LittleEndian.Uint32(config[at:])
+		switch header & 0xffff {
 		case capabilityACS:
+			control := binary.LittleEndian.Uint16(config[at+controlOffset:])
 			d.ACS = &topology.ACS{
 				RequestRedirect:    control&acsRequest != 0,
 				CompletionRedirect: control&acsCompletion != 0,
-				DirectTranslated:   control&acsDirect != 0,
 			}
 		case capabilityATS:
-			d.ATS = &topology.ATS{Enabled: control&atsEnable != 0}
+			d.ATS = true
 		}
-		at = int(head >> 20)
+		at = int(header >> 20)
 	}
 }
 
-// packageFile says which package a CPU belongs to
+// packageFile holds the package of a CPU
 // (Documentation/ABI/stable/sysfs-devices-system-cpu).
 const packageFile = "physical_package_id"
 
-// packages counts the CPU packages; 0 when the tree does not show them.
+// packages counts the CPU packages; 0 when sysfs does not show them.
 func (r *hostReader) packages() int {
 	found := map[string]bool{}
 	for _, cpu := range r.cpus() {
@@ -133,7 +129,7 @@ func (r *hostReader) packages() int {
 	return len(found)
 }
 
-// cpus are the names of the directories of CPUs: "cpu0".
+// cpus returns the names of the CPU directories: "cpu0".
 func (r *hostReader) cpus() []string {
 	var names []string
 	for _, entry := range r.entries(cpusDir) {

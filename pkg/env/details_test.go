@@ -11,9 +11,8 @@ import (
 	"hook-sidecar/test/hostfs"
 )
 
-// The files that only diagnosis reads. What is set in the configuration space
-// is told apart from what is not: request redirect is control bit 2, completion
-// redirect bit 3, direct translated bit 6 of ACS, enable bit 15 of ATS.
+// In the control register of ACS, request redirect is bit 2 and completion
+// redirect bit 3.
 func TestReadDetails(t *testing.T) {
 	tests := map[string]struct {
 		settings string
@@ -23,18 +22,18 @@ func TestReadDetails(t *testing.T) {
 		"links": {"link=8.0x4 maxlink=16.0x16", topology.Details{
 			Link: &topology.Link{Speed: 8, Width: 4}, MaxLink: &topology.Link{Speed: 16, Width: 16},
 		}},
-		"oldest link":       {"link=2.5x1", topology.Details{Link: &topology.Link{Speed: 2.5, Width: 1}}},
-		"no lanes":          {"link=16.0x0 maxlink=16.0x255", topology.Details{}},
-		"reset methods":     {"reset=flr,bus", topology.Details{ResetKnown: true, ResetMethods: []string{"flr", "bus"}}},
-		"no reset method":   {"reset=", topology.Details{ResetKnown: true}},
-		"no capability":     {"acs=none ats=none", topology.Details{ExtendedConfig: true}},
-		"ACS off":           {"acs=off", topology.Details{ExtendedConfig: true, ACS: &topology.ACS{}}},
-		"request redirect":  {"acs=rr", topology.Details{ExtendedConfig: true, ACS: &topology.ACS{RequestRedirect: true}}},
-		"completions":       {"acs=cr", topology.Details{ExtendedConfig: true, ACS: &topology.ACS{CompletionRedirect: true}}},
-		"direct translated": {"acs=dt", topology.Details{ExtendedConfig: true, ACS: &topology.ACS{DirectTranslated: true}}},
-		"ATS off":           {"ats=off", topology.Details{ExtendedConfig: true, ATS: &topology.ATS{}}},
+		"oldest link":      {"link=2.5x1", topology.Details{Link: &topology.Link{Speed: 2.5, Width: 1}}},
+		"no lanes":         {"link=16.0x0 maxlink=16.0x255", topology.Details{}},
+		"reset methods":    {"reset=flr,bus", topology.Details{ResetKnown: true, ResetMethods: []string{"flr", "bus"}}},
+		"no reset method":  {"reset=", topology.Details{ResetKnown: true}},
+		"no capability":    {"acs=none ats=none", topology.Details{ExtendedConfig: true}},
+		"ACS off":          {"acs=off", topology.Details{ExtendedConfig: true, ACS: &topology.ACS{}}},
+		"request redirect": {"acs=rr", topology.Details{ExtendedConfig: true, ACS: &topology.ACS{RequestRedirect: true}}},
+		"completions":      {"acs=cr", topology.Details{ExtendedConfig: true, ACS: &topology.ACS{CompletionRedirect: true}}},
+		"another ACS bit":  {"acs=dt", topology.Details{ExtendedConfig: true, ACS: &topology.ACS{}}},
+		"ATS off":          {"ats=off", topology.Details{ExtendedConfig: true, ATS: true}},
 		"both": {"acs=rr,cr ats=on", topology.Details{
-			ExtendedConfig: true, ACS: &topology.ACS{RequestRedirect: true, CompletionRedirect: true}, ATS: &topology.ATS{Enabled: true},
+			ExtendedConfig: true, ACS: &topology.ACS{RequestRedirect: true, CompletionRedirect: true}, ATS: true,
 		}},
 	}
 	for name, test := range tests {
@@ -48,7 +47,7 @@ func TestReadDetails(t *testing.T) {
 	}
 }
 
-// emptyIsNil takes no reset methods for no reset methods.
+// emptyIsNil treats an empty list of reset methods like nil.
 var emptyIsNil = cmp.FilterValues(func(a, b []string) bool { return len(a) == 0 && len(b) == 0 }, cmp.Ignore())
 
 func host(t *testing.T, text string) fstest.MapFS {
@@ -60,7 +59,7 @@ func host(t *testing.T, text string) fstest.MapFS {
 	return fsys
 }
 
-// detailsOf are the details of function 0000:01:00.0, read without problems.
+// detailsOf returns the details of function 0000:01:00.0, read without problems.
 func detailsOf(t *testing.T, fsys fstest.MapFS) *topology.Details {
 	t.Helper()
 	whole, _ := env.ReadWholeHost(fsys)
@@ -68,24 +67,24 @@ func detailsOf(t *testing.T, fsys fstest.MapFS) *topology.Details {
 	return whole.Device(topology.Address{Bus: 1}).Details
 }
 
-// Without privilege the kernel shows 64 bytes of the configuration space; and
-// a list of capabilities that leads back to itself ends.
+// Without privileges the kernel shows 64 bytes of the configuration space. A loop
+// in the list of capabilities must not hang the reader.
 func TestReadDetailsConfig(t *testing.T) {
 	const config = "devices/pci0000:00/0000:00:01.0/0000:01:00.0/config"
 	fsys := host(t, "pci0000:00/0000:00:01.0/0000:01:00.0 acs=rr")
 	fsys[config].Data = fsys[config].Data[:64]
 	if d := detailsOf(t, fsys); d.ExtendedConfig || d.ACS != nil {
-		t.Errorf("64 bytes of configuration space: %+v; they hold no extended capability", d)
+		t.Errorf("64 bytes of configuration space: %+v; want no extended capabilities", d)
 	}
 	looped := make([]byte, 4096)
-	copy(looped[0x100:], []byte{0x03, 0x00, 0x01, 0x10}) // identity 3, version 1, next 0x100
+	copy(looped[0x100:], []byte{0x03, 0x00, 0x01, 0x10}) // ID 3, version 1, next 0x100
 	fsys[config].Data = looped
-	if d := detailsOf(t, fsys); !d.ExtendedConfig || d.ACS != nil || d.ATS != nil {
-		t.Errorf("a list that leads to itself: %+v", d)
+	if d := detailsOf(t, fsys); !d.ExtendedConfig || d.ACS != nil || d.ATS {
+		t.Errorf("a looped list of capabilities: %+v", d)
 	}
 }
 
-// What a file says that no kernel writes is a problem and not known.
+// Content that no kernel writes is a problem and counts as unknown.
 func TestReadDetailsProblems(t *testing.T) {
 	fsys := host(t, "pci0000:00/0000:00:01.0/0000:01:00.0 link=fastx16")
 	whole, _ := env.ReadWholeHost(fsys)
@@ -94,7 +93,7 @@ func TestReadDetailsProblems(t *testing.T) {
 		t.Errorf("problems %v, want one about current_link_speed", problems)
 	}
 	if d := whole.Device(topology.Address{Bus: 1}).Details; d.Link != nil {
-		t.Errorf("link %v of a speed that is none", d.Link)
+		t.Errorf("link %v of an invalid speed", d.Link)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// device reads the files of a PCI function in its directory.
+// device reads the files of a PCI function from its directory.
 func (r *hostReader) device(a topology.Address, dir string) *topology.Device {
 	d := &topology.Device{
 		Address:    a,
@@ -32,13 +32,13 @@ func (r *hostReader) device(a topology.Address, dir string) *topology.Device {
 	return d
 }
 
-// classBridgePCI is base class and sub-class of a PCI-to-PCI bridge
-// (include/linux/pci_ids.h, PCI_CLASS_BRIDGE_PCI). An NVSwitch is 0x0680.
+// classBridgePCI is the class and subclass of a PCI-to-PCI bridge
+// (include/linux/pci_ids.h, PCI_CLASS_BRIDGE_PCI). An NVSwitch has 0x0680.
 const classBridgePCI = 0x0604
 
-// splitPath takes the directory of a PCI function apart: the root is the last
-// component that names one, for a device below VMD has two (kernel
-// drivers/pci/controller/vmd.c); the bridges are the functions behind it.
+// splitPath finds the PCIe root and the bridges in the path of a PCI function.
+// The root is the last component that names one, because a device under VMD has
+// two (kernel drivers/pci/controller/vmd.c).
 //
 //	devices/pci0000:80/0000:80:05.5/pci10000:00/10000:00:02.0/10000:01:00.0
 //	                                root        bridge        the device
@@ -51,7 +51,7 @@ func splitPath(dir string) (topology.PCIeRoot, []topology.Address, error) {
 		}
 	}
 	if root < 0 {
-		return "", nil, errors.New("no PCIe root in the path that this links to")
+		return "", nil, errors.New("links to a path with no PCIe root")
 	}
 	var chain []topology.Address
 	for _, part := range parts[root+1:] {
@@ -60,7 +60,7 @@ func splitPath(dir string) (topology.PCIeRoot, []topology.Address, error) {
 			return "", nil, fmt.Errorf("path of a PCI function: %w", err)
 		}
 		if slices.Contains(chain, a) {
-			return "", nil, fmt.Errorf("path of a PCI function: %s is in it twice", a)
+			return "", nil, fmt.Errorf("path of a PCI function: %s appears twice", a)
 		}
 		chain = append(chain, a)
 	}
@@ -71,8 +71,8 @@ func splitPath(dir string) (topology.PCIeRoot, []topology.Address, error) {
 	return topology.PCIeRoot(parts[root]), bridges, nil
 }
 
-// isRoot tells whether a name is a host bridge's, pci<domain>:<bus> (kernel
-// drivers/pci/probe.c, pci_register_host_bridge).
+// isRoot reports whether a name is that of a host bridge, pci<domain>:<bus>
+// (kernel drivers/pci/probe.c, pci_register_host_bridge).
 func isRoot(name string) bool {
 	number, ok := strings.CutPrefix(name, "pci")
 	if !ok {
@@ -82,7 +82,7 @@ func isRoot(name string) bool {
 	return err == nil
 }
 
-// hex reads a file like "0x10de" of at most bits bits; 0 when it is absent.
+// hex reads a number like "0x10de" of at most bits bits; 0 when it is absent.
 func (r *hostReader) hex(name string, bits int) uint64 {
 	content := r.file(name)
 	if content == "" {
@@ -91,13 +91,13 @@ func (r *hostReader) hex(name string, bits int) uint64 {
 	digits, _ := strings.CutPrefix(content, "0x")
 	n, err := strconv.ParseUint(digits, 16, bits)
 	if err != nil {
-		r.problem(CodeBadSysfs, name, fmt.Sprintf("%q is no hex number of %d bits", topology.Abridge(content), bits))
+		r.problem(CodeBadSysfs, name, fmt.Sprintf("invalid number %q: want hex of at most %d bits", topology.Abridge(content), bits))
 		return 0
 	}
 	return n
 }
 
-// physFn reads the link to the physical function of a virtual one.
+// physFn reads the link to the physical function of a virtual function.
 func (r *hostReader) physFn(name string) *topology.Address {
 	base := r.linkBase(name)
 	if base == "" {
@@ -119,11 +119,10 @@ func (r *hostReader) iommuGroup(name string) *int {
 	}
 	n, err := strconv.ParseUint(base, 10, 31)
 	if err != nil {
-		r.problem(CodeBadSysfs, name, fmt.Sprintf("%q is no number of an IOMMU group", topology.Abridge(base)))
+		r.problem(CodeBadSysfs, name, fmt.Sprintf("invalid IOMMU group %q: want a number", topology.Abridge(base)))
 		return nil
 	}
-	group := int(n)
-	return &group
+	return new(int(n))
 }
 
 // Flags of a resource (include/linux/ioport.h).
@@ -131,21 +130,22 @@ const (
 	resourceIO       = 0x00000100
 	resourcePrefetch = 0x00002000
 	resourceMem64    = 0x00100000
-	resourceUnset    = 0x20000000 // no address was given
+	resourceUnset    = 0x20000000 // no address assigned
 )
 
-// maxBARs is the number of base address registers: the first lines of a
-// resource file (include/linux/pci.h, PCI_STD_NUM_BARS). Behind them come the
-// ROM, the windows of a bridge and the BARs of virtual functions.
+// maxBARs is the number of base address registers, the first lines of a resource
+// file (include/linux/pci.h, PCI_STD_NUM_BARS). The ROM, the windows of a bridge
+// and the BARs of virtual functions follow them.
 const maxBARs = 6
 
-// bars reads the BARs in use from a resource file: start, end and flags a line.
+// bars reads the BARs in use from a resource file, which has one line per BAR:
+// start, end and flags.
 func (r *hostReader) bars(name string) []topology.BAR {
 	content := r.file(name)
 	if content == "" {
 		return nil
 	}
-	bars := []topology.BAR{} // none at all is known, too
+	bars := []topology.BAR{} // not nil: the file exists
 	number := 0
 	for line := range strings.SplitSeq(content, "\n") {
 		if number++; number > maxBARs {
@@ -167,28 +167,28 @@ func parseBAR(line string) (bar topology.BAR, used bool, err error) {
 	var start, end, flags uint64
 	fields := strings.Fields(line)
 	if len(fields) != 3 {
-		return topology.BAR{}, false, fmt.Errorf("%q is not start, end and flags", topology.Abridge(line))
+		return topology.BAR{}, false, fmt.Errorf("invalid BAR %q: want start, end and flags", topology.Abridge(line))
 	}
 	for i, into := range []*uint64{&start, &end, &flags} {
 		digits, _ := strings.CutPrefix(fields[i], "0x")
 		if *into, err = strconv.ParseUint(digits, 16, 64); err != nil {
-			return topology.BAR{}, false, fmt.Errorf("%q is no hex number of 64 bits", topology.Abridge(fields[i]))
+			return topology.BAR{}, false, fmt.Errorf("invalid number %q: want hex of at most 64 bits", topology.Abridge(fields[i]))
 		}
 	}
-	// No flags, or start and end both 0, is a BAR that the device does not
-	// have or that has no room (include/linux/pci.h, pci_resource_len).
+	// Without flags, or with start and end 0, the BAR does not exist or has no
+	// size (include/linux/pci.h, pci_resource_len).
 	if flags == 0 || start == 0 && end == 0 {
 		return topology.BAR{}, false, nil
 	}
 	if end < start || end-start == 1<<64-1 {
-		return topology.BAR{}, false, fmt.Errorf("%#x to %#x is no range", start, end)
+		return topology.BAR{}, false, fmt.Errorf("invalid range %#x to %#x", start, end)
 	}
 	return topology.BAR{
 		Bytes: end - start + 1,
 		IO:    flags&resourceIO != 0,
 		Is64:  flags&resourceMem64 != 0,
 		Pref:  flags&resourcePrefetch != 0,
-		// No memory of a device is at 0, but a window of port numbers may be.
+		// I/O ports may start at 0, device memory never does.
 		Unassigned: flags&resourceUnset != 0 || flags&resourceIO == 0 && start == 0,
 	}, true, nil
 }

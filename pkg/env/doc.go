@@ -1,5 +1,5 @@
-// Package env makes values of everything that is read from outside: the
-// variables of device plugins, sysfs of a live host or of a snapshot, and the
-// VirtualMachineInstance. What is wrong with an input is a Problem, a value
-// too; nothing is logged here.
+// Package env reads every input but the domain: the environment variables of
+// device plugins, sysfs of a live host or of a snapshot, and the
+// VirtualMachineInstance. It returns values and logs nothing; an input that
+// cannot be used becomes a Problem.
 package env

@@ -29,7 +29,7 @@ func open(tb testing.TB, name string) fs.FS {
 	return fsys
 }
 
-// read reads from a snapshot of testdata, without problems.
+// read reads devices from a snapshot of testdata, without problems.
 func read(t *testing.T, name string, ids []topology.DeviceID) *topology.Host {
 	t.Helper()
 	host, problems := env.ReadHost(open(t, filepath.Join(hostsDir, name+".txtar")), ids)
@@ -47,7 +47,7 @@ func wantNodes(t *testing.T, host *topology.Host, cpus ...string) {
 	var got []string
 	for i, node := range host.Nodes {
 		if int(node.ID) != i {
-			t.Errorf("node %d is the %d. of the host", node.ID, i)
+			t.Errorf("node %d is at index %d", node.ID, i)
 		}
 		got = append(got, node.CPUs.String())
 	}
@@ -98,17 +98,17 @@ func lines(variables []env.Variable) []string {
 	return out
 }
 
-// wantProblems checks that each of want, "CODE SOURCE: part of the text", is
-// said, and that nothing else is.
+// wantProblems checks that got has each problem of want, "CODE SOURCE: part of the
+// text", and no other.
 func wantProblems(t *testing.T, got []env.Problem, want []string) {
 	t.Helper()
-	said := make([]bool, len(got))
+	expected := make([]bool, len(got))
 	for _, w := range want {
 		head, part, _ := strings.Cut(w, ": ")
 		found := false
 		for i, p := range got {
 			if p.Code+" "+p.Source == head && strings.Contains(p.Text, part) {
-				found, said[i] = true, true
+				found, expected[i] = true, true
 			}
 		}
 		if !found {
@@ -116,7 +116,7 @@ func wantProblems(t *testing.T, got []env.Problem, want []string) {
 		}
 	}
 	for i, p := range got {
-		if !said[i] {
+		if !expected[i] {
 			t.Errorf("unexpected problem %+v", p)
 		}
 	}

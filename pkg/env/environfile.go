@@ -1,19 +1,18 @@
 package env
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"strings"
 )
 
-// maxEnvironBytes bounds an environment. Linux bounds arguments and
-// environment of a program together at 6 MiB (fs/exec.c, bprm_stack_limits).
+// maxEnvironBytes bounds an environment. Linux limits the arguments and the
+// environment of a program to 6 MiB together (fs/exec.c, bprm_stack_limits).
 const maxEnvironBytes = 8 << 20
 
-// ReadEnvironFile reads NAME=VALUE entries: a line each, where blank lines and
-// lines that begin with # do not count, or with a NUL byte behind each, as in
-// /proc/PID/environ. An entry without "=" is an error that names its number.
+// ReadEnvironFile reads NAME=VALUE entries. They are separated by NUL bytes, as
+// in /proc/PID/environ, or by newlines; then empty lines and lines that begin
+// with # are skipped. The error for an entry without "=" names its number.
 func ReadEnvironFile(r io.Reader) ([]string, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxEnvironBytes+1))
 	if err != nil {
@@ -29,7 +28,7 @@ func ReadEnvironFile(r io.Reader) ([]string, error) {
 	return entries(text, "\n", "line")
 }
 
-// entries splits text at the separator. unit is what errors call an entry.
+// entries splits text at the separator. unit names an entry in errors.
 func entries(text, separator, unit string) ([]string, error) {
 	var environ []string
 	number := 0
@@ -47,11 +46,9 @@ func entries(text, separator, unit string) ([]string, error) {
 		name, _, found := strings.Cut(entry, "=")
 		if !found || name == "" {
 			// The entry itself is not shown: an environment holds secrets.
-			return nil, fmt.Errorf("read environment: %s %d: %w", unit, number, errNoAssignment)
+			return nil, fmt.Errorf("read environment: %s %d: want NAME=VALUE", unit, number)
 		}
 		environ = append(environ, entry)
 	}
 	return environ, nil
 }
-
-var errNoAssignment = errors.New("is not of the form NAME=VALUE")

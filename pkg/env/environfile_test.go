@@ -17,11 +17,11 @@ func TestReadEnvironFile(t *testing.T) {
 	}{
 		{"lines", "A=1\nB=2\n", []string{"A=1", "B=2"}},
 		{"no newline at the end", "A=1", []string{"A=1"}},
-		{"blank lines, comments, CRLF", "# from compute\r\n\r\nA=1\r\n  # B=2\n\n", []string{"A=1"}},
+		{"empty lines, comments, CRLF", "# from compute\r\n\r\nA=1\r\n  # B=2\n\n", []string{"A=1"}},
 		{"values stay as they are", "A= x # y =z \n", []string{"A= x # y =z "}},
 		{"no value", "A=\n", []string{"A="}},
 		{"NUL, as /proc/PID/environ", "A=1\x00B=two\nlines\x00", []string{"A=1", "B=two\nlines"}},
-		{"NUL, a comment is none", "#A=1\x00", []string{"#A=1"}},
+		{"NUL, no comments", "#A=1\x00", []string{"#A=1"}},
 		{"nothing", "", nil},
 	} {
 		got, err := env.ReadEnvironFile(strings.NewReader(tc.text))

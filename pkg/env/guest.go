@@ -11,22 +11,22 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Guest is what a guest shows of its PCI functions, as far as the source tells.
+// Guest holds the PCI functions that a guest shows.
 type Guest struct {
 	Source  string            // "lspci" or "snapshot"
-	Devices []topology.Device // by address
-	IDs     bool              // Vendor and Device are known: lspci tells them with -n or -nn only
-	Paths   bool              // Root and Bridges are known: lspci does not tell them
+	Devices []topology.Device // sorted by address
+	IDs     bool              // Vendor and Device are known: lspci prints them only with -n or -nn
+	Paths   bool              // Root and Bridges are known: lspci does not print them
 }
 
-// Device is the function at a, or nil when the guest has none.
+// Device returns the function at a, or nil when the guest has none.
 func (g Guest) Device(a topology.Address) *topology.Device {
 	host := topology.Host{Devices: g.Devices}
 	return host.Device(a)
 }
 
-// ReadGuest reads what was taken in a guest: a snapshot of its /sys, or the
-// output of lspci -Dvmm, with -n or -nn to have the ids.
+// ReadGuest reads a snapshot of a guest's /sys, or the output of lspci -Dvmm in
+// the guest, with -n or -nn for IDs.
 func ReadGuest(data []byte) (Guest, []Problem, error) {
 	if bytes.HasPrefix(data, []byte("-- ")) || bytes.Contains(data, []byte("\n-- ")) {
 		return guestSnapshot(data)
@@ -44,12 +44,12 @@ func guestSnapshot(data []byte) (Guest, []Problem, error) {
 	return Guest{Source: "snapshot", Devices: host.Devices, IDs: true, Paths: true}, problems, nil
 }
 
-// maxLspciDevices bounds what is read: a machine has at most 256 buses a PCI
-// domain, and guests have one domain.
+// maxLspciDevices is the number of functions in a PCI domain: 256 buses of 32
+// devices of 8 functions. Guests have one domain.
 const maxLspciDevices = 65536
 
-// parseLspci reads records of lines "Tag:\tvalue" with an empty line between
-// them (pciutils lspci.8, "Verbose format (-vmm)").
+// parseLspci reads records of lines "Tag:\tvalue", separated by empty lines
+// (pciutils lspci.8, "Verbose format (-vmm)").
 func parseLspci(text string) (Guest, error) {
 	guest := Guest{Source: "lspci", IDs: true}
 	var at *topology.Device
@@ -61,11 +61,11 @@ func parseLspci(text string) (Guest, error) {
 			at = nil
 			continue
 		case !found:
-			return Guest{}, fmt.Errorf("line %d is none of lspci -Dvmm and none of a snapshot", number+1)
+			return Guest{}, fmt.Errorf("line %d: neither lspci -Dvmm nor a snapshot", number+1)
 		}
 		if at == nil {
 			if tag != "Slot" || len(guest.Devices) == maxLspciDevices {
-				return Guest{}, fmt.Errorf("line %d is none of lspci -Dvmm: a device begins with its Slot", number+1)
+				return Guest{}, fmt.Errorf("line %d: not lspci -Dvmm, where a device begins with Slot", number+1)
 			}
 			address, err := lspciSlot(value)
 			if err != nil {
@@ -82,18 +82,18 @@ func parseLspci(text string) (Guest, error) {
 		guest.IDs = guest.IDs && known
 	}
 	if len(guest.Devices) == 0 {
-		return Guest{}, errors.New("no device in it: neither lspci -Dvmm nor a snapshot")
+		return Guest{}, errors.New("no devices: neither lspci -Dvmm nor a snapshot")
 	}
 	slices.SortFunc(guest.Devices, func(a, b topology.Device) int { return a.Address.Compare(b.Address) })
 	for i := range guest.Devices[1:] {
 		if guest.Devices[i].Address == guest.Devices[i+1].Address {
-			return Guest{}, fmt.Errorf("%s is in it twice", guest.Devices[i].Address)
+			return Guest{}, fmt.Errorf("%s appears twice", guest.Devices[i].Address)
 		}
 	}
 	return guest, nil
 }
 
-// lspciSlot reads an address, which without -D comes without the domain 0000.
+// lspciSlot reads an address. Without -D, lspci omits domain 0000.
 func lspciSlot(value string) (topology.Address, error) {
 	if strings.Count(value, ":") == 1 {
 		value = "0000:" + value
@@ -101,7 +101,8 @@ func lspciSlot(value string) (topology.Address, error) {
 	return topology.ParseAddress(value)
 }
 
-// lspciField takes a field over; false when it should be an id and is a name.
+// lspciField stores a field in d. It returns false when the field should be an ID
+// and is a name.
 func lspciField(d *topology.Device, tag, value string) (bool, error) {
 	switch tag {
 	case "Vendor":
@@ -111,14 +112,14 @@ func lspciField(d *topology.Device, tag, value string) (bool, error) {
 	case "NUMANode":
 		n, err := strconv.Atoi(value)
 		if err != nil || n < 0 || n > maxNode {
-			return true, fmt.Errorf("%q is no NUMA node", topology.Abridge(value))
+			return true, invalidNode(value)
 		}
 		d.Node = topology.OnNode(topology.NodeID(n))
 	}
 	return true, nil
 }
 
-// lspciID reads "10de" of -n and "NVIDIA Corporation [10de]" of -nn.
+// lspciID reads "10de" as -n prints it, or "NVIDIA Corporation [10de]" of -nn.
 func lspciID(value string, id *uint16) bool {
 	if open := strings.LastIndexByte(value, '['); open >= 0 {
 		value = strings.TrimSuffix(value[open+1:], "]")

@@ -9,8 +9,8 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// A guest with a GPU on node 1 behind an expander bus, as pciutils 3.9 prints
-// it; the fields and their order are those of lspci.8, "Verbose format (-vmm)".
+// lspciNumbers is the output of pciutils 3.9 in a guest with a GPU on node 1 under
+// an expander bus (lspci.8, "Verbose format (-vmm)").
 const lspciNumbers = `Slot:	0000:00:00.0
 Class:	Host bridge [0600]
 Vendor:	Intel Corporation [8086]
@@ -35,11 +35,11 @@ func TestReadGuestLspci(t *testing.T) {
 		want  env.Guest
 	}{
 		"names and numbers (-nn)": {lspciNumbers, env.Guest{Source: "lspci", IDs: true, Devices: []topology.Device{bridge, gpu}}},
-		"numbers (-n), carriage returns, no end of line": {
+		"numbers (-n), CRLF, no newline at the end": {
 			"Slot:\t0000:c1:00.0\r\nClass:\t0302\r\nVendor:\t10de\r\nDevice:\t2330\r\nNUMANode:\t1",
 			env.Guest{Source: "lspci", IDs: true, Devices: []topology.Device{gpu}},
 		},
-		// Without -n there are no numbers, also where a name ends in brackets.
+		// A name may end in brackets without being a number.
 		"names only": {
 			"Slot:\t0000:c1:00.0\nVendor:\tNVIDIA Corporation\nDevice:\tGA102 [GeForce RTX 3090]\nNUMANode:\t1\n",
 			env.Guest{Source: "lspci", Devices: []topology.Device{{Address: gpu.Address, Node: gpu.Node}}},
@@ -62,8 +62,7 @@ func TestReadGuestLspci(t *testing.T) {
 	}
 }
 
-// The snapshot of any machine reads as that of a guest, with the way to each
-// device.
+// A snapshot, unlike lspci, has the path to each device.
 func TestReadGuestSnapshot(t *testing.T) {
 	snapshot := "-- bus/pci/devices/0000:c0:00.0 -> ../../../devices/pci0000:c0/0000:c0:00.0 --\n" +
 		"-- devices/pci0000:c0/0000:c0:00.0/class --\n0x060400\n" +
@@ -104,7 +103,7 @@ func TestReadGuestRefuses(t *testing.T) {
 	}
 }
 
-// Whatever it is, reading it neither panics nor gives a device twice.
+// No input makes ReadGuest panic or return a device twice.
 func FuzzReadGuest(f *testing.F) {
 	f.Add([]byte(lspciNumbers))
 	f.Add([]byte("-- bus/pci/devices/0000:00:00.0 -> ../../../devices/pci0000:00/0000:00:00.0 --\n"))
@@ -115,7 +114,7 @@ func FuzzReadGuest(f *testing.F) {
 		}
 		for i, d := range guest.Devices {
 			if i > 0 && guest.Devices[i-1].Address.Compare(d.Address) >= 0 {
-				t.Errorf("%s comes behind %s", d.Address, guest.Devices[i-1].Address)
+				t.Errorf("%s comes after %s", d.Address, guest.Devices[i-1].Address)
 			}
 		}
 	})

@@ -10,8 +10,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// What sysfs says that it cannot say: each is a problem, and the device keeps
-// what is known of it beside.
+// Invalid content of sysfs is a problem. The rest of the device is still read.
 func TestReadHostHostile(t *testing.T) {
 	const (
 		gpuLink = "bus/pci/devices/0000:00:02.0"
@@ -22,10 +21,10 @@ func TestReadHostHostile(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		replace fstest.MapFS
-		shown   bool // the device is read nevertheless
+		shown   bool // the device is read
 		want    []string
 	}{
-		{"node out of all bounds", fstest.MapFS{dir + "/numa_node": file("1000000000\n")}, true, []string{`bad-sysfs ` + dir + `/numa_node: "1000000000"`}},
+		{"node out of range", fstest.MapFS{dir + "/numa_node": file("1000000000\n")}, true, []string{`bad-sysfs ` + dir + `/numa_node: "1000000000"`}},
 		{"node over 64 bits", fstest.MapFS{dir + "/numa_node": file("99999999999999999999\n")}, true, []string{"bad-sysfs " + dir + "/numa_node: "}},
 		{"node not a number", fstest.MapFS{dir + "/numa_node": file("abc\n")}, true, []string{`bad-sysfs ` + dir + `/numa_node: "abc"`}},
 		{"node below -1", fstest.MapFS{dir + "/numa_node": file("-2\n")}, true, []string{`bad-sysfs ` + dir + `/numa_node: "-2"`}},
@@ -38,18 +37,18 @@ func TestReadHostHostile(t *testing.T) {
 		{"class with too many bits", fstest.MapFS{dir + "/class": file("0x03000000000\n")}, true, []string{"bad-sysfs " + dir + "/class: 24 bits"}},
 		{"vendor without digits", fstest.MapFS{dir + "/vendor": file("0x\n")}, true, []string{"bad-sysfs " + dir + "/vendor: 16 bits"}},
 		{"resource of two columns", fstest.MapFS{dir + "/resource": file("0x0 0x1\n")}, true, []string{"bad-sysfs " + dir + "/resource: line 1"}},
-		{"resource that is no number", fstest.MapFS{dir + "/resource": file("0x0 0x0 0x0\n0x0 0x1 flags\n")}, true, []string{"bad-sysfs " + dir + "/resource: line 2"}},
-		{"resource that runs backwards", fstest.MapFS{dir + "/resource": file("0x2 0x1 0x200\n")}, true, []string{"bad-sysfs " + dir + "/resource: no range"}},
-		{"resource of 2^64 bytes", fstest.MapFS{dir + "/resource": file("0x0 0xffffffffffffffff 0x200\n")}, true, []string{"bad-sysfs " + dir + "/resource: no range"}},
+		{"resource that is not a number", fstest.MapFS{dir + "/resource": file("0x0 0x0 0x0\n0x0 0x1 flags\n")}, true, []string{"bad-sysfs " + dir + "/resource: line 2"}},
+		{"resource with a reversed range", fstest.MapFS{dir + "/resource": file("0x2 0x1 0x200\n")}, true, []string{"bad-sysfs " + dir + "/resource: invalid range"}},
+		{"resource of 2^64 bytes", fstest.MapFS{dir + "/resource": file("0x0 0xffffffffffffffff 0x200\n")}, true, []string{"bad-sysfs " + dir + "/resource: invalid range"}},
 		{"driver outside", fstest.MapFS{dir + "/driver": link("../../../../../etc/passwd")}, true, []string{"bad-sysfs " + dir + "/driver: outside"}},
 		{"driver with an absolute link", fstest.MapFS{dir + "/driver": link("/sys/bus/pci/drivers/vfio-pci")}, true, []string{"bad-sysfs " + dir + "/driver: outside"}},
 		{"driver is a file", fstest.MapFS{dir + "/driver": file("vfio-pci")}, true, []string{"bad-sysfs " + dir + "/driver: not a symbolic link"}},
-		{"group that is no number", fstest.MapFS{dir + "/iommu_group": link("../../../kernel/iommu_groups/x")}, true, []string{"bad-sysfs " + dir + "/iommu_group: "}},
-		{"physical function that is none", fstest.MapFS{dir + "/physfn": link("../nonsense")}, true, []string{"bad-sysfs " + dir + "/physfn: "}},
+		{"group that is not a number", fstest.MapFS{dir + "/iommu_group": link("../../../kernel/iommu_groups/x")}, true, []string{"bad-sysfs " + dir + "/iommu_group: "}},
+		{"invalid physical function", fstest.MapFS{dir + "/physfn": link("../nonsense")}, true, []string{"bad-sysfs " + dir + "/physfn: "}},
 		{"very long link", fstest.MapFS{dir + "/driver": link(strings.Repeat("x/", 1<<16))}, true, []string{"bad-sysfs " + dir + "/driver: too long"}},
-		{"online nodes that are none", fstest.MapFS{"devices/system/node/online": file("all\n")}, true, []string{"bad-sysfs devices/system/node/online: "}},
-		{"a million nodes", fstest.MapFS{"devices/system/node/online": file("0-60000\n")}, true, []string{"bad-sysfs devices/system/node/online: no kernel has"}},
-		{"CPUs that are none", fstest.MapFS{"devices/system/node/node0/cpulist": file("x\n")}, true, []string{"bad-sysfs devices/system/node/node0/cpulist: "}},
+		{"invalid online nodes", fstest.MapFS{"devices/system/node/online": file("all\n")}, true, []string{"bad-sysfs devices/system/node/online: "}},
+		{"a million nodes", fstest.MapFS{"devices/system/node/online": file("0-60000\n")}, true, []string{"bad-sysfs devices/system/node/online: must be between 0 and 1023"}},
+		{"invalid CPUs", fstest.MapFS{"devices/system/node/node0/cpulist": file("x\n")}, true, []string{"bad-sysfs devices/system/node/node0/cpulist: "}},
 
 		{"device links to itself", fstest.MapFS{gpuLink: link("0000:00:02.0")}, false, []string{"bad-sysfs " + gpuLink + ": symbolic link"}},
 		{"device links outside", fstest.MapFS{gpuLink: link("../../../../0000:00:02.0")}, false, []string{"bad-sysfs " + gpuLink + ": outside"}},
@@ -61,9 +60,9 @@ func TestReadHostHostile(t *testing.T) {
 		{"a loop that grows above the device", fstest.MapFS{gpuLink: link("../../../a/0000:00:02.0"), "a": link("a/a")}, false, []string{"bad-sysfs " + gpuLink + ": a is a symbolic link"}},
 		{"devices of the bus are a link", fstest.MapFS{gpuLink: nil, "bus/pci/devices": link("devices")}, false, []string{"bad-sysfs bus/pci/devices: symbolic link", "no-sysfs " + gpuLink + ": "}},
 		{"no root in the path", fstest.MapFS{gpuLink: link("../../../x/0000:00:02.0"), "x/0000:00:02.0/vendor": file("0x10de")}, true, []string{"bad-sysfs " + gpuLink + ": no PCIe root"}},
-		{"a stranger in the path", fstest.MapFS{gpuLink: link("../../../pci0000:00/x/0000:00:02.0"), "pci0000:00/x/0000:00:02.0/vendor": file("0x10de")}, true, []string{"bad-sysfs " + gpuLink + `: "x"`}},
+		{"an unknown component in the path", fstest.MapFS{gpuLink: link("../../../pci0000:00/x/0000:00:02.0"), "pci0000:00/x/0000:00:02.0/vendor": file("0x10de")}, true, []string{"bad-sysfs " + gpuLink + `: "x"`}},
 		{
-			"the device above itself",
+			"a device above itself",
 			fstest.MapFS{gpuLink: link("../../../pci0000:00/0000:00:02.0/0000:00:02.0"), "pci0000:00/0000:00:02.0/0000:00:02.0/vendor": file("0x10de")},
 			true,
 			[]string{"bad-sysfs " + gpuLink + ": twice"},
@@ -83,10 +82,10 @@ func TestReadHostHostile(t *testing.T) {
 			true,
 			[]string{"bad-sysfs pci0000:00/0000:00:01.0/0000:00:02.0: 0000:00:01.0"},
 		},
-		{"names that are no devices", fstest.MapFS{"bus/pci/devices/x": link("x"), "bus/mdev/devices/y": link("y")}, true, []string{"bad-sysfs bus/pci/devices: x", "bad-sysfs bus/mdev/devices: y"}},
+		{"names that are not devices", fstest.MapFS{"bus/pci/devices/x": link("x"), "bus/mdev/devices/y": link("y")}, true, []string{"bad-sysfs bus/pci/devices: x", "bad-sysfs bus/mdev/devices: y"}},
 		{"group members are a link", fstest.MapFS{"kernel/iommu_groups/3/devices": link("devices")}, true, []string{"bad-sysfs kernel/iommu_groups/3/devices: symbolic link"}},
 		{
-			"a mediated device below a function that the bus does not have",
+			"a mediated device under a function that the bus does not have",
 			fstest.MapFS{
 				"bus/mdev/devices/" + uuid: link("../../../devices/pci0000:00/0000:00:09.0/" + uuid), "devices/pci0000:00/0000:00:09.0/" + uuid + "/x": file(""),
 			}, true, []string{"bad-sysfs devices/pci0000:00/0000:00:09.0/" + uuid + ": 0000:00:09.0"},
@@ -105,7 +104,6 @@ func TestReadHostHostile(t *testing.T) {
 			if (gpu != nil) != tc.shown {
 				t.Errorf("device: %+v", gpu)
 			}
-			// No nonsense becomes a fact, and what else was said stays.
 			if _, replaced := tc.replace[dir+"/numa_node"]; replaced && gpu.Node != (topology.Affinity{}) {
 				t.Errorf("node %v", gpu.Node)
 			}

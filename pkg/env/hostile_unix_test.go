@@ -15,8 +15,8 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// A real directory that lies: a pipe that nobody writes to must not block the
-// reader, and a link to the outside must not be followed.
+// In a hostile directory, a pipe without a writer must not block the reader, and a
+// link to the outside must not be followed.
 func TestReadHostHostileDirectory(t *testing.T) {
 	outside, sys := t.TempDir(), t.TempDir()
 	if err := os.CopyFS(sys, simple(nil)); err != nil {
@@ -69,7 +69,7 @@ func TestOpenSysfsRefuses(t *testing.T) {
 	}
 }
 
-// A host with more directories than a process may have files open.
+// The host has more directories than the process may have open files.
 func TestReadHostOpensFewFiles(t *testing.T) {
 	files := simple(nil)
 	const devices = 600

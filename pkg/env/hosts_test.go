@@ -16,8 +16,8 @@ import (
 )
 
 func TestReadHostHGX(t *testing.T) {
-	// The head of the snapshot: a switch for each GPU and NIC pair, one root
-	// port and one host bridge for each switch; two sockets.
+	// This host has two sockets and one switch per pair of GPU and NIC. Each switch
+	// has its own root port and host bridge.
 	pairs := []struct {
 		gpu, nic string
 		root     topology.PCIeRoot
@@ -80,17 +80,17 @@ func TestReadHostHGX(t *testing.T) {
 	if diff := cmp.Diff(wantBARs, device(t, host, "0000:1b:00.0").BARs); diff != "" {
 		t.Errorf("BARs of 0000:1b:00.0 (-want +got):\n%s", diff)
 	}
-	// The NVSwitches on pci0000:b0 were not asked for. 8 pairs of a GPU, a VF,
-	// its PF and 4 ports make 56.
+	// 8 pairs of a GPU, a VF, its PF and 4 ports make 56. The NVSwitches on
+	// pci0000:b0 were not requested.
 	if len(host.Devices) != 56 {
-		t.Errorf("%d devices were read, want 56", len(host.Devices))
+		t.Errorf("read %d devices, want 56", len(host.Devices))
 	}
 }
 
 func TestReadHostNVSwitch(t *testing.T) {
 	host := read(t, "x86-2n8g-hgx-h100", []topology.DeviceID{pci(t, "0000:b3:00.0")})
 	if d := device(t, host, "0000:b3:00.0"); d.Class != 0x068000 || d.IsBridge {
-		t.Errorf("NVSwitch: %+v; it is passed through and bridges no PCI bus", d)
+		t.Errorf("NVSwitch: %+v; want class 0x068000 and not a bridge", d)
 	}
 }
 
@@ -100,9 +100,9 @@ func TestReadHostConsumer(t *testing.T) {
 	})
 	wantNodes(t, host, "0-31")
 	if d := device(t, host, "0000:01:00.0"); d.Node != (topology.Affinity{}) || host.Affinity(pci(t, "0000:01:00.0")) != topology.OnNode(0) {
-		t.Errorf("node %v, on the host %v; want none and, as the only node, 0", d.Node, host.Affinity(pci(t, "0000:01:00.0")))
+		t.Errorf("node %v, Host.Affinity %v; want none and 0, the only node", d.Node, host.Affinity(pci(t, "0000:01:00.0")))
 	}
-	// The other functions of each device come along, with their classes.
+	// The other functions of each device are read, too.
 	for a, class := range map[string]uint32{
 		"0000:01:00.0": 0x030000, "0000:01:00.1": 0x040300,
 		"0000:21:00.0": 0x030000, "0000:21:00.1": 0x040300, "0000:21:00.2": 0x0c0330, "0000:21:00.3": 0x0c8000,
@@ -113,21 +113,21 @@ func TestReadHostConsumer(t *testing.T) {
 	}
 	gpu, audio := device(t, host, "0000:01:00.0"), device(t, host, "0000:01:00.1")
 	if gpu.IOMMUGroup == nil || audio.IOMMUGroup == nil || *gpu.IOMMUGroup != *audio.IOMMUGroup {
-		t.Error("GPU and audio are in one IOMMU group")
+		t.Error("GPU and audio are not in one IOMMU group")
 	}
 	wantPathType(t, host, "0000:01:00.0", "0000:01:00.1", topology.PIX)
 	wantPathType(t, host, "0000:01:00.0", "0000:21:00.0", topology.PHB)
 	if d := device(t, host, "0000:28:00.1"); d.Driver != "igb" || *d.IOMMUGroup != *device(t, host, "0000:28:00.0").IOMMUGroup {
 		t.Errorf("the NIC in the group of 0000:28:00.0: %+v", d)
 	}
-	// 128 bytes of I/O ports, 32-bit memory, two 64-bit windows.
+	// 32-bit memory, two 64-bit BARs and 128 bytes of I/O ports.
 	want := []topology.BAR{
 		{Bytes: 16 << 20}, {Bytes: 256 << 20, Is64: true, Pref: true}, {Bytes: 32 << 20, Is64: true, Pref: true}, {Bytes: 128, IO: true},
 	}
 	if diff := cmp.Diff(want, gpu.BARs); diff != "" {
 		t.Errorf("BARs of 0000:01:00.0 (-want +got):\n%s", diff)
 	}
-	// 0000:02:00.0 was not asked for and shares no group.
+	// 0000:02:00.0 was not requested and shares no group.
 	if host.Device(address(t, "0000:02:00.0")) != nil {
 		t.Error("0000:02:00.0 was read")
 	}
@@ -135,9 +135,9 @@ func TestReadHostConsumer(t *testing.T) {
 
 func TestReadHostMediatedDevices(t *testing.T) {
 	want := []topology.MDEV{
-		{UUID: "0c9d2b77-1f0e-4f4e-8f57-6a2e5b8d4c02", Parent: ptr(address(t, "0000:18:00.0")), Type: "nvidia-232", IOMMUGroup: ptr(5)},
-		{UUID: "4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01", Parent: ptr(address(t, "0000:18:00.0")), Type: "nvidia-232", IOMMUGroup: ptr(4)},
-		{UUID: "e2b7a4d0-93c1-4a6b-b8de-51f0c6a7d903", Parent: ptr(address(t, "0000:d8:00.0")), Type: "nvidia-234", IOMMUGroup: ptr(6)},
+		{UUID: "0c9d2b77-1f0e-4f4e-8f57-6a2e5b8d4c02", Parent: new(address(t, "0000:18:00.0")), Type: "nvidia-232", IOMMUGroup: new(5)},
+		{UUID: "4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01", Parent: new(address(t, "0000:18:00.0")), Type: "nvidia-232", IOMMUGroup: new(4)},
+		{UUID: "e2b7a4d0-93c1-4a6b-b8de-51f0c6a7d903", Parent: new(address(t, "0000:d8:00.0")), Type: "nvidia-234", IOMMUGroup: new(6)},
 	}
 	var ids []topology.DeviceID
 	for _, m := range want {
@@ -181,8 +181,8 @@ func TestReadHostThreeRoots(t *testing.T) {
 	}
 }
 
-// What is read of a device does not depend on what else is asked for, nor in
-// which order, and all devices together are the whole host.
+// What is read of a device does not depend on the other requested devices or on
+// their order. All devices together are the whole host.
 func TestReadHostIsPartOfWholeHost(t *testing.T) {
 	names, err := filepath.Glob(filepath.Join(hostsDir, "*.txtar"))
 	if err != nil || len(names) == 0 {
@@ -209,20 +209,20 @@ func TestReadHostIsPartOfWholeHost(t *testing.T) {
 				part, _ := env.ReadHost(fsys, []topology.DeviceID{id})
 				for i := range part.Devices {
 					if diff := cmp.Diff(whole.Device(part.Devices[i].Address), &part.Devices[i], compare); diff != "" {
-						t.Errorf("asked for %s (-whole +part):\n%s", id, diff)
+						t.Errorf("requested %s (-whole +part):\n%s", id, diff)
 					}
 				}
 			}
 			all, problems := env.ReadHost(fsys, ids)
 			wantProblems(t, problems, nil)
 			if diff := cmp.Diff(whole, all, compare); diff != "" {
-				t.Errorf("asked for all (-whole +all):\n%s", diff)
+				t.Errorf("requested all (-whole +all):\n%s", diff)
 			}
 		})
 	}
 }
 
-// The same through os.Root as through a snapshot: there is one reader.
+// A directory, read through os.Root, gives the same host as its snapshot.
 func TestReadHostFromDirectory(t *testing.T) {
 	for _, name := range []string{"x86-2n8g-hgx-h100", "x86-2n2g-t4-vgpu", "x86-1n2g-rtx-audio"} {
 		snapshot := open(t, filepath.Join(hostsDir, name+".txtar"))
@@ -239,7 +239,7 @@ func TestReadHostFromDirectory(t *testing.T) {
 	}
 }
 
-// The /sys of the machine that runs the test, whatever it has.
+// TestReadHostLive reads /sys of the machine that runs the test.
 func TestReadHostLive(t *testing.T) {
 	entries, err := os.ReadDir("/sys/bus/pci/devices")
 	if err != nil {
@@ -247,7 +247,7 @@ func TestReadHostLive(t *testing.T) {
 	}
 	host, problems := env.ReadWholeHost(open(t, "/sys"))
 	if len(host.Devices) != len(entries) {
-		t.Errorf("%d devices were read of %d; problems %v", len(host.Devices), len(entries), problems)
+		t.Errorf("read %d devices of %d; problems %v", len(host.Devices), len(entries), problems)
 	}
 	for _, entry := range entries {
 		d := device(t, host, entry.Name())

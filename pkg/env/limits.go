@@ -17,11 +17,11 @@ type Limits struct {
 	MilliCPU    int    // cpu.max in thousandths of a CPU, 0 for none
 }
 
-// ReadLimits reads the limits of a group of cgroup v2 (kernel
-// Documentation/admin-guide/cgroup-v2.rst) from the file system that holds the
-// groups, and of those above it, of which the least counts. membership is the
-// content of /proc/self/cgroup, which names the group. Nil without an error
-// means that no group shows limits, as with cgroup v1.
+// ReadLimits reads the limits of a cgroup and of those above it, the lowest of
+// which applies. fsys is the cgroup v2 file system (kernel
+// Documentation/admin-guide/cgroup-v2.rst); membership is the content of
+// /proc/self/cgroup, which names the cgroup. It returns nil without an error when
+// no cgroup shows limits, as with cgroup v1.
 func ReadLimits(fsys fs.FS, membership string) (*Limits, error) {
 	dir := "."
 	for line := range strings.Lines(membership) {
@@ -30,33 +30,30 @@ func ReadLimits(fsys fs.FS, membership string) (*Limits, error) {
 		}
 	}
 	if !fs.ValidPath(dir) {
-		dir = "." // the group is outside of what the container sees
+		dir = "." // the cgroup is outside the container's view
 	}
-	var limits Limits
-	shown := false
+	var limits *Limits
 	for {
 		memory, cpu, err := groupLimits(fsys, dir)
 		switch {
 		case err == nil:
-			shown = true
-			limits.MemoryBytes = lesser(limits.MemoryBytes, memory)
-			limits.MilliCPU = lesser(limits.MilliCPU, cpu)
+			if limits == nil {
+				limits = &Limits{}
+			}
+			limits.MemoryBytes = lower(limits.MemoryBytes, memory)
+			limits.MilliCPU = lower(limits.MilliCPU, cpu)
 		case !errors.Is(err, fs.ErrNotExist):
 			return nil, err
 		}
 		if dir == "." {
-			break
+			return limits, nil
 		}
 		dir = path.Dir(dir)
 	}
-	if !shown {
-		return nil, nil
-	}
-	return &limits, nil
 }
 
-// lesser is the lesser of two limits, of which 0 is none.
-func lesser[T uint64 | int](a, b T) T {
+// lower returns the lower of two limits, where 0 means no limit.
+func lower[T uint64 | int](a, b T) T {
 	if a == 0 || b != 0 && b < a {
 		return b
 	}
@@ -70,7 +67,7 @@ func groupLimits(fsys fs.FS, dir string) (memory uint64, cpu int, err error) {
 	}
 	if content := strings.TrimSpace(string(text)); content != "max" {
 		if memory, err = strconv.ParseUint(content, 10, 64); err != nil {
-			return 0, 0, fmt.Errorf("read limits: memory.max: %q is no number", topology.Abridge(content))
+			return 0, 0, fmt.Errorf("read limits: invalid memory.max %q: want bytes or max", topology.Abridge(content))
 		}
 	}
 	text, err = fs.ReadFile(fsys, path.Join(dir, "cpu.max"))
@@ -81,7 +78,7 @@ func groupLimits(fsys fs.FS, dir string) (memory uint64, cpu int, err error) {
 	return memory, cpu, err
 }
 
-// milliCPU reads cpu.max: a quota and a period, both in microseconds.
+// milliCPU parses cpu.max: a quota and a period, both in microseconds.
 func milliCPU(content string) (int, error) {
 	quota, period, _ := strings.Cut(content, " ")
 	if quota == "max" {
@@ -90,14 +87,14 @@ func milliCPU(content string) (int, error) {
 	q, errQ := strconv.ParseUint(quota, 10, 32)
 	p, errP := strconv.ParseUint(period, 10, 32)
 	if errQ != nil || errP != nil || p == 0 {
-		return 0, fmt.Errorf("read limits: cpu.max: %q is no quota and period", topology.Abridge(content))
+		return 0, fmt.Errorf("read limits: invalid cpu.max %q: want quota and period", topology.Abridge(content))
 	}
 	return int(q * 1000 / p), nil
 }
 
-// ParsePhysBits is the number of physical address bits of the CPUs in the form
-// of /proc/cpuinfo, "address sizes : 46 bits physical, 48 bits virtual"; 0 when
-// it does not say, as on aarch64.
+// ParsePhysBits returns the number of physical address bits of the CPUs from the
+// content of /proc/cpuinfo, "address sizes : 46 bits physical, 48 bits virtual".
+// It is 0 when the line is absent, as on aarch64.
 func ParsePhysBits(cpuinfo string) int {
 	for line := range strings.Lines(cpuinfo) {
 		name, value, _ := strings.Cut(line, ":")

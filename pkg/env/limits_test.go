@@ -24,11 +24,11 @@ func TestReadLimits(t *testing.T) {
 			"memory.max": "max\n", "cpu.max": "250000 100000\n",
 		}, &env.Limits{MilliCPU: 2500}},
 		"cgroup v1": {"4:memory:/a\n0::/\n", map[string]string{}, nil},
-		"the least of all groups above": {"0::/pod/container\n", map[string]string{
+		"the lowest of all cgroups above": {"0::/pod/container\n", map[string]string{
 			"pod/container/memory.max": "max\n", "pod/container/cpu.max": "50000 100000\n",
 			"pod/memory.max": "1048576\n", "pod/cpu.max": "100000 100000\n",
 		}, &env.Limits{MemoryBytes: 1048576, MilliCPU: 500}},
-		"a group outside of the container": {"0::/../other\n", map[string]string{
+		"a cgroup outside the container": {"0::/../other\n", map[string]string{
 			"memory.max": "4096\n", "cpu.max": "max 100000\n",
 		}, &env.Limits{MemoryBytes: 4096}},
 	}

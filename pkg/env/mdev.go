@@ -7,8 +7,8 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// requestedMDEV reads a mediated device and, as requested, its parent.
-func (r *hostReader) requestedMDEV(u topology.UUID) {
+// addMDEV reads a mediated device and its parent.
+func (r *hostReader) addMDEV(u topology.UUID) {
 	if _, seen := r.mdevs[u]; seen {
 		return
 	}
@@ -28,8 +28,8 @@ func (r *hostReader) requestedMDEV(u topology.UUID) {
 		IOMMUGroup: r.iommuGroup(dir + "/iommu_group"),
 	}
 	r.mdevs[u] = m
-	// Below devices/virtual the parent is a driver's name, such as mtty
-	// (kernel samples/vfio-mdev), and no PCI function.
+	// Under devices/virtual the parent is a driver, such as mtty (kernel
+	// samples/vfio-mdev), and not a PCI function.
 	parent, err := topology.ParseAddress(path.Base(path.Dir(dir)))
 	if err != nil {
 		return
@@ -39,5 +39,5 @@ func (r *hostReader) requestedMDEV(u topology.UUID) {
 		r.problem(CodeBadSysfs, dir, fmt.Sprintf("the parent %s of this mediated device is not in %s", parent, pciDevices))
 		return
 	}
-	r.requested(parent)
+	r.addRequested(parent)
 }

@@ -11,11 +11,11 @@ import (
 
 const nodesDir = "devices/system/node"
 
-// maxNode is the highest NUMA node of any Linux: MAX_NUMNODES is at most 1024
+// maxNode is the highest NUMA node of Linux: MAX_NUMNODES is at most 1024
 // (arch/x86/Kconfig, NODES_SHIFT).
 const maxNode = 1023
 
-// numaNodes reads the online nodes; none when the kernel shows no nodes.
+// numaNodes reads the online nodes; none when sysfs shows none.
 func (r *hostReader) numaNodes() []topology.NUMANode {
 	name := path.Join(nodesDir, "online")
 	content := r.file(name)
@@ -27,7 +27,7 @@ func (r *hostReader) numaNodes() []topology.NUMANode {
 	var nodes []topology.NUMANode
 	for _, id := range ids.List() {
 		if id > maxNode {
-			r.problem(CodeBadSysfs, name, fmt.Sprintf("no kernel has a NUMA node %d", id))
+			r.problem(CodeBadSysfs, name, invalidNode(strconv.Itoa(id)).Error())
 			break
 		}
 		node := topology.NUMANode{ID: topology.NodeID(id)}
@@ -40,8 +40,8 @@ func (r *hostReader) numaNodes() []topology.NUMANode {
 	return nodes
 }
 
-// affinity reads the numa_node of a device. -1 and an absent file are no
-// affinity, and so is a number that names no online node, which is a Problem.
+// affinity reads the numa_node of a device. Both -1 and an absent file mean no
+// affinity. A node that is not online is a Problem and means no affinity, too.
 func (r *hostReader) affinity(name string) topology.Affinity {
 	content := r.file(name)
 	if content == "" || content == "-1" {
@@ -49,7 +49,7 @@ func (r *hostReader) affinity(name string) topology.Affinity {
 	}
 	n, err := strconv.ParseUint(content, 10, 32)
 	if err != nil || n > maxNode {
-		r.problem(CodeBadSysfs, name, fmt.Sprintf("%q is no NUMA node", topology.Abridge(content)))
+		r.problem(CodeBadSysfs, name, invalidNode(content).Error())
 		return topology.Affinity{}
 	}
 	node := topology.NodeID(n)
@@ -59,4 +59,8 @@ func (r *hostReader) affinity(name string) topology.Affinity {
 		return topology.Affinity{}
 	}
 	return topology.OnNode(node)
+}
+
+func invalidNode(text string) error {
+	return fmt.Errorf("invalid NUMA node %q: must be between 0 and %d", topology.Abridge(text), maxNode)
 }

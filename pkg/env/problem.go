@@ -8,13 +8,13 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Problem is something in an input that cannot be used. The rest of the input
-// is used nevertheless.
+// Problem is a part of an input that cannot be used. The rest of the input is
+// used.
 type Problem struct {
 	Code   string            // kebab case, documented in docs/reasons.md
-	Device topology.DeviceID // that sysfs does not show; zero when it concerns no single device
-	Source string            // the variable, or the file below /sys: "PCI_RESOURCE_NVIDIA_COM_GPU"
-	Text   string            // what is wrong, without the whole payload
+	Device topology.DeviceID // the device that sysfs does not show; else zero
+	Source string            // the environment variable, or the path in /sys: "PCI_RESOURCE_NVIDIA_COM_GPU"
+	Text   string            // what is wrong, abridged
 }
 
 // The codes of problems.
@@ -34,8 +34,8 @@ func (p Problem) Warning() reasons.Warning {
 	return w
 }
 
-// sortProblems orders problems by what they say, each once, so that no order
-// of devices or files shows through.
+// sortProblems sorts problems and removes duplicates, so that the result does not
+// depend on the order of devices or files.
 func sortProblems(problems []Problem) []Problem {
 	slices.SortFunc(problems, func(a, b Problem) int {
 		return cmp.Or(

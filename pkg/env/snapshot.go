@@ -18,26 +18,25 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// maxSnapshotBytes bounds a snapshot file; a machine with 100 devices takes 160 KB.
+// maxSnapshotBytes bounds a snapshot file; one of 100 devices has 160 KB.
 const maxSnapshotBytes = 16 << 20
 
-// maxPathDepth bounds the components of a path in a snapshot: some 6, and 2
-// for each PCIe switch.
+// maxPathDepth bounds the components of a path in a snapshot: real paths have
+// about 6, and 2 more per PCIe switch.
 const maxPathDepth = 64
 
-// linkArrow stands between the path of a symbolic link and its target, with
-// blanks around it.
+// linkArrow separates the path of a symbolic link from " " and its target.
 const linkArrow = " ->"
 
-// OpenSysfs opens what --sysfs names: a directory such as /sys, which no path
-// then leaves, or a snapshot file. Close it when done with the file system.
+// OpenSysfs opens a sysfs directory such as /sys, which no path can leave, or a
+// snapshot file. Close the io.Closer when done with the file system.
 func OpenSysfs(name string) (fs.FS, io.Closer, error) {
 	info, err := os.Stat(name)
 	switch {
 	case err != nil:
 		return nil, nil, fmt.Errorf("open sysfs: %w", err)
 	case info.IsDir():
-		dir, err := openDirectory(name)
+		dir, err := newDirectory(os.OpenRoot(name))
 		if err != nil {
 			return nil, nil, fmt.Errorf("open sysfs: %w", err)
 		}
@@ -55,25 +54,19 @@ func OpenSysfs(name string) (fs.FS, io.Closer, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("open sysfs: snapshot %s: %w", name, err)
 	}
-	return fsys, nothingOpen{}, nil
+	return fsys, io.NopCloser(nil), nil
 }
 
-// nothingOpen closes a file system that is held in memory.
-type nothingOpen struct{}
-
-func (nothingOpen) Close() error { return nil }
-
 // ParseSnapshot reads a snapshot of sysfs: a txtar archive (package
-// golang.org/x/tools/txtar) in which "-- path --" is a file and its content
-// and "-- path -> target --" a symbolic link. Paths are from the root of sysfs,
-// targets relative to the link's directory, and both as short as they can be
-// written. What could not have been read from a sysfs is an error that names
-// the path: a path given twice or both as file and directory, a link out of
-// the snapshot or in a loop.
+// golang.org/x/tools/txtar) in which "-- path --" is a file with its content
+// and "-- path -> target --" a symbolic link. Paths are relative to the root of
+// sysfs, targets to the link's directory, and both are in their shortest form.
+// What no sysfs can contain is an error that names the path: a duplicate, a path
+// that is both a file and a directory, a link out of the snapshot or in a loop.
 func ParseSnapshot(data []byte) (fs.FS, error) {
 	archive := txtar.Parse(data)
 	if len(archive.Files) == 0 {
-		return nil, errors.New("no snapshot: there is no line of the form -- path --")
+		return nil, errors.New("not a snapshot: no line of the form -- path --")
 	}
 	files := fstest.MapFS{}
 	var links []string
@@ -94,20 +87,20 @@ func ParseSnapshot(data []byte) (fs.FS, error) {
 	}
 	for _, name := range links {
 		if loops(files, name) {
-			return nil, fmt.Errorf("link %q is in a loop or leads through more than %d links", topology.Abridge(name), maxLinks)
+			return nil, fmt.Errorf("link %q is part of a loop or needs more than %d links to resolve", topology.Abridge(name), maxLinks)
 		}
 	}
 	return indexed(files)
 }
 
-// snapshot is a snapshot's files with its directories listed once:
-// fstest.MapFS goes through all files for each directory that it lists.
+// snapshot is a file system with an index of its directories, because
+// fstest.MapFS searches all files for each directory that it lists.
 type snapshot struct {
 	fstest.MapFS
-	dirs map[string][]fs.DirEntry // by name
+	dirs map[string][]fs.DirEntry // by path, sorted by name
 }
 
-// ReadDir lists a directory, by name.
+// ReadDir lists a directory, sorted by name.
 func (s snapshot) ReadDir(dir string) ([]fs.DirEntry, error) {
 	if entries, ok := s.dirs[dir]; ok {
 		return slices.Clone(entries), nil
@@ -115,8 +108,9 @@ func (s snapshot) ReadDir(dir string) ([]fs.DirEntry, error) {
 	return s.MapFS.ReadDir(dir)
 }
 
-// Lstat describes a file, or the symbolic link that it is. Every directory is
-// in the map: fstest.MapFS goes through all files for what is not.
+// Lstat returns information about a file, without following a symbolic link. It
+// knows that every directory is in the map; fstest.MapFS would search all files
+// for a path that is not.
 func (s snapshot) Lstat(name string) (fs.FileInfo, error) {
 	if _, ok := s.MapFS[name]; !ok && name != "." && firstLink(s.MapFS, name) == "" {
 		return nil, &fs.PathError{Op: "lstat", Path: name, Err: fs.ErrNotExist}
@@ -137,15 +131,15 @@ func indexed(files fstest.MapFS) (fs.FS, error) {
 	return s, nil
 }
 
-// addFile puts a file and the directories above it into files.
+// addFile adds a file and the directories above it to files.
 func addFile(files fstest.MapFS, name string, file *fstest.MapFile) error {
 	if name == "." || !isPath(name) {
-		return fmt.Errorf("%q is no path from the root of sysfs", topology.Abridge(name))
+		return fmt.Errorf("invalid path %q: want a path from the root of sysfs", topology.Abridge(name))
 	}
 	if known, ok := files[name]; ok && known.Mode.IsDir() {
 		return fmt.Errorf("%q is both a file and a directory", topology.Abridge(name))
 	} else if ok {
-		return fmt.Errorf("%q is given twice", topology.Abridge(name))
+		return fmt.Errorf("%q appears twice", topology.Abridge(name))
 	}
 	files[name] = file
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
@@ -161,19 +155,19 @@ func addFile(files fstest.MapFS, name string, file *fstest.MapFile) error {
 	return nil
 }
 
-// isPath tells whether a path is clean, inside the tree, and not overlong.
+// isPath reports whether a path is clean, inside the tree, and not too long.
 func isPath(name string) bool {
 	return fs.ValidPath(name) && len(name) <= maxLinkBytes && strings.Count(name, "/") < maxPathDepth
 }
 
-// checkLink holds links to a form for which fstest.MapFS, which resolves ".."
-// by name, and the kernel agree on where they lead.
+// checkLink accepts only links that fstest.MapFS, which resolves ".." by name,
+// and the kernel resolve to the same path.
 func checkLink(name, target string, data []byte) error {
 	switch {
 	case path.IsAbs(target):
 		return fmt.Errorf("link %q has an absolute target", topology.Abridge(name))
 	case target == "" || path.Clean(target) != target:
-		return fmt.Errorf("link %q: %q is not the shortest form of a target", topology.Abridge(name), topology.Abridge(target))
+		return fmt.Errorf("link %q: target %q is not in its shortest form", topology.Abridge(name), topology.Abridge(target))
 	case !isPath(path.Join(path.Dir(name), target)):
 		return fmt.Errorf("link %q leads out of the snapshot", topology.Abridge(name))
 	case len(bytes.TrimSpace(data)) > 0:
@@ -182,15 +176,15 @@ func checkLink(name, target string, data []byte) error {
 	return nil
 }
 
-// maxLinks is how many links Linux follows in one path (include/linux/namei.h,
-// MAXSYMLINKS).
+// maxLinks is the number of links that Linux follows in one path
+// (include/linux/namei.h, MAXSYMLINKS).
 const maxLinks = 40
 
-// loops reports whether a link takes more than maxLinks links to resolve, or
-// becomes overlong on the way, as one that leads below itself does.
-// fstest.MapFS follows links without a bound and overflows the stack. A path
-// that goes through several links is safe when each of them is: every one that
-// is resolved leaves less of the path.
+// loops reports whether a link needs more than maxLinks links to resolve, or
+// becomes too long on the way, as a link to a path under itself does.
+// fstest.MapFS follows links without a limit and overflows the stack. A path
+// through several links is safe when each of them is, because every link that is
+// resolved shortens the rest of the path.
 func loops(files fstest.MapFS, name string) bool {
 	for steps := 0; steps <= maxLinks && isPath(name); steps++ {
 		link := firstLink(files, name)
@@ -202,8 +196,7 @@ func loops(files fstest.MapFS, name string) bool {
 	return true
 }
 
-// firstLink is the shortest prefix of a path that is a symbolic link, "" when
-// none is.
+// firstLink returns the shortest prefix of a path that is a symbolic link, or "".
 func firstLink(files fstest.MapFS, name string) string {
 	for i := range len(name) + 1 {
 		if i < len(name) && name[i] != '/' {

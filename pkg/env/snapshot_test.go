@@ -43,21 +43,21 @@ func TestParseSnapshot(t *testing.T) {
 func TestParseSnapshotRefuses(t *testing.T) {
 	deep := strings.Repeat("d/", 100) + "f"
 	for _, tc := range []struct{ name, text, want string }{
-		{"nothing", "", "no snapshot"},
-		{"something else", "<domain type='kvm'/>\n", "no snapshot"},
+		{"nothing", "", "not a snapshot"},
+		{"something else", "<domain type='kvm'/>\n", "not a snapshot"},
 		{"absolute path", "-- /etc/passwd --\n", "/etc/passwd"},
 		{"path that goes up", "-- ../etc/passwd --\n", "../etc/passwd"},
 		{"path that is not clean", "-- a//b --\n", "a//b"},
 		{"path with a dot", "-- a/./b --\n", "a/./b"},
 		{"the root itself", "-- . --\n", "."},
 		{"path not UTF-8", "-- a\xff --\n", "path"},
-		{"deep path", "-- " + deep + " --\n", "no path"},
-		{"long path", "-- " + strings.Repeat("x", 5000) + " --\n", "no path"},
-		{"twice", "-- a --\n-- a --\n", `"a" is given twice`},
-		{"twice, as a link", "-- a -> b --\n-- a --\n", `"a" is given twice`},
+		{"deep path", "-- " + deep + " --\n", "invalid path"},
+		{"long path", "-- " + strings.Repeat("x", 5000) + " --\n", "invalid path"},
+		{"twice", "-- a --\n-- a --\n", `"a" appears twice`},
+		{"twice, as a link", "-- a -> b --\n-- a --\n", `"a" appears twice`},
 		{"file, then directory", "-- a --\n-- a/b --\n", `"a" is both`},
 		{"directory, then file", "-- a/b --\n-- a --\n", `"a" is both`},
-		{"below a link", "-- a -> c --\n-- a/b --\n-- c/d --\n", `"a" is both`},
+		{"under a link", "-- a -> c --\n-- a/b --\n-- c/d --\n", `"a" is both`},
 		{"absolute target", "-- a -> /etc --\n", "absolute"},
 		{"no target", "-- a ->  --\n", "shortest"},
 		{"target that is not clean", "-- a -> b/../c --\n", "shortest"},
@@ -77,7 +77,7 @@ func TestParseSnapshotRefuses(t *testing.T) {
 	}
 }
 
-// Linux follows 40 links and no more (path_resolution(7)).
+// Linux follows at most 40 links (path_resolution(7)).
 func TestParseSnapshotChain(t *testing.T) {
 	text := "-- a00 --\n1\n"
 	for i := range 40 {
@@ -93,8 +93,8 @@ func TestParseSnapshotChain(t *testing.T) {
 
 func name(i int) string { return "a" + string(rune('0'+i/10)) + string(rune('0'+i%10)) }
 
-// The snapshot is a file system by the rules of testing/fstest, and a path
-// means in it what it means below a real directory.
+// A snapshot is a file system by the rules of testing/fstest, and its paths
+// resolve as in a real directory.
 func TestSnapshotIsFileSystem(t *testing.T) {
 	path := filepath.Join(hostsDir, "x86-2n2g-t4-vgpu.txtar")
 	data, err := os.ReadFile(path)
@@ -102,7 +102,7 @@ func TestSnapshotIsFileSystem(t *testing.T) {
 		t.Fatal(err)
 	}
 	fsys := open(t, path)
-	// TestFS opens what it finds, so that there must be no dangling link.
+	// TestFS opens every file, so there must be no dangling link.
 	if err := fstest.TestFS(parse(t, "-- a/b/file --\n1\n-- a/up -> ../a/b --\n-- z -> a/b/file --\n"), "a/b/file", "a/up", "z"); err != nil {
 		t.Error(err)
 	}
@@ -119,7 +119,7 @@ func TestSnapshotIsFileSystem(t *testing.T) {
 			}
 			continue
 		}
-		// Through each link, and through a link in the middle.
+		// The link may be the last component of a path, or in the middle.
 		for _, name := range []string{name, name + "/vendor"} {
 			want, wantErr := fs.ReadFile(onDisk, name)
 			got, gotErr := fs.ReadFile(fsys, name)
@@ -143,7 +143,7 @@ func FuzzParseSnapshot(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// No name leads fstest.MapFS into a loop, which would end the process.
+		// A loop in fstest.MapFS would end the process.
 		err = fs.WalkDir(fsys, ".", func(name string, _ fs.DirEntry, err error) error {
 			if err == nil {
 				_, _ = fs.Stat(fsys, name) // dangling links are fine
@@ -156,7 +156,7 @@ func FuzzParseSnapshot(f *testing.F) {
 		}
 		host, problems := env.ReadWholeHost(fsys)
 		if again, _ := env.ReadWholeHost(fsys); !cmp.Equal(host, again, compare) {
-			t.Error("read twice, two hosts")
+			t.Error("a second read gives another host")
 		}
 		for _, p := range problems {
 			if len(p.Text) > 10_000 {

@@ -14,18 +14,18 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Snapshot is the part of a sysfs tree that this program reads: a white list
-// of files. None of them holds a serial number, a MAC address, the machine's
-// UUID or its name; the UUIDs of mediated devices are names and are there.
+// Snapshot holds the files of a sysfs tree that this program reads, from a fixed
+// list. None of them has a serial number, a MAC address, the machine's UUID or its
+// name. The UUIDs of mediated devices are included, because they are names.
 type Snapshot struct {
-	Nodes, Functions, MDEVs int // how many of each there are
+	Nodes, Functions, MDEVs int // the number of each
 
 	files []txtar.File
 }
 
-// The files of each kind of directory that a snapshot has, as far as they are
-// there. config is not among them: it holds the device's serial number (PCI
-// Express 5.0, 7.9.3).
+// The files that a snapshot takes from each kind of directory, where they exist.
+// config is left out because it holds the device's serial number (PCI Express
+// 5.0, 7.9.3).
 const (
 	nodesFiles    = "online has_cpu has_memory"
 	nodeFiles     = "cpulist distance"
@@ -39,13 +39,13 @@ const (
 	groupFiles    = "type"
 )
 
-// TakeSnapshot reads a sysfs tree. What cannot be read is a Problem and left
-// out; a tree that shows no PCI devices is an error.
+// TakeSnapshot reads a sysfs tree. A file that cannot be read is left out and
+// becomes a Problem; a tree without PCI devices is an error.
 func TakeSnapshot(fsys fs.FS) (*Snapshot, []Problem, error) {
 	w := &snapshotWriter{hostReader: newHostReader(fsys), seen: map[string]bool{}}
 	defer w.close()
 	if _, err := w.tree.list(pciDevices); err != nil {
-		return nil, nil, fmt.Errorf("take a snapshot: %s: %w", pciDevices, err)
+		return nil, nil, fmt.Errorf("take snapshot: %s: %w", pciDevices, err)
 	}
 	w.cpusAndNodes()
 	for _, name := range w.pciNames {
@@ -60,37 +60,36 @@ func TakeSnapshot(fsys fs.FS) (*Snapshot, []Problem, error) {
 	return s, sortProblems(w.problems), nil
 }
 
-// pathOf is the path of an entry, without the target of a link.
+// pathOf returns the path of an entry, without the target of a link.
 func pathOf(f txtar.File) string {
 	name, _, _ := strings.Cut(f.Name, linkArrow)
 	return name
 }
 
-// Format writes the snapshot behind a comment, which says what machine it is
-// and when it was taken. It is an error when the comment has a line that begins
-// an entry.
+// Format formats the snapshot after a comment, which names the machine and the
+// time. A comment with a line that begins an entry is an error.
 func (s *Snapshot) Format(comment string) ([]byte, error) {
 	if len(txtar.Parse([]byte(comment)).Files) > 0 {
-		return nil, errors.New("the comment of the snapshot holds a line of the form -- path --")
+		return nil, errors.New("the comment of the snapshot has a line of the form -- path --")
 	}
 	data := txtar.Format(&txtar.Archive{Comment: []byte(comment), Files: s.files})
 	if _, err := ParseSnapshot(data); err != nil {
-		return nil, fmt.Errorf("the snapshot cannot be read back: %w", err)
+		return nil, fmt.Errorf("read the snapshot back: %w", err)
 	}
 	return data, nil
 }
 
-// SnapshotComment is the comment at the head of a snapshot.
+// SnapshotComment returns the comment at the start of a snapshot.
 func SnapshotComment(data []byte) string { return string(txtar.Parse(data).Comment) }
 
-// snapshotWriter gathers the entries of a snapshot.
+// snapshotWriter collects the entries of a snapshot.
 type snapshotWriter struct {
 	*hostReader
 	out  []txtar.File
 	seen map[string]bool // paths in out
 }
 
-// copyFiles takes those files of a directory that are there.
+// copyFiles takes the named files of a directory that exist.
 func (w *snapshotWriter) copyFiles(dir, names string) {
 	for name := range strings.FieldsSeq(names) {
 		file := path.Join(dir, name)
@@ -100,7 +99,7 @@ func (w *snapshotWriter) copyFiles(dir, names string) {
 		case err != nil:
 			w.problem(CodeBadSysfs, file, err.Error())
 		case len(txtar.Parse([]byte(content)).Files) > 0:
-			w.problem(CodeBadSysfs, file, "holds a line that would begin an entry of the snapshot")
+			w.problem(CodeBadSysfs, file, "has a line of the form -- path --, which begins an entry of a snapshot")
 		default:
 			w.emit(file, []byte(content))
 		}
@@ -113,9 +112,8 @@ func (w *snapshotWriter) copyLinks(dir, names string) {
 	}
 }
 
-// copyLink takes a link, when it is there, with the shortest target that leads
-// to the same place, which is the kernel's form (fs/kernfs/symlink.c,
-// kernfs_get_target_path).
+// copyLink takes a link, if it exists, with its shortest target. The kernel writes
+// that one, too (fs/kernfs/symlink.c, kernfs_get_target_path).
 func (w *snapshotWriter) copyLink(link string) {
 	target, err := w.tree.link(link)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -140,7 +138,7 @@ func (w *snapshotWriter) emit(name string, data []byte) {
 	w.out = append(w.out, file)
 }
 
-// relative is the shortest path from a directory to a target.
+// relative returns the shortest path from a directory to a target.
 func relative(dir, target string) string {
 	from, to := strings.Split(dir, "/"), strings.Split(target, "/")
 	shared := 0
@@ -175,7 +173,7 @@ func (w *snapshotWriter) function(name string) {
 }
 
 // mdevTypes is the directory of the types of mediated device that a function
-// can be cut into (Documentation/ABI/testing/sysfs-bus-vfio-mdev).
+// supports (Documentation/ABI/testing/sysfs-bus-vfio-mdev).
 const mdevTypes = "mdev_supported_types"
 
 func (w *snapshotWriter) mdev(name string) {
@@ -186,8 +184,8 @@ func (w *snapshotWriter) mdev(name string) {
 	}
 }
 
-// groups takes the IOMMU groups whole, but for members that are neither PCI
-// functions nor mediated devices.
+// groups takes all IOMMU groups with those of their members that are PCI
+// functions or mediated devices.
 func (w *snapshotWriter) groups() {
 	for _, group := range w.entries(iommuGroups) {
 		dir := path.Join(iommuGroups, group.Name())

@@ -24,7 +24,7 @@ import (
 	"hook-sidecar/test/hostfs"
 )
 
-// take takes a snapshot of which nothing is left out.
+// take takes a snapshot and fails when anything is left out.
 func take(tb testing.TB, fsys fs.FS, comment string) []byte {
 	tb.Helper()
 	snapshot, problems, err := env.TakeSnapshot(fsys)
@@ -50,9 +50,8 @@ func snapshotFiles(tb testing.TB) []string {
 	return files
 }
 
-// A snapshot of a snapshot is the snapshot, byte for byte. The one deviation
-// from those of testdata, which were made by other means: meminfo of the nodes
-// is left out, because nothing reads it and it changes with every page.
+// A snapshot of a snapshot has the same bytes. Those of testdata were made by
+// other means and have meminfo of the nodes, which TakeSnapshot leaves out.
 func TestSnapshotRoundTrip(t *testing.T) {
 	meminfo := regexp.MustCompile(`(?m)^-- devices/system/node/node\d+/meminfo --\n.*\n`)
 	for _, file := range snapshotFiles(t) {
@@ -69,9 +68,8 @@ func TestSnapshotRoundTrip(t *testing.T) {
 	}
 }
 
-// The same from a folder, as a live host is one, over links that the file
-// system follows itself.
-func TestSnapshotOfFolder(t *testing.T) {
+// A directory gives the same snapshot as the file system that it is a copy of.
+func TestSnapshotOfDirectory(t *testing.T) {
 	for _, file := range snapshotFiles(t) {
 		source := open(t, file)
 		dir := t.TempDir()
@@ -79,13 +77,13 @@ func TestSnapshotOfFolder(t *testing.T) {
 			t.Fatal(err)
 		}
 		if d := cmp.Diff(string(take(t, source, "")), string(take(t, open(t, dir), ""))); d != "" {
-			t.Errorf("%s as snapshot and as folder (-snapshot +folder):\n%s", file, d)
+			t.Errorf("%s as snapshot and as directory (-snapshot +directory):\n%s", file, d)
 		}
 	}
 }
 
-// What a snapshot says is what the source says: every case plans the same on a
-// snapshot of its own host and of each host of testdata as on the host itself.
+// Every case has the same plan on a snapshot as on its source, for its own host
+// and for each host of testdata.
 func TestSnapshotPlansTheSame(t *testing.T) {
 	const root = "../.."
 	hosts, snapshots := map[string]fs.FS{}, map[string]fs.FS{}
@@ -119,8 +117,8 @@ func explain(t *testing.T, r mutate.Result) string {
 	return string(data)
 }
 
-// snapshotOf is a file system of which a snapshot was taken, or an empty one
-// where the host shows no PCI devices and none can be taken.
+// snapshotOf returns a snapshot of a file system; an empty one when the host shows
+// no PCI devices, which TakeSnapshot refuses.
 func snapshotOf(t *testing.T, fsys fs.FS) fs.FS {
 	t.Helper()
 	snapshot, _, err := env.TakeSnapshot(fsys)
@@ -134,7 +132,7 @@ func snapshotOf(t *testing.T, fsys fs.FS) fs.FS {
 	return parse(t, string(data))
 }
 
-// Details are read from a snapshot as from a folder.
+// A snapshot has the files that ReadDetails reads, but for config.
 func TestSnapshotKeepsDetails(t *testing.T) {
 	for _, file := range snapshotFiles(t) {
 		source := open(t, file)
@@ -153,8 +151,8 @@ func TestSnapshotKeepsDetails(t *testing.T) {
 	}
 }
 
-// Nothing that names the machine or a part of it leaves the host, wherever
-// sysfs shows it; the UUID of a mediated device is its name and does.
+// A snapshot has nothing that identifies the machine or a part of it, wherever
+// sysfs shows it. The UUID of a mediated device is its name and is included.
 func TestSnapshotHoldsNoIdentity(t *testing.T) {
 	host, err := hostfs.Parse(`
 cpus 0 0-3
@@ -186,15 +184,15 @@ pci0000:00/0000:00:01.0/0000:01:00.0/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01 type=n
 	}
 	data := string(take(t, host, ""))
 	if at := strings.Index(data, "secret-"); at >= 0 {
-		t.Errorf("the snapshot holds %q", data[at:min(len(data), at+20)])
+		t.Errorf("the snapshot contains %q", data[at:min(len(data), at+20)])
 	}
 	if !strings.Contains(data, "4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01") {
 		t.Error("the mediated device is missing")
 	}
 }
 
-// A file that cannot be taken is told of and left out; the rest is taken.
-func TestSnapshotTellsWhatItLeavesOut(t *testing.T) {
+// A file that cannot be read is reported and left out. The rest is taken.
+func TestSnapshotReportsWhatItLeavesOut(t *testing.T) {
 	host, err := hostfs.Parse("pci0000:00/0000:00:01.0/0000:01:00.0 group=7")
 	if err != nil {
 		t.Fatal(err)
@@ -222,19 +220,19 @@ func TestSnapshotTellsWhatItLeavesOut(t *testing.T) {
 
 func TestSnapshotRefuses(t *testing.T) {
 	if _, _, err := env.TakeSnapshot(fstest.MapFS{}); err == nil || !strings.Contains(err.Error(), "bus/pci/devices") {
-		t.Errorf("a tree without PCI devices: %v; want an error that names what is missing", err)
+		t.Errorf("a tree without PCI devices: %v; want an error that names bus/pci/devices", err)
 	}
 	snapshot, _, err := env.TakeSnapshot(parse(t, "-- bus/pci/devices/0000:00:00.0 -> ../../../devices/pci0000:00/0000:00:00.0 --\n-- devices/pci0000:00/0000:00:00.0/class --\n0x060000\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := snapshot.Format("head\n-- a/file --\n"); err == nil {
-		t.Error("a comment that begins an entry is not refused")
+		t.Error("a comment that begins an entry is accepted")
 	}
 }
 
-// 200 devices in under a second is what it is to take; a benchmark, because a
-// test that looks at the clock fails on a busy machine.
+// A snapshot of 200 devices should take less than a second. This is a benchmark
+// because a test with a time limit fails on a busy machine.
 func BenchmarkSnapshot(b *testing.B) {
 	var text strings.Builder
 	text.WriteString("cpus 0 0-63\ncpus 1 64-127\n")

@@ -12,50 +12,51 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Where sysfs lists devices (kernel Documentation/ABI/testing/sysfs-bus-pci,
-// sysfs-bus-vfio-mdev, sysfs-kernel-iommu_groups).
+// The directories where sysfs lists devices (kernel
+// Documentation/ABI/testing/sysfs-bus-pci, sysfs-bus-vfio-mdev,
+// sysfs-kernel-iommu_groups).
 const (
 	pciDevices  = "bus/pci/devices"
 	mdevDevices = "bus/mdev/devices"
 	iommuGroups = "kernel/iommu_groups"
 )
 
-// ReadHost reads what placement needs to know of the given devices from a
-// sysfs tree: the online NUMA nodes; each device, a mediated device with its
-// parent; and for each of these functions the bridges above it, the other
-// functions of its device number, its physical function and the members of its
-// IOMMU group. A device that the tree does not show is a Problem with the code
-// no-sysfs and not in the Host. A file that cannot be read or says nonsense is
-// a Problem too and counts as absent; absent files are none.
+// ReadHost reads what placement needs to know about the given devices from a
+// sysfs tree: the online NUMA nodes; each device, and the parent of a mediated
+// device; and for each of these functions the bridges above it, the other
+// functions of the same device, its physical function and the members of its
+// IOMMU group. A device that sysfs does not show is left out and becomes a
+// Problem with the code no-sysfs. A file that cannot be read or parsed becomes a
+// Problem and counts as absent; an absent file is not a Problem.
 func ReadHost(fsys fs.FS, ids []topology.DeviceID) (*topology.Host, []Problem) {
 	r := newHostReader(fsys)
 	for _, id := range ids {
 		if a, ok := id.PCI(); ok {
-			r.requested(a)
+			r.addRequested(a)
 		} else if u, ok := id.MDEV(); ok {
-			r.requestedMDEV(u)
+			r.addMDEV(u)
 		}
 	}
 	return r.result()
 }
 
-// ReadWholeHost reads all PCI functions and mediated devices that a sysfs tree
-// shows, as ReadHost does.
+// ReadWholeHost reads all PCI functions and mediated devices of a sysfs tree as
+// ReadHost does.
 func ReadWholeHost(fsys fs.FS) (*topology.Host, []Problem) {
 	r := newHostReader(fsys)
 	if _, err := r.tree.list(pciDevices); errors.Is(err, fs.ErrNotExist) {
-		r.problem(CodeNoSysfs, pciDevices, "the sysfs that was read shows no PCI devices")
+		r.problem(CodeNoSysfs, pciDevices, "sysfs shows no PCI devices")
 	}
 	for a := range r.pciNames {
 		r.add(a)
 	}
 	for u := range r.mdevNames {
-		r.requestedMDEV(u)
+		r.addMDEV(u)
 	}
 	return r.result()
 }
 
-// hostReader gathers a host. Each device is read once.
+// hostReader reads a host. It reads each device once.
 type hostReader struct {
 	tree     *tree
 	problems []Problem
@@ -70,31 +71,30 @@ type hostReader struct {
 
 func newHostReader(fsys fs.FS) *hostReader {
 	r := &hostReader{
-		tree:      newTree(fsys),
-		pciNames:  map[topology.Address]string{},
-		mdevNames: map[topology.UUID]string{},
-		devices:   map[topology.Address]*topology.Device{},
-		mdevs:     map[topology.UUID]*topology.MDEV{},
+		tree:    newTree(fsys),
+		devices: map[topology.Address]*topology.Device{},
+		mdevs:   map[topology.UUID]*topology.MDEV{},
 	}
 	r.nodes = r.numaNodes()
-	for _, entry := range r.entries(pciDevices) {
-		if a, err := topology.ParseAddress(entry.Name()); err == nil {
-			r.pciNames[a] = entry.Name()
-		} else {
-			r.problem(CodeBadSysfs, pciDevices, err.Error())
-		}
-	}
-	for _, entry := range r.entries(mdevDevices) {
-		if u, err := topology.ParseUUID(entry.Name()); err == nil {
-			r.mdevNames[u] = entry.Name()
-		} else {
-			r.problem(CodeBadSysfs, mdevDevices, err.Error())
-		}
-	}
+	r.pciNames = deviceNames(r, pciDevices, topology.ParseAddress)
+	r.mdevNames = deviceNames(r, mdevDevices, topology.ParseUUID)
 	return r
 }
 
-// close gives the directories back that are open; reading may go on.
+// deviceNames lists the devices of a bus.
+func deviceNames[ID comparable](r *hostReader, dir string, parse func(string) (ID, error)) map[ID]string {
+	names := map[ID]string{}
+	for _, entry := range r.entries(dir) {
+		if id, err := parse(entry.Name()); err == nil {
+			names[id] = entry.Name()
+		} else {
+			r.problem(CodeBadSysfs, dir, err.Error())
+		}
+	}
+	return names
+}
+
+// close closes the open directories. The reader stays usable.
 func (r *hostReader) close() {
 	if err := r.tree.close(); err != nil {
 		r.problem(CodeBadSysfs, ".", err.Error())
@@ -105,10 +105,10 @@ func (r *hostReader) problem(code, source, text string) {
 	r.problems = append(r.problems, Problem{Code: code, Source: source, Text: text})
 }
 
-// notShown is the problem of a device that has no entry in its directory.
+// notShown adds the problem that a device has no entry in its directory.
 func (r *hostReader) notShown(id topology.DeviceID, dir string) {
 	r.problems = append(r.problems, Problem{
-		Code: CodeNoSysfs, Device: id, Source: path.Join(dir, id.String()), Text: "the sysfs that was read does not show this device",
+		Code: CodeNoSysfs, Device: id, Source: path.Join(dir, id.String()), Text: "sysfs does not show this device",
 	})
 }
 
@@ -121,7 +121,7 @@ func (r *hostReader) entries(dir string) []fs.DirEntry {
 	return entries
 }
 
-// file is the content of a file, "" when it is absent or cannot be read.
+// file returns the content of a file, or "" when it is absent or cannot be read.
 func (r *hostReader) file(name string) string {
 	content, err := r.tree.file(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -130,8 +130,8 @@ func (r *hostReader) file(name string) string {
 	return content
 }
 
-// linkBase is the last name of what a link leads to, "" when it is absent or
-// cannot be read.
+// linkBase returns the last component of a link's target, or "" when the link is
+// absent or cannot be read.
 func (r *hostReader) linkBase(name string) string {
 	target, err := r.tree.link(name)
 	switch {
@@ -143,9 +143,9 @@ func (r *hostReader) linkBase(name string) string {
 	return ""
 }
 
-// deviceDir is the directory that an entry of pciDevices or mdevDevices links
-// to. The entry is there; false, and a Problem, when the link does not lead to
-// a real directory of the same name.
+// deviceDir returns the directory that an existing entry of pciDevices or
+// mdevDevices links to. When the target is not a real directory of the same name,
+// it adds a Problem and returns false.
 func (r *hostReader) deviceDir(link string) (string, bool) {
 	dir, err := r.tree.link(link)
 	if err == nil && path.Base(dir) != path.Base(link) {
@@ -161,8 +161,8 @@ func (r *hostReader) deviceDir(link string) (string, bool) {
 	return dir, true
 }
 
-// requested reads a PCI function and what placement looks at around it.
-func (r *hostReader) requested(a topology.Address) {
+// addRequested reads a PCI function and the functions that belong to it.
+func (r *hostReader) addRequested(a topology.Address) {
 	if _, shown := r.pciNames[a]; !shown {
 		r.notShown(topology.PCIDevice(a), pciDevices)
 		return
@@ -172,9 +172,9 @@ func (r *hostReader) requested(a topology.Address) {
 		return
 	}
 	for function := range uint8(8) {
-		sibling := a
-		sibling.Function = function
-		r.addIfShown(sibling)
+		companion := a
+		companion.Function = function
+		r.addIfShown(companion)
 	}
 	if device.PhysFn != nil {
 		r.addIfShown(*device.PhysFn)
@@ -182,7 +182,7 @@ func (r *hostReader) requested(a topology.Address) {
 	if device.IOMMUGroup == nil {
 		return
 	}
-	// Members that are no PCI functions, such as mediated devices, are left out.
+	// Members that are not PCI functions, such as mediated devices, are skipped.
 	for _, member := range r.entries(fmt.Sprintf("%s/%d/devices", iommuGroups, *device.IOMMUGroup)) {
 		if a, err := topology.ParseAddress(member.Name()); err == nil {
 			r.addIfShown(a)
@@ -196,13 +196,13 @@ func (r *hostReader) addIfShown(a topology.Address) {
 	}
 }
 
-// add reads a PCI function that is shown, and the bridges above it. Nil when
-// it cannot be read, which is then a Problem.
+// add reads a PCI function that sysfs shows, and the bridges above it. When it
+// cannot be read, add adds a Problem and returns nil.
 func (r *hostReader) add(a topology.Address) *topology.Device {
 	if device, seen := r.devices[a]; seen {
 		return device
 	}
-	r.devices[a] = nil // until it is read, and for good when it cannot be
+	r.devices[a] = nil // stays nil when it cannot be read
 	dir, ok := r.deviceDir(path.Join(pciDevices, r.pciNames[a]))
 	if !ok {
 		return nil
@@ -219,7 +219,7 @@ func (r *hostReader) add(a topology.Address) *topology.Device {
 	return device
 }
 
-// result is what was read, in order.
+// result returns the host with its devices sorted.
 func (r *hostReader) result() (*topology.Host, []Problem) {
 	r.close()
 	host := &topology.Host{Nodes: r.nodes}

@@ -14,7 +14,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Shapes that the snapshots of testdata do not have.
+// shapes has what the snapshots of testdata do not have.
 const shapes = `
 -- bus/pci/devices/0000:80:05.5 -> ../../../devices/pci0000:80/0000:80:05.5 --
 -- bus/pci/devices/10000:00:02.0 -> ../../../devices/pci0000:80/0000:80:05.5/pci10000:00/10000:00:02.0 --
@@ -76,33 +76,33 @@ func TestReadHostShapes(t *testing.T) {
 	wantProblems(t, problems, nil)
 	none := topology.Affinity{}
 	for _, want := range []topology.Device{
-		// Below VMD the nearest root counts, and the VMD endpoint is no bridge above it.
+		// Under VMD the nearest root counts, and the VMD endpoint is not a bridge.
 		{Address: address(t, "10000:01:00.0"), Node: topology.OnNode(1), Root: "pci10000:00", Bridges: []topology.Address{address(t, "10000:00:02.0")}},
 		{Address: address(t, "10000:00:02.0"), Class: 0x060400, IsBridge: true, Root: "pci10000:00"},
-		// On the root complex, no numa_node: the ROM's line and a BAR without
-		// room are no BARs in use.
+		// In the root complex, without numa_node. Its ROM and a BAR without a size
+		// are not BARs in use.
 		{
 			Address: address(t, "0000:00:02.0"), Class: 0x030000, Root: "pci0000:00", Node: none,
 			BARs: []topology.BAR{{Bytes: 16 << 20}, {Bytes: 64, IO: true}},
 		},
-		// Roots need not be right below devices/.
+		// Roots need not be directly under devices/.
 		{Address: address(t, "0002:01:00.0"), Root: "pci0002:00", Bridges: []topology.Address{address(t, "0002:00:00.0")}, Node: none},
-		// A virtual function with a device number of its own brings its physical function.
-		{Address: address(t, "0000:40:10.2"), Root: "pci0000:3f", Bridges: []topology.Address{address(t, "0000:3f:01.0")}, PhysFn: ptr(address(t, "0000:40:00.0"))},
-		{Address: address(t, "0000:40:00.0"), Root: "pci0000:3f", Bridges: []topology.Address{address(t, "0000:3f:01.0")}, IOMMUGroup: ptr(7)},
+		// A virtual function with another device number brings its physical function.
+		{Address: address(t, "0000:40:10.2"), Root: "pci0000:3f", Bridges: []topology.Address{address(t, "0000:3f:01.0")}, PhysFn: new(address(t, "0000:40:00.0"))},
+		{Address: address(t, "0000:40:00.0"), Root: "pci0000:3f", Bridges: []topology.Address{address(t, "0000:3f:01.0")}, IOMMUGroup: new(7)},
 	} {
 		if diff := cmp.Diff(&want, device(t, host, want.Address.String()), compare); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", want.Address, diff)
 		}
 	}
-	// The VMD endpoint itself was not asked for.
+	// The VMD endpoint itself was not requested.
 	if host.Device(address(t, "0000:80:05.5")) != nil {
 		t.Error("0000:80:05.5 was read")
 	}
 	if m := host.MDEV("83b8f4f2-509f-382f-3c1e-e6bfe0fa1001"); m == nil || m.Parent != nil || m.Type != "mtty-2" || m.IOMMUGroup != nil {
-		t.Errorf("mediated device below devices/virtual: %+v", m)
+		t.Errorf("mediated device under devices/virtual: %+v", m)
 	}
-	// Node 1 has no CPUs, node 4 no file: both are online.
+	// Nodes 1 and 4 are online; node 1 has no CPUs, node 4 no cpulist.
 	var nodes []string
 	for _, n := range host.Nodes {
 		nodes = append(nodes, topology.OnNode(n.ID).String()+":"+n.CPUs.String())
@@ -112,14 +112,14 @@ func TestReadHostShapes(t *testing.T) {
 	}
 }
 
-// What comes along with a device where the bus shows it, and what does not.
+// ReadHost also reads the functions that belong to a requested device.
 func TestReadHostRelatives(t *testing.T) {
 	for _, tc := range []struct {
 		name, id string
 		want     []string
 	}{
 		{"the members of its group", "0000:50:00.0", []string{"0000:50:00.0", "0000:50:03.0"}},
-		{"the other functions, be they in another group", "0000:50:04.3", []string{"0000:50:04.0", "0000:50:04.3"}},
+		{"the other functions, even in another group", "0000:50:04.3", []string{"0000:50:04.0", "0000:50:04.3"}},
 	} {
 		host, problems := env.ReadHost(parse(t, shapes), []topology.DeviceID{pci(t, tc.id)})
 		wantProblems(t, problems, nil)
@@ -150,13 +150,13 @@ func TestReadHostAbsent(t *testing.T) {
 		}
 	}
 	if _, problems := env.ReadHost(fstest.MapFS{}, nil); len(problems) > 0 {
-		t.Errorf("nothing asked of nothing: %v", problems)
+		t.Errorf("no devices requested: %v", problems)
 	}
 	_, problems := env.ReadWholeHost(fstest.MapFS{})
 	wantProblems(t, problems, []string{"no-sysfs bus/pci/devices: no PCI devices"})
 }
 
-// A file system that fails on one path.
+// failing is a file system that fails on one path.
 type failing struct {
 	fstest.MapFS
 	path string
@@ -170,7 +170,7 @@ func (f failing) Open(name string) (fs.File, error) {
 	return f.MapFS.Open(name)
 }
 
-// Lstat fails on a directory: simple has none of its own.
+// Lstat fails only on a directory, for which simple has no entry.
 func (f failing) Lstat(name string) (fs.FileInfo, error) {
 	if name == f.path && f.MapFS[name] == nil {
 		return nil, &fs.PathError{Op: "lstat", Path: name, Err: f.err}
@@ -189,7 +189,7 @@ func TestReadHostFailingFiles(t *testing.T) {
 	const dir = "devices/pci0000:00/0000:00:02.0"
 	for _, tc := range []struct {
 		path  string
-		shown bool // the device is read nevertheless
+		shown bool // the device is read
 		want  string
 	}{
 		{dir + "/numa_node", true, "bad-sysfs " + dir + "/numa_node: permission denied"},
@@ -206,13 +206,13 @@ func TestReadHostFailingFiles(t *testing.T) {
 			t.Errorf("%s: devices %+v", tc.path, host.Devices)
 		}
 	}
-	// The whole bus cannot be listed: that is said, beside the device.
+	// A bus that cannot be listed is a problem in addition to the device.
 	_, problems := env.ReadHost(failing{simple(nil), "bus/pci/devices", fs.ErrPermission}, []topology.DeviceID{pci(t, "0000:00:02.0")})
 	wantProblems(t, problems, []string{"bad-sysfs bus/pci/devices: permission denied", "no-sysfs bus/pci/devices/0000:00:02.0: "})
 }
 
-// simple is a sysfs of one GPU on one node, with some files replaced, or
-// removed where the replacement is nil.
+// simple returns a sysfs of one GPU on one node, with some files replaced. A nil
+// replacement removes the file.
 func simple(replace fstest.MapFS) fstest.MapFS {
 	const dir = "devices/pci0000:00/0000:00:02.0"
 	files := fstest.MapFS{

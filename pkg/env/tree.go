@@ -10,88 +10,80 @@ import (
 	"strings"
 )
 
-// maxFileBytes bounds what is read of one file. The kernel bounds an attribute
-// at a page (Documentation/filesystems/sysfs.rst); pages go up to 64 KiB.
+// maxFileBytes bounds a file. The kernel limits an attribute to one page
+// (Documentation/filesystems/sysfs.rst), and pages have up to 64 KiB.
 const maxFileBytes = 64 << 10
 
-// maxLinkBytes bounds the text of a link: PATH_MAX of include/uapi/linux/limits.h.
+// maxLinkBytes bounds the target of a link: PATH_MAX of include/uapi/linux/limits.h.
 const maxLinkBytes = 4096
 
 // tree reads a sysfs tree. It never lets the file system follow a symbolic
-// link: it reads the link's text, resolves it by name, and descends through
-// real directories only. sysfs needs no more than that, so a loop of links
-// cannot hang it and no path leaves the root, whatever the file system does
+// link, but reads the link's target, resolves it by name, and descends through
+// real directories only. sysfs needs no more than that. So a loop of links cannot
+// hang it and no path leaves the root, whatever the file system does
 // (fstest.MapFS overflows the stack on a loop).
 type tree struct {
 	fsys    fs.FS
-	dirs    map[string]known // by path
-	open    int              // of these, those that are open
+	dirs    map[string]treeDir // by path
+	open    int                // the number of open directories in dirs
 	content bytes.Buffer
 }
 
-// known is a directory that was looked at: a real one below real ones, open if
-// it is one of this machine, or why it is none.
-type known struct {
+// treeDir is a real directory whose parents are real directories, open if it is
+// on this machine; or err says why it cannot be read.
+type treeDir struct {
 	fsys fs.FS
 	path string // in fsys
 	err  error
 }
 
-// in is the path of an entry of the directory, in its fsys.
-func (k known) in(base string) string {
-	if k.path == "." {
-		return base
-	}
-	return k.path + "/" + base
-}
-
-// maxOpen bounds the directories that are held open; what is in others is looked
-// up through those above. A process may have 1024 files where nobody has set
-// another limit (Linux include/uapi/linux/fs.h, INR_OPEN_CUR).
+// maxOpen bounds the open directories; files in other directories are looked up
+// from an open one above them. The default limit for a process is 1024 open files
+// (Linux include/uapi/linux/fs.h, INR_OPEN_CUR).
 const maxOpen = 256
 
 func newTree(fsys fs.FS) *tree {
-	return &tree{fsys: fsys, dirs: map[string]known{".": {fsys: fsys, path: "."}}}
+	return &tree{fsys: fsys, dirs: map[string]treeDir{".": {fsys: fsys, path: "."}}}
 }
 
-// dir is a directory. The error is fs.ErrNotExist when it or one above it is
+// dir returns a directory. The error is fs.ErrNotExist when it or one above it is
 // absent.
-func (t *tree) dir(name string) (known, error) {
-	k, seen := t.dirs[name]
+func (t *tree) dir(name string) (treeDir, error) {
+	d, seen := t.dirs[name]
 	if !seen {
-		k = t.lookAt(name)
-		t.dirs[name] = k
+		d = t.openDir(name)
+		t.dirs[name] = d
 	}
-	return k, k.err
+	return d, d.err
 }
 
-func (t *tree) lookAt(name string) known {
+func (t *tree) openDir(name string) treeDir {
 	e, err := t.entry(name)
 	switch {
 	case err != nil:
-		return known{err: err}
+		return treeDir{err: err}
 	case e.mode&fs.ModeSymlink != 0:
-		return known{err: fmt.Errorf("%s is a symbolic link", name)}
+		return treeDir{err: fmt.Errorf("%s is a symbolic link", name)}
 	case !e.mode.IsDir():
-		return known{err: fmt.Errorf("%s is not a directory", name)}
+		return treeDir{err: fmt.Errorf("%s is not a directory", name)}
 	}
 	from, ok := e.fsys.(directory)
 	if !ok || t.open == maxOpen {
-		return known{fsys: e.fsys, path: e.path}
+		return treeDir{fsys: e.fsys, path: e.path}
 	}
 	opened, err := from.open(e.path)
 	if err != nil {
-		return known{err: fmt.Errorf("%s: %w", name, cause(err))}
+		return treeDir{err: fmt.Errorf("%s: %w", name, cause(err))}
 	}
 	t.open++
-	return known{fsys: opened, path: "."}
+	return treeDir{fsys: opened, path: "."}
 }
 
-// close closes the directories that were opened, and forgets all.
+// close closes the open directories and clears the cache.
 func (t *tree) close() error {
 	var errs []error
-	for name, k := range t.dirs {
-		if opened, ok := k.fsys.(directory); ok && name != "." && k.path == "." {
+	for name, d := range t.dirs {
+		if opened, ok := d.fsys.(directory); ok && name != "." && d.path == "." {
 			errs = append(errs, opened.Close())
 		}
 	}
@@ -99,21 +91,24 @@ func (t *tree) close() error {
 	return errors.Join(errs...)
 }
 
-// entry is what stands at a path, and where it is read.
+// entry is a file, directory or link of the tree.
 type entry struct {
 	fsys fs.FS
 	path string // in fsys
 	mode fs.FileMode
 }
 
-// entry looks at a path. The directory around it is not listed: one of a device
-// has some eighty files, of which a few are read.
+// entry returns the entry at a path. It does not list the directory, because that
+// of a device has about 80 files, of which few are read.
 func (t *tree) entry(name string) (entry, error) {
 	dir, err := t.dir(path.Dir(name))
 	if err != nil {
 		return entry{}, err
 	}
-	at := dir.in(path.Base(name))
+	at := path.Base(name)
+	if dir.path != "." {
+		at = dir.path + "/" + at
+	}
 	info, err := fs.Lstat(dir.fsys, at)
 	if err != nil {
 		return entry{}, fmt.Errorf("%s: %w", name, cause(err))
@@ -121,8 +116,8 @@ func (t *tree) entry(name string) (entry, error) {
 	return entry{dir.fsys, at, info.Mode()}, nil
 }
 
-// list is the entries of a directory, by name. The error is fs.ErrNotExist
-// when it or a directory above it is absent.
+// list returns the entries of a directory, sorted by name. The error is
+// fs.ErrNotExist when it or a directory above it is absent.
 func (t *tree) list(name string) ([]fs.DirEntry, error) {
 	dir, err := t.dir(name)
 	if err != nil {
@@ -135,13 +130,13 @@ func (t *tree) list(name string) ([]fs.DirEntry, error) {
 	return entries, nil
 }
 
-// file is the content of a regular file without the white space around it.
+// file returns the content of a regular file without surrounding whitespace.
 func (t *tree) file(name string) (string, error) {
 	content, err := t.raw(name)
 	return strings.TrimSpace(content), err
 }
 
-// raw is the content of a regular file.
+// raw returns the content of a regular file.
 func (t *tree) raw(name string) (string, error) {
 	e, err := t.entry(name)
 	if err != nil {
@@ -160,13 +155,13 @@ func (t *tree) raw(name string) (string, error) {
 		return "", fmt.Errorf("read: %w", cause(err))
 	}
 	if t.content.Len() > maxFileBytes {
-		return "", fmt.Errorf("%s is too large for a file of sysfs", name)
+		return "", fmt.Errorf("%s is too large: more than %d bytes", name, maxFileBytes)
 	}
 	return t.content.String(), nil
 }
 
-// link is the path that a symbolic link leads to, from the root of the tree.
-// Nothing need be there.
+// link returns the target of a symbolic link as a path from the root of the tree.
+// The target need not exist.
 func (t *tree) link(name string) (string, error) {
 	e, err := t.entry(name)
 	if err != nil {
@@ -180,10 +175,10 @@ func (t *tree) link(name string) (string, error) {
 		return "", fmt.Errorf("read link: %w", cause(err))
 	}
 	if len(text) > maxLinkBytes {
-		return "", fmt.Errorf("%s is a link with too long a text", name)
+		return "", fmt.Errorf("the target of %s is too long: more than %d bytes", name, maxLinkBytes)
 	}
-	// The directories of name are real ones, entry has seen to that, so that
-	// ".." means the same by name as in the file system.
+	// entry has checked that the parents of name are real directories, so ".."
+	// means the same by name as in the file system.
 	target := path.Join(path.Dir(name), text)
 	if path.IsAbs(text) || !fs.ValidPath(target) {
 		return "", fmt.Errorf("%s links to a path outside the tree", name)
@@ -191,8 +186,8 @@ func (t *tree) link(name string) (string, error) {
 	return target, nil
 }
 
-// cause is an error without the path that was asked for, which a Problem names
-// and which here may be the last step of it only.
+// cause strips the path from an error, because a Problem names the whole path and
+// the error may have only its last component.
 func cause(err error) error {
 	var at *fs.PathError
 	if errors.As(err, &at) {

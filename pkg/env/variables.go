@@ -1,59 +1,58 @@
 package env
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"hook-sidecar/pkg/topology"
 )
 
-// The prefixes of the variables that KubeVirt's device plugins set
+// The prefixes of the environment variables that KubeVirt's device plugins set
 // (kubevirt.io/api/core/v1, PCIResourcePrefix and MDevResourcePrefix).
 const (
 	PCIResourcePrefix  = "PCI_RESOURCE"
 	MDEVResourcePrefix = "MDEV_PCI_RESOURCE"
 )
 
-// Variable is what a device plugin allocated of one resource.
+// Variable is an environment variable with the devices that a device plugin
+// allocated from one resource.
 type Variable struct {
 	Name   string              // PCI_RESOURCE_NVIDIA_COM_GA102GL_A10
-	Kind   topology.Kind       // what the values name
-	Suffix string              // the name behind the prefix: NVIDIA_COM_GA102GL_A10
-	IDs    []topology.DeviceID // in the order of the value, each once; may be empty
+	Kind   topology.Kind       // the kind of all IDs
+	Suffix string              // the name after the prefix: NVIDIA_COM_GA102GL_A10
+	IDs    []topology.DeviceID // in the order of the value, without duplicates; may be empty
 }
 
-// VariableName is the variable that KubeVirt looks up for a resource: upper
-// case, "/" and "." become "_", nothing else changes (KubeVirt
-// pkg/util/util.go, ResourceNameToEnvVar). Two resources can share a name.
+// VariableName returns the environment variable that KubeVirt reads for a
+// resource: the name in upper case, with "_" for "/" and "." (KubeVirt
+// pkg/util/util.go, ResourceNameToEnvVar). Two resources can share a variable.
 func VariableName(prefix, resource string) string {
 	return prefix + "_" + strings.NewReplacer("/", "_", ".", "_").Replace(strings.ToUpper(resource))
 }
 
-// ParseVariables reads the PCI_RESOURCE_* and MDEV_PCI_RESOURCE_* variables out
-// of NAME=VALUE entries and ignores all others. The result is sorted by name.
+// ParseVariables reads the PCI_RESOURCE_* and MDEV_PCI_RESOURCE_* variables from
+// NAME=VALUE entries and ignores all others. The result is sorted by name.
 //
-// A value is a list of PCI addresses or UUIDs with commas between; blanks,
-// empty elements and repetitions do no harm, and a variable without a value
-// stays, with no IDs. An element of any other form is a Problem and left out,
-// the others are used. Of a name given twice the first entry is used, because
-// that is the one virt-launcher sees (Go syscall, copyenv); it is a Problem
-// when the other differs.
+// A value is a comma-separated list of PCI addresses or UUIDs. Whitespace, empty
+// elements and duplicates are ignored, and a variable without a value has no IDs.
+// An invalid element becomes a Problem and is skipped. When a name appears twice,
+// the first entry is used, because virt-launcher sees that one (Go syscall,
+// copyenv); a second one with another value is a Problem.
 func ParseVariables(environ []string) ([]Variable, []Problem) {
 	var variables []Variable
 	var problems []Problem
 	values := map[string]string{}
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
-		kind, suffix, ours := splitName(name)
-		if !ours {
+		kind, suffix, known := splitName(name)
+		if !known {
 			continue
 		}
 		if first, seen := values[name]; seen {
 			if first != value {
 				problems = append(problems, Problem{
 					Code: CodeVariableConflict, Source: name,
-					Text: "given twice with different values, the first is used",
+					Text: "set twice with different values; the first is used",
 				})
 			}
 			continue
@@ -61,7 +60,7 @@ func ParseVariables(environ []string) ([]Variable, []Problem) {
 		values[name] = value
 		if suffix == "" {
 			problems = append(problems, Problem{
-				Code: CodeBadVariable, Source: name, Text: "the name holds no resource",
+				Code: CodeBadVariable, Source: name, Text: "the name has no resource after the prefix",
 			})
 			continue
 		}
@@ -75,7 +74,8 @@ func ParseVariables(environ []string) ([]Variable, []Problem) {
 	return variables, sortProblems(problems)
 }
 
-// splitName takes a variable's name apart; false for one that is not ours.
+// splitName splits a variable's name into kind and suffix; false when the name has
+// none of the prefixes.
 func splitName(name string) (topology.Kind, string, bool) {
 	if suffix, ok := strings.CutPrefix(name, PCIResourcePrefix+"_"); ok {
 		return topology.KindPCI, suffix, true
@@ -84,11 +84,11 @@ func splitName(name string) (topology.Kind, string, bool) {
 	return topology.KindMDEV, suffix, ok
 }
 
-// parseIDs reads the elements of a value and says what is wrong with the first
-// bad one and how many more there are; "" when none is.
+// parseIDs reads the elements of a value. bad describes the first invalid element
+// and counts the others; it is "" when all are valid.
 func parseIDs(kind topology.Kind, value string) (ids []topology.DeviceID, bad string) {
 	seen := map[topology.DeviceID]bool{}
-	count := 0
+	more := 0
 	for element := range strings.SplitSeq(value, ",") {
 		element = strings.TrimSpace(element)
 		if element == "" {
@@ -99,18 +99,14 @@ func parseIDs(kind topology.Kind, value string) (ids []topology.DeviceID, bad st
 		case err != nil && bad == "":
 			bad = err.Error()
 		case err != nil:
-			count++
+			more++
 		case !seen[id]:
 			seen[id] = true
 			ids = append(ids, id)
 		}
 	}
-	switch count {
-	case 0:
-	case 1:
-		bad += "; 1 more element is none either"
-	default:
-		bad += fmt.Sprintf("; %d more elements are none either", count)
+	if more > 0 {
+		bad += "; " + topology.Counted(more, "more invalid element")
 	}
 	return ids, bad
 }

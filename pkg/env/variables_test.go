@@ -18,7 +18,7 @@ func TestVariableName(t *testing.T) {
 		{env.MDEVResourcePrefix, "nvidia.com/GRID_T4-1Q", "MDEV_PCI_RESOURCE_NVIDIA_COM_GRID_T4-1Q"},
 		{env.PCIResourcePrefix, "gpu.intel.com/vfio", "PCI_RESOURCE_GPU_INTEL_COM_VFIO"},
 		{env.PCIResourcePrefix, "vendor.com/hostdev_name0", "PCI_RESOURCE_VENDOR_COM_HOSTDEV_NAME0"},
-		// KubeVirt's rule is not injective.
+		// Two resources can have the same variable.
 		{env.PCIResourcePrefix, "a.b/c", "PCI_RESOURCE_A_B_C"},
 		{env.PCIResourcePrefix, "a_b/C", "PCI_RESOURCE_A_B_C"},
 	} {
@@ -28,7 +28,7 @@ func TestVariableName(t *testing.T) {
 	}
 }
 
-// One case for each device plugin, the value as that plugin writes it.
+// Each case has the value as that device plugin writes it.
 func TestParseVariablesOfPlugins(t *testing.T) {
 	for _, tc := range []struct {
 		plugin  string
@@ -46,7 +46,7 @@ func TestParseVariablesOfPlugins(t *testing.T) {
 			[]string{"mdev NVIDIA_COM_GRID_T4-1Q 4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01"},
 		},
 		{
-			"KubeVirt virt-handler, USB, is no PCI resource",
+			"KubeVirt virt-handler, USB, is not a PCI resource",
 			[]string{"USB_RESOURCE_KUBEVIRT_IO_STORAGE=3:7,3:8"},
 			nil,
 		},
@@ -128,30 +128,30 @@ func TestParseVariables(t *testing.T) {
 	}{
 		{"none", nil, nil, nil},
 		{"others", []string{"PATH=/bin", "HOME", "", "=", "=C:=C:\\"}, nil, nil},
-		{"blanks around", []string{"PCI_RESOURCE_X= 0000:01:00.0 ,\t0000:02:00.0\n"}, []string{"pci X 0000:01:00.0 0000:02:00.0"}, nil},
+		{"whitespace", []string{"PCI_RESOURCE_X= 0000:01:00.0 ,\t0000:02:00.0\n"}, []string{"pci X 0000:01:00.0 0000:02:00.0"}, nil},
 		{"empty elements and a trailing comma", []string{"PCI_RESOURCE_X=,0000:01:00.0,,0000:02:00.0,"}, []string{"pci X 0000:01:00.0 0000:02:00.0"}, nil},
 		{"no value", []string{"PCI_RESOURCE_X=", "PCI_RESOURCE_Y=,", "PCI_RESOURCE_Z"}, []string{"pci X", "pci Y", "pci Z"}, nil},
-		{"order of the value stays, each once", []string{"PCI_RESOURCE_X=0000:02:00.0,0000:01:00.0,0000:02:00.0"}, []string{"pci X 0000:02:00.0 0000:01:00.0"}, nil},
+		{"order of the value stays, without duplicates", []string{"PCI_RESOURCE_X=0000:02:00.0,0000:01:00.0,0000:02:00.0"}, []string{"pci X 0000:02:00.0 0000:01:00.0"}, nil},
 		{"order of the variables does not", []string{"PCI_RESOURCE_Y=", "PCI_RESOURCE_X=", "MDEV_PCI_RESOURCE_Z="}, []string{"mdev Z", "pci X", "pci Y"}, nil},
 		{"domains of 4 to 8 digits, any case", []string{"PCI_RESOURCE_X=10000:01:00.0,FFFFFFFF:01:00.0,ABCD:0A:1F.7"}, []string{"pci X 10000:01:00.0 ffffffff:01:00.0 abcd:0a:1f.7"}, nil},
 		{"one device in two spellings", []string{"PCI_RESOURCE_X=00000000:0A:00.0,0000:0a:00.0"}, []string{"pci X 0000:0a:00.0"}, nil},
 		{"UUID in any case", []string{"MDEV_PCI_RESOURCE_X=" + strings.ToUpper(uuid) + "," + uuid}, []string{"mdev X " + uuid}, nil},
 		{
-			"one bad element does not spoil the others",
+			"one bad element does not affect the others",
 			[]string{"PCI_RESOURCE_X=0000:01:00.0,0bad0pci0address0,0000:02:00.0"},
 			[]string{"pci X 0000:01:00.0 0000:02:00.0"},
 			[]string{`bad-variable-value PCI_RESOURCE_X: "0bad0pci0address0"`},
 		},
 		{"UUID in a PCI variable", []string{"PCI_RESOURCE_X=" + uuid}, []string{"pci X"}, []string{"bad-variable-value PCI_RESOURCE_X: " + uuid}},
 		{"address in an mdev variable", []string{"MDEV_PCI_RESOURCE_X=0000:01:00.0"}, []string{"mdev X"}, []string{`bad-variable-value MDEV_PCI_RESOURCE_X: "0000:01:00.0"`}},
-		{"more bad elements are counted", []string{"PCI_RESOURCE_X=a,b,c"}, []string{"pci X"}, []string{`bad-variable-value PCI_RESOURCE_X: "a" is no PCI address`, "bad-variable-value PCI_RESOURCE_X: 2 more"}},
-		{"path for a device", []string{"PCI_RESOURCE_X=../../../etc/passwd"}, []string{"pci X"}, []string{"bad-variable-value PCI_RESOURCE_X: passwd"}},
-		{"XML for a device", []string{`PCI_RESOURCE_X="/><evil`}, []string{"pci X"}, []string{"bad-variable-value PCI_RESOURCE_X: evil"}},
+		{"more bad elements are counted", []string{"PCI_RESOURCE_X=a,b,c"}, []string{"pci X"}, []string{`bad-variable-value PCI_RESOURCE_X: invalid PCI address "a"`, "bad-variable-value PCI_RESOURCE_X: 2 more"}},
+		{"path instead of a device", []string{"PCI_RESOURCE_X=../../../etc/passwd"}, []string{"pci X"}, []string{"bad-variable-value PCI_RESOURCE_X: passwd"}},
+		{"XML instead of a device", []string{`PCI_RESOURCE_X="/><evil`}, []string{"pci X"}, []string{"bad-variable-value PCI_RESOURCE_X: evil"}},
 		{"name without a resource", []string{"PCI_RESOURCE_=0000:01:00.0", "MDEV_PCI_RESOURCE_="}, nil, []string{"bad-variable-value PCI_RESOURCE_: no resource", "bad-variable-value MDEV_PCI_RESOURCE_: no resource"}},
 		{"prefix alone or in the middle", []string{"PCI_RESOURCE=0000:01:00.0", "PCI_RESOURCEX=0000:01:00.0", "X_PCI_RESOURCE_Y=0000:01:00.0", "pci_resource_x=0000:01:00.0"}, nil, nil},
-		{"twice the same", []string{"PCI_RESOURCE_X=0000:01:00.0", "PCI_RESOURCE_X=0000:01:00.0"}, []string{"pci X 0000:01:00.0"}, nil},
+		{"twice with the same value", []string{"PCI_RESOURCE_X=0000:01:00.0", "PCI_RESOURCE_X=0000:01:00.0"}, []string{"pci X 0000:01:00.0"}, nil},
 		{
-			"twice, and different: the first, as os.LookupEnv of virt-launcher",
+			"twice with different values: the first, as os.LookupEnv of virt-launcher",
 			[]string{"PCI_RESOURCE_X=0000:02:00.0", "PCI_RESOURCE_X=0000:01:00.0"},
 			[]string{"pci X 0000:02:00.0"},
 			[]string{"variable-conflict PCI_RESOURCE_X: first is used"},
@@ -168,7 +168,7 @@ func TestParseVariables(t *testing.T) {
 	}
 }
 
-// A value as long as an environment can hold is answered in a few words.
+// The problem of a very long value is short.
 func TestParseVariablesLongValue(t *testing.T) {
 	for name, value := range map[string]string{
 		"one element":   strings.Repeat("x", 1<<20),
@@ -200,7 +200,7 @@ func FuzzParseVariables(f *testing.F) {
 			var values []string
 			for _, id := range v.IDs {
 				if id.Kind() != v.Kind || seen[id] {
-					t.Errorf("%s: %s is of another kind or there twice", v.Name, id)
+					t.Errorf("%s: %s has another kind or appears twice", v.Name, id)
 				}
 				seen[id] = true
 				values = append(values, id.String())
@@ -212,7 +212,7 @@ func FuzzParseVariables(f *testing.F) {
 		}
 		for _, p := range problems {
 			if p.Code == "" || p.Source == "" || p.Text == "" {
-				t.Errorf("a problem that says nothing: %+v", p)
+				t.Errorf("a problem with an empty field: %+v", p)
 			}
 		}
 	})

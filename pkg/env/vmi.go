@@ -12,7 +12,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// VMI is what placement reads of a VirtualMachineInstance.
+// VMI holds what placement needs to know about a VirtualMachineInstance.
 type VMI struct {
 	types.NamespacedName
 	UID         types.UID
@@ -22,15 +22,15 @@ type VMI struct {
 	HostDevices []Request   // spec.domain.devices.hostDevices
 	Interfaces  []Interface // spec.domain.devices.interfaces
 
-	// MigrationInProgress: status.migrationState is there and says neither
-	// completed nor failed nor when it ended. The start does not count: when
-	// the hook of the target pod is called KubeVirt has only named the target
+	// MigrationInProgress is true when status.migrationState exists and is not
+	// completed, failed or ended. The startTimestamp does not matter: when KubeVirt
+	// calls the hook of the target pod, it has only named the target
 	// (pkg/virt-controller/watch/migration/migration.go, handleTargetPodHandoff);
-	// startTimestamp comes later from the source. The state of an old migration
-	// stays in the status, with its end.
+	// the source sets startTimestamp later. The state of a past migration stays in
+	// the status, with its end.
 	MigrationInProgress bool
 
-	// What KubeVirt gives a guest NUMA cells for; all three are needed.
+	// KubeVirt creates guest NUMA cells only when all three are set.
 	DedicatedCPU            bool // spec.domain.cpu.dedicatedCpuPlacement
 	Hugepages               bool // spec.domain.memory.hugepages
 	GuestMappingPassthrough bool // spec.domain.cpu.numa.guestMappingPassthrough
@@ -41,28 +41,27 @@ type Request struct {
 	Name     string
 	Resource string         // deviceName; "" with a claim
 	Display  DisplayOptions // gpus only
-	Claim    bool           // allocated by a resource claim (DRA): no variable names it
+	Claim    bool           // allocated by a resource claim (DRA), so in no environment variable
 }
 
-// DisplayOptions is virtualGPUOptions.display of a gpu. KubeVirt tells "not
-// said" from "false" and its defaults differ between PCI and mediated devices
-// (pkg/virt-launcher/virtwrap/device/hostdevice/hostdev.go), so both stay.
+// DisplayOptions is virtualGPUOptions.display of a GPU. nil means unset, because
+// KubeVirt's defaults differ between PCI and mediated devices
+// (pkg/virt-launcher/virtwrap/device/hostdevice/hostdev.go).
 type DisplayOptions struct {
-	Set     bool  // display is there, be it empty
-	Enabled *bool // display.enabled, nil when not said
-	RamFB   *bool // display.ramFB.enabled, nil when not said
+	Set     bool  // display exists, even if empty
+	Enabled *bool // display.enabled
+	RamFB   *bool // display.ramFB.enabled
 }
 
 // Interface is a network interface of the VMI.
 type Interface struct {
 	Name       string
-	SRIOV      bool
 	PCIAddress string // the guest address that the user chose, as written; "" for none
 }
 
-// document is the part of a VMI that is decoded. What is left out, such as the
-// user data of cloud-init, is scanned and never copied; and a field that a
-// later KubeVirt gives another type does no harm unless it is one of these.
+// document is the part of a VMI that is decoded. Other fields, such as the user
+// data of cloud-init, are scanned and not copied, and a later KubeVirt may change
+// their types.
 type document struct {
 	Kind     string `json:"kind"`
 	Metadata struct {
@@ -92,21 +91,21 @@ type document struct {
 	} `json:"status"`
 }
 
-// ParseVMI reads a VirtualMachineInstance from JSON. Unknown fields do no
-// harm. Errors name line and column, and never show what the VMI says there:
-// a VMI holds passwords. No data at all is an error.
+// ParseVMI reads a VirtualMachineInstance from JSON. Unknown fields are ignored.
+// Errors name line and column and never show the content, because a VMI holds
+// passwords. Empty data is an error.
 func ParseVMI(data []byte) (*VMI, error) {
-	if len(bytes.TrimSpace(data)) == 0 {
+	switch text := bytes.TrimSpace(data); {
+	case len(text) == 0:
 		return nil, errors.New("parse VMI: no data")
-	}
-	if first := bytes.TrimSpace(data)[0]; first != '{' {
+	case text[0] != '{':
 		return nil, errors.New("parse VMI: not a JSON object")
 	}
 	var doc document
 	if err := json.Unmarshal(data, &doc); err != nil {
 		return nil, fmt.Errorf("parse VMI: %w", withoutPayload(data, err))
 	}
-	// virt-launcher's own JSON may lack the kind; another kind is a mix-up.
+	// virt-launcher's own JSON may lack the kind.
 	if doc.Kind != "" && doc.Kind != "VirtualMachineInstance" {
 		return nil, fmt.Errorf("parse VMI: kind is %q, want VirtualMachineInstance", topology.Abridge(doc.Kind))
 	}
@@ -142,15 +141,13 @@ func (doc *document) vmi() *VMI {
 	}
 	for i := range d.Devices.Interfaces {
 		nic := &d.Devices.Interfaces[i]
-		vmi.Interfaces = append(vmi.Interfaces, Interface{
-			Name: nic.Name, SRIOV: nic.SRIOV != nil, PCIAddress: nic.PciAddress,
-		})
+		vmi.Interfaces = append(vmi.Interfaces, Interface{Name: nic.Name, PCIAddress: nic.PciAddress})
 	}
 	return vmi
 }
 
-// isClaim is KubeVirt's rule (pkg/dra/utils.go): with both a resource name and
-// a claim, the resource name counts.
+// isClaim follows KubeVirt (pkg/dra/utils.go): a resource name takes precedence
+// over a claim.
 func isClaim(resource string, claim *v1.ClaimRequest) bool {
 	return resource == "" && claim != nil
 }
@@ -170,23 +167,24 @@ func inProgress(state *v1.VirtualMachineInstanceMigrationState) bool {
 	return state != nil && !state.Completed && !state.Failed && state.EndTimestamp == nil
 }
 
-// withoutPayload says where decoding failed and in which field.
+// withoutPayload returns the position and the field of a decoding error, without
+// the content.
 func withoutPayload(data []byte, err error) error {
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
-		// Offset counts the bytes read, the offending one included.
+		// Offset counts the bytes read, including the invalid one.
 		line, column := position(data, syntax.Offset-1)
-		return fmt.Errorf("line %d, column %d: bad JSON", line, column)
+		return fmt.Errorf("line %d, column %d: invalid JSON", line, column)
 	}
 	var mismatch *json.UnmarshalTypeError
 	if errors.As(err, &mismatch) {
 		line, column := position(data, mismatch.Offset-1)
-		return fmt.Errorf("line %d, column %d: field %s is not of its type", line, column, mismatch.Field)
+		return fmt.Errorf("line %d, column %d: field %s has the wrong type", line, column, mismatch.Field)
 	}
 	return errors.New("a field cannot be decoded")
 }
 
-// position is the line and the column in bytes of an offset, from 1.
+// position returns the line and the column, in bytes and from 1, of an offset.
 func position(data []byte, offset int64) (line, column int) {
 	before := data[:max(0, min(offset, int64(len(data))))]
 	line = 1 + bytes.Count(before, []byte("\n"))

@@ -24,7 +24,7 @@ func TestParseVMISamples(t *testing.T) {
 	}
 	for i := range 8 {
 		eight.GPUs = append(eight.GPUs, env.Request{Name: fmt.Sprintf("gpu%d", i+1), Resource: h100})
-		eight.Interfaces = append(eight.Interfaces, env.Interface{Name: fmt.Sprintf("rdma%d", i+1), SRIOV: true})
+		eight.Interfaces = append(eight.Interfaces, env.Interface{Name: fmt.Sprintf("rdma%d", i+1)})
 	}
 	yes := true
 	desktop := &env.VMI{
@@ -54,8 +54,8 @@ func TestParseVMISamples(t *testing.T) {
 	}
 }
 
-// Display options as the cases of KubeVirt's hostdev_test.go write them, nil
-// and false apart.
+// The display options are those of KubeVirt's hostdev_test.go. Unset and false are
+// different.
 func TestParseVMIRequests(t *testing.T) {
 	yes, no := true, false
 	for _, tc := range []struct {
@@ -74,7 +74,7 @@ func TestParseVMIRequests(t *testing.T) {
 			`{"virtualGPUOptions":{"display":{"enabled":true,"ramFB":{"enabled":false}}}}`,
 			env.Request{Display: env.DisplayOptions{Set: true, Enabled: &yes, RamFB: &no}},
 		},
-		// A claim counts only without a resource (KubeVirt pkg/dra/utils.go).
+		// A resource takes precedence over a claim (KubeVirt pkg/dra/utils.go).
 		{`{"name":"g","claimName":"c","requestName":"q"}`, env.Request{Name: "g", Claim: true}},
 		{`{"name":"g","deviceName":"r","claimName":"c"}`, env.Request{Name: "g", Resource: "r"}},
 	} {
@@ -92,7 +92,7 @@ func TestParseVMIRequests(t *testing.T) {
 func TestParseVMIInterfaces(t *testing.T) {
 	vmi := parseVMI(t, `{"spec":{"domain":{"devices":{"interfaces":[
 		{"name":"a","sriov":{},"pciAddress":"0000:20:00.0"},{"name":"b","bridge":{},"ports":[{"port":80}]},{"name":"c","sriov":null}]}}}}`)
-	want := []env.Interface{{Name: "a", SRIOV: true, PCIAddress: "0000:20:00.0"}, {Name: "b"}, {Name: "c"}}
+	want := []env.Interface{{Name: "a", PCIAddress: "0000:20:00.0"}, {Name: "b"}, {Name: "c"}}
 	if diff := cmp.Diff(want, vmi.Interfaces); diff != "" {
 		t.Errorf("interfaces (-want +got):\n%s", diff)
 	}
@@ -105,7 +105,7 @@ func TestParseVMIMigration(t *testing.T) {
 	}{
 		{"no status", `{}`, false},
 		{"null", `{"migrationState":null}`, false},
-		// What the target's hook sees first: handleTargetPodHandoff sets just these.
+		// The target's hook sees this first: handleTargetPodHandoff sets only these.
 		{"handed off", `{"migrationState":{"migrationUid":"u","targetNode":"n2","sourceNode":"n1","targetPod":"p"}}`, true},
 		{"started", `{"migrationState":{"targetNode":"n2","startTimestamp":"2026-01-01T00:00:00Z"}}`, true},
 		{"being aborted", `{"migrationState":{"targetNode":"n2","abortRequested":true}}`, true},
@@ -122,16 +122,16 @@ func TestParseVMIMigration(t *testing.T) {
 func TestParseVMIGuestNUMA(t *testing.T) {
 	vmi := parseVMI(t, `{"spec":{"domain":{"cpu":{"numa":{}},"memory":{"guest":"1Gi"}}}}`)
 	if vmi.DedicatedCPU || vmi.Hugepages || vmi.GuestMappingPassthrough {
-		t.Errorf("nothing asked for: %+v", vmi)
+		t.Errorf("nothing requested: %+v", vmi)
 	}
 	vmi = parseVMI(t, `{"spec":{"domain":{"cpu":{"dedicatedCpuPlacement":true,"numa":{"guestMappingPassthrough":{}}},"memory":{"hugepages":{"pageSize":"1Gi"}}}}}`)
 	if !vmi.DedicatedCPU || !vmi.Hugepages || !vmi.GuestMappingPassthrough {
-		t.Errorf("all asked for: %+v", vmi)
+		t.Errorf("all requested: %+v", vmi)
 	}
 }
 
-// Fields that this KubeVirt API does not have, and fields of another type
-// where nothing is read, are those of a later KubeVirt.
+// A later KubeVirt may have new fields, and other types in fields that are not
+// read.
 func TestParseVMITolerates(t *testing.T) {
 	vmi := parseVMI(t, ` {"kind":"VirtualMachineInstance","new":[1,{"a":null}],"metadata":{"name":"v","managedFields":7},
 		"spec":{"domain":{"clock":"new","devices":{"disks":{},"gpus":[{"name":"g","new":{}}]}},"volumes":"new"},"status":{"phase":3}}`)
@@ -143,7 +143,7 @@ func TestParseVMITolerates(t *testing.T) {
 func TestParseVMIRefuses(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"nothing", "", "no data"},
-		{"blanks", " \n", "no data"},
+		{"whitespace", " \n", "no data"},
 		{"null", "null", "not a JSON object"},
 		{"list", "[]", "not a JSON object"},
 		{"YAML", "kind: VirtualMachineInstance\n", "not a JSON object"},
@@ -162,7 +162,7 @@ func TestParseVMIRefuses(t *testing.T) {
 	}
 }
 
-// largeVMI is the 8 GPU sample with user data of n bytes.
+// largeVMI returns the sample with 8 GPUs and user data of n bytes.
 func largeVMI(tb testing.TB, n int) []byte {
 	tb.Helper()
 	data, err := os.ReadFile(filepath.Join(samplesDir, "02-8gpu-8nic-gate-off.vmi.json"))

@@ -8,7 +8,7 @@ import (
 )
 
 // Address is a PCI address on the host: domain, bus, device and function.
-// A domain has up to 32 bits: VMD and Hyper-V number from 0x10000 upwards
+// A domain has up to 32 bits: VMD and Hyper-V use domains from 0x10000 upwards
 // (kernel drivers/pci/controller/vmd.c, vmd_find_free_domain).
 type Address struct {
 	Domain   uint32
@@ -22,22 +22,22 @@ type Address struct {
 func ParseAddress(s string) (Address, error) {
 	parts := strings.FieldsFunc(s, func(r rune) bool { return r == ':' || r == '.' })
 	if len(parts) != 4 || s != parts[0]+":"+parts[1]+":"+parts[2]+"."+parts[3] {
-		return Address{}, notAnAddress(s)
+		return Address{}, invalidAddress(s)
 	}
 	domain, okDomain := hexDigits(parts[0], 4, 8)
 	bus, okBus := hexDigits(parts[1], 2, 2)
 	device, okDevice := hexDigits(parts[2], 2, 2)
 	function, okFunction := hexDigits(parts[3], 1, 1)
 	if !okDomain || !okBus || !okDevice || !okFunction || device > 0x1f || function > 7 {
-		return Address{}, notAnAddress(s)
+		return Address{}, invalidAddress(s)
 	}
 	return Address{
 		Domain: uint32(domain), Bus: uint8(bus), Device: uint8(device), Function: uint8(function),
 	}, nil
 }
 
-func notAnAddress(s string) error {
-	return fmt.Errorf("%q is no PCI address like 0000:17:00.0", Abridge(s))
+func invalidAddress(s string) error {
+	return fmt.Errorf("invalid PCI address %q: want domain:bus:device.function, such as 0000:17:00.0", Abridge(s))
 }
 
 // hexDigits reads s as a hex number of at least low and at most high digits.
@@ -49,7 +49,7 @@ func hexDigits(s string, low, high int) (uint64, bool) {
 	return n, err == nil
 }
 
-// String is the kernel's form, lower case: "0000:17:00.0".
+// String returns the kernel's form, in lower case: "0000:17:00.0".
 func (a Address) String() string {
 	return fmt.Sprintf("%04x:%02x:%02x.%x", a.Domain, a.Bus, a.Device, a.Function)
 }
@@ -77,7 +77,7 @@ func (a Address) Compare(b Address) int {
 	)
 }
 
-// SameDevice reports whether a and b are functions of one device number.
+// SameDevice reports whether a and b are functions of the same device.
 func (a Address) SameDevice(b Address) bool {
 	a.Function, b.Function = 0, 0
 	return a == b

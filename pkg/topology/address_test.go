@@ -12,16 +12,16 @@ func TestParseAddress(t *testing.T) {
 	for _, tc := range []struct {
 		text string
 		want topology.Address
-		// canonical is what the kernel prints for it: %04x:%02x:%02x.%d
+		// canonical is the kernel's form, %04x:%02x:%02x.%d
 		// (drivers/pci/probe.c, pci_setup_device).
 		canonical string
 	}{
 		{"0000:17:00.0", topology.Address{Bus: 0x17}, "0000:17:00.0"},
-		// KubeVirt's own case, any mix of case (hw_utils_test.go).
+		// KubeVirt's own test case, in mixed case (hw_utils_test.go).
 		{"05EA:Fc:1d.6", topology.Address{Domain: 0x5ea, Bus: 0xfc, Device: 0x1d, Function: 6}, "05ea:fc:1d.6"},
 		{"0000:81:11.1", topology.Address{Bus: 0x81, Device: 0x11, Function: 1}, "0000:81:11.1"},
 		{"0000:ff:1f.7", topology.Address{Bus: 0xff, Device: 0x1f, Function: 7}, "0000:ff:1f.7"},
-		// VMD and Hyper-V number domains from 0x10000; KubeVirt refuses these.
+		// VMD and Hyper-V use domains from 0x10000; KubeVirt refuses these.
 		{"10000:01:00.0", topology.Address{Domain: 0x10000, Bus: 1}, "10000:01:00.0"},
 		{"abcdef:01:00.0", topology.Address{Domain: 0xabcdef, Bus: 1}, "abcdef:01:00.0"},
 		{"1234567:01:00.0", topology.Address{Domain: 0x1234567, Bus: 1}, "1234567:01:00.0"},
@@ -49,7 +49,7 @@ func TestParseAddressRefuses(t *testing.T) {
 		"0000:17:20.0", "0000:17:00.8", "0000:17:00.00", "0000:17:00.", "0000:17:00", "17:00.0",
 		// Separators in the wrong places.
 		"0000.17.00.0", "0000:17.00:0", ":0000:17:00.0", "0000::17:00.0", "0000:17:00..0", "0000:17:00.0.",
-		// What strconv would let through, and look-alikes.
+		// What strconv would accept, and look-alikes.
 		"0x00:17:00.0", "+000:17:00.0", "0_00:17:00.0", "-001:17:00.0", "0000:17:00.0\x00", "0000:17:00.0\n",
 		"００００:17:00.0", "../../../etc/passwd",
 	} {
@@ -65,7 +65,7 @@ func TestParseErrorsAreShort(t *testing.T) {
 	_, errIDs := topology.ParseIDs(strings.Repeat("x", 1<<20))
 	for _, err := range []error{errAddress, errUUID, errIDs} {
 		if err == nil || len(err.Error()) > 200 {
-			t.Errorf("error for 1 MiB of x: %.300v; want one of at most 200 bytes", err)
+			t.Errorf("error for 1 MiB of x: %.300v; want at most 200 bytes", err)
 		}
 	}
 }
@@ -88,7 +88,7 @@ func TestAddressText(t *testing.T) {
 }
 
 func TestAddressOrder(t *testing.T) {
-	// Each is before the next: domain counts most, function least.
+	// The domain is the most significant part, the function the least.
 	ordered := []string{
 		"0000:00:00.0", "0000:00:00.7", "0000:00:1f.0", "0000:01:00.0", "0000:ff:00.0",
 		"0001:00:00.0", "ffff:ff:1f.7", "10000:00:00.0",
@@ -127,10 +127,10 @@ func FuzzParseAddress(f *testing.F) {
 		if a.Device > 0x1f || a.Function > 7 {
 			t.Errorf("ParseAddress(%q) = %+v, out of range", text, a)
 		}
-		// Case and surplus digits of the domain are all that may be lost.
+		// Only case and leading zeros of the domain may be lost.
 		if !strings.HasSuffix(strings.Repeat("0", 8)+a.String(), strings.ToLower(text)) &&
 			!strings.HasSuffix(strings.ToLower(text), a.String()) {
-			t.Errorf("ParseAddress(%q) reads %v", text, a)
+			t.Errorf("ParseAddress(%q) = %v", text, a)
 		}
 		if again, err := topology.ParseAddress(a.String()); err != nil || again != a {
 			t.Errorf("ParseAddress(%q) = %v, %v", a, again, err)

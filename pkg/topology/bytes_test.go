@@ -19,7 +19,7 @@ func TestBytes(t *testing.T) {
 		{128 << 30, "128 GiB", "128 GiB"},
 		{128<<30 + 1, "128.1 GiB", "128 GiB"},
 		{64_000_000, "61.1 MiB", "61 MiB"},
-		{1099981389824, "1.1 TiB", "1 TiB"}, // 1.0004 TiB: the eight GPUs of the demo's host
+		{1099981389824, "1.1 TiB", "1 TiB"}, // 1.0004 TiB: the eight GPUs of the demo host
 		{1<<40 - 1, "1024 GiB", "1023.9 GiB"},
 		{1 << 40, "1 TiB", "1 TiB"},
 		{math.MaxUint64, "16 EiB", "15.9 EiB"},

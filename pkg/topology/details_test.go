@@ -6,8 +6,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// What kernels print, from 2.5 GT/s of PCI Express 1.0 on; older ones wrote
-// "8 GT/s".
+// Kernels print these speeds; older ones wrote "8 GT/s".
 func TestParseLinkSpeed(t *testing.T) {
 	for text, want := range map[string]float64{
 		"2.5 GT/s PCIe": 2.5, "5.0 GT/s PCIe": 5, "8.0 GT/s PCIe": 8, "16.0 GT/s PCIe": 16,
@@ -30,7 +29,7 @@ func TestLinkString(t *testing.T) {
 		"32 GT/s x16": {Speed: 32, Width: 16},
 	} {
 		if got := link.String(); got != want {
-			t.Errorf("%+v is %q, want %q", link, got, want)
+			t.Errorf("%+v.String() = %q, want %q", link, got, want)
 		}
 	}
 }

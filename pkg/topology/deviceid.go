@@ -14,21 +14,21 @@ func ParseUUID(s string) (UUID, error) {
 	parts := strings.Split(s, "-")
 	lengths := []int{8, 4, 4, 4, 12}
 	if len(parts) != len(lengths) {
-		return "", notAUUID(s)
+		return "", invalidUUID(s)
 	}
 	for i, part := range parts {
 		if len(part) != lengths[i] || strings.Trim(part, "0123456789abcdefABCDEF") != "" {
-			return "", notAUUID(s)
+			return "", invalidUUID(s)
 		}
 	}
 	return UUID(strings.ToLower(s)), nil
 }
 
-func notAUUID(s string) error {
-	return fmt.Errorf("%q is no UUID like 4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01", Abridge(s))
+func invalidUUID(s string) error {
+	return fmt.Errorf("invalid UUID %q: want 32 hex digits, such as 4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01", Abridge(s))
 }
 
-// Kind tells what a DeviceID names.
+// Kind says what a DeviceID names.
 type Kind string
 
 // The kinds of device that are placed.
@@ -44,13 +44,13 @@ type DeviceID struct {
 	mdev UUID
 }
 
-// PCIDevice is the identity of the PCI function at a.
+// PCIDevice returns the ID of the PCI function at a.
 func PCIDevice(a Address) DeviceID { return DeviceID{pci: a} }
 
-// MediatedDevice is the identity of the mediated device u.
+// MediatedDevice returns the ID of the mediated device u.
 func MediatedDevice(u UUID) DeviceID { return DeviceID{mdev: u} }
 
-// Kind tells whether d is a PCI function or a mediated device.
+// Kind returns whether d is a PCI function or a mediated device.
 func (d DeviceID) Kind() Kind {
 	if d.mdev != "" {
 		return KindMDEV
@@ -58,13 +58,13 @@ func (d DeviceID) Kind() Kind {
 	return KindPCI
 }
 
-// PCI is the host address of a PCI function; false for a mediated device.
+// PCI returns the host address of a PCI function; false for a mediated device.
 func (d DeviceID) PCI() (Address, bool) { return d.pci, d.mdev == "" }
 
-// MDEV is the UUID of a mediated device; false for a PCI function.
+// MDEV returns the UUID of a mediated device; false for a PCI function.
 func (d DeviceID) MDEV() (UUID, bool) { return d.mdev, d.mdev != "" }
 
-// String is the PCI address or the UUID.
+// String returns the PCI address or the UUID.
 func (d DeviceID) String() string {
 	if d.mdev != "" {
 		return string(d.mdev)

@@ -45,14 +45,13 @@ func TestDeviceID(t *testing.T) {
 	if _, ok := mdev.PCI(); ok {
 		t.Error("a mediated device has a PCI address")
 	}
-	// Domain 0, bus 0, device 0, function 0 is a device, not the lack of one.
+	// The zero address is a valid device.
 	if zero := topology.PCIDevice(topology.Address{}); zero.Kind() != topology.KindPCI || zero.String() != "0000:00:00.0" {
 		t.Errorf("device at the lowest address: %v %q", zero.Kind(), zero)
 	}
 }
 
 func TestDeviceIDOrder(t *testing.T) {
-	// design: ordered by id, PCI before mdev.
 	want := []topology.DeviceID{
 		topology.PCIDevice(address(t, "0000:17:00.0")),
 		topology.PCIDevice(address(t, "0000:17:00.1")),

@@ -1,6 +1,6 @@
-// Package topology holds the words of the field as values: PCI addresses,
+// Package topology has the types that all other packages share: PCI addresses,
 // mediated devices, NUMA nodes and cells, PCIe roots, and a host made of them.
-// It does no I/O and knows no XML; everything else is built on it.
+// It does no I/O and knows no XML.
 //
 //	Host
 //	├── NUMANode 0 (CPUs)

@@ -2,14 +2,14 @@ package topology
 
 import "slices"
 
-// PCIeRoot is a host bridge by its sysfs name, "pci0000:17": the same text as
-// the Kubernetes attribute resource.kubernetes.io/pcieRoot.
+// PCIeRoot is the sysfs name of a host bridge, "pci0000:17". It is also the value
+// of the Kubernetes attribute resource.kubernetes.io/pcieRoot.
 type PCIeRoot string
 
 // String is the name.
 func (r PCIeRoot) String() string { return string(r) }
 
-// Device is a PCI function of the host. Each field names its file below
+// Device is a PCI function of the host. Each field names its file in
 // /sys/bus/pci/devices/<address>/.
 type Device struct {
 	Address    Address
@@ -19,11 +19,11 @@ type Device struct {
 	Node       Affinity  // numa_node
 	Root       PCIeRoot  // the nearest pci<domain>:<bus> of the link's path
 	Bridges    []Address // the bridges above it in the link's path, root port first
-	PhysFn     *Address  // physfn: the physical function of a virtual one
+	PhysFn     *Address  // physfn: the physical function of a virtual function
 	IOMMUGroup *int      // iommu_group
 	Driver     string    // driver, "" when unbound
-	BARs       []BAR     // resource: those of the six BARs that are in use; nil when it is not shown
-	IsBridge   bool      // class 0x0604, PCI-to-PCI; an NVSwitch is 0x0680 and none
+	BARs       []BAR     // resource: the BARs in use; nil when the file is absent
+	IsBridge   bool      // class 0x0604, PCI-to-PCI; an NVSwitch (0x0680) is not a bridge
 
 	Details *Details // nil until env.ReadDetails reads them
 }
@@ -41,12 +41,12 @@ type BAR struct {
 // MDEV is a mediated device of the host.
 type MDEV struct {
 	UUID       UUID
-	Parent     *Address // the PCI function above it in the link's path; nil below /sys/devices/virtual
+	Parent     *Address // the PCI function above it in the link's path; nil under /sys/devices/virtual
 	Type       string   // mdev_type: "nvidia-222"
 	IOMMUGroup *int     // iommu_group
 }
 
-// Host is the part of the host that placement needs, in the order of ids.
+// Host is the part of the host that was read. Each list is sorted by ID.
 type Host struct {
 	Nodes   []NUMANode
 	Devices []Device
@@ -55,7 +55,7 @@ type Host struct {
 	Packages int // CPU packages with a CPU online; 0 until env.ReadDetails reads them
 }
 
-// Device is the PCI function at a, or nil when the host has none.
+// Device returns the PCI function at a, or nil when the host has none.
 func (h *Host) Device(a Address) *Device {
 	i, found := slices.BinarySearchFunc(h.Devices, a, func(d Device, a Address) int {
 		return d.Address.Compare(a)
@@ -66,7 +66,7 @@ func (h *Host) Device(a Address) *Device {
 	return &h.Devices[i]
 }
 
-// MDEV is the mediated device u, or nil when the host has none.
+// MDEV returns the mediated device u, or nil when the host does not have it.
 func (h *Host) MDEV(u UUID) *MDEV {
 	i := slices.IndexFunc(h.MDEVs, func(m MDEV) bool { return m.UUID == u })
 	if i < 0 {
@@ -75,9 +75,9 @@ func (h *Host) MDEV(u UUID) *MDEV {
 	return &h.MDEVs[i]
 }
 
-// Function is the PCI function that a device is or, for a mediated device,
-// that its parent is: where it stands in the host's PCI Express tree. Nil when
-// the host does not show the device or the parent is no PCI device.
+// Function returns the PCI function of a device; for a mediated device, that of
+// its parent. It is nil when the host does not show the device, or when the
+// parent is not a PCI device.
 func (h *Host) Function(id DeviceID) *Device {
 	if a, ok := id.PCI(); ok {
 		return h.Device(a)
@@ -90,9 +90,9 @@ func (h *Host) Function(id DeviceID) *Device {
 	return h.Device(*m.Parent)
 }
 
-// Affinity is the NUMA node that a device stands on. On a host with a single
-// node every PCI device stands on it, also where the kernel says -1: firmware
-// of such machines often leaves _PXM out (ACPI 6.5, 6.2.15).
+// Affinity returns the NUMA node of a device. On a host with a single node that
+// node is the one of every PCI device, even where the kernel says -1: the
+// firmware of such machines often leaves _PXM out (ACPI 6.5, 6.2.15).
 func (h *Host) Affinity(id DeviceID) Affinity {
 	f := h.Function(id)
 	if f == nil {

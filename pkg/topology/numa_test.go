@@ -18,7 +18,7 @@ func TestParseIDs(t *testing.T) {
 		{"3,1,2,0", "0-3"},
 		{"0-3,2-5,2", "0-5"},
 		{"7-7", "7"},
-		// KubeVirt writes cell CPUs as a list without ranges.
+		// KubeVirt writes the CPUs of a cell as a list without ranges.
 		{"0,1,2,3,8,9", "0-3,8-9"},
 		// libvirt's exclusions (libvirt docs/formatdomain.rst, "cpuset").
 		{"0-7,^3", "0-2,4-7"},
@@ -46,8 +46,8 @@ func TestParseIDsRefuses(t *testing.T) {
 	}
 }
 
-// A list may be as long as its file lets it be: the time to read it must not
-// grow with its length times the numbers in it.
+// A list may be as long as its file: the time to read it must not grow with its
+// length times the size of its ranges.
 func TestParseIDsRepeated(t *testing.T) {
 	got, err := topology.ParseIDs(strings.Repeat("0-65536,", 10_000) + "5")
 	if err != nil || got.String() != "0-65536" {
@@ -87,8 +87,8 @@ func TestHostAffinity(t *testing.T) {
 		want topology.Affinity
 	}{
 		{"as the kernel says", host(topology.OnNode(1), 0, 1), pci, topology.OnNode(1)},
-		{"none is none with two nodes", host(none, 0, 1), pci, none},
-		{"none is the only node", host(none, 0), pci, topology.OnNode(0)},
+		{"no affinity with two nodes", host(none, 0, 1), pci, none},
+		{"no affinity with one node", host(none, 0), pci, topology.OnNode(0)},
 		{"the only node need not be 0", host(none, 8), pci, topology.OnNode(8)},
 		{"no nodes known", host(none), pci, none},
 		{"mediated device as its parent", host(topology.OnNode(1), 0, 1), topology.MediatedDevice(onGPU), topology.OnNode(1)},

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Abridge shortens what a message shows of an input to 40 bytes, whatever the
-// input was.
+// Abridge shortens a piece of input for a message to at most 40 bytes of valid
+// UTF-8 and "…". A shorter one is returned as it is.
 func Abridge(s string) string {
 	const limit = 40
 	if len(s) <= limit {
@@ -15,7 +15,7 @@ func Abridge(s string) string {
 	return strings.ToValidUTF8(s[:limit], "") + "…"
 }
 
-// Counted is a number with what it counts, as in "1 device" and "2 devices".
+// Counted formats a number with its noun: "1 device", "2 devices".
 func Counted(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
