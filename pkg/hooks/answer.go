@@ -16,29 +16,29 @@ import (
 	"hook-sidecar/pkg/hooks/api/v1alpha3"
 )
 
-// answer returns the domain to send back, or the status that fails the call.
+// answer returns the domain for the reply, or the status that fails the call.
 func (s *Server) answer(ctx context.Context, call Call) ([]byte, error) {
 	domain, err := s.config.Mutator.Mutate(ctx, call)
 	log := s.config.Logger.With("protocol", call.Protocol)
 	switch {
 	case call.Migration:
 		if err != nil {
-			log.Warn("refusal ignored in a migration", "error", err)
+			log.Warn("refusal ignored during a migration", "error", err)
 		}
 		return call.Domain, nil
 	case err != nil:
 		return nil, statusOf(err)
 	case len(domain) == 0 && len(call.Domain) > 0:
-		log.Error("the mutator returned an empty domain, the input is sent back")
+		log.Error("the mutator returned an empty domain, returning the input")
 		return call.Domain, nil
 	case len(domain) > MaxReply && len(call.Domain) <= MaxReply:
-		log.Warn("the domain grew past what virt-launcher can receive",
+		log.Warn("the domain grew larger than virt-launcher can receive",
 			"bytes", len(domain), "limit", MaxReply)
 	}
 	return domain, nil
 }
 
-// statusOf is the only place that turns an error into a gRPC status.
+// statusOf converts an error to a gRPC status. No other code does.
 func statusOf(err error) error {
 	if malformed := (*MalformedError)(nil); errors.As(err, &malformed) {
 		return status.Error(codes.InvalidArgument, err.Error())
@@ -49,7 +49,7 @@ func statusOf(err error) error {
 	return status.Error(codes.FailedPrecondition, err.Error())
 }
 
-// guard logs every call that fails and turns a panic into the input's bytes.
+// guard logs every call that fails. When a call panics, it returns the input.
 func (s *Server) guard(ctx context.Context, request any, rpc *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (response any, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -66,19 +66,19 @@ func (s *Server) guard(ctx context.Context, request any, rpc *grpc.UnaryServerIn
 	return response, err
 }
 
-// logPanic logs where a call panicked. The cause is cut short: a panic's value
-// may hold a domain, and domains are not logged.
+// logPanic logs where a call panicked. It truncates the cause, because a panic's
+// value may contain a domain, and domains are not logged.
 func (s *Server) logPanic(method string, cause any) {
 	const most = 256
 	text := fmt.Sprint(cause)
 	if len(text) > most {
 		text = text[:most] + "…"
 	}
-	s.config.Logger.Error("call panicked, the input is sent back",
+	s.config.Logger.Error("call panicked, returning the input",
 		"method", method, "panic", text, "stack", string(debug.Stack()))
 }
 
-// unchanged returns the reply that sends a request's domain back as it came.
+// unchanged returns the reply with the domain of the request.
 func unchanged(request any) (any, error) {
 	switch r := request.(type) {
 	case *v1alpha1.OnDefineDomainParams:

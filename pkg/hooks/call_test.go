@@ -17,7 +17,7 @@ import (
 	"hook-sidecar/pkg/hooks/hookstest"
 )
 
-// mark is a mutator that shows in its answer what it got.
+// mark is a mutator that returns what it got.
 func mark(_ context.Context, call hooks.Call) ([]byte, error) {
 	return fmt.Appendf(nil, "%s %s %s", call.Protocol, call.Domain, call.VMI), nil
 }
@@ -26,13 +26,13 @@ func fail(err error) hookstest.Func {
 	return func(context.Context, hooks.Call) ([]byte, error) { return nil, err }
 }
 
-// record returns a logger and what it wrote, to be read after the server's end.
+// record returns a logger and its output, to be read when the server has ended.
 func record() (*slog.Logger, *bytes.Buffer) {
 	var log bytes.Buffer
 	return slog.New(slog.NewTextHandler(&log, nil)), &log
 }
 
-// stopped ends a server, so that its log can be read.
+// stopped stops a server, so that its log can be read.
 func stopped(t *testing.T, server *hookstest.Server) {
 	t.Helper()
 	server.Stop()
@@ -115,8 +115,8 @@ func TestMutatorSeesTheCall(t *testing.T) {
 	}
 }
 
-// In a migration context the answer is thrown away and an error is not, so
-// nothing that the mutator does may show.
+// In a migration KubeVirt discards the answer but not an error, so nothing that the
+// mutator returns may reach it.
 func TestMigrationReturnsTheInput(t *testing.T) {
 	for name, answer := range map[string]hookstest.Func{
 		"other bytes": mark,
@@ -144,7 +144,7 @@ func TestMigrationReturnsTheInput(t *testing.T) {
 			}
 			for i, call := range calls {
 				if !call.Migration {
-					t.Errorf("the mutator was not told that %s is a migration", contexts[i])
+					t.Errorf("the mutator saw no migration in context %s", contexts[i])
 				}
 			}
 		})
@@ -182,13 +182,13 @@ func TestRefusal(t *testing.T) {
 			}
 			stopped(t, server)
 			if got := strings.Count(written.String(), cause.Error()); got != 2 {
-				t.Errorf("two refusals were logged %d times:\n%s", got, written)
+				t.Errorf("two refusals made %d log entries:\n%s", got, written)
 			}
 		})
 	}
 }
 
-// An empty domain is the mutator's to judge, for only it knows of strict.
+// The mutator decides about an empty domain, because only it knows strict.
 func TestEmptyDomainReachesTheMutator(t *testing.T) {
 	server := hookstest.Start(t, hooks.Config{Mutator: fail(&hooks.MalformedError{Err: errors.New("empty domain")})})
 	_, err := hookstest.Dial(t, server.HookSocket).OnDefineDomain(t.Context(), hooks.V1alpha3, nil, nil)
@@ -202,7 +202,7 @@ func TestEmptyDomainReachesTheMutator(t *testing.T) {
 	}
 }
 
-func TestInputGoesBack(t *testing.T) {
+func TestInputIsReturned(t *testing.T) {
 	const secret = "s3cret-graphics-password"
 	domain := []byte("<domain>" + secret + "</domain>")
 	tests := map[string]struct {
@@ -236,10 +236,10 @@ func TestInputGoesBack(t *testing.T) {
 				t.Errorf("four calls made %d errors in the log:\n%s", got, written)
 			}
 			if !strings.Contains(written.String(), tt.logged) {
-				t.Errorf("the log does not say %q:\n%s", tt.logged, written)
+				t.Errorf("the log does not contain %q:\n%s", tt.logged, written)
 			}
 			if strings.Contains(written.String(), secret) {
-				t.Errorf("the log holds the domain:\n%s", written)
+				t.Errorf("the log contains the domain:\n%s", written)
 			}
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -31,14 +32,13 @@ const (
 )
 
 // Client calls a hook as virt-launcher does: with its deadlines, its limit of
-// 4 MiB for a reply and its choice of version. It is safe for use by several
-// goroutines.
+// 4 MiB per reply and its choice of version. It is safe for concurrent use.
 type Client struct {
 	socket string
 	conn   *grpc.ClientConn
 }
 
-// Info is what a hook says about itself.
+// Info is what a hook reports about itself.
 type Info struct {
 	Name       string
 	HookPoints []string // in the hook's order
@@ -46,25 +46,23 @@ type Info struct {
 }
 
 // Version returns the version that virt-launcher would use: the newest that
-// both know. The error names those on offer.
+// both support.
 func (i Info) Version() (string, error) {
-	for _, known := range Versions() {
-		for _, offered := range i.Versions {
-			if offered == known {
-				return known, nil
-			}
+	for _, version := range Versions() {
+		if slices.Contains(i.Versions, version) {
+			return version, nil
 		}
 	}
-	return "", fmt.Errorf("no common version: the hook offers %q, virt-launcher knows %q", i.Versions, Versions())
+	return "", fmt.Errorf("no common version: the hook supports %q, virt-launcher %q", i.Versions, Versions())
 }
 
-// Dial connects to the socket of a hook and waits until the connection stands,
-// for two seconds at most. The error says why it does not.
+// Dial connects to the socket of a hook. It waits at most two seconds for the
+// connection, and its error has the cause.
 func Dial(ctx context.Context, socket string) (*Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 
-	// gRPC reports that a connection failed and not why, so the cause is kept.
+	// gRPC reports that a connection failed but not why.
 	var cause atomic.Pointer[error]
 	dial := func(ctx context.Context, _ string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, "unix", socket)
@@ -81,8 +79,8 @@ func Dial(ctx context.Context, socket string) (*Client, error) {
 		return nil, fmt.Errorf("connect to %s: %w", socket, err)
 	}
 	if err := waitReady(ctx, conn); err != nil {
-		if kept := cause.Load(); kept != nil {
-			err = *kept
+		if dialErr := cause.Load(); dialErr != nil {
+			err = *dialErr
 		}
 		return nil, errors.Join(fmt.Errorf("connect to %s: %w", socket, err), conn.Close())
 	}
@@ -114,7 +112,7 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Info asks what the hook can do, within one second.
+// Info asks the hook for its hook points and versions, within one second.
 func (c *Client) Info(ctx context.Context) (Info, error) {
 	ctx, cancel := context.WithTimeout(ctx, infoTimeout)
 	defer cancel()
@@ -122,16 +120,16 @@ func (c *Client) Info(ctx context.Context) (Info, error) {
 	if err != nil {
 		return Info{}, c.failed("Info", err)
 	}
-	said := Info{Name: result.GetName(), Versions: result.GetVersions()}
+	reported := Info{Name: result.GetName(), Versions: result.GetVersions()}
 	for _, point := range result.GetHookPoints() {
-		said.HookPoints = append(said.HookPoints, point.GetName())
+		reported.HookPoints = append(reported.HookPoints, point.GetName())
 	}
-	return said, nil
+	return reported, nil
 }
 
-// OnDefineDomain sends a domain and its VMI with the version that
-// Info.Version gives, and returns the hook's domain, within one minute. The
-// error is a MalformedError or a RefusedError where the hook says so.
+// OnDefineDomain sends a domain and its VMI and returns the hook's domain, within
+// one minute. version is that of Info.Version. The error is a MalformedError or a
+// RefusedError when the hook returns one.
 func (c *Client) OnDefineDomain(ctx context.Context, version string, domain, vmi []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, hookTimeout)
 	defer cancel()
@@ -153,9 +151,9 @@ func (c *Client) OnDefineDomain(ctx context.Context, version string, domain, vmi
 	return result.GetDomainXML(), nil
 }
 
-// MutateDomain sends a libvirt domain and its VMI as a structured plugin gets
-// them, in the context Boot, MigrationTarget or MigrationSource, and returns
-// the hook's domain, within 30 seconds. Errors are those of OnDefineDomain.
+// MutateDomain sends a libvirt domain and its VMI as KubeVirt sends them to a
+// structured plugin, and returns the hook's domain, within 30 seconds. invocation
+// is Boot, MigrationTarget or MigrationSource. Errors are as with OnDefineDomain.
 func (c *Client) MutateDomain(ctx context.Context, invocation string, domain, vmi []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, pluginTimeout)
 	defer cancel()
@@ -182,7 +180,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// failed is the reverse of statusOf.
+// failed is the inverse of statusOf.
 func (c *Client) failed(method string, err error) error {
 	err = fmt.Errorf("call %s on %s: %w", method, c.socket, err)
 	switch status.Code(err) {

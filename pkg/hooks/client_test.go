@@ -18,17 +18,17 @@ import (
 	"hook-sidecar/pkg/hooks/hookstest"
 )
 
-func TestDialSaysWhy(t *testing.T) {
-	folder := hookstest.Folder(t)
-	stale := filepath.Join(folder, "stale.sock")
+func TestDialReportsTheCause(t *testing.T) {
+	dir := hookstest.Dir(t)
+	stale := filepath.Join(dir, "stale.sock")
 	listener := listen(t, stale)
 	listener.SetUnlinkOnClose(false)
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]error{
-		filepath.Join(folder, "none.sock"): fs.ErrNotExist,
-		stale:                              syscall.ECONNREFUSED,
+		filepath.Join(dir, "none.sock"): fs.ErrNotExist,
+		stale:                           syscall.ECONNREFUSED,
 	} {
 		if _, err := hooks.Dial(t.Context(), path); !errors.Is(err, want) || !strings.Contains(err.Error(), path) {
 			t.Errorf("Dial: %v, want %v and the path", err, want)
@@ -36,14 +36,14 @@ func TestDialSaysWhy(t *testing.T) {
 	}
 }
 
-func TestDialOfWhatIsNoHook(t *testing.T) {
-	path := filepath.Join(hookstest.Folder(t), "a.sock")
+func TestDialOfAnotherServer(t *testing.T) {
+	path := filepath.Join(hookstest.Dir(t), "a.sock")
 	listener := listen(t, path)
 	go func() {
 		for {
 			conn, err := listener.Accept()
 			if err != nil {
-				return // the listener is closed, the test is over
+				return // the test has ended
 			}
 			if err := conn.Close(); err != nil {
 				t.Error(err)
@@ -59,8 +59,8 @@ func TestDialOfWhatIsNoHook(t *testing.T) {
 }
 
 func TestDialGivesUp(t *testing.T) {
-	path := filepath.Join(hookstest.Folder(t), "a.sock")
-	listener := listen(t, path) // takes connections and never answers
+	path := filepath.Join(hookstest.Dir(t), "a.sock")
+	listener := listen(t, path) // accepts connections and never answers
 	ctx, cancel := context.WithCancel(t.Context())
 	accepted := make(chan net.Conn, 1)
 	go func() {
@@ -79,15 +79,15 @@ func TestDialGivesUp(t *testing.T) {
 	}
 }
 
-// The authority is what KubeVirt sends; without it gRPC would send the path,
-// which HTTP/2 servers may refuse.
+// KubeVirt sends this authority. By default gRPC would send the path, which HTTP/2
+// servers may refuse.
 func TestClientSendsKubeVirtsAuthority(t *testing.T) {
-	path := filepath.Join(hookstest.Folder(t), "a.sock")
-	heard := make(chan []string, 1)
+	path := filepath.Join(hookstest.Dir(t), "a.sock")
+	received := make(chan []string, 1)
 	server := grpc.NewServer(grpc.UnaryInterceptor(
 		func(ctx context.Context, _ any, _ *grpc.UnaryServerInfo, _ grpc.UnaryHandler) (any, error) {
 			headers, _ := metadata.FromIncomingContext(ctx)
-			heard <- headers[":authority"]
+			received <- headers[":authority"]
 			return &info.InfoResult{}, nil
 		}))
 	info.RegisterInfoServer(server, info.UnimplementedInfoServer{})
@@ -106,7 +106,7 @@ func TestClientSendsKubeVirtsAuthority(t *testing.T) {
 	if _, err := client.Info(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if got := <-heard; len(got) != 1 || got[0] != "localhost" {
+	if got := <-received; len(got) != 1 || got[0] != "localhost" {
 		t.Errorf("authority %q, want localhost", got)
 	}
 	if err := client.Close(); err != nil {

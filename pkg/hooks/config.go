@@ -1,10 +1,12 @@
 package hooks
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -13,14 +15,14 @@ const (
 	// of 8 MiB with its VMI. gRPC's own default of 4 MiB would refuse it.
 	DefaultMaxMessage = 16 << 20
 
-	// DefaultGrace is how long a call that is under way at the end may still
-	// take. It stays below the 30 s that a kubelet waits by default between
+	// DefaultGrace is how long calls may still run after the server was asked to
+	// stop. It is less than the 30 s that a kubelet waits by default between
 	// SIGTERM and SIGKILL.
 	DefaultGrace = 10 * time.Second
 
-	// DefaultPatience is how long a client may take to send a request, or to
-	// receive its answer, while other calls wait. virt-launcher waits a minute
-	// for an answer, and for a plugin's 30 s.
+	// DefaultPatience is how long a client may take to send a request or to
+	// receive its reply while other calls wait. virt-launcher waits one minute
+	// for a reply, and 30 s for that of a plugin.
 	DefaultPatience = 5 * time.Second
 )
 
@@ -29,15 +31,15 @@ type Config struct {
 	Mutator Mutator
 	Logger  *slog.Logger // nil: no log
 
-	// Versions are the versions of the Callbacks service to serve and to
-	// announce, in this order; empty: Versions().
+	// Versions are the versions of the Callbacks service to serve and announce,
+	// in this order; empty: Versions().
 	Versions []string
 
 	// HookSocket is the full path of the socket for the Info and Callbacks
-	// services; empty: they are not served. Its folder has to exist.
+	// services; empty: they are not served. Its directory must exist.
 	HookSocket string
 	// PluginSocket is the full path of the socket for structured plugins;
-	// empty: they are not served. Its folder is made when it is absent.
+	// empty: they are not served. Its directory is created if needed.
 	PluginSocket string
 
 	MaxMessage int           // bytes; 0: DefaultMaxMessage
@@ -45,7 +47,7 @@ type Config struct {
 	Patience   time.Duration // 0: DefaultPatience
 }
 
-// withDefaults returns the configuration with every empty field filled.
+// withDefaults returns the configuration with defaults for empty fields.
 func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -53,37 +55,30 @@ func (c Config) withDefaults() Config {
 	if len(c.Versions) == 0 {
 		c.Versions = Versions()
 	}
-	if c.MaxMessage == 0 {
-		c.MaxMessage = DefaultMaxMessage
-	}
-	if c.Grace == 0 {
-		c.Grace = DefaultGrace
-	}
-	if c.Patience == 0 {
-		c.Patience = DefaultPatience
-	}
+	c.MaxMessage = cmp.Or(c.MaxMessage, DefaultMaxMessage)
+	c.Grace = cmp.Or(c.Grace, DefaultGrace)
+	c.Patience = cmp.Or(c.Patience, DefaultPatience)
 	return c
 }
 
-// check reports what cannot be served.
-func (c Config) check() error {
+// validate returns an error when the configuration cannot be served.
+func (c Config) validate() error {
 	if c.Mutator == nil {
 		return errors.New("serve hooks: no mutator")
 	}
 	if c.HookSocket == "" && c.PluginSocket == "" {
-		return errors.New("serve hooks: neither a hook socket nor a plugin socket is named")
+		return errors.New("serve hooks: no socket: set a hook socket, a plugin socket or both")
 	}
 	if c.HookSocket == c.PluginSocket {
-		return fmt.Errorf("serve hooks: %s is named as hook socket and as plugin socket", c.HookSocket)
+		return fmt.Errorf("serve hooks: hook socket and plugin socket must differ: both are %s", c.HookSocket)
 	}
-	// gRPC ends the process when a service is registered twice, so a version
-	// that is named twice has to be found here.
+	// gRPC ends the process when a service is registered twice.
 	for i, version := range c.Versions {
 		if !slices.Contains(Versions(), version) {
-			return fmt.Errorf("serve hooks: unknown version %q, want one of %q", version, Versions())
+			return fmt.Errorf("serve hooks: invalid version %q: must be one of %s", version, strings.Join(Versions(), ", "))
 		}
 		if slices.Contains(c.Versions[:i], version) {
-			return fmt.Errorf("serve hooks: version %q is named twice", version)
+			return fmt.Errorf("serve hooks: duplicate version %q", version)
 		}
 	}
 	return nil

@@ -1,14 +1,12 @@
-// Package hooks speaks KubeVirt's hook protocols: the server that a sidecar
-// runs, and the client that virt-launcher is. It decides nothing about a
-// domain; a Mutator does.
+// Package hooks implements KubeVirt's hook protocols: the server of a sidecar, and
+// a client like virt-launcher. A Mutator changes the domain.
 //
 //	virt-launcher ──unix socket──▶ Info, Callbacks v1alpha1 … v1alpha3 ─┐
 //	              ──unix socket──▶ DomainHookService (plugins) ─────────┴─▶ Mutator
 //
-// Two rules hold for every answer. The hook is never the reason why a VM does
-// not start: a panic, or an empty reply, sends the input's bytes back. And only
-// a Mutator's error fails a call, for that is how strict policy refuses.
+// A failure of the hook must not keep a VM from starting: after a panic or an
+// empty result the server returns the input. Only an error of the Mutator fails a
+// call, because that is how strict policy refuses a domain.
 //
-// See package api for what happens when KubeVirt's own stubs are linked into
-// the same binary.
+// Package api says what happens when a binary also links KubeVirt's own stubs.
 package hooks

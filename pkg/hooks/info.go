@@ -7,11 +7,11 @@ import (
 	"hook-sidecar/pkg/hooks/api/info"
 )
 
-// hookName is what Info calls this hook.
+// hookName is the name of this hook in Info.
 const hookName = "hook-sidecar"
 
-// The hook points that a hook can ask for (KubeVirt pkg/hooks/info/info.go).
-// PreCloudInitIso is a third one; this hook does not ask for it.
+// The hook points that this hook requests (KubeVirt pkg/hooks/info/info.go). It
+// does not request PreCloudInitIso.
 const (
 	onDefineDomain = "OnDefineDomain"
 	shutdown       = "Shutdown"
@@ -22,7 +22,7 @@ type infoService struct {
 	versions []string
 }
 
-// Info announces Shutdown only with v1alpha3, the first version that has it:
+// Info announces Shutdown only with v1alpha3, the first version that has it.
 // virt-launcher logs an error for a hook point that a version lacks.
 func (i infoService) Info(context.Context, *info.InfoParams) (*info.InfoResult, error) {
 	points := []*info.HookPoint{{Name: onDefineDomain}}

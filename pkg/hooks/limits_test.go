@@ -31,16 +31,16 @@ func TestMessageSizes(t *testing.T) {
 		return client.OnDefineDomain(t.Context(), hooks.V1alpha3, domain, vmi)
 	}
 
-	// 8 MiB is the largest domain that is worked on, 3 MiB more than etcd
-	// stores of any VMI.
+	// 8 MiB is the largest supported domain, and 3 MiB is more than etcd stores of
+	// a VMI.
 	if got, err := call(make([]byte, 8<<20), make([]byte, 3<<20)); err != nil || string(got) != "<domain/>" {
 		t.Errorf("a domain of 8 MiB with a VMI of 3 MiB: %d bytes, %v", len(got), err)
 	}
 	if got, err := call(grown[:hooks.MaxReply], nil); err != nil || len(got) != hooks.MaxReply {
 		t.Errorf("the largest reply: %d bytes, %v", len(got), err)
 	}
-	// The client has virt-launcher's limit, so MaxReply is right if one byte
-	// more is too much.
+	// The client has virt-launcher's limit, so MaxReply is right if one more byte
+	// is too many.
 	if _, err := call([]byte("grow"), nil); status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("a reply past MaxReply: %v, want ResourceExhausted", err)
 	}
@@ -48,11 +48,11 @@ func TestMessageSizes(t *testing.T) {
 		t.Errorf("a request past the limit: %v, want ResourceExhausted", err)
 	}
 	if got, err := call([]byte("<domain/>"), nil); err != nil || string(got) != "<domain/>" {
-		t.Errorf("the call after: %q, %v", got, err)
+		t.Errorf("the next call: %q, %v", got, err)
 	}
 	stopped(t, server)
 	if got := strings.Count(written.String(), "level=WARN"); got != 1 || !strings.Contains(written.String(), "grew") {
-		t.Errorf("want one warning, of the reply that grew:\n%s", written)
+		t.Errorf("want one warning, about the large reply:\n%s", written)
 	}
 }
 

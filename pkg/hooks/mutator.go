@@ -14,35 +14,35 @@ const (
 // plugins.
 const Plugin = "plugin"
 
-// Versions returns every version of the Callbacks service, newest first, which
-// is the order of virt-launcher's preference (KubeVirt pkg/hooks/manager.go).
+// Versions returns all versions of the Callbacks service, newest first, as
+// virt-launcher prefers them (KubeVirt pkg/hooks/manager.go).
 func Versions() []string {
 	return []string{V1alpha3, V1alpha2, V1alpha1}
 }
 
 // MaxReply is the size in bytes of the largest domain that virt-launcher can
-// receive: gRPC's default limit of 4 MiB for a message, less the five bytes of
-// the field's tag and length.
+// receive: gRPC's default limit of 4 MiB per message, minus five bytes for the
+// field's tag and length.
 const MaxReply = 4<<20 - 5
 
-// Mutator answers one call with the domain to send back. It may be called from
-// several goroutines at once and must not change the bytes of the call.
+// Mutator returns the domain to reply to a call with. It must be safe for
+// concurrent use and must not change the bytes of the call.
 //
-// An error fails the call, and with it the start of the VM; a MalformedError
-// blames the input, every other error counts as a refusal by policy. A Mutator
-// should not panic; where it does, the input's bytes are sent back.
+// An error fails the call, and so the start of the VM. A MalformedError blames the
+// input, any other error counts as a refusal by policy. A Mutator should not
+// panic; if it does, the server returns the input.
 type Mutator interface {
 	Mutate(ctx context.Context, call Call) (domainXML []byte, err error)
 }
 
-// Call is what virt-launcher sent.
+// Call is a request of virt-launcher.
 type Call struct {
 	Protocol string // V1alpha1, V1alpha2, V1alpha3 or Plugin
 	Domain   []byte // libvirt domain XML, may be empty
 	VMI      []byte // VirtualMachineInstance as JSON, may be empty
 
-	// Migration is set when the answer will be thrown away: the server sends
-	// the input's bytes back whatever the Mutator says.
+	// Migration means that the result will be discarded: the server returns the
+	// input whatever the Mutator returns.
 	Migration bool
 }
 

@@ -31,17 +31,17 @@ func TestGraceEnds(t *testing.T) {
 	close(mutator.release)
 }
 
-// gRPC waits for the handshake of a connection before it ends, by default for
+// Before it stops, gRPC waits for the handshake of a connection, by default for
 // 120 s.
-func TestSilentPeerDoesNotHoldUpTheEnd(t *testing.T) {
+func TestSilentPeerDoesNotDelayTheEnd(t *testing.T) {
 	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(mark), Grace: 50 * time.Millisecond})
 	silent, err := net.Dial("unix", server.HookSocket)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	// Connections are accepted in order: when this one answers, the silent one
-	// is in gRPC's hands.
+	// Connections are accepted in order: when this one is answered, gRPC has
+	// accepted the silent one.
 	if _, err := hookstest.Dial(t, server.HookSocket).Info(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -74,11 +74,11 @@ func TestClientHangsUp(t *testing.T) {
 		t.Error(err)
 	}
 	if got := status.Code(<-ended); got != codes.Canceled {
-		t.Errorf("the call that was hung up: %v, want Canceled", got)
+		t.Errorf("the interrupted call: %v, want Canceled", got)
 	}
-	<-cancelled // the mutator learns of it
+	<-cancelled // the mutator's context
 
-	// One that goes in the middle of HTTP/2's preface.
+	// This client disconnects in the middle of HTTP/2's preface.
 	raw, err := net.Dial("unix", server.HookSocket)
 	if err != nil {
 		t.Fatal(err)
@@ -91,6 +91,6 @@ func TestClientHangsUp(t *testing.T) {
 	}
 	got, err := hookstest.Dial(t, server.HookSocket).OnDefineDomain(t.Context(), hooks.V1alpha3, []byte("<domain/>"), nil)
 	if err != nil || string(got) != "<domain/>" {
-		t.Errorf("the call after: %q, %v", got, err)
+		t.Errorf("the next call: %q, %v", got, err)
 	}
 }

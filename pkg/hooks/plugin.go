@@ -7,9 +7,8 @@ import (
 	"hook-sidecar/pkg/hooks/api/plugin"
 )
 
-// The contexts in which MutateDomain is called (KubeVirt v1.9.0,
-// kubevirt.io/api/plugin/v1alpha1). MigrationSource is defined there and
-// never sent.
+// The contexts in which KubeVirt calls MutateDomain (v1.9.0,
+// kubevirt.io/api/plugin/v1alpha1). It defines MigrationSource but never sends it.
 const (
 	Boot            = "Boot"
 	MigrationTarget = "MigrationTarget"
@@ -24,11 +23,11 @@ type pluginService struct {
 	server *Server
 }
 
-// MutateDomain mutates in Boot and where no context is named. In any other
-// context the domain runs already somewhere, so it goes back as it came.
+// MutateDomain changes the domain in context Boot or without a context. In any
+// other context the domain is already running elsewhere, so it stays unchanged.
 func (p pluginService) MutateDomain(ctx context.Context, r *plugin.MutateDomainRequest) (*plugin.MutateDomainResponse, error) {
 	if kind := r.GetDomainType(); kind != libvirtDomain {
-		return nil, statusOf(&MalformedError{fmt.Errorf("domain_type %.40q is not %q", kind, libvirtDomain)})
+		return nil, statusOf(&MalformedError{fmt.Errorf("invalid domain_type %.40q: must be %s", kind, libvirtDomain)})
 	}
 	call := Call{Protocol: Plugin, Domain: r.GetDomain(), VMI: r.GetVmi()}
 	switch invocation := r.GetSidecarContext().GetInvocationContext(); invocation {
@@ -36,7 +35,7 @@ func (p pluginService) MutateDomain(ctx context.Context, r *plugin.MutateDomainR
 	case MigrationTarget, MigrationSource:
 		call.Migration = true
 	default:
-		p.server.config.Logger.Warn("unknown invocation context, the domain is not changed", "context", invocation)
+		p.server.config.Logger.Warn("unknown invocation context, returning the input", "context", invocation)
 		call.Migration = true
 	}
 	domain, err := p.server.answer(ctx, call)

@@ -19,44 +19,39 @@ import (
 	"hook-sidecar/pkg/hooks/api/v1alpha3"
 )
 
-// Server serves the hook protocols on one or two unix sockets. Make it with New.
+// Server serves the hook protocols on one or two unix sockets. Create it with New.
 type Server struct {
-	config  Config
-	turns   *turns
-	started atomic.Bool
-	ready   chan struct{}
-
-	stopOnce sync.Once
-	stop     chan struct{}
+	config   Config
+	turns    *turns
+	started  atomic.Bool
+	ready    chan struct{}
+	shutdown context.CancelFunc // makes Run return
 }
 
 // New returns a server that does nothing until Run.
 func New(config Config) *Server {
 	config = config.withDefaults()
-	return &Server{
-		config: config,
-		turns:  newTurns(config.Patience),
-		ready:  make(chan struct{}),
-		stop:   make(chan struct{}),
-	}
+	return &Server{config: config, turns: newTurns(config.Patience), ready: make(chan struct{})}
 }
 
-// Ready returns a channel that is closed when every socket takes calls. It
+// Ready returns a channel that is closed when every socket accepts calls. It
 // stays open when Run fails before that.
 func (s *Server) Ready() <-chan struct{} {
 	return s.ready
 }
 
-// Run serves until ctx is done or virt-launcher calls Shutdown; both are a good
-// end and give nil. Calls under way may finish within Config.Grace. The
-// sockets are gone when Run returns. A server runs once.
+// Run serves until ctx is done or virt-launcher calls Shutdown, and then returns
+// nil. Calls in progress may finish within Config.Grace. Run removes the sockets
+// before it returns. A server runs once.
 func (s *Server) Run(ctx context.Context) error {
 	if s.started.Swap(true) {
-		return errors.New("serve hooks: the server has run before")
+		return errors.New("serve hooks: the server has already run")
 	}
-	if err := s.config.check(); err != nil {
+	if err := s.config.validate(); err != nil {
 		return err
 	}
+	ctx, s.shutdown = context.WithCancel(ctx)
+	defer s.shutdown()
 	endpoints, err := s.listen()
 	if err != nil {
 		return err
@@ -67,10 +62,7 @@ func (s *Server) Run(ctx context.Context) error {
 		serving.Go(e.serve)
 	}
 	close(s.ready)
-	select {
-	case <-ended.Done():
-	case <-s.stop:
-	}
+	<-ended.Done()
 
 	s.config.Logger.Info("stopping hooks")
 	errs := s.close(endpoints)
@@ -78,31 +70,25 @@ func (s *Server) Run(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// shutdown makes Run return; any number of calls is harmless.
-func (s *Server) shutdown() {
-	s.stopOnce.Do(func() { close(s.stop) })
-}
-
-// listen opens every socket that is configured, or none.
+// listen opens all configured sockets, or none.
 func (s *Server) listen() ([]*endpoint, error) {
-	type named struct {
-		path       string
-		makeFolder bool
-		register   func(*grpc.Server)
-	}
 	var endpoints []*endpoint
-	for _, socket := range []named{
+	for _, socket := range []struct {
+		path     string
+		makeDir  bool
+		register func(*grpc.Server)
+	}{
 		{s.config.HookSocket, false, s.registerHooks},
 		{s.config.PluginSocket, true, s.registerPlugin},
 	} {
 		if socket.path == "" {
 			continue
 		}
-		// virt-launcher gives up on a socket that takes connections and does
-		// not answer Info, so the services are there before the socket is.
+		// virt-launcher gives up on a socket that accepts connections and does not
+		// answer Info, so the services are registered before the socket exists.
 		server := s.newGRPC()
 		socket.register(server)
-		opened, err := openSocket(socket.path, socket.makeFolder)
+		opened, err := openSocket(socket.path, socket.makeDir)
 		if err != nil {
 			return nil, errors.Join(append(s.close(endpoints), err)...)
 		}
@@ -119,9 +105,9 @@ func (s *Server) newGRPC() *grpc.Server {
 		grpc.InTapHandle(s.turns.tap),
 		grpc.StatsHandler(s.turns),
 		grpc.InitialWindowSize(streamWindow),
-		// A peer that connects and stays silent holds up the end of a gRPC
-		// server, Stop included, until its handshake times out; the default of
-		// 120 s is longer than a kubelet waits.
+		// A peer that connects and stays silent delays the end of a gRPC server,
+		// even Stop, until its handshake times out; the default of 120 s is longer
+		// than a kubelet waits.
 		grpc.ConnectionTimeout(s.config.Grace),
 	)
 }
@@ -144,7 +130,7 @@ func (s *Server) registerPlugin(server *grpc.Server) {
 	plugin.RegisterDomainHookServiceServer(server, pluginService{server: s})
 }
 
-// close ends every endpoint, all within one span of grace.
+// close closes all endpoints at once, so that they share the grace period.
 func (s *Server) close(endpoints []*endpoint) []error {
 	errs := make([]error, len(endpoints))
 	var closing sync.WaitGroup
@@ -155,14 +141,14 @@ func (s *Server) close(endpoints []*endpoint) []error {
 	return errs
 }
 
-// endpoint is one socket and the gRPC server behind it.
+// endpoint is a socket and its gRPC server.
 type endpoint struct {
 	socket *socket
 	server *grpc.Server
 	log    *slog.Logger
 }
 
-// serve returns nil when the endpoint was closed, also when that came first.
+// serve returns nil when the endpoint was closed, even before serve began.
 func (e *endpoint) serve() error {
 	err := e.server.Serve(e.socket.listener)
 	if err != nil && !errors.Is(err, grpc.ErrServerStopped) {
@@ -171,7 +157,7 @@ func (e *endpoint) serve() error {
 	return nil
 }
 
-// close removes the socket, lets calls under way finish, and cuts them off
+// close removes the socket and waits for calls in progress, which it cuts off
 // after grace.
 func (e *endpoint) close(grace time.Duration) error {
 	err := e.socket.remove()
@@ -185,9 +171,9 @@ func (e *endpoint) close(grace time.Duration) error {
 	select {
 	case <-graceful:
 	case <-timeout.C:
-		// GracefulStop goes on waiting for the call, so it is not waited for.
+		// GracefulStop still waits for the calls, so close does not wait for it.
 		e.server.Stop()
-		e.log.Warn("calls under way were cut off", "socket", e.socket.path, "grace", grace)
+		e.log.Warn("calls in progress were cut off", "socket", e.socket.path, "grace", grace)
 	}
 	return err
 }

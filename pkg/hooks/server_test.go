@@ -19,11 +19,11 @@ import (
 	"hook-sidecar/pkg/hooks/hookstest"
 )
 
-// tooLong is far beyond what the end of a server takes here, and below what
-// gRPC's own defaults would make of it.
+// tooLong is much longer than the end of a server takes here, and shorter than
+// gRPC's own defaults would make it.
 const tooLong = 30 * time.Second
 
-// blocker is a mutator that says when it was called and waits to be let go.
+// blocker is a mutator that reports when it is called and waits to be released.
 type blocker struct {
 	called  chan struct{}
 	release chan struct{}
@@ -39,7 +39,7 @@ func (b *blocker) Mutate(_ context.Context, call hooks.Call) ([]byte, error) {
 	return call.Domain, nil
 }
 
-// reply is what a call in the background came to.
+// reply is the result of a call in the background.
 type reply struct {
 	domain []byte
 	err    error
@@ -55,7 +55,7 @@ func callInBackground(t *testing.T, socket string) <-chan reply {
 	return got
 }
 
-// waitGone waits until the server has begun to end, which removes its socket.
+// waitGone waits until the server has begun to stop and has removed its socket.
 func waitGone(path string) {
 	for {
 		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
@@ -77,11 +77,11 @@ func waitDone(t *testing.T, server *hookstest.Server) {
 	}
 }
 
-// virt-launcher takes whatever stands in the folder for a socket, and gives up
-// on the pod when a socket takes its connection and does not answer Info.
-func TestWhoCanConnectGetsInfo(t *testing.T) {
+// virt-launcher connects to every file in the directory, and gives up on the pod
+// when a socket accepts the connection and does not answer Info.
+func TestFirstConnectionGetsInfo(t *testing.T) {
 	for range 20 {
-		socket := filepath.Join(hookstest.Folder(t), "a.sock")
+		socket := filepath.Join(hookstest.Dir(t), "a.sock")
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
@@ -126,7 +126,7 @@ func TestEnd(t *testing.T) {
 			}
 			close(mutator.release)
 			if got := <-underway; got.err != nil || string(got.domain) != "<domain/>" {
-				t.Errorf("the call under way came to %q, %v, want its answer", got.domain, got.err)
+				t.Errorf("the call in progress: %q, %v, want its answer", got.domain, got.err)
 			}
 			waitDone(t, server)
 			waitNoGoroutines(t)
@@ -144,27 +144,27 @@ func waitNoGoroutines(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("a goroutine of the server is left:\n%s", stacks)
+	t.Errorf("a goroutine of the server is still running:\n%s", stacks)
 }
 
 func TestSecondShutdown(t *testing.T) {
 	mutator := newBlocker()
 	server := hookstest.Start(t, hooks.Config{Mutator: mutator})
 	client := hookstest.Dial(t, server.HookSocket)
-	// The call under way keeps the server from ending between the two.
+	// The call in progress keeps the server running between the two.
 	underway := callInBackground(t, server.HookSocket)
 	<-mutator.called
 	if err := client.Shutdown(t.Context()); err != nil {
 		t.Errorf("first Shutdown: %v", err)
 	}
-	// The connection is drained by now or soon, so the second call is answered
-	// or turned away; what it must not do is hang or fail otherwise.
+	// The server is draining the connection, so it may answer or refuse the second
+	// call. The call must not hang or fail otherwise.
 	if err := client.Shutdown(t.Context()); err != nil && status.Code(err) != codes.Unavailable {
 		t.Errorf("second Shutdown: %v", err)
 	}
 	close(mutator.release)
 	if got := <-underway; got.err != nil {
-		t.Errorf("the call under way: %v", got.err)
+		t.Errorf("the call in progress: %v", got.err)
 	}
 	waitDone(t, server)
 }
@@ -192,7 +192,7 @@ func TestManyShutdownsAtOnce(t *testing.T) {
 }
 
 func TestContextDoneBeforeRun(t *testing.T) {
-	socket := filepath.Join(hookstest.Folder(t), "a.sock")
+	socket := filepath.Join(hookstest.Dir(t), "a.sock")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := hooks.New(hooks.Config{Mutator: newBlocker(), HookSocket: socket}).Run(ctx); err != nil {
@@ -205,23 +205,23 @@ func TestContextDoneBeforeRun(t *testing.T) {
 
 func TestRunTwice(t *testing.T) {
 	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(mark)})
-	if err := server.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "has run before") {
+	if err := server.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "has already run") {
 		t.Errorf("second Run: %v", err)
 	}
 }
 
-func TestConfigThatCannotBeServed(t *testing.T) {
+func TestInvalidConfig(t *testing.T) {
 	mutator := hookstest.Func(mark)
-	socket := filepath.Join(hookstest.Folder(t), "a.sock")
+	socket := filepath.Join(hookstest.Dir(t), "a.sock")
 	tests := map[string]struct {
 		config hooks.Config
 		want   string
 	}{
 		"no mutator":      {hooks.Config{HookSocket: socket}, "no mutator"},
-		"no socket":       {hooks.Config{Mutator: mutator}, "neither"},
+		"no socket":       {hooks.Config{Mutator: mutator}, "no socket"},
 		"one socket":      {hooks.Config{Mutator: mutator, HookSocket: socket, PluginSocket: socket}, socket},
 		"unknown version": {hooks.Config{Mutator: mutator, HookSocket: socket, Versions: []string{"v1beta1"}}, `"v1beta1"`},
-		"version twice":   {hooks.Config{Mutator: mutator, HookSocket: socket, Versions: []string{hooks.V1alpha1, hooks.V1alpha1}}, "twice"},
+		"version twice":   {hooks.Config{Mutator: mutator, HookSocket: socket, Versions: []string{hooks.V1alpha1, hooks.V1alpha1}}, "duplicate"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -231,7 +231,7 @@ func TestConfigThatCannotBeServed(t *testing.T) {
 			}
 			select {
 			case <-server.Ready():
-				t.Error("a server that failed says that it is ready")
+				t.Error("a server that failed is ready")
 			default:
 			}
 			if _, err := os.Lstat(socket); !errors.Is(err, fs.ErrNotExist) {

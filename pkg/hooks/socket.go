@@ -15,39 +15,37 @@ import (
 	"time"
 )
 
-const (
-	// maxPath is the longest path in bytes that a unix socket can have: 108
-	// with the NUL at its end (Linux include/uapi/linux/un.h, sun_path).
-	maxPath = 107
+// MaxSocketPath is the length in bytes of the longest path of a unix socket:
+// sun_path of unix(7) has 108 bytes, the last one for NUL.
+const MaxSocketPath = 107
 
-	// socketMode lets any user connect. The folder is a volume that only the
-	// containers of one pod mount, so it is the wall, and virt-launcher need
-	// not run as the user that the sidecar's image or security context names.
-	// To connect takes write permission (unix(7)), which a umask takes away.
+const (
+	// socketMode lets any user connect, because virt-launcher need not run as
+	// the user of the sidecar. Only the containers of the pod mount the socket's
+	// directory, a volume. Connecting takes write permission (unix(7)), which a
+	// umask would remove.
 	socketMode = 0o666
 
-	// folderMode is the mode of a plugin socket's folder when it is made here.
-	folderMode = 0o755
+	// dirMode is the mode of a plugin socket's directory when it is created here.
+	dirMode = 0o755
 
-	// probeTimeout bounds the question whether somebody answers on a socket
-	// that is there already. Connecting does not wait for the peer's process,
-	// only for a place in its backlog.
+	// probeTimeout bounds the connection attempt to an existing socket. It does not
+	// wait for the peer's process, only for a place in its backlog.
 	probeTimeout = time.Second
 )
 
-// maxName is the longest container name that becomes part of a socket's name.
-// virt-launcher sees the socket in a folder named after the container
-// (/var/run/kubevirt-hooks/NAME/hostdev-NAME.sock), which holds the name a
-// second time. A longer one is replaced by a hash that fits maxPath even for
-// the 63 bytes that a container's name can have.
+// maxName is the longest container name that becomes part of a socket's name; a
+// hash replaces a longer one. virt-launcher sees the socket as
+// /var/run/kubevirt-hooks/NAME/hostdev-NAME.sock, with the container's name twice.
+// With the hash this fits MaxSocketPath even for the longest name, of 63 bytes.
 const maxName = 32
 
-// SocketName returns a file name for the hook socket of a container, from the
-// variable CONTAINER_NAME that KubeVirt sets since v1.6. virt-launcher takes
-// two sockets of one name for the same hook (KubeVirt pkg/hooks/manager.go,
-// processedSockets), so the name is unique in the pod: it holds the
-// container's name, or a hash of it where that is no short DNS label, or a
-// random part where there is none.
+// SocketName returns the file name of a container's hook socket. The name of the
+// container is in the environment variable CONTAINER_NAME, which KubeVirt sets
+// since v1.6. The file name is unique in the pod, because virt-launcher takes two
+// sockets of the same name for one hook (KubeVirt pkg/hooks/manager.go,
+// processedSockets): it has the container's name, a hash of a name that is long or
+// not a DNS label, or a random part when there is no name.
 func SocketName(containerName string) string {
 	part := containerName
 	switch {
@@ -60,15 +58,15 @@ func SocketName(containerName string) string {
 	return "hostdev-" + part + ".sock"
 }
 
-// notInLabel tells what cannot be part of a container's name, which Kubernetes
-// holds to be a DNS label (RFC 1123).
+// notInLabel reports whether a character cannot be part of a container's name,
+// which Kubernetes requires to be a DNS label (RFC 1123).
 func notInLabel(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-'
 }
 
 func randomPart() string {
 	var random [3]byte
-	rand.Read(random[:]) // never fails: crypto/rand ends the process instead
+	rand.Read(random[:]) // never returns an error
 	return hex.EncodeToString(random[:])
 }
 
@@ -76,18 +74,18 @@ func randomPart() string {
 type socket struct {
 	path     string
 	listener *net.UnixListener
-	file     os.FileInfo // to know it again when it is removed
+	file     os.FileInfo // identifies the file when it is removed
 }
 
-// openSocket listens on path. What is there already stays, but for a socket on
-// which nobody answers. makeFolder makes the folder when it is absent.
-func openSocket(path string, makeFolder bool) (*socket, error) {
-	if len(path) > maxPath {
-		return nil, fmt.Errorf("listen on %s: the path has %d bytes, a unix socket's can have %d", path, len(path), maxPath)
+// openSocket listens on path. It replaces an existing socket only if no process
+// listens on it. makeDir creates the directory if needed.
+func openSocket(path string, makeDir bool) (*socket, error) {
+	if len(path) > MaxSocketPath {
+		return nil, fmt.Errorf("listen on %s: the path has %d bytes, must be at most %d", path, len(path), MaxSocketPath)
 	}
-	if makeFolder {
-		if err := os.MkdirAll(filepath.Dir(path), folderMode); err != nil {
-			return nil, fmt.Errorf("make the folder of socket %s: %w", path, err)
+	if makeDir {
+		if err := os.MkdirAll(filepath.Dir(path), dirMode); err != nil {
+			return nil, fmt.Errorf("create the directory of socket %s: %w", path, err)
 		}
 	}
 	if err := removeStale(path); err != nil {
@@ -97,40 +95,40 @@ func openSocket(path string, makeFolder bool) (*socket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", path, err)
 	}
-	// Go would remove whatever has the path by then, be it ours or not.
+	// Go would remove the path even if it is another file by then.
 	listener.SetUnlinkOnClose(false)
 	opened := &socket{path: path, listener: listener}
 	if opened.file, err = os.Lstat(path); err != nil {
-		return nil, errors.Join(fmt.Errorf("look at socket %s: %w", path, err), listener.Close())
+		return nil, errors.Join(fmt.Errorf("stat socket %s: %w", path, err), listener.Close())
 	}
 	if err := os.Chmod(path, socketMode); err != nil {
-		err = fmt.Errorf("open socket %s to other users: %w", path, err)
+		err = fmt.Errorf("set the mode of socket %s: %w", path, err)
 		return nil, errors.Join(err, listener.Close(), opened.remove())
 	}
 	return opened, nil
 }
 
-// removeStale removes a socket on which nobody answers, as a killed process
-// leaves it. Anything else at path is an error, for it is not ours to remove.
+// removeStale removes a socket that no process listens on, as a killed process
+// leaves it. Any other file at path is an error.
 func removeStale(path string) error {
 	found, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return fmt.Errorf("look for an old socket: %w", err)
+		return fmt.Errorf("look for a stale socket: %w", err)
 	case found.Mode()&fs.ModeSymlink != 0:
-		return fmt.Errorf("listen on %s: a symbolic link is there, not a socket", path)
+		return fmt.Errorf("listen on %s: the path is a symbolic link", path)
 	case found.Mode()&fs.ModeSocket == 0:
-		return fmt.Errorf("listen on %s: a file is there that is no socket", path)
+		return fmt.Errorf("listen on %s: the path exists and is not a socket", path)
 	}
 	conn, err := net.DialTimeout("unix", path, probeTimeout)
 	if err == nil {
-		err = fmt.Errorf("listen on %s: another process answers there: %w", path, syscall.EADDRINUSE)
+		err = fmt.Errorf("listen on %s: another process listens there: %w", path, syscall.EADDRINUSE)
 		return errors.Join(err, conn.Close())
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("find out whether a process answers on %s: %w", path, err)
+		return fmt.Errorf("check whether a process listens on %s: %w", path, err)
 	}
 	if err := os.Remove(path); err != nil {
 		return fmt.Errorf("remove stale socket %s: %w", path, err)
@@ -138,14 +136,14 @@ func removeStale(path string) error {
 	return nil
 }
 
-// remove removes the socket's file, unless it is gone or another has its place.
+// remove removes the socket's file, unless it is gone or was replaced.
 func (s *socket) remove() error {
 	found, err := os.Lstat(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("look for our socket: %w", err)
+		return fmt.Errorf("stat socket: %w", err)
 	}
 	if !os.SameFile(found, s.file) {
 		return nil

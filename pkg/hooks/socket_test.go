@@ -14,7 +14,7 @@ import (
 	"hook-sidecar/pkg/hooks/hookstest"
 )
 
-func TestFolderHoldsOnlyTheSocket(t *testing.T) {
+func TestDirectoryHasOnlyTheSocket(t *testing.T) {
 	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(mark)})
 	for _, path := range []string{server.HookSocket, server.PluginSocket} {
 		entries, err := os.ReadDir(filepath.Dir(path))
@@ -22,7 +22,7 @@ func TestFolderHoldsOnlyTheSocket(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(entries) != 1 || entries[0].Name() != filepath.Base(path) {
-			t.Errorf("beside %s stand %v", path, entries)
+			t.Errorf("the directory of %s has %v", path, entries)
 		}
 		found, err := os.Lstat(path)
 		if err != nil {
@@ -36,13 +36,13 @@ func TestFolderHoldsOnlyTheSocket(t *testing.T) {
 	stopped(t, server)
 	for _, path := range []string{server.HookSocket, server.PluginSocket} {
 		if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) != 0 {
-			t.Errorf("the folder of %s after the end: %v, %v", path, entries, err)
+			t.Errorf("the directory of %s after the end: %v, %v", path, entries, err)
 		}
 	}
 }
 
 func TestStaleSocketIsReplaced(t *testing.T) {
-	path := filepath.Join(hookstest.Folder(t), "a.sock")
+	path := filepath.Join(hookstest.Dir(t), "a.sock")
 	stale := listen(t, path)
 	stale.SetUnlinkOnClose(false)
 	if err := stale.Close(); err != nil {
@@ -57,7 +57,7 @@ func TestStaleSocketIsReplaced(t *testing.T) {
 func TestLiveSocketIsLeftAlone(t *testing.T) {
 	first := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(mark)})
 	err := runBriefly(t, hooks.Config{Mutator: hookstest.Func(mark), HookSocket: first.HookSocket})
-	if err == nil || !strings.Contains(err.Error(), "another process answers") {
+	if err == nil || !strings.Contains(err.Error(), "another process listens") {
 		t.Errorf("Run of a second server: %v", err)
 	}
 	if _, err := hookstest.Dial(t, first.HookSocket).Info(t.Context()); err != nil {
@@ -65,21 +65,21 @@ func TestLiveSocketIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoSocketIsLeftAlone(t *testing.T) {
+func TestOtherFileIsLeftAlone(t *testing.T) {
 	tests := map[string]struct {
 		put  func(path string) error
 		want string
 	}{
-		"regular file": {func(path string) error { return os.WriteFile(path, []byte("mine"), 0o600) }, "no socket"},
-		"folder":       {func(path string) error { return os.Mkdir(path, 0o700) }, "no socket"},
+		"regular file": {func(path string) error { return os.WriteFile(path, []byte("mine"), 0o600) }, "not a socket"},
+		"directory":    {func(path string) error { return os.Mkdir(path, 0o700) }, "not a socket"},
 		"datagram socket": {func(path string) error {
-			// Left open: with nobody there it would be refused and so be stale.
+			// Left open: if closed, it would refuse connections and count as stale.
 			conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 			if err == nil {
 				t.Cleanup(func() { conn.Close() })
 			}
 			return err
-		}, "find out whether"},
+		}, "check whether"},
 		"dangling symlink": {func(path string) error { return os.Symlink("nowhere", path) }, "symbolic link"},
 		"symlink to a file": {func(path string) error {
 			target := path + ".target"
@@ -88,7 +88,7 @@ func TestWhatIsNoSocketIsLeftAlone(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(hookstest.Folder(t), "a.sock")
+			path := filepath.Join(hookstest.Dir(t), "a.sock")
 			if err := tt.put(path); err != nil {
 				t.Fatal(err)
 			}
@@ -102,16 +102,16 @@ func TestWhatIsNoSocketIsLeftAlone(t *testing.T) {
 			}
 			after, err := os.Lstat(path)
 			if err != nil || !os.SameFile(before, after) || after.Mode() != before.Mode() {
-				t.Errorf("what was there is now %v, %v", after, err)
+				t.Errorf("the file is now %v, %v", after, err)
 			}
 		})
 	}
 }
 
-// The first socket must not outlive the failure of the second.
+// When the second socket fails, the first one is removed.
 func TestSecondSocketFails(t *testing.T) {
-	folder := hookstest.Folder(t)
-	hook, plugin := filepath.Join(folder, "a.sock"), filepath.Join(folder, "b.sock")
+	dir := hookstest.Dir(t)
+	hook, plugin := filepath.Join(dir, "a.sock"), filepath.Join(dir, "b.sock")
 	if err := os.WriteFile(plugin, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -125,8 +125,8 @@ func TestSecondSocketFails(t *testing.T) {
 }
 
 func TestPathLength(t *testing.T) {
-	folder := hookstest.Folder(t) + string(filepath.Separator)
-	longest := folder + strings.Repeat("a", 107-len(folder))
+	dir := hookstest.Dir(t) + string(filepath.Separator)
+	longest := dir + strings.Repeat("a", 107-len(dir))
 	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(mark), HookSocket: longest})
 	if _, err := hookstest.Dial(t, server.HookSocket).Info(t.Context()); err != nil {
 		t.Errorf("a path of 107 bytes: %v", err)
@@ -137,22 +137,22 @@ func TestPathLength(t *testing.T) {
 	}
 }
 
-func TestOnlyThePluginFolderIsMade(t *testing.T) {
-	folder := filepath.Join(hookstest.Folder(t), "not", "there")
-	err := runBriefly(t, hooks.Config{Mutator: hookstest.Func(mark), HookSocket: filepath.Join(folder, "a.sock")})
+func TestOnlyThePluginDirectoryIsCreated(t *testing.T) {
+	dir := filepath.Join(hookstest.Dir(t), "not", "there")
+	err := runBriefly(t, hooks.Config{Mutator: hookstest.Func(mark), HookSocket: filepath.Join(dir, "a.sock")})
 	if !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a hook socket in a folder that is not there: %v, want %v", err, fs.ErrNotExist)
+		t.Errorf("a hook socket in a missing directory: %v, want %v", err, fs.ErrNotExist)
 	}
-	if _, err := os.Lstat(folder); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("its folder: %v, want it absent", err)
+	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("its directory: %v, want it absent", err)
 	}
-	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(mark), PluginSocket: filepath.Join(folder, "a.sock")})
+	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(mark), PluginSocket: filepath.Join(dir, "a.sock")})
 	if _, err := hookstest.Dial(t, server.PluginSocket).MutateDomain(t.Context(), hooks.Boot, []byte("<domain/>"), nil); err != nil {
-		t.Errorf("a plugin socket in a folder that is not there: %v", err)
+		t.Errorf("a plugin socket in a missing directory: %v", err)
 	}
 }
 
-func TestSomebodyElsesSocketStays(t *testing.T) {
+func TestAnotherSocketIsLeftAlone(t *testing.T) {
 	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(mark)})
 	if err := os.Remove(server.HookSocket); err != nil {
 		t.Fatal(err)
@@ -160,7 +160,7 @@ func TestSomebodyElsesSocketStays(t *testing.T) {
 	other := listen(t, server.HookSocket)
 	stopped(t, server)
 	if _, err := os.Lstat(server.HookSocket); err != nil {
-		t.Errorf("the other's socket: %v, want it left alone", err)
+		t.Errorf("the other socket: %v, want it left alone", err)
 	}
 	if err := other.Close(); err != nil {
 		t.Error(err)
@@ -190,12 +190,12 @@ func FuzzSocketName(f *testing.F) {
 	f.Fuzz(func(t *testing.T, container string) {
 		got := hooks.SocketName(container)
 		if filepath.Base(got) != got || strings.ContainsFunc(got, func(r rune) bool { return r <= ' ' || r > '~' }) {
-			t.Errorf("SocketName(%q) = %q is no plain file name", container, got)
+			t.Errorf("SocketName(%q) = %q, want a plain file name", container, got)
 		}
 		if container != "" && hooks.SocketName(container) != got {
 			t.Errorf("SocketName(%q) is not always %q", container, got)
 		}
-		// Where virt-launcher finds it, for names that Kubernetes allows.
+		// The path that virt-launcher sees, for names that Kubernetes allows.
 		if path := "/var/run/kubevirt-hooks/" + container + "/" + got; len(container) <= 63 && len(path) > 107 {
 			t.Errorf("virt-launcher cannot dial %s: %d bytes", path, len(path))
 		}

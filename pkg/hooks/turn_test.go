@@ -19,7 +19,7 @@ import (
 	"hook-sidecar/pkg/hooks/hookstest"
 )
 
-// Memory is bounded by one call, however many come in, on both sockets.
+// Both sockets together handle one call at a time, which bounds memory.
 func TestOneAtATime(t *testing.T) {
 	var working, most atomic.Int32
 	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(func(_ context.Context, call hooks.Call) ([]byte, error) {
@@ -28,7 +28,7 @@ func TestOneAtATime(t *testing.T) {
 		for seen := most.Load(); now > seen && !most.CompareAndSwap(seen, now); seen = most.Load() {
 		}
 		for range 1000 {
-			runtime.Gosched() // whoever else is there goes first
+			runtime.Gosched() // let the others go first
 		}
 		return call.Domain, nil
 	})})
@@ -49,12 +49,11 @@ func TestOneAtATime(t *testing.T) {
 	}
 	calls.Wait()
 	if got := most.Load(); got != 1 {
-		t.Errorf("%d calls were worked on at once, want one after the other", got)
+		t.Errorf("%d calls were handled at once, want 1", got)
 	}
 }
 
-// stalling is a connection that carries no more than some bytes of what is
-// written, and then keeps the rest back.
+// stalling is a connection that sends a number of bytes and drops the rest.
 type stalling struct {
 	net.Conn
 	left atomic.Int64
@@ -73,7 +72,7 @@ func (s *stalling) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// callStalled begins a call of which the server gets no more than some bytes.
+// callStalled starts a call of which the server gets only a number of bytes.
 func callStalled(t *testing.T, ctx context.Context, socket string, bytes int64) <-chan error {
 	t.Helper()
 	conn, err := grpc.NewClient("passthrough:socket", grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -99,8 +98,8 @@ func callStalled(t *testing.T, ctx context.Context, socket string, bytes int64) 
 	return ended
 }
 
-// A client that does not finish its request holds nobody up for longer than
-// the patience: its call is ended, and what was received of it given back.
+// A client that does not finish its request blocks the others for no longer than
+// the patience. Then its call is canceled.
 func TestStalledClient(t *testing.T) {
 	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(hookstest.Echo), Patience: 10 * time.Millisecond})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -112,17 +111,17 @@ func TestStalledClient(t *testing.T) {
 	client := hookstest.Dial(t, server.HookSocket)
 	for range 3 {
 		if got, err := client.OnDefineDomain(ctx, hooks.V1alpha3, []byte("<domain/>"), nil); err != nil || string(got) != "<domain/>" {
-			t.Errorf("beside stalled clients: %q, %v", got, err)
+			t.Errorf("with stalled clients: %q, %v", got, err)
 		}
 	}
 	for _, end := range ended {
 		if err := <-end; status.Code(err) != codes.Canceled {
-			t.Errorf("a call that is not sent ends with %v, want Canceled", err)
+			t.Errorf("an incomplete call: %v, want Canceled", err)
 		}
 	}
 }
 
-// A call that is worked on may take longer than the patience.
+// Handling a call may take longer than the patience.
 func TestPatienceIsForClients(t *testing.T) {
 	const patience = 5 * time.Millisecond
 	server := hookstest.Start(t, hooks.Config{Patience: patience, Mutator: hookstest.Func(func(ctx context.Context, call hooks.Call) ([]byte, error) {
@@ -134,12 +133,12 @@ func TestPatienceIsForClients(t *testing.T) {
 		}
 	})})
 	if _, err := hookstest.Dial(t, server.HookSocket).OnDefineDomain(t.Context(), hooks.V1alpha3, []byte("<domain/>"), nil); err != nil {
-		t.Errorf("a call that takes long: %v", err)
+		t.Errorf("a long call: %v", err)
 	}
 }
 
-// Info is answered while a call is worked on: virt-launcher gives it a second.
-func TestInfoHasNoTurn(t *testing.T) {
+// virt-launcher gives Info one second, so it does not wait for other calls.
+func TestInfoDoesNotWait(t *testing.T) {
 	mutator := newBlocker()
 	server := hookstest.Start(t, hooks.Config{Mutator: mutator})
 	underway := callInBackground(t, server.HookSocket)

@@ -19,8 +19,7 @@ func (c callbacksV1alpha2) OnDefineDomain(ctx context.Context, p *v1alpha2.OnDef
 	return &v1alpha2.OnDefineDomainResult{DomainXML: domain}, nil
 }
 
-// PreCloudInitIso returns its input: the hook does not ask for this call, and
-// what answers nevertheless must not change anything.
+// PreCloudInitIso returns its input. The hook does not request this call.
 func (callbacksV1alpha2) PreCloudInitIso(_ context.Context, p *v1alpha2.PreCloudInitIsoParams) (*v1alpha2.PreCloudInitIsoResult, error) {
 	return &v1alpha2.PreCloudInitIsoResult{
 		CloudInitNoCloudSource: p.GetCloudInitNoCloudSource(),

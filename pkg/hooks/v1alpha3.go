@@ -19,8 +19,7 @@ func (c callbacksV1alpha3) OnDefineDomain(ctx context.Context, p *v1alpha3.OnDef
 	return &v1alpha3.OnDefineDomainResult{DomainXML: domain}, nil
 }
 
-// PreCloudInitIso returns its input: the hook does not ask for this call, and
-// what answers nevertheless must not change anything.
+// PreCloudInitIso returns its input. The hook does not request this call.
 func (callbacksV1alpha3) PreCloudInitIso(_ context.Context, p *v1alpha3.PreCloudInitIsoParams) (*v1alpha3.PreCloudInitIsoResult, error) {
 	return &v1alpha3.PreCloudInitIsoResult{
 		CloudInitNoCloudSource: p.GetCloudInitNoCloudSource(),
@@ -28,9 +27,9 @@ func (callbacksV1alpha3) PreCloudInitIso(_ context.Context, p *v1alpha3.PreCloud
 	}, nil
 }
 
-// Shutdown ends the server once this reply is out.
+// Shutdown ends the server after this reply.
 func (c callbacksV1alpha3) Shutdown(context.Context, *v1alpha3.ShutdownParams) (*v1alpha3.ShutdownResult, error) {
-	c.server.config.Logger.Info("virt-launcher asks to shut down")
+	c.server.config.Logger.Info("virt-launcher requested shutdown")
 	c.server.shutdown()
 	return &v1alpha3.ShutdownResult{}, nil
 }

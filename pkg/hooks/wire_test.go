@@ -15,8 +15,8 @@ import (
 	"hook-sidecar/pkg/hooks/hookstest"
 )
 
-// bytesCodec sends and receives messages as the bytes they are, so that these
-// tests know nothing of the generated code.
+// bytesCodec sends and receives messages as bytes, so that these tests do not
+// depend on the generated code.
 type bytesCodec struct{}
 
 func (bytesCodec) Name() string { return "proto" }
@@ -53,7 +53,7 @@ func encode(fields ...field) []byte {
 	return message
 }
 
-// wire calls methods by KubeVirt's names, as its v1.9.0 .proto files spell them
+// wire calls methods by the names in KubeVirt's v1.9.0 .proto files
 // (pkg/hooks/info, pkg/hooks/v1alpha{1,2,3}, pkg/hooks/plugins/v1alpha1).
 type wire struct{ conn *grpc.ClientConn }
 
@@ -87,7 +87,7 @@ func TestWire(t *testing.T) {
 	info := encode(field{1, "hook-sidecar"},
 		field{3, string(encode(field{1, "OnDefineDomain"}))}, field{3, string(encode(field{1, "Shutdown"}))},
 		field{4, "v1alpha3"}, field{4, "v1alpha2"}, field{4, "v1alpha1"})
-	// domainXML=1, vmi=2, and a field 9 such as a later KubeVirt may send.
+	// domainXML=1, vmi=2, and a field 9 that a later KubeVirt may send.
 	define := encode(field{1, "<domain/>"}, field{2, "{}"}, field{9, "new"})
 	// cloudInitNoCloudSource=1, vmi=2, cloudInitData=3.
 	iso := encode(field{1, "old"}, field{2, "{}"}, field{3, "data"})
@@ -119,7 +119,7 @@ func TestWire(t *testing.T) {
 		{plugin, "/kubevirt.hooks.plugins.v1alpha1.DomainHookService/MutateDomain", mutate("cloud-hypervisor", "Boot"), nil, codes.InvalidArgument},
 		{plugin, "/kubevirt.hooks.plugins.v1alpha1.DomainHookService/MutateDomain", nil, nil, codes.InvalidArgument},
 		{plugin, "/kubevirt.hooks.plugins.v1alpha1.DomainHookService/MutateDomain", mutate("libvirt", "")[:11], nil, codes.Internal}, // cut in a field
-		// Last, for it ends the server.
+		// This one stops the server.
 		{hook, "/kubevirt.hooks.v1alpha3.Callbacks/Shutdown", nil, nil, codes.OK},
 	}
 	for _, tt := range tests {

@@ -1,10 +1,9 @@
 #!/bin/sh
-# Generates the Go code of every .proto file below this folder.
+# Generates the Go code of every .proto file in this directory.
 set -eu
 cd "$(dirname "$0")/../../.."
 
-# The plugins are built from tools/go.mod, so that their version is the
-# project's and not the machine's.
+# The versions of the plugins are those of tools/go.mod, not of the machine.
 gen_go=$(go tool -modfile=tools/go.mod -n protoc-gen-go)
 gen_go_grpc=$(go tool -modfile=tools/go.mod -n protoc-gen-go-grpc)
 
@@ -15,8 +14,8 @@ protoc --proto_path=. \
 	--go-grpc_out=. --go-grpc_opt=module=hook-sidecar \
 	pkg/hooks/api/*/*.proto
 
-# The line that names protoc's version goes: it is the only thing that differs
-# between the protoc of two machines, and CI compares bytes.
+# Remove the line with protoc's version, because CI compares bytes and only this
+# line differs between machines.
 for file in pkg/hooks/api/*/*.pb.go; do
 	grep -v '^// .*[[:space:]]protoc  *v[0-9.]*$' "$file" >"$file.new"
 	mv "$file.new" "$file"

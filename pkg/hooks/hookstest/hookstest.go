@@ -1,5 +1,5 @@
-// Package hookstest runs hook servers for tests and benchmarks, as httptest
-// does for HTTP: real sockets, and mutators that are plain values.
+// Package hookstest runs hook servers for tests and benchmarks on real sockets, as
+// httptest does for HTTP.
 package hookstest
 
 import (
@@ -22,30 +22,29 @@ func (f Func) Mutate(ctx context.Context, call hooks.Call) ([]byte, error) {
 	return f(ctx, call)
 }
 
-// Echo returns the domain of every call as it came. What it costs is the cost
-// of the protocol.
+// Echo returns the domain of the call, so it costs no more than the protocol.
 func Echo(_ context.Context, call hooks.Call) ([]byte, error) {
 	return call.Domain, nil
 }
 
-// Folder returns an empty folder that is removed when the test ends. Its path
-// is shorter than that of tb.TempDir, which holds the test's name: the path of
-// a unix socket has 107 bytes at most.
-func Folder(tb testing.TB) string {
+// Dir returns an empty directory that is removed when the test ends. Its path is
+// short enough for sockets (hooks.MaxSocketPath); that of tb.TempDir contains the
+// name of the test.
+func Dir(tb testing.TB) string {
 	tb.Helper()
-	folder, err := os.MkdirTemp("", "hooks")
+	dir, err := os.MkdirTemp("", "hooks")
 	if err != nil {
-		tb.Fatalf("make a folder for sockets: %v", err)
+		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
-		if err := os.RemoveAll(folder); err != nil {
-			tb.Errorf("remove the folder of the sockets: %v", err)
+		if err := os.RemoveAll(dir); err != nil {
+			tb.Error(err)
 		}
 	})
-	return folder
+	return dir
 }
 
-// Server is a hooks.Server that runs.
+// Server is a running hooks.Server.
 type Server struct {
 	*hooks.Server
 	HookSocket   string
@@ -56,14 +55,14 @@ type Server struct {
 	err    error
 }
 
-// Start runs a server until the test ends, or until Stop or a Shutdown.
-// Where the configuration names no socket, it gets both, in a new folder. The
-// server takes calls when Start returns; the test fails when it cannot.
+// Start runs a server until the test ends, or until Stop or a Shutdown. A
+// configuration without sockets gets both, in new directories. When Start returns,
+// the server accepts calls.
 func Start(tb testing.TB, config hooks.Config) *Server {
 	tb.Helper()
 	if config.HookSocket == "" && config.PluginSocket == "" {
-		config.HookSocket = filepath.Join(Folder(tb), hooks.SocketName("hook-sidecar-0"))
-		config.PluginSocket = filepath.Join(Folder(tb), "hook.sock")
+		config.HookSocket = filepath.Join(Dir(tb), hooks.SocketName("hook-sidecar-0"))
+		config.PluginSocket = filepath.Join(Dir(tb), "hook.sock")
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Server{
@@ -80,7 +79,7 @@ func Start(tb testing.TB, config hooks.Config) *Server {
 	tb.Cleanup(func() {
 		s.Stop()
 		if err := s.Wait(); err != nil {
-			tb.Errorf("the server did not end well: %v", err)
+			tb.Errorf("Run: %v", err)
 		}
 	})
 	select {
@@ -91,13 +90,13 @@ func Start(tb testing.TB, config hooks.Config) *Server {
 	return s
 }
 
-// Stop asks the server to end, as SIGTERM does, and does not wait.
+// Stop stops the server as SIGTERM does, and does not wait.
 func (s *Server) Stop() { s.cancel() }
 
 // Done returns a channel that is closed when Run has returned.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
-// Wait waits for the end of the server and returns what Run returned.
+// Wait waits until Run has returned and returns its error.
 func (s *Server) Wait() error {
 	<-s.done
 	return s.err
@@ -118,9 +117,9 @@ func Dial(tb testing.TB, socket string) *hooks.Client {
 	return client
 }
 
-// BenchmarkOnDefineDomain measures one call after the other through a real
-// socket, on one connection, and reports the median and the 99th percentile
-// beside Go's mean. Run with Echo it gives the figure to compare with.
+// BenchmarkOnDefineDomain measures calls over a real socket, each on its own
+// connection, and reports the median and the 99th percentile in addition to Go's
+// mean. Echo gives the baseline.
 func BenchmarkOnDefineDomain(b *testing.B, mutator hooks.Mutator, domain, vmi []byte) {
 	b.Helper()
 	server := Start(b, hooks.Config{Mutator: mutator})
@@ -143,7 +142,7 @@ func BenchmarkOnDefineDomain(b *testing.B, mutator hooks.Mutator, domain, vmi []
 		}
 	}
 	if !bytes.Contains(reply, []byte("<domain")) {
-		b.Fatalf("the reply of %d bytes is no domain", len(reply))
+		b.Fatalf("the reply of %d bytes is not a domain", len(reply))
 	}
 	slices.Sort(took)
 	b.ReportMetric(float64(took[len(took)/2].Nanoseconds()), "p50-ns")
