@@ -127,10 +127,9 @@ func (r *hostReader) iommuGroup(name string) *int {
 
 // Flags of a resource (include/linux/ioport.h).
 const (
-	resourceIO       = 0x00000100
-	resourcePrefetch = 0x00002000
-	resourceMem64    = 0x00100000
-	resourceUnset    = 0x20000000 // no address assigned
+	resourceIO    = 0x00000100
+	resourceMem64 = 0x00100000
+	resourceUnset = 0x20000000 // no address assigned
 )
 
 // maxBARs is the number of base address registers, the first lines of a resource
@@ -187,7 +186,6 @@ func parseBAR(line string) (bar topology.BAR, used bool, err error) {
 		Bytes: end - start + 1,
 		IO:    flags&resourceIO != 0,
 		Is64:  flags&resourceMem64 != 0,
-		Pref:  flags&resourcePrefetch != 0,
 		// I/O ports may start at 0, device memory never does.
 		Unassigned: flags&resourceUnset != 0 || flags&resourceIO == 0 && start == 0,
 	}, true, nil

@@ -73,9 +73,9 @@ func TestReadHostHGX(t *testing.T) {
 			wantPathType(t, host, p.gpu, q.gpu, want)
 		}
 	}
-	// 16 MiB, 128 GiB and 32 MiB, the BARs of an 80 GB H100, all 64-bit and prefetchable.
+	// 16 MiB, 128 GiB and 32 MiB, the BARs of an 80 GB H100, all 64-bit.
 	wantBARs := []topology.BAR{
-		{Bytes: 16 << 20, Is64: true, Pref: true}, {Bytes: 128 << 30, Is64: true, Pref: true}, {Bytes: 32 << 20, Is64: true, Pref: true},
+		{Bytes: 16 << 20, Is64: true}, {Bytes: 128 << 30, Is64: true}, {Bytes: 32 << 20, Is64: true},
 	}
 	if diff := cmp.Diff(wantBARs, device(t, host, "0000:1b:00.0").BARs); diff != "" {
 		t.Errorf("BARs of 0000:1b:00.0 (-want +got):\n%s", diff)
@@ -122,7 +122,7 @@ func TestReadHostConsumer(t *testing.T) {
 	}
 	// 32-bit memory, two 64-bit BARs and 128 bytes of I/O ports.
 	want := []topology.BAR{
-		{Bytes: 16 << 20}, {Bytes: 256 << 20, Is64: true, Pref: true}, {Bytes: 32 << 20, Is64: true, Pref: true}, {Bytes: 128, IO: true},
+		{Bytes: 16 << 20}, {Bytes: 256 << 20, Is64: true}, {Bytes: 32 << 20, Is64: true}, {Bytes: 128, IO: true},
 	}
 	if diff := cmp.Diff(want, gpu.BARs); diff != "" {
 		t.Errorf("BARs of 0000:01:00.0 (-want +got):\n%s", diff)

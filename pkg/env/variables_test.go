@@ -61,7 +61,7 @@ func TestParseVariablesOfPlugins(t *testing.T) {
 			[]string{"pci NVIDIA_COM_GA102_GEFORCE_RTX_3090 0000:01:00.1 0000:01:00.0"},
 		},
 		{
-			"NVIDIA vGPU as mdev: blanks of the type become _, - stays",
+			"NVIDIA vGPU as mdev: spaces of the type become _, - stays",
 			[]string{"MDEV_PCI_RESOURCE_NVIDIA_COM_NVIDIA_A10-24Q=b0f1c8d2-0000-4000-8000-000000000001,b0f1c8d2-0000-4000-8000-000000000002"},
 			[]string{"mdev NVIDIA_COM_NVIDIA_A10-24Q b0f1c8d2-0000-4000-8000-000000000001 b0f1c8d2-0000-4000-8000-000000000002"},
 		},
@@ -76,7 +76,7 @@ func TestParseVariablesOfPlugins(t *testing.T) {
 			[]string{"mdev NVIDIA_COM_GRID_A100-1-5C 5d3c0a52-0000-4000-8000-00000000000a"},
 		},
 		{
-			"Harvester: each device followed by its whole group, itself included, in any order",
+			"Harvester: each device followed by all devices of its IOMMU group, in any order",
 			[]string{"PCI_RESOURCE_INTEL_COM_IXGBE=0000:08:00.2,0000:08:00.2,0000:08:00.3,0000:08:00.3,0000:08:00.2"},
 			[]string{"pci INTEL_COM_IXGBE 0000:08:00.2 0000:08:00.3"},
 		},

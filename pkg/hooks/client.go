@@ -169,7 +169,7 @@ func (c *Client) MutateDomain(ctx context.Context, invocation string, domain, vm
 	return result.GetDomain(), nil
 }
 
-// Shutdown tells the hook that the guest is gone. Only v1alpha3 has it.
+// Shutdown asks the hook to exit. Only v1alpha3 has it.
 func (c *Client) Shutdown(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, hookTimeout)
 	defer cancel()

@@ -57,16 +57,6 @@ func (a Address) String() string {
 // MarshalText writes the kernel's form.
 func (a Address) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
-// UnmarshalText reads what ParseAddress reads.
-func (a *Address) UnmarshalText(text []byte) error {
-	parsed, err := ParseAddress(string(text))
-	if err != nil {
-		return err
-	}
-	*a = parsed
-	return nil
-}
-
 // Compare orders addresses by domain, bus, device, function.
 func (a Address) Compare(b Address) int {
 	return cmp.Or(

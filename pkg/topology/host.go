@@ -33,7 +33,6 @@ type BAR struct {
 	Bytes uint64
 	IO    bool // flag 0x100, IORESOURCE_IO (kernel include/linux/ioport.h)
 	Is64  bool // flag 0x100000, IORESOURCE_MEM_64
-	Pref  bool // flag 0x2000, IORESOURCE_PREFETCH
 
 	Unassigned bool // neither the firmware nor the kernel gave it an address
 }
@@ -90,9 +89,9 @@ func (h *Host) Function(id DeviceID) *Device {
 	return h.Device(*m.Parent)
 }
 
-// Affinity returns the NUMA node of a device. On a host with a single node that
-// node is the one of every PCI device, even where the kernel says -1: the
-// firmware of such machines often leaves _PXM out (ACPI 6.5, 6.2.15).
+// Affinity returns the NUMA node of a device. On a host with a single node every
+// PCI device belongs to it, even where the kernel says -1, because the firmware of
+// such machines often leaves _PXM out (ACPI 6.5, 6.2.15).
 func (h *Host) Affinity(id DeviceID) Affinity {
 	f := h.Function(id)
 	if f == nil {
