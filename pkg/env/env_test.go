@@ -84,8 +84,6 @@ func address(t *testing.T, text string) topology.Address {
 	return a
 }
 
-func ptr[T any](v T) *T { return &v }
-
 func lines(variables []env.Variable) []string {
 	var out []string
 	for _, v := range variables {
