@@ -109,7 +109,7 @@ func variableTests() map[string]map[string]test {
 				"WARN the variable of its resource does not name 0000:01:00.0" + other,
 			}},
 			"no sense": {given{host: aHost, environ: []string{"PCI_RESOURCE_NVIDIA_COM_A10=gpu0"}}, []string{
-				`WARN PCI_RESOURCE_NVIDIA_COM_A10: "gpu0" is no PCI address like 0000:17:00.0 (correct what the device plugin writes; the rest of the variable is used)`,
+				`WARN PCI_RESOURCE_NVIDIA_COM_A10: invalid PCI address "gpu0": want domain:bus:device.function, such as 0000:17:00.0 (correct what the device plugin writes; the rest of the variable is used)`,
 			}},
 			"none": {given{host: aHost, domain: domainOf(gpu)}, []string{
 				"NOTE no PCI_RESOURCE_* or MDEV_PCI_RESOURCE_* variables here (the kubelet sets them in the compute container only; give them with --env)",

@@ -14,7 +14,7 @@ func hostTests() map[string]map[string]test {
 				"FAIL 4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01 is not shown (the device is not below /sys/bus/pci or /sys/bus/mdev here: check --sysfs, and that the pod sees the node's /sys)",
 			}},
 			"a file without sense": {given{host: "pci0000:00/0000:00:01.0/0000:01:00.0 vendor=nvidia"}, []string{
-				`WARN devices/pci0000:00/0000:00:01.0/0000:01:00.0/vendor: "nvidia" is no hex number of 16 bits (check the host's kernel and firmware)`,
+				`WARN devices/pci0000:00/0000:00:01.0/0000:01:00.0/vendor: invalid number "nvidia": want hex of at most 16 bits (check the host's kernel and firmware)`,
 			}},
 		},
 		"iommu-enabled": {
