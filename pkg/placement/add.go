@@ -154,9 +154,17 @@ func mayShareGroup(x, y *topology.Device) bool {
 func (a *adder) hostdev(list requestList, r env.Request, id topology.DeviceID) domain.Hostdev {
 	h := domain.Hostdev{ID: id, Alias: list.prefixes[0] + r.Name}
 	if list.gpus {
-		h.Display, h.RamFB = a.display(list.requests, r, id)
+		h.Display, h.RamFB = displayOf(r, list.requests, id, !a.hasMediatedGPU())
 	}
 	return h
+}
+
+// hasMediatedGPU reports whether a mediated device of the VMI's gpus is in the
+// domain or was added.
+func (a *adder) hasMediatedGPU() bool {
+	return slices.ContainsFunc(slices.Concat(a.Domain.Hostdevs, a.added), func(h domain.Hostdev) bool {
+		return h.ID.Kind() == topology.KindMDEV && strings.HasPrefix(h.Alias, "ua-gpu-")
+	})
 }
 
 // others adds each further device of the variables that is no companion.

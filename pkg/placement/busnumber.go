@@ -8,9 +8,6 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// busNumberCount is how many bus numbers a PCI domain has.
-const busNumberCount = 256
-
 // span is a range of bus numbers, from first to before end.
 type span struct{ first, end int }
 

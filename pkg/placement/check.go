@@ -1,28 +1,12 @@
 package placement
 
 import (
-	"fmt"
 	"slices"
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/libvirt"
-	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
-
-// violation is a rule that a domain violates, or a budget that it exceeds.
-type violation struct {
-	code reasons.Code // CodeBrokenRule or CodeBudget
-	text string
-}
-
-func violated(format string, args ...any) violation {
-	return violation{reasons.CodeBrokenRule, fmt.Sprintf(format, args...)}
-}
-
-func exceeded(format string, args ...any) violation {
-	return violation{reasons.CodeBudget, fmt.Sprintf(format, args...)}
-}
 
 // check lists what a guest violates and libvirt accepts all the same: QEMU or
 // the firmware then lose devices silently. Only expander buses that hold a

@@ -13,30 +13,31 @@ import (
 // space: 4 KiB each. With more it stops silently (measured, 15 of 15).
 const MaxIOPorts = 14
 
-// concerns warns of what a plan leaves to the user.
-func concerns(in Input, p *Plan) []reasons.Warning {
+// concerns warns of what a plan leaves to the user: of the devices, and of the
+// domain that results.
+func concerns(host *topology.Host, devices []Decision, result *domain.Domain) []reasons.Warning {
 	var warnings []reasons.Warning
 	warn := func(code reasons.Code, format string, args ...any) {
 		warnings = append(warnings, reasons.NewWarning(code, nil, fmt.Sprintf(format, args...)))
 	}
-	if ports := ioPorts(p.Devices); ports > MaxIOPorts && !in.Domain.UEFI {
+	if ports := ioPorts(devices); ports > MaxIOPorts && !result.UEFI {
 		warn(reasons.CodeIOSpace, "%d ports have a device with an I/O BAR under them and the domain boots with SeaBIOS, which has room for %d", ports, MaxIOPorts)
 	}
-	warnings = append(warnings, sharedGroups(in.Host, p.Devices)...)
-	if !slices.ContainsFunc(p.Devices, func(d Decision) bool { return d.Outcome == Placed || d.Reason == reasons.AlreadyAligned }) {
+	warnings = append(warnings, sharedGroups(host, devices)...)
+	if !slices.ContainsFunc(devices, func(d Decision) bool { return d.Outcome == Placed || d.Reason == reasons.AlreadyAligned }) {
 		return warnings
 	}
-	if in.Domain.VIOMMU {
+	if result.VIOMMU {
 		warn(reasons.CodeVIOMMU, "the domain has a vIOMMU")
 	}
-	if in.Domain.LaunchSecurity {
+	if result.LaunchSecurity {
 		warn(reasons.CodeLaunchSecurity, "the domain has launchSecurity")
 	}
-	ports, open := switchPorts(p.result)
+	ports, open := switchPorts(result)
 	if ports > 0 {
 		warn(reasons.CodeSwitchPortSpeed, "emulated switch ports advertise 2.5 GT/s x1, and NCCL believes them")
 	}
-	if in.Domain.UEFI && open > maxHotplugSwitchPorts {
+	if result.UEFI && open > maxHotplugSwitchPorts {
 		warn(reasons.CodeSwitchPortHotplug, "%d switch ports stay hotpluggable, and UEFI may end without a BAR for the devices under them", open)
 	}
 	return warnings

@@ -2,26 +2,24 @@ package placement
 
 import (
 	"slices"
-	"strings"
 
-	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/topology"
 )
 
-// display says whether a GPU that is added gets a display and a ramfb, by the
+// displayOf says whether a GPU that is added gets a display and a ramfb, by the
 // rules of KubeVirt v1.9.0 pkg/virt-launcher/virtwrap/device/hostdevice/hostdev.go:
 // a PCI GPU gets each only where it is enabled in so many words (isRamFBSet;
 // KubeVirt's main gives the display a ramfb unless that is disabled, the release
 // counts here); of mediated GPUs the first gets both, unless any GPU of the VMI
-// has display options, which then count for each of its own.
-func (a *adder) display(gpus []env.Request, r env.Request, id topology.DeviceID) (display, ramfb bool) {
+// has display options, which then count for each of its own. First says that no
+// mediated GPU is in the domain yet.
+func displayOf(r env.Request, gpus []env.Request, id topology.DeviceID, first bool) (display, ramfb bool) {
 	if id.Kind() == topology.KindPCI {
 		display = isTrue(r.Display.Enabled)
 		return display, display && isTrue(r.Display.RamFB)
 	}
 	if !slices.ContainsFunc(gpus, func(g env.Request) bool { return g.Display.Set }) {
-		first := !a.hasMediatedGPU()
 		return first, first
 	}
 	if !r.Display.Set {
@@ -29,14 +27,6 @@ func (a *adder) display(gpus []env.Request, r env.Request, id topology.DeviceID)
 	}
 	display = isNilOrTrue(r.Display.Enabled)
 	return display, display && isNilOrTrue(r.Display.RamFB)
-}
-
-// hasMediatedGPU reports whether a mediated device of the VMI's gpus is in the
-// domain or was added.
-func (a *adder) hasMediatedGPU() bool {
-	return slices.ContainsFunc(append(slices.Clone(a.Domain.Hostdevs), a.added...), func(h domain.Hostdev) bool {
-		return h.ID.Kind() == topology.KindMDEV && strings.HasPrefix(h.Alias, "ua-gpu-")
-	})
 }
 
 func isTrue(b *bool) bool { return b != nil && *b }

@@ -8,11 +8,13 @@
 //
 //	inventory.go  domain, variables, VMI       -> devices (requests.go, add.go)
 //	decide.go     devices, cells of the guest  -> decisions (cell.go)
-//	layout.go     decisions, host's tree       -> the tree that is wanted (mirror.go)
+//	layout.go     decisions, host's tree       -> the tree that is wanted (mirror.go, wanted.go)
 //	compare.go    current tree, wanted tree    -> is it there already
 //	reserve.go    domain, policy               -> what the root bus has to leave room for
 //	number.go     wanted tree, reservation     -> indexes, slots, bus numbers (busnumber.go)
 //	check.go      the domain that results      -> violations
-//	place.go      the stages for a layout, with root ports for hotplug (hotplug.go)
+//	place.go      these stages in turn, with root ports for hotplug (hotplug.go)
 //	plan.go       all of it; predict.go, budgets.go and concerns.go ask the result
+//
+// Under them are input.go, guest.go (a domain with its tree) and violation.go.
 package placement

@@ -75,6 +75,17 @@ func (g guest) referenced() map[*topology.Node]bool {
 	return named
 }
 
+// cellOf is the cell of an expander bus, or nil.
+func cellOf(expander *topology.Node) *topology.CellID {
+	if expander == nil || expander.NUMA == nil {
+		return nil
+	}
+	return new(topology.CellID(*expander.NUMA))
+}
+
+// busNumberCount is how many bus numbers a PCI domain has.
+const busNumberCount = 256
+
 // deviceSet is a set of passthrough devices.
 type deviceSet map[topology.DeviceID]bool
 
@@ -117,4 +128,29 @@ func freePorts(expander *topology.Node) []*topology.Node {
 		}
 	}
 	return free
+}
+
+// withChanges is the read model of a domain with changes applied: what a parse
+// of the changed bytes must show.
+func withChanges(d *domain.Domain, changes domain.Changes) *domain.Domain {
+	next := *d
+	next.Hostdevs = slices.Clone(d.Hostdevs)
+	for i := range next.Hostdevs {
+		if address, changed := changes.Place[i]; changed {
+			next.Hostdevs[i].Address = address
+		}
+	}
+	for _, i := range changes.SetMode {
+		next.Hostdevs[i].HasMode = true
+	}
+	next.Hostdevs = append(next.Hostdevs, changes.AddHostdevs...)
+	next.Controllers = nil
+	for i, c := range d.Controllers {
+		c.HotplugOff = c.HotplugOff || slices.Contains(changes.HotplugOff, i)
+		if !slices.Contains(changes.RemoveControllers, i) {
+			next.Controllers = append(next.Controllers, c)
+		}
+	}
+	next.Controllers = append(next.Controllers, changes.AddControllers...)
+	return &next
 }

@@ -2,11 +2,9 @@ package placement
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"hook-sidecar/pkg/domain"
-	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
@@ -35,21 +33,6 @@ type inventory struct {
 	devices  []Device         // by id
 	added    []domain.Hostdev // that the domain lacks
 	warnings []reasons.Warning
-}
-
-// Candidates are the devices that a plan may be about: what the host has to be
-// read for. They come in the order of ids.
-func Candidates(d *domain.Domain, variables []env.Variable) []topology.DeviceID {
-	ids := map[topology.DeviceID]bool{}
-	for _, h := range d.Hostdevs {
-		ids[h.ID] = true
-	}
-	for _, v := range variables {
-		for _, id := range v.IDs {
-			ids[id] = true
-		}
-	}
-	return slices.SortedFunc(maps.Keys(ids), topology.DeviceID.Compare)
 }
 
 // takeInventory lists the devices of the domain and those to add.

@@ -3,7 +3,6 @@ package placement
 import (
 	"cmp"
 	"slices"
-	"strconv"
 
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
@@ -30,10 +29,6 @@ func layOut(decisions []Decision, host *topology.Tree, layout policy.Layout) *to
 	}
 	return b.tree
 }
-
-// slot is the devices that share a slot of the guest: one, or functions of one
-// device, function 0 first.
-type slot []Decision
 
 // slotGroup is the slots under one expander bus, in the order of ids.
 type slotGroup struct {
@@ -81,32 +76,4 @@ func slotsOf(decisions []Decision) []slot {
 		}
 	}
 	return slots
-}
-
-// planned is the ID of a controller that has no index yet.
-type planned int
-
-func (p planned) String() string { return "planned controller " + strconv.Itoa(int(p)) }
-
-// wantedTree is a tree while it is made.
-type wantedTree struct {
-	tree        *topology.Tree
-	controllers int
-}
-
-func (b *wantedTree) controller(parent *topology.Node, kind topology.NodeKind) *topology.Node {
-	b.controllers++
-	return b.tree.Add(parent, topology.Node{Kind: kind, ID: planned(b.controllers)})
-}
-
-// port adds a port with the devices of a slot.
-func (b *wantedTree) port(parent *topology.Node, kind topology.NodeKind, s slot) {
-	port := b.controller(parent, kind)
-	for i, d := range s {
-		function := 0
-		if pci, _ := d.ID.PCI(); i > 0 {
-			function = int(pci.Function)
-		}
-		b.tree.Add(port, topology.Node{Kind: topology.Endpoint, ID: d.ID, Function: function})
-	}
 }

@@ -56,14 +56,6 @@ func controllersOf(wanted *topology.Tree) int {
 	return count
 }
 
-// cellOf is the cell of an expander bus, or nil.
-func cellOf(expander *topology.Node) *topology.CellID {
-	if expander == nil || expander.NUMA == nil {
-		return nil
-	}
-	return new(topology.CellID(*expander.NUMA))
-}
-
 // expanderSlots are free slots of the root bus for expander buses, or the budget
 // that they exceed.
 func expanderSlots(count int, r reservation) ([]int, []violation) {

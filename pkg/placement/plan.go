@@ -5,22 +5,11 @@ import (
 	"slices"
 
 	"hook-sidecar/pkg/domain"
-	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
-
-// Input is everything that a plan depends on.
-type Input struct {
-	Domain    *domain.Domain
-	Host      *topology.Host
-	Variables []env.Variable
-	VMI       *env.VMI // nil when there is none
-	Policy    policy.Policy
-	Warnings  []reasons.Warning // of what was read before
-}
 
 // Origin of a controller in the plan.
 const (
@@ -90,7 +79,7 @@ func New(in Input) (*Plan, error) {
 	placed := place(in, current, host, decisions, base, hotplugOf(in, current, stock.devices))
 	plan := finish(in, current.others, placed)
 	plan.HostTree = host
-	plan.Warnings = reasons.Sort(slices.Concat(in.Warnings, stock.warnings, unread, placed.warnings, concerns(in, plan)))
+	plan.Warnings = reasons.Sort(slices.Concat(in.Warnings, stock.warnings, unread, placed.warnings, concerns(in.Host, plan.Devices, plan.result)))
 	return plan, nil
 }
 
@@ -156,29 +145,4 @@ func guestPath(g guest, d *domain.Domain, index int) []int {
 		path = append(path, at)
 	}
 	return path
-}
-
-// withChanges is the read model of a domain with changes applied: what a parse
-// of the changed bytes must show.
-func withChanges(d *domain.Domain, changes domain.Changes) *domain.Domain {
-	next := *d
-	next.Hostdevs = slices.Clone(d.Hostdevs)
-	for i := range next.Hostdevs {
-		if address, changed := changes.Place[i]; changed {
-			next.Hostdevs[i].Address = address
-		}
-	}
-	for _, i := range changes.SetMode {
-		next.Hostdevs[i].HasMode = true
-	}
-	next.Hostdevs = append(next.Hostdevs, changes.AddHostdevs...)
-	next.Controllers = nil
-	for i, c := range d.Controllers {
-		c.HotplugOff = c.HotplugOff || slices.Contains(changes.HotplugOff, i)
-		if !slices.Contains(changes.RemoveControllers, i) {
-			next.Controllers = append(next.Controllers, c)
-		}
-	}
-	next.Controllers = append(next.Controllers, changes.AddControllers...)
-	return &next
 }
