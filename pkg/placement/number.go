@@ -8,7 +8,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// numbered is a layout with its numbers.
+// numbers is a layout with its numbers.
 type numbers struct {
 	controllers []domain.Controller
 	addresses   map[topology.DeviceID]domain.GuestAddress
