@@ -7,6 +7,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 
 	"hook-sidecar/pkg/domain/xmledit"
+	"hook-sidecar/pkg/topology"
 )
 
 // firmware reads the entries of fw_cfg (libvirt docs/formatdomain.rst, "System
@@ -37,7 +38,7 @@ func (e *editor) setFirmwareEntry(c Changes) error {
 	}
 	written, err := renderFirmwareEntry(*set)
 	if err != nil {
-		return fmt.Errorf("set fw_cfg entry %q: %w", xmledit.Abridge(set.Name), err)
+		return fmt.Errorf("set fw_cfg entry %q: %w", topology.Abridge(set.Name), err)
 	}
 	for i, now := range e.domain.FirmwareEntries {
 		if now.Name == set.Name {

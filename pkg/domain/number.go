@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/domain/xmledit"
+	"hook-sidecar/pkg/topology"
 )
 
 // number reads an unsigned number as libvirt does, with C's strtoul (libvirt
@@ -40,7 +41,7 @@ func (r *reader) attrNumber(e *xmledit.Element, name string, base int, low, high
 	n, ok = number(a.Value, base)
 	if !ok || n < low || n > high {
 		return 0, false, r.xml.Errorf(a.Text.Start, "attribute %s of <%s>: %q is no number from %d to %d",
-			name, e.Name, xmledit.Abridge(a.Value), low, high)
+			name, e.Name, topology.Abridge(a.Value), low, high)
 	}
 	return n, true, nil
 }
@@ -51,7 +52,7 @@ func (r *reader) textNumber(e *xmledit.Element, high uint64) (uint64, error) {
 	n, ok := number(text, 10)
 	if !ok || n > high {
 		return 0, r.xml.Errorf(e.Open.End, "text of <%s>: %q is no number from 0 to %d",
-			e.Name, xmledit.Abridge(text), high)
+			e.Name, topology.Abridge(text), high)
 	}
 	return n, nil
 }
@@ -67,7 +68,7 @@ func (r *reader) scaled(e *xmledit.Element) (uint64, error) {
 	scale, ok := unit(e.Value("unit"))
 	if !ok {
 		return 0, r.xml.Errorf(e.Attr("unit").Text.Start, "attribute unit of <%s>: %q is no unit of size",
-			e.Name, xmledit.Abridge(e.Value("unit")))
+			e.Name, topology.Abridge(e.Value("unit")))
 	}
 	high, low := bits.Mul64(n, scale)
 	if high != 0 {

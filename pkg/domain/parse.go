@@ -34,9 +34,9 @@ func Parse(src []byte) (*Domain, error) {
 	}
 	root := xml.Root()
 	if !root.Is("", "domain") {
-		name := "<" + xmledit.Abridge(root.Name) + ">"
+		name := "<" + topology.Abridge(root.Name) + ">"
 		if root.Space != "" {
-			name += fmt.Sprintf(" of the namespace %q", xmledit.Abridge(root.Space))
+			name += fmt.Sprintf(" of the namespace %q", topology.Abridge(root.Space))
 		}
 		return nil, xml.Errorf(root.Open.Start, "the root element is %s and not libvirt's <domain>", name)
 	}

@@ -2,14 +2,26 @@ package xmledit
 
 import "unicode/utf8"
 
-// checkCharacters refuses what is not UTF-8 and what is no character of XML,
-// wherever it stands.
+const space = " \t\r\n" // production S
+
+// skip is the offset of the first byte from at on that is not whitespace.
+func skip(text string, at int) int {
+	for at < len(text) && isSpace(text[at]) {
+		at++
+	}
+	return at
+}
+
+func isSpace(b byte) bool { return b == ' ' || b == '\t' || b == '\r' || b == '\n' }
+
+// IsText reports whether a text is UTF-8 and has only characters of XML.
+func IsText(text string) bool { return checkCharacters(text) == nil }
+
+// checkCharacters refuses what is not UTF-8 and what is not a character of XML,
+// wherever it is.
 func checkCharacters(text string) error {
 	for i := 0; i < len(text); {
-		r, size := rune(text[i]), 1
-		if r >= utf8.RuneSelf {
-			r, size = utf8.DecodeRuneInString(text[i:])
-		}
+		r, size := utf8.DecodeRuneInString(text[i:])
 		switch {
 		case r == utf8.RuneError && size == 1:
 			return errorAt(text, i, "byte 0x%02x is not UTF-8", text[i])
@@ -20,9 +32,6 @@ func checkCharacters(text string) error {
 	}
 	return nil
 }
-
-// IsText reports whether a text is UTF-8 and has none but characters of XML.
-func IsText(text string) bool { return checkCharacters(text) == nil }
 
 // isCharacter is production Char of XML 1.0.
 func isCharacter(r rune) bool {
@@ -35,4 +44,48 @@ func isCharacter(r rune) bool {
 		return r >= 0xe000
 	}
 	return 0x10000 <= r && r <= utf8.MaxRune
+}
+
+// nameEnd is the offset after the name that starts at offset at, or at itself
+// when none does. A name has at most one colon, as namespaces want it.
+func nameEnd(text string, at int) int {
+	start, colon := at, false
+	for at < len(text) {
+		r, size := utf8.DecodeRuneInString(text[at:])
+		switch {
+		case r == ':' && !colon:
+			colon = true
+		case isNameStart(r), at > start && isNameRest(r):
+		default:
+			return at
+		}
+		at += size
+	}
+	return at
+}
+
+// isNameStart is NameStartChar of XML 1.0 (fifth edition, production 4), the
+// edition that libxml2 follows, without the colon.
+func isNameStart(r rune) bool {
+	switch {
+	case r < utf8.RuneSelf:
+		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || r == '_'
+	case r <= 0x2ff:
+		return r >= 0xc0 && r != 0xd7 && r != 0xf7
+	case r <= 0x1fff:
+		return r >= 0x370 && r != 0x37e
+	case r <= 0x218f:
+		return r >= 0x2070 || r == 0x200c || r == 0x200d
+	case r <= 0xd7ff:
+		return 0x2c00 <= r && r <= 0x2fef || r >= 0x3001
+	case r <= 0xfffd:
+		return 0xf900 <= r && r <= 0xfdcf || r >= 0xfdf0
+	}
+	return 0x10000 <= r && r <= 0xeffff
+}
+
+// isNameRest is what NameChar (production 4a) has beyond NameStartChar.
+func isNameRest(r rune) bool {
+	return r == '-' || r == '.' || '0' <= r && r <= '9' || r == 0xb7 ||
+		0x300 <= r && r <= 0x36f || r == 0x203f || r == 0x2040
 }

@@ -1,10 +1,10 @@
 // Package xmledit changes an XML document without rewriting it. Parse records
-// where every element and attribute stands in the bytes; edits are splices at
-// these spans, so that whatever no edit touches stays byte for byte: comments,
-// CDATA, quotes, line ends, the order of attributes.
+// where every element and attribute is in the bytes; edits are splices at these
+// spans, so that whatever no edit touches stays byte for byte: comments, CDATA,
+// quotes, newlines, the order of attributes.
 //
-// It reads XML 1.0 in UTF-8 without a document type, and nothing that a parser
-// could understand differently: see Parse for what it refuses.
+// It reads XML 1.0 in UTF-8 without a document type, and nothing that another
+// parser could understand differently: see Parse for what it refuses.
 package xmledit
 
 import (
@@ -33,15 +33,10 @@ type Document struct {
 // Root is the root element.
 func (d *Document) Root() *Element { return d.root }
 
-// Apply makes the edits and returns the changed document; see the function
-// Apply for its errors. Without edits it returns a copy of the very bytes that
-// were parsed.
-func (d *Document) Apply(edits []Edit) ([]byte, error) { return apply(d.text, edits) }
-
 // Element is an element of a document.
 type Element struct {
 	Name  string // as written, with its prefix
-	Local string // the part of Name behind the prefix
+	Local string // Name without its prefix
 	Space string // the URI of its namespace, "" for none; an undeclared prefix stands for itself
 
 	Whole Span // from the < of the open tag to the > of the close tag
@@ -58,8 +53,7 @@ type Attr struct {
 	Name  string // as written, with its prefix
 	Value string // with its references resolved
 	Whole Span   // from the name to the closing quote
-	Text  Span   // what stands between the quotes
-	Quote byte
+	Text  Span   // between the quotes
 }
 
 // Is reports whether e is the element local of the namespace space; a space of
@@ -105,8 +99,8 @@ func (e *Element) Value(name string) string {
 // ClosesItself reports whether e is written as <e/>.
 func (e *Element) ClosesItself() bool { return e.Open == e.Whole }
 
-// Text is the character data directly inside e, CDATA included and references
-// resolved, without that of its children. A nil element has none.
+// Text is the character data directly inside e, with CDATA included and
+// references resolved, without that of its children. A nil element has none.
 func (d *Document) Text(e *Element) string {
 	if e == nil || e.ClosesItself() {
 		return ""
@@ -128,7 +122,7 @@ type Error struct {
 	Reason string
 }
 
-// Error is the reason behind its line and column.
+// Error is the reason after its line and column.
 func (e *Error) Error() string {
 	return fmt.Sprintf("line %d, column %d: %s", e.Line, e.Column, e.Reason)
 }
@@ -139,20 +133,10 @@ func (d *Document) Errorf(offset int, format string, args ...any) *Error {
 }
 
 func errorAt(text string, offset int, format string, args ...any) *Error {
-	before := text[:min(max(offset, 0), len(text))]
+	before := text[:offset]
 	return &Error{
 		Line:   1 + strings.Count(before, "\n"),
 		Column: len(before) - strings.LastIndexByte(before, '\n'),
 		Reason: fmt.Sprintf(format, args...),
 	}
-}
-
-// Abridge shortens a piece of a document for a message: the messages of this
-// project never show more than 40 bytes of what they are about.
-func Abridge(s string) string {
-	const limit = 40
-	if len(s) <= limit {
-		return s
-	}
-	return strings.ToValidUTF8(s[:limit], "") + "…"
 }

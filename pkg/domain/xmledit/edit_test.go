@@ -7,7 +7,10 @@ import (
 	"hook-sidecar/pkg/domain/xmledit"
 )
 
+// The digits are those of the ten bytes' offsets.
 func TestApply(t *testing.T) {
+	const src = "<a>345</a>"
+	digits := strings.NewReplacer("0", "<", "1", "a", "2", ">", "6", "<", "7", "/", "8", "a", "9", ">")
 	for _, test := range []struct {
 		name  string
 		edits []xmledit.Edit
@@ -17,7 +20,7 @@ func TestApply(t *testing.T) {
 		{"any order", []xmledit.Edit{{8, 9, "x"}, {1, 3, ""}, {5, 5, "--"}}, "034--567x9"},
 		{"insertions at one place", []xmledit.Edit{{2, 2, "a"}, {2, 2, "b"}}, "01ab23456789"},
 		{"insertion before a replacement", []xmledit.Edit{{2, 4, "r"}, {2, 2, "i"}}, "01ir456789"},
-		{"insertion behind a replacement", []xmledit.Edit{{4, 4, "i"}, {2, 4, "r"}}, "01ri456789"},
+		{"insertion after a replacement", []xmledit.Edit{{4, 4, "i"}, {2, 4, "r"}}, "01ri456789"},
 		{"neighbours", []xmledit.Edit{{2, 4, "a"}, {4, 6, "b"}}, "01ab6789"},
 		{"ends", []xmledit.Edit{{0, 0, "<"}, {10, 10, ">"}}, "<0123456789>"},
 		{"all", []xmledit.Edit{{0, 10, "x"}}, "x"},
@@ -25,20 +28,20 @@ func TestApply(t *testing.T) {
 		{"same range", []xmledit.Edit{{2, 5, ""}, {2, 5, ""}}, ""},
 		{"insertion inside a replacement", []xmledit.Edit{{2, 5, ""}, {3, 3, "x"}}, ""},
 		{"before the start", []xmledit.Edit{{-1, 2, ""}}, ""},
-		{"behind the end", []xmledit.Edit{{9, 11, ""}}, ""},
+		{"after the end", []xmledit.Edit{{9, 11, ""}}, ""},
 		{"backwards", []xmledit.Edit{{5, 4, ""}}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := xmledit.Apply([]byte("0123456789"), test.edits)
-			if (err != nil) != (test.want == "") || string(got) != test.want {
-				t.Errorf("Apply: %q, error %v; want %q", got, err, test.want)
+			got, err := mustParse(t, src).Apply(test.edits)
+			if want := digits.Replace(test.want); (err != nil) != (want == "") || string(got) != want {
+				t.Errorf("Apply: %q, error %v; want %q", got, err, want)
 			}
 		})
 	}
 }
 
-// editCase edits the first element named e; what comes out is what a person
-// would have typed.
+// editCase edits the first element named e; the result is what a person would
+// have typed.
 type editCase struct {
 	name, src string
 	edit      func(*xmledit.Document, *xmledit.Element) xmledit.Edit
@@ -54,14 +57,14 @@ func (c editCase) run(t *testing.T) {
 	mustParse(t, got)
 }
 
-// element is as xml.MarshalIndent prints it.
+// element is written as InsertAfter wants it.
 const element = "<n x=\"1\">\n\t<m></m>\n</n>"
 
 func TestEditAttributes(t *testing.T) {
 	set := func(name, value string) func(*xmledit.Document, *xmledit.Element) xmledit.Edit {
 		return func(d *xmledit.Document, e *xmledit.Element) xmledit.Edit { return d.SetAttr(e, name, value) }
 	}
-	unset := func(d *xmledit.Document, e *xmledit.Element) xmledit.Edit { return d.RemoveAttr(e.Attr("x")) }
+	remove := func(d *xmledit.Document, e *xmledit.Element) xmledit.Edit { return d.RemoveAttr(e.Attr("x")) }
 	for _, test := range []editCase{
 		{"set keeps single quotes", `<e  x = 'a' y="b"/>`, set("x", "c"), `<e  x = 'c' y="b"/>`},
 		{"set keeps double quotes", `<e x = 'a' y="b"/>`, set("y", "c"), `<e x = 'a' y="c"/>`},
@@ -69,10 +72,10 @@ func TestEditAttributes(t *testing.T) {
 		{"set adds with the parent's quote", `<a x='a'><e/></a>`, set("z", "c"), `<a x='a'><e z='c'/></a>`},
 		{"set adds the first of all", `<a><e></e></a>`, set("z", "c"), `<a><e z="c"></e></a>`},
 		{"set escapes", `<e x='a'/>`, set("x", `<&>"'`+"\n"), `<e x='&lt;&amp;&gt;&#34;&#39;&#xA;'/>`},
-		{"set to a value with a greater than before", `<e y="a>b"/>`, set("x", ""), `<e y="a>b" x=""/>`},
-		{"unset the first", `<e x="1" y="2"/>`, unset, `<e y="2"/>`},
-		{"unset the last", "<e y='2'\n\tx='1' ></e>", unset, "<e y='2' ></e>"},
-		{"unset the only one", "<e x='1'/>", unset, "<e/>"},
+		{"set after a value with a greater than", `<e y="a>b"/>`, set("x", ""), `<e y="a>b" x=""/>`},
+		{"remove the first", `<e x="1" y="2"/>`, remove, `<e y="2"/>`},
+		{"remove the last", "<e y='2'\n\tx='1' ></e>", remove, "<e y='2' ></e>"},
+		{"remove the only one", "<e x='1'/>", remove, "<e/>"},
 	} {
 		t.Run(test.name, test.run)
 	}
@@ -83,13 +86,13 @@ func TestInsertBeside(t *testing.T) {
 	before := func(d *xmledit.Document, e *xmledit.Element) xmledit.Edit { return d.InsertBefore(e, element) }
 	for _, test := range []editCase{
 		{"after, tabs", "<a>\n\t<e/>\n</a>", after, "<a>\n\t<e/>\n\t<n x=\"1\">\n\t\t<m></m>\n\t</n>\n</a>"},
-		{"after, blanks", "<a>\n  <b>\n    <e/></b></a>", after,
+		{"after, spaces", "<a>\n  <b>\n    <e/></b></a>", after,
 			"<a>\n  <b>\n    <e/>\n    <n x=\"1\">\n      <m></m>\n    </n></b></a>"},
 		{"after, carriage returns", "<a>\r\n <e/>\r\n</a>", after,
 			"<a>\r\n <e/>\r\n <n x=\"1\">\r\n  <m></m>\r\n </n>\r\n</a>"},
 		{"after, one line", "<a><e/></a>", after, `<a><e/><n x="1"><m></m></n></a>`},
-		{"after, one line with blanks", "<a> <e/> </a>", after, `<a> <e/><n x="1"><m></m></n> </a>`},
-		{"after, a blank line before", "<a>\n\n\t<e/>\n</a>", after,
+		{"after, one line with spaces", "<a> <e/> </a>", after, `<a> <e/><n x="1"><m></m></n> </a>`},
+		{"after, an empty line before", "<a>\n\n\t<e/>\n</a>", after,
 			"<a>\n\n\t<e/>\n\t<n x=\"1\">\n\t\t<m></m>\n\t</n>\n</a>"},
 		{"after, no indentation", "<a>\n<e/>\n</a>", after, "<a>\n<e/>\n<n x=\"1\">\n  <m></m>\n</n>\n</a>"},
 		{"before", "<a>\n\t<!-- c -->\n\t<e/>\n</a>", before,
@@ -106,13 +109,13 @@ func TestInsertLast(t *testing.T) {
 		return d.InsertLast(e, "<n></n>", "<o></o>")
 	}
 	for _, test := range []editCase{
-		{"last, behind a child", "<e>\n\t<b/>\n</e>", two, "<e>\n\t<b/>\n\t<n></n>\n\t<o></o>\n</e>"},
+		{"last, after a child", "<e>\n\t<b/>\n</e>", two, "<e>\n\t<b/>\n\t<n></n>\n\t<o></o>\n</e>"},
 		{"last, closes itself", "<a>\n\t<e x='1' />\n</a>", two,
 			"<a>\n\t<e x='1'>\n\t\t<n></n>\n\t\t<o></o>\n\t</e>\n</a>"},
 		{"last, empty", "<a>\n\t<e></e>\n</a>", last,
 			"<a>\n\t<e>\n\t\t<n x=\"1\">\n\t\t\t<m></m>\n\t\t</n>\n\t</e>\n</a>"},
-		{"last, blank", "<a>\n  <e>\n  </e>\n</a>", two, "<a>\n  <e>\n    <n></n>\n    <o></o>\n  </e>\n</a>"},
-		{"last, behind a comment", "<a>\n  <e>\n    <!-- c -->\n  </e>\n</a>", two,
+		{"last, whitespace", "<a>\n  <e>\n  </e>\n</a>", two, "<a>\n  <e>\n    <n></n>\n    <o></o>\n  </e>\n</a>"},
+		{"last, after a comment", "<a>\n  <e>\n    <!-- c -->\n  </e>\n</a>", two,
 			"<a>\n  <e>\n    <!-- c -->\n    <n></n>\n    <o></o>\n  </e>\n</a>"},
 		{"last, one line", "<a><e/></a>", last, `<a><e><n x="1"><m></m></n></e></a>`},
 		{"last, one line, empty", "<a><e></e></a>", two, "<a><e><n></n><o></o></e></a>"},
@@ -130,16 +133,17 @@ func TestRemoveAndReplace(t *testing.T) {
 	for _, test := range []editCase{
 		{"remove a line", "<a>\n\t<b/>\n\t<e>\n\t</e>\n\t<c/>\n</a>", remove, "<a>\n\t<b/>\n\t<c/>\n</a>"},
 		{"remove with carriage returns", "<a>\r\n <b/>\r\n <e/>\r\n</a>", remove, "<a>\r\n <b/>\r\n</a>"},
-		{"remove keeps a blank line", "<a>\n\n\t<e/>\n\t<c/>\n</a>", remove, "<a>\n\n\t<c/>\n</a>"},
+		{"remove keeps an empty line", "<a>\n\n\t<e/>\n\t<c/>\n</a>", remove, "<a>\n\n\t<c/>\n</a>"},
 		{"remove on one line", "<a><b/> <e/> <c/></a>", remove, "<a><b/> <c/></a>"},
-		{"remove behind text", "<a>text<e/></a>", remove, "<a>text</a>"},
+		{"remove after text", "<a>text<e/></a>", remove, "<a>text</a>"},
 		{"replace", "<a>\n\t<e>old</e>\n</a>", replace, "<a>\n\t<n x=\"1\">\n\t\t<m></m>\n\t</n>\n</a>"},
 	} {
 		t.Run(test.name, test.run)
 	}
 }
 
-// What goes in the place of a neighbour that is removed at the same time.
+// Elements are inserted in the place of a neighbour that is removed at the same
+// time.
 func TestEditsBesideARemoval(t *testing.T) {
 	d := mustParse(t, "<a>\n\t<b/>\n\t<e/>\n\t<c/>\n</a>")
 	e := find(d.Root(), "e")

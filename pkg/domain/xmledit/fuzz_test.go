@@ -13,9 +13,9 @@ import (
 	"hook-sidecar/pkg/domain/xmledit"
 )
 
-// FuzzParse: Parse never panics; what it accepts it gives back unchanged, and
+// FuzzParse: Parse never panics; what it accepts is returned unchanged, and
 // encoding/xml reads the same in it; what it refuses encoding/xml refuses too,
-// but for what that does not look at.
+// except what that does not check.
 func FuzzParse(f *testing.F) {
 	for _, src := range nasty {
 		f.Add([]byte(src))
@@ -28,7 +28,7 @@ func FuzzParse(f *testing.F) {
 			if !errors.As(err, &at) || at.Line < 1 || at.Column < 1 {
 				t.Fatalf("Parse: %v", err)
 			}
-			// encoding/xml does not look into instructions.
+			// encoding/xml does not check instructions.
 			if wantErr == nil && !bytes.Contains(src, []byte("<?")) && !beyondEncodingXML(at.Reason) {
 				t.Errorf("Parse: %v; encoding/xml reads %q", err, want)
 			}
@@ -51,14 +51,14 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// beyondEncodingXML tells what Parse refuses and encoding/xml does not, or not
-// in a document that is read token by token.
+// beyondEncodingXML reports whether encoding/xml accepts what Parse refuses, or
+// does so in a document that is read token by token.
 func beyondEncodingXML(reason string) bool {
 	for _, part := range []string{
-		"a blank is missing", "stands twice", "nested deeper", "is not UTF-8", "is not allowed in XML",
-		"refers to no character", "at the very start only", "an XML declaration ends with", "is not utf-8",
+		"whitespace is missing", "duplicate attribute", "nested deeper", "is not UTF-8", "is not allowed in XML",
+		"refers to no character", "at the very start only", "an XML declaration must end with", "must be utf-8",
 		"document type", "second root", "outside the root", "no element",
-		"declares no namespace",
+		"invalid namespace declaration",
 	} {
 		if strings.Contains(reason, part) {
 			return true
@@ -67,9 +67,9 @@ func beyondEncodingXML(reason string) bool {
 	return false
 }
 
-// blanks makes all blanks of a value spaces: encoding/xml does not do it, and
-// what it returns does not tell them from those that were references.
-var blanks = strings.NewReplacer("\r", " ", "\n", " ", "\t", " ")
+// spaces makes all whitespace of a value spaces: encoding/xml does not do it,
+// and its result does not show which of it was written as references.
+var spaces = strings.NewReplacer("\r", " ", "\n", " ", "\t", " ")
 
 // ownOutline is all that an element says, one line each for its start, text
 // and end.
@@ -77,7 +77,7 @@ func ownOutline(d *xmledit.Document, e *xmledit.Element) string {
 	var all strings.Builder
 	fmt.Fprintf(&all, "<%s", e.Name)
 	for _, a := range e.Attrs {
-		fmt.Fprintf(&all, " %s=%q", a.Name, blanks.Replace(a.Value))
+		fmt.Fprintf(&all, " %s=%q", a.Name, spaces.Replace(a.Value))
 	}
 	for _, child := range e.Children {
 		all.WriteString("\n" + ownOutline(d, child))
@@ -104,7 +104,7 @@ func outline(src []byte) (string, error) {
 		case xml.StartElement:
 			fmt.Fprintf(&all, "\n<%s", rawName(token.Name))
 			for _, a := range token.Attr {
-				fmt.Fprintf(&all, " %s=%q", rawName(a.Name), blanks.Replace(a.Value))
+				fmt.Fprintf(&all, " %s=%q", rawName(a.Name), spaces.Replace(a.Value))
 			}
 			texts = append(texts, "")
 		case xml.EndElement:
@@ -148,7 +148,7 @@ func FuzzApply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, src []byte, seed uint64, value string) {
 		d, err := xmledit.Parse(src)
 		if err != nil || len(src) > 1<<16 || bytes.Count(src, []byte("<")) > 400 {
-			return // what is added must not go over the limits of size and depth
+			return // what is added must not exceed the limits of size and depth
 		}
 		edit := randomEdit(d, rand.New(rand.NewPCG(seed, 0)), value)
 		changed := mustApply(t, d, edit)
@@ -156,7 +156,7 @@ func FuzzApply(f *testing.F) {
 			t.Errorf("before the edit: %q, want %q", got, src[:edit.Start])
 		}
 		if got := string(changed[edit.Start+len(edit.New):]); got != string(src[edit.End:]) {
-			t.Errorf("behind the edit: %q, want %q", got, src[edit.End:])
+			t.Errorf("after the edit: %q, want %q", got, src[edit.End:])
 		}
 		if _, err := xmledit.Parse(changed); err != nil {
 			t.Errorf("%q with %+v: %v", src, edit, err)

@@ -1,13 +1,10 @@
 package xmledit
 
-import (
-	"encoding/xml"
-	"strings"
-)
+import "strings"
 
 // layout is how a document writes the children of an element.
 type layout struct {
-	lead string // line end and indentation before each child; "" when all stand on one line
+	lead string // newline and indentation before each child; "" when all are on one line
 	unit string // what one level indents by
 }
 
@@ -17,10 +14,9 @@ func (d *Document) layout(e *Element) layout {
 	if lead == "" {
 		return layout{}
 	}
-	end := strings.LastIndexByte(lead, '\n') + 1
-	own, above := lead[end:], ""
+	own, above := lead[strings.LastIndexByte(lead, '\n')+1:], ""
 	if e.Parent != nil {
-		above = strings.TrimLeft(d.lead(e.Parent), "\r\n")
+		above = indentation(d.lead(e.Parent))
 	}
 	if unit, found := strings.CutPrefix(own, above); found && unit != "" {
 		return layout{lead: lead, unit: unit}
@@ -28,29 +24,30 @@ func (d *Document) layout(e *Element) layout {
 	return layout{lead: lead, unit: d.unit()}
 }
 
-// lead is the line end and the indentation before e, "" when e does not start
-// a line.
+// lead is the newline and the indentation before e, "" when e does not start a
+// line.
 func (d *Document) lead(e *Element) string {
-	line := lastLine(d.text[d.blanksBefore(e.Whole.Start):e.Whole.Start])
+	line := d.lastLine(e.Whole.Start)
 	if !strings.Contains(line, "\n") {
 		return ""
 	}
 	return line
 }
 
-// unit is what the first child of the root is indented by, or two blanks, as
+func indentation(lead string) string { return strings.TrimLeft(lead, "\r\n") }
+
+// unit is what the first child of the root is indented by, or two spaces, as
 // libvirt writes.
 func (d *Document) unit() string {
 	if len(d.root.Children) > 0 {
-		if unit := strings.TrimLeft(d.lead(d.root.Children[0]), "\r\n"); unit != "" {
+		if unit := indentation(d.lead(d.root.Children[0])); unit != "" {
 			return unit
 		}
 	}
 	return "  "
 }
 
-// indent lays an element out that xml.MarshalIndent(…, "", "\t") has printed.
-// It prints no line end inside a value or a text: it writes a reference there.
+// indent lays out an element that is indented with tabs.
 func (l layout) indent(element string) string {
 	lines := strings.Split(element, "\n")
 	for i, line := range lines {
@@ -63,7 +60,7 @@ func (l layout) indent(element string) string {
 	return strings.Join(lines, "")
 }
 
-// all lays elements out one after the other.
+// all lays out elements one after the other.
 func (l layout) all(elements []string) string {
 	var all strings.Builder
 	for _, element := range elements {
@@ -72,21 +69,22 @@ func (l layout) all(elements []string) string {
 	return all.String()
 }
 
-// InsertAfter puts elements behind e, each indented as e is. An element is
-// given as xml.MarshalIndent(…, "", "\t") prints it.
+// InsertAfter puts elements after e, each indented as e is. Each is written
+// with one element per line, indented with a tab per level, and has no other
+// newlines: a newline in a value or a text is written as a reference.
 func (d *Document) InsertAfter(e *Element, elements ...string) Edit {
 	return Edit{e.Whole.End, e.Whole.End, d.layout(e).all(elements)}
 }
 
-// InsertBefore puts elements before e; see InsertAfter. They stand before what
-// Remove takes out, so that e may be removed at the same time.
+// InsertBefore puts elements before e; see InsertAfter. They come before what
+// Remove removes, so that e may be removed at the same time.
 func (d *Document) InsertBefore(e *Element, elements ...string) Edit {
 	at := d.Remove(e).Start
 	return Edit{at, at, d.layout(e).all(elements)}
 }
 
-// InsertLast puts elements behind all that parent holds; see InsertAfter. A
-// parent that closes itself is opened up, so that all that is to go into one
+// InsertLast puts elements after all that parent holds; see InsertAfter. A
+// parent that closes itself gets a close tag, so that all that is to go into one
 // without children must come in one call.
 func (d *Document) InsertLast(parent *Element, elements ...string) Edit {
 	if n := len(parent.Children); n > 0 {
@@ -94,29 +92,29 @@ func (d *Document) InsertLast(parent *Element, elements ...string) Edit {
 	}
 	own := d.layout(parent)
 	inner := own
-	switch end := d.lineEnd(); {
+	switch newline := d.newline(); {
 	case own.lead != "":
 		inner.lead += own.unit
-	case parent.Parent == nil && end != "": // the root starts no line of its own
-		own.lead = end
-		inner = layout{lead: end + d.unit(), unit: d.unit()}
+	case parent.Parent == nil && newline != "": // the root does not start a line of its own
+		own.lead = newline
+		inner = layout{lead: newline + d.unit(), unit: d.unit()}
 	}
 	added := inner.all(elements)
 	if parent.ClosesItself() {
 		slash := parent.Open.End - len("/>")
-		return Edit{d.blanksBefore(slash), parent.Open.End, ">" + added + own.lead + "</" + parent.Name + ">"}
+		return Edit{d.trimmed(slash), parent.Open.End, ">" + added + own.lead + "</" + parent.Name + ">"}
 	}
-	// What stands in the parent may be a comment or text; blanks before the
-	// close tag stay where they are.
-	at := max(parent.Open.End, d.blanksBefore(parent.Close.Start))
+	// The parent may hold a comment or text; whitespace before the close tag
+	// stays where it is.
+	at := max(parent.Open.End, d.trimmed(parent.Close.Start))
 	if at == parent.Close.Start {
 		added += own.lead
 	}
 	return Edit{at, at, added}
 }
 
-// lineEnd is the document's first line end, "" when it has but one line.
-func (d *Document) lineEnd() string {
+// newline is the document's first newline, "" when it has a single line.
+func (d *Document) newline() string {
 	before, _, found := strings.Cut(d.text, "\n")
 	switch {
 	case !found:
@@ -125,12 +123,4 @@ func (d *Document) lineEnd() string {
 		return "\r\n"
 	}
 	return "\n"
-}
-
-// escape writes a text so that it may stand in quotes of either kind.
-func escape(value string) string {
-	var escaped strings.Builder
-	// A strings.Builder never fails to write.
-	_ = xml.EscapeText(&escaped, []byte(value))
-	return escaped.String()
 }

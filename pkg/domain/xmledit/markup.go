@@ -3,6 +3,8 @@ package xmledit
 import (
 	"slices"
 	"strings"
+
+	"hook-sidecar/pkg/topology"
 )
 
 const (
@@ -13,7 +15,7 @@ const (
 	openInstruction, closeInstruction = "<?", "?>"
 )
 
-// markupEnd is the offset behind the comment, CDATA section or processing
+// markupEnd is the offset after the comment, CDATA section or processing
 // instruction that starts at offset at (XML 1.0, 2.5 to 2.7).
 func markupEnd(text string, at int) (int, error) {
 	switch rest := text[at:]; {
@@ -33,26 +35,29 @@ func commentEnd(text string, at int) (int, error) {
 	if i < 0 {
 		return 0, errorAt(text, at, "a comment is never closed")
 	}
-	end := inside + i + len(closeComment)
 	if !strings.HasPrefix(text[inside+i:], closeComment) {
 		return 0, errorAt(text, inside+i, "-- inside a comment")
 	}
-	return end, nil
+	return inside + i + len(closeComment), nil
 }
 
+// instructionEnd is the offset after a processing instruction. Its target must
+// not be xml, in whatever case (production PITarget).
 func instructionEnd(text string, at int) (int, error) {
 	target := at + len(openInstruction)
 	end := nameEnd(text, target)
-	if end == target {
+	switch {
+	case end == target:
 		return 0, errorAt(text, at, "a processing instruction without a target")
-	}
-	if !strings.HasPrefix(text[end:], closeInstruction) && skip(text, end) == end {
-		return 0, errorAt(text, end, "a blank is missing behind the target of a processing instruction")
+	case strings.EqualFold(text[target:end], "xml"):
+		return 0, errorAt(text, at, "an XML declaration is accepted at the very start only")
+	case !strings.HasPrefix(text[end:], closeInstruction) && skip(text, end) == end:
+		return 0, errorAt(text, end, "whitespace is missing after the target of a processing instruction")
 	}
 	return closed(text, at, text[at:end], closeInstruction, "a processing instruction")
 }
 
-// closed is the offset behind the close of what opens at offset at.
+// closed is the offset after the close of what opens at offset at.
 func closed(text string, at int, open, close, what string) (int, error) {
 	inside := at + len(open)
 	i := strings.Index(text[inside:], close)
@@ -63,40 +68,40 @@ func closed(text string, at int, open, close, what string) (int, error) {
 }
 
 // declaration checks the XML declaration at offset at (productions XMLDecl to
-// SDDecl) and returns the offset behind it.
+// SDDecl) and returns the offset after it.
 func declaration(text string, at int) (int, error) {
 	attrs, end, err := attributes(text, at+len("<?xml"), nil)
 	if err != nil {
 		return 0, err
 	}
 	if !strings.HasPrefix(text[end:], closeInstruction) {
-		return 0, errorAt(text, end, "an XML declaration ends with ?>")
+		return 0, errorAt(text, end, "an XML declaration must end with ?>")
 	}
 	if len(attrs) == 0 || attrs[0].Name != "version" {
-		return 0, errorAt(text, at, "an XML declaration begins with the version")
+		return 0, errorAt(text, at, "an XML declaration must begin with the version")
 	}
 	last := -1
 	for _, a := range attrs {
-		turn := slices.Index([]string{"version", "encoding", "standalone"}, a.Name)
-		if turn <= last {
-			return 0, errorAt(text, a.Whole.Start, "%s has no place here in an XML declaration", Abridge(a.Name))
+		i := slices.Index([]string{"version", "encoding", "standalone"}, a.Name)
+		if i <= last {
+			return 0, errorAt(text, a.Whole.Start, "unexpected %s in an XML declaration", topology.Abridge(a.Name))
 		}
-		last = turn
+		last = i
 		written := text[a.Text.Start:a.Text.End]
 		switch {
 		case a.Name == "version" && written != "1.0":
-			return 0, errorAt(text, a.Text.Start, "XML version %q is not 1.0", Abridge(written))
+			return 0, errorAt(text, a.Text.Start, "invalid XML version %q: must be 1.0", topology.Abridge(written))
 		case a.Name == "encoding" && !strings.EqualFold(written, "utf-8"):
-			return 0, errorAt(text, a.Text.Start, "encoding %q is not utf-8", Abridge(written))
+			return 0, errorAt(text, a.Text.Start, "invalid encoding %q: must be utf-8", topology.Abridge(written))
 		case a.Name == "standalone" && written != "yes" && written != "no":
-			return 0, errorAt(text, a.Text.Start, "standalone %q is neither yes nor no", Abridge(written))
+			return 0, errorAt(text, a.Text.Start, "invalid standalone %q: must be yes or no", topology.Abridge(written))
 		}
 	}
 	return end + len(closeInstruction), nil
 }
 
 // characters is the character data of a piece of content without elements.
-// Parse has read the same bytes without an error, and none can come up here.
+// Parse has read the same bytes without an error, so that there is none here.
 func characters(content string) string {
 	if !strings.ContainsAny(content, "<&\r") {
 		return content
@@ -111,7 +116,7 @@ func characters(content string) string {
 		}
 		end, _ = markupEnd(content, at)
 		if strings.HasPrefix(content[at:], openCDATA) {
-			// No reference counts in it, but its line ends do (2.7, 2.11).
+			// References do not count in it, but its newlines do (2.7, 2.11).
 			inside := content[at+len(openCDATA) : end-len(closeCDATA)]
 			all.WriteString(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(inside))
 		}

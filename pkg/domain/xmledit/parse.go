@@ -1,19 +1,24 @@
 package xmledit
 
-import "strings"
+import (
+	"slices"
+	"strings"
+
+	"hook-sidecar/pkg/topology"
+)
 
 // Parse reads a document. It takes time and memory in proportion to the bytes.
 //
 // The error is an *Error with the place for: an empty document; one over
-// MaxBytes; bytes that are not UTF-8 or no character of XML; a declared
+// MaxBytes; bytes that are not UTF-8 or not a character of XML; a declared
 // encoding other than UTF-8; a document type or any other declaration; an
-// entity beyond XML's own five; tags that are not closed or not in order; an
-// attribute that stands twice in a tag; elements nested deeper than 256; text
-// or a second element outside the root; and whatever else is not well formed.
-// A byte order mark in front is accepted, and kept.
+// entity other than XML's own five; tags that are not closed or not in order; a
+// duplicate attribute; elements nested deeper than 256; text or a second
+// element outside the root; and whatever else is not well formed. A byte order
+// mark at the start is accepted, and kept.
 //
-// The tests hold it to encoding/xml, which reads the same in all that Parse
-// accepts.
+// The tests compare it with encoding/xml, which reads the same in all that
+// Parse accepts.
 func Parse(src []byte) (*Document, error) {
 	if len(src) > MaxBytes {
 		return nil, errorAt(string(src[:MaxBytes]), MaxBytes,
@@ -30,14 +35,9 @@ func Parse(src []byte) (*Document, error) {
 type parser struct {
 	text  string
 	root  *Element
-	open  []frame             // the elements that are not closed yet
+	open  []*Element          // the elements that are not closed yet
 	scope map[string][]string // prefix -> the URIs that it is bound to, innermost last
 	attrs []Attr              // of the open tag that is being read
-}
-
-type frame struct {
-	element  *Element
-	prefixes []string // what the element binds
 }
 
 func (p *parser) fail(offset int, format string, args ...any) error {
@@ -53,7 +53,7 @@ func (p *parser) parse() error {
 		at = len(bom)
 	}
 	var err error
-	if rest := p.text[at:]; strings.HasPrefix(rest, "<?xml") && nameEnd(p.text, at+len(openInstruction)) == at+len("<?xml") {
+	if strings.HasPrefix(p.text[at:], "<?xml") && nameEnd(p.text, at+len(openInstruction)) == at+len("<?xml") {
 		if at, err = declaration(p.text, at); err != nil {
 			return err
 		}
@@ -63,10 +63,17 @@ func (p *parser) parse() error {
 			return err
 		}
 	}
-	return p.finish()
+	if len(p.open) > 0 {
+		e := p.open[len(p.open)-1]
+		return p.fail(e.Open.Start, "<%s> is never closed", topology.Abridge(e.Name))
+	}
+	if p.root == nil {
+		return p.fail(len(p.text), "the document has no element")
+	}
+	return nil
 }
 
-// next reads what starts at offset at and returns the offset behind it.
+// next reads what starts at offset at and returns the offset after it.
 func (p *parser) next(at int) (int, error) {
 	rest := p.text[at:]
 	switch {
@@ -76,22 +83,10 @@ func (p *parser) next(at int) (int, error) {
 		return p.end(at)
 	case strings.HasPrefix(rest, openCDATA) && len(p.open) == 0:
 		return 0, p.fail(at, "text outside the root element")
-	case strings.HasPrefix(rest, openInstruction):
-		return p.instruction(at)
-	case strings.HasPrefix(rest, "<!"):
+	case strings.HasPrefix(rest, openInstruction) || strings.HasPrefix(rest, "<!"):
 		return markupEnd(p.text, at)
 	}
 	return p.start(at)
-}
-
-// instruction reads a processing instruction. Its target may not be xml, in
-// whatever case (production PITarget).
-func (p *parser) instruction(at int) (int, error) {
-	target := at + len(openInstruction)
-	if strings.EqualFold(p.text[target:nameEnd(p.text, target)], "xml") {
-		return 0, p.fail(at, "an XML declaration is accepted at the very start only")
-	}
-	return markupEnd(p.text, at)
 }
 
 func (p *parser) characters(at int) (int, error) {
@@ -112,66 +107,62 @@ func (p *parser) characters(at int) (int, error) {
 func (p *parser) start(at int) (int, error) {
 	name := at + len("<")
 	e := &Element{Name: p.text[name:nameEnd(p.text, name)]}
-	if e.Name == "" {
-		return 0, p.fail(at, "a < that starts no tag")
-	}
 	switch {
+	case e.Name == "":
+		return 0, p.fail(at, "< without the name of a tag")
+	case len(p.open) == maxDepth:
+		return 0, p.fail(at, "elements are nested deeper than %d", maxDepth)
 	case len(p.open) > 0:
-		e.Parent = p.open[len(p.open)-1].element
+		e.Parent = p.open[len(p.open)-1]
 		e.Parent.Children = append(e.Parent.Children, e)
 	case p.root != nil:
-		return 0, p.fail(at, "a second root element <%s>", Abridge(e.Name))
+		return 0, p.fail(at, "second root element <%s>", topology.Abridge(e.Name))
 	default:
 		p.root = e
 	}
-	if len(p.open) == maxDepth {
-		return 0, p.fail(at, "elements are nested deeper than %d", maxDepth)
-	}
-	end, closesItself, err := p.openTag(e, name+len(e.Name))
+	end, err := p.openTag(e, name+len(e.Name))
 	if err != nil {
 		return 0, err
 	}
 	e.Open = Span{at, end}
 	e.Whole = e.Open
-	prefixes, err := p.bind(e)
-	if err != nil {
+	if err := p.bind(e); err != nil {
 		return 0, err
 	}
-	p.name(e)
-	if closesItself {
-		p.unbind(prefixes)
+	if p.text[end-len("/>")] == '/' {
+		p.unbind(e)
 	} else {
-		p.open = append(p.open, frame{e, prefixes})
+		p.open = append(p.open, e)
 	}
 	return end, nil
 }
 
-// openTag reads e's open tag from offset at, behind its name, and returns the
-// offset behind it and whether it closes the element too.
-func (p *parser) openTag(e *Element, at int) (end int, closesItself bool, err error) {
+// openTag reads e's open tag from offset at, after its name, and returns the
+// offset after it.
+func (p *parser) openTag(e *Element, at int) (int, error) {
 	attrs, end, err := attributes(p.text, at, p.attrs[:0])
 	if err != nil {
-		return 0, false, err
+		return 0, err
 	}
 	p.attrs = attrs
 	if p.text[end] == '?' {
-		return 0, false, p.fail(end, "a tag cannot end with ?>")
+		return 0, p.fail(end, "a tag cannot end with ?>")
 	}
-	if i := twice(attrs); i >= 0 {
-		return 0, false, p.fail(attrs[i].Whole.Start, "attribute %s stands twice in <%s>",
-			Abridge(attrs[i].Name), Abridge(e.Name))
+	if i := duplicate(attrs); i >= 0 {
+		return 0, p.fail(attrs[i].Whole.Start, "duplicate attribute %s in <%s>",
+			topology.Abridge(attrs[i].Name), topology.Abridge(e.Name))
 	}
 	e.Attrs = append([]Attr(nil), attrs...)
-	closesItself = p.text[end] == '/'
-	if closesItself {
+	if p.text[end] == '/' {
 		end += len("/")
 	}
-	return end + len(">"), closesItself, nil
+	return end + len(">"), nil
 }
 
-// twice is the position of the first attribute whose name stands before it, or
-// -1. Most elements have so few that looking at each pair beats a set.
-func twice(attrs []Attr) int {
+// duplicate is the position of the first attribute whose name is that of one
+// before it, or -1. Most elements have so few that comparing all pairs is
+// faster than a set.
+func duplicate(attrs []Attr) int {
 	if len(attrs) <= 8 {
 		for i := range attrs {
 			for j := range i {
@@ -183,13 +174,11 @@ func twice(attrs []Attr) int {
 		return -1
 	}
 	seen := make(map[string]bool, len(attrs))
-	for i := range attrs {
-		if seen[attrs[i].Name] {
-			return i
-		}
-		seen[attrs[i].Name] = true
-	}
-	return -1
+	return slices.IndexFunc(attrs, func(a Attr) bool {
+		found := seen[a.Name]
+		seen[a.Name] = true
+		return found
+	})
 }
 
 func (p *parser) end(at int) (int, error) {
@@ -197,30 +186,19 @@ func (p *parser) end(at int) (int, error) {
 	name := p.text[start:nameEnd(p.text, start)]
 	end := skip(p.text, start+len(name))
 	if name == "" || end == len(p.text) || p.text[end] != '>' {
-		return 0, p.fail(at, "a close tag that is no name in </ and >")
+		return 0, p.fail(at, "invalid close tag: want </name>")
 	}
 	end += len(">")
 	if len(p.open) == 0 {
-		return 0, p.fail(at, "</%s> closes no element", Abridge(name))
+		return 0, p.fail(at, "</%s> closes no element", topology.Abridge(name))
 	}
-	top := p.open[len(p.open)-1]
-	if top.element.Name != name {
-		return 0, p.fail(at, "</%s> stands where </%s> is due", Abridge(name), Abridge(top.element.Name))
+	e := p.open[len(p.open)-1]
+	if e.Name != name {
+		return 0, p.fail(at, "</%s> where </%s> is expected", topology.Abridge(name), topology.Abridge(e.Name))
 	}
-	top.element.Close = Span{at, end}
-	top.element.Whole.End = end
+	e.Close = Span{at, end}
+	e.Whole.End = end
 	p.open = p.open[:len(p.open)-1]
-	p.unbind(top.prefixes)
+	p.unbind(e)
 	return end, nil
-}
-
-func (p *parser) finish() error {
-	if len(p.open) > 0 {
-		e := p.open[len(p.open)-1].element
-		return p.fail(e.Open.Start, "<%s> is never closed", Abridge(e.Name))
-	}
-	if p.root == nil {
-		return p.fail(len(p.text), "the document has no element")
-	}
-	return nil
 }

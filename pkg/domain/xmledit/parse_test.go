@@ -24,7 +24,7 @@ var nasty = map[string]string{
 	"processing instructions": `<?xml-stylesheet href="x"?><a><?php echo "<b>"; ?></a><?z?>`,
 	"greater than in values":  `<a x=">" y='/>'><b z="a>b/"/></a>`,
 	"entities":                `<a x="&lt;&gt;&amp;&quot;&apos;&#10;&#x1F600;">&#x41;</a>`,
-	"blanks in tags":          "<a\n\tx\t=\r\n'1'   y = \"2\"\n></a\t>",
+	"whitespace in tags":      "<a\n\tx\t=\r\n'1'   y = \"2\"\n></a\t>",
 	"prefixes":                `<a xmlns:q="urn:q" q:x="1" x="2"><q:b/><b xmlns="urn:d"><c/></b></a>`,
 	"undeclared prefix":       `<a><p:b p:c="1"/></a>`,
 	"not ASCII":               `<ä ö="ü">€😀</ä>`,
@@ -44,7 +44,7 @@ func TestParseLosesNothing(t *testing.T) {
 	}
 }
 
-// checkSpans compares every recorded place with what stands there.
+// checkSpans compares every recorded span with what is there.
 func checkSpans(t *testing.T, src string, e, parent *xmledit.Element) {
 	t.Helper()
 	if e.Parent != parent {
@@ -61,7 +61,7 @@ func checkSpans(t *testing.T, src string, e, parent *xmledit.Element) {
 		t.Errorf("<%s>: close tag %q of %q", e.Name, end, whole)
 	}
 	for _, a := range e.Attrs {
-		all, quote := cut(src, a.Whole), string(a.Quote)
+		all, quote := cut(src, a.Whole), cut(src, xmledit.Span{Start: a.Text.End, End: a.Whole.End})
 		if !strings.HasPrefix(all, a.Name) || !strings.HasSuffix(all, quote+cut(src, a.Text)+quote) {
 			t.Errorf("<%s>: attribute %s is %q, its value %q", e.Name, a.Name, all, cut(src, a.Text))
 		}
@@ -97,27 +97,27 @@ func (r refusal) run(t *testing.T) {
 func TestParseRefusesStructure(t *testing.T) {
 	for _, test := range []refusal{
 		{"empty", "", 1, 1, "no element"},
-		{"blank", " \n\n ", 3, 2, "no element"},
+		{"whitespace", " \n\n ", 3, 2, "no element"},
 		{"only a comment", "<!-- x -->", 1, 11, "no element"},
 		{"text before the root", "\n  x<a/>", 2, 3, "outside the root"},
-		{"text behind the root", "<a/>\n x", 2, 2, "outside the root"},
-		{"reference behind the root", "<a/>&#32;", 1, 5, "outside the root"},
-		{"CDATA behind the root", "<a/>\n<![CDATA[]]>", 2, 1, "outside the root"},
+		{"text after the root", "<a/>\n x", 2, 2, "outside the root"},
+		{"reference after the root", "<a/>&#32;", 1, 5, "outside the root"},
+		{"CDATA after the root", "<a/>\n<![CDATA[]]>", 2, 1, "outside the root"},
 		{"two roots", "<a/>\n<b/>", 2, 1, "second root element <b>"},
 		{"never closed", "<a>\n <b>\n", 2, 2, "<b> is never closed"},
 		{"in a tag's middle", "<a><b ", 1, 7, "ends inside a tag"},
-		{"wrong order", "<a><b>\n</a></b>", 2, 1, "</a> stands where </b> is due"},
+		{"wrong order", "<a><b>\n</a></b>", 2, 1, "</a> where </b> is expected"},
 		{"closed twice", "<a></a></a>", 1, 8, "</a> closes no element"},
-		{"prefix differs", "<p:a></a>", 1, 6, "</a> stands where </p:a> is due"},
-		{"attribute twice", "<a x='1'\n y='2' x='3'/>", 2, 8, "attribute x stands twice in <a>"},
-		{"no blank between attributes", `<a x="1"y="2"/>`, 1, 9, "blank is missing"},
+		{"prefix differs", "<p:a></a>", 1, 6, "</a> where </p:a> is expected"},
+		{"attribute twice", "<a x='1'\n y='2' x='3'/>", 2, 8, "duplicate attribute x in <a>"},
+		{"no space between attributes", `<a x="1"y="2"/>`, 1, 9, "whitespace is missing"},
 		{"no value", "<a x/>", 1, 4, "x without a value"},
 		{"no quotes", "<a x=1/>", 1, 6, "not in quotes"},
 		{"never closed value", "<a x='1/>", 1, 6, "x is never closed"},
 		{"a value without a name", "<a ='1'/>", 1, 4, "without a name"},
-		{"two colons", "<a:b:c/>", 1, 5, "blank is missing"},
+		{"two colons", "<a:b:c/>", 1, 5, "whitespace is missing"},
 		{"a tag closed like an instruction", "<a?>", 1, 3, "cannot end with ?>"},
-		{"no name", "<a>< b/></a>", 1, 4, "starts no tag"},
+		{"no name", "<a>< b/></a>", 1, 4, "without the name of a tag"},
 		{"no name in a close tag", "<a></ a>", 1, 4, "close tag"},
 		{"an attribute in a close tag", "<a></a x='1'>", 1, 4, "close tag"},
 		{"less than in a value", "<a x='<'/>", 1, 7, "unescaped <"},
@@ -131,28 +131,28 @@ func TestParseRefusesContent(t *testing.T) {
 		{"document type", "<?xml version='1.0'?>\n<!DOCTYPE a>\n<a/>", 2, 1, "document type"},
 		{"entity declaration", "<!DOCTYPE a [<!ENTITY x 'y'>]><a>&x;</a>", 1, 1, "document type"},
 		{"declaration inside", "<a><!ELEMENT b></a>", 1, 4, "declaration"},
-		{"unknown entity", "<a>&nbsp;</a>", 1, 4, "entity &nbsp;"},
-		{"unknown entity in a value", "<a x='&x;'/>", 1, 7, "entity &x;"},
-		{"a bare ampersand", "<a>1 & 2</a>", 1, 6, "starts no reference"},
+		{"unknown entity", "<a>&nbsp;</a>", 1, 4, "unknown entity &nbsp;"},
+		{"unknown entity in a value", "<a x='&x;'/>", 1, 7, "unknown entity &x;"},
+		{"a bare ampersand", "<a>1 & 2</a>", 1, 6, "unescaped &"},
 		{"reference to no character", "<a>&#0;</a>", 1, 4, "no character"},
 		{"reference to a surrogate", "<a>&#xD800;</a>", 1, 4, "no character"},
 		{"reference without digits", "<a>&#x;</a>", 1, 4, "no character"},
 		{"other encoding", "<?xml version='1.0' encoding='latin1'?><a/>", 1, 31, `encoding "latin1"`},
-		{"other encoding with blanks", "<?xml version='1.0' encoding = \"utf-16\"?><a/>", 1, 33, `encoding "utf-16"`},
+		{"other encoding with spaces", "<?xml version='1.0' encoding = \"utf-16\"?><a/>", 1, 33, `encoding "utf-16"`},
 		{"other version", "<?xml version='1.1'?><a/>", 1, 16, `version "1.1"`},
 		{"late declaration", "\n<?xml version='1.0'?><a/>", 2, 1, "very start"},
 		{"declaration in capitals", "<?XML version='1.0'?><a/>", 1, 1, "very start"},
-		{"declaration without a version", "<?xml?><a/>", 1, 1, "begins with the version"},
-		{"declaration in disorder", "<?xml version='1.0' standalone='no' encoding='utf-8'?><a/>", 1, 37, "encoding has no place"},
-		{"declaration of something else", "<?xml version='1.0' foo='bar'?><a/>", 1, 21, "foo has no place"},
-		{"neither yes nor no", "<?xml version='1.0' standalone='maybe'?><a/>", 1, 33, "maybe"},
-		{"a version by reference", "<?xml version='&#49;.0'?><a/>", 1, 16, "is not 1.0"},
+		{"declaration without a version", "<?xml?><a/>", 1, 1, "must begin with the version"},
+		{"declaration in disorder", "<?xml version='1.0' standalone='no' encoding='utf-8'?><a/>", 1, 37, "unexpected encoding"},
+		{"declaration of something else", "<?xml version='1.0' foo='bar'?><a/>", 1, 21, "unexpected foo"},
+		{"neither yes nor no", "<?xml version='1.0' standalone='maybe'?><a/>", 1, 33, `invalid standalone "maybe"`},
+		{"a version by reference", "<?xml version='&#49;.0'?><a/>", 1, 16, "must be 1.0"},
 		{"a number with a sign", "<a>&#+65;</a>", 1, 4, "no character"},
 		{"a hex number with a sign", "<a>&#x+41;</a>", 1, 4, "no character"},
-		{"an ampersand of a name", "<a>AT&T and b; c</a>", 1, 6, "starts no reference"},
-		{"an empty prefix", "<a xmlns:='v'/>", 1, 4, "declares no namespace"},
-		{"a prefix for nothing", "<a xmlns:p=''/>", 1, 4, "declares no namespace"},
-		{"the prefix xml", "<a xmlns:xml='v'/>", 1, 4, "declares no namespace"},
+		{"an ampersand of a name", "<a>AT&T and b; c</a>", 1, 6, "unescaped &"},
+		{"an empty prefix", "<a xmlns:='v'/>", 1, 4, "invalid namespace declaration"},
+		{"a prefix for nothing", "<a xmlns:p=''/>", 1, 4, "invalid namespace declaration"},
+		{"the prefix xml", "<a xmlns:xml='v'/>", 1, 4, "invalid namespace declaration"},
 		{"not UTF-8 in text", "<a>\n\xff</a>", 2, 1, "0xff is not UTF-8"},
 		{"not UTF-8 in a comment", "<a><!-- \xc3( --></a>", 1, 9, "not UTF-8"},
 		{"not UTF-8 in a name", "<a\xe4/>", 1, 3, "not UTF-8"},
@@ -166,7 +166,7 @@ func TestParseRefusesContent(t *testing.T) {
 		{"instruction never closed", "<a/><?x >", 1, 5, "instruction is never closed"},
 		{"instruction without a target", "<a/><? x?>", 1, 5, "without a target"},
 		{"end of CDATA in text", "<a>]]></a>", 1, 4, "CDATA"},
-		{"columns count bytes", "<a>€<b></a>", 1, 10, "</a> stands where </b> is due"},
+		{"columns count bytes", "<a>€<b></a>", 1, 10, "</a> where </b> is expected"},
 		{"depth 257", strings.Repeat("<a>", 257) + strings.Repeat("</a>", 257), 1, 256*3 + 1, "nested deeper than 256"},
 		{"too large", strings.Repeat("\n", xmledit.MaxBytes) + "<a/>", xmledit.MaxBytes + 1, 1, "more than 8388608"},
 		{"a long name is cut", "<" + strings.Repeat("n", 90) + ">", 1, 1, "<" + strings.Repeat("n", 40) + "…> is never closed"},
@@ -210,11 +210,11 @@ func TestValuesAndText(t *testing.T) {
 	if a.Value("x") != "<A" || a.Value("p:x") != "2" || a.Value("y") != "" || a.Attr("y") != nil {
 		t.Errorf("attributes %+v", a.Attrs)
 	}
-	// XML 1.0, 3.3.3: blanks count as spaces in a value, unless they are references.
+	// XML 1.0, 3.3.3: whitespace counts as spaces in a value, unless it is written as references.
 	if got, want := a.Value("z"), "1 2 3\n"; got != want {
 		t.Errorf("value %q, want %q", got, want)
 	}
-	// XML 1.0, 2.11: a parser passes on each line end as a line feed.
+	// XML 1.0, 2.11: a parser passes on each newline as a line feed.
 	if got, want := d.Text(a), "one&<two>\n3"; got != want {
 		t.Errorf("text %q, want %q", got, want)
 	}
@@ -226,8 +226,8 @@ func TestValuesAndText(t *testing.T) {
 	}
 }
 
-// A million siblings, attributes or namespaces must not take time in the
-// square of their number: this test would then not end.
+// Time must not grow with the square of the number of siblings, attributes or
+// namespaces: this test would not end.
 func TestParseManyOfAKind(t *testing.T) {
 	const million = 1_000_000
 	d := mustParse(t, "<a>"+strings.Repeat("<b/>", million)+"</a>")

@@ -3,11 +3,13 @@ package xmledit
 import (
 	"strconv"
 	"strings"
+
+	"hook-sidecar/pkg/topology"
 )
 
 // resolve is what the text or the value at a span says: with its references
-// resolved and each line end as a line feed (XML 1.0, 2.11). In a value, tabs
-// and line ends that are not written as references count as spaces (3.3.3).
+// resolved and each newline as a line feed (XML 1.0, 2.11). In a value, tabs
+// and newlines that are not written as references count as spaces (3.3.3).
 func resolve(text string, at Span, value bool) (string, error) {
 	plain := text[at.Start:at.End]
 	special := "&\r"
@@ -41,16 +43,13 @@ func resolve(text string, at Span, value bool) (string, error) {
 	return resolved.String(), nil
 }
 
-// reference resolves the reference that within starts with, and tells where it
-// ends. Without a document type there are XML's own five entities only.
+// reference resolves the reference at the start of a span, and returns the
+// offset after it. Without a document type there are only XML's own five
+// entities.
 func reference(text string, within Span) (rune, int, error) {
 	start := within.Start + len("&")
-	length := strings.IndexByte(text[start:within.End], ';')
-	if length < 0 {
-		return 0, 0, errorAt(text, within.Start, "an & that starts no reference")
-	}
-	name := text[start : start+length]
-	end := start + length + len(";")
+	length := max(0, strings.IndexByte(text[start:within.End], ';'))
+	name, end := text[start:start+length], start+length+len(";")
 	switch name {
 	case "lt":
 		return '<', end, nil
@@ -65,10 +64,10 @@ func reference(text string, within Span) (rune, int, error) {
 	}
 	digits, isNumber := strings.CutPrefix(name, "#")
 	switch {
-	case !isNumber && nameEnd(text, start) != start+length:
-		return 0, 0, errorAt(text, within.Start, "an & that starts no reference")
+	case !isNumber && (name == "" || nameEnd(text, start) != start+length):
+		return 0, 0, errorAt(text, within.Start, "an unescaped &")
 	case !isNumber:
-		return 0, 0, errorAt(text, within.Start, "entity &%s; is none of XML's own five", Abridge(name))
+		return 0, 0, errorAt(text, within.Start, "unknown entity &%s;", topology.Abridge(name))
 	}
 	base := 10
 	if hex, found := strings.CutPrefix(digits, "x"); found {
@@ -76,7 +75,7 @@ func reference(text string, within Span) (rune, int, error) {
 	}
 	code, err := strconv.ParseUint(digits, base, 31)
 	if err != nil || !isCharacter(rune(code)) {
-		return 0, 0, errorAt(text, within.Start, "&%s; refers to no character of XML", Abridge(name))
+		return 0, 0, errorAt(text, within.Start, "&%s; refers to no character of XML", topology.Abridge(name))
 	}
 	return rune(code), end, nil
 }
