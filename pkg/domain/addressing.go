@@ -6,9 +6,9 @@ import (
 	"hook-sidecar/pkg/domain/xmledit"
 )
 
-// Addressing is what a domain says of how much the guest can address, as far
-// as it says it. Placement does not read it: a value that libvirt would refuse
-// counts as absent here and fails no call.
+// Addressing is what a domain says about how much memory the guest can address.
+// Placement does not read it: a value that libvirt would refuse counts as absent
+// and is not an error.
 type Addressing struct {
 	CPUMode     string // cpu/@mode, "" when absent
 	PhysBits    int    // cpu/maxphysaddr/@bits, 0 when absent
@@ -28,10 +28,9 @@ const maxWindowMiB = 1 << (52 - 20)
 func (r *reader) addressing(root *xmledit.Element) error {
 	a := &r.domain.Addressing
 	a.CPUMode = root.Child("cpu").Value("mode")
-	if e := first(root, "cpu", "maxphysaddr"); e != nil {
-		a.HostBits = e.Value("mode") == "passthrough"
-		a.PhysBits, a.LimitBits = physBits(e.Value("bits")), physBits(e.Value("limit"))
-	}
+	e := first(root, "cpu", "maxphysaddr")
+	a.HostBits = e.Value("mode") == "passthrough"
+	a.PhysBits, a.LimitBits = physBits(e.Value("bits")), physBits(e.Value("limit"))
 	for e := range qemu(root, "commandline", "arg") {
 		if text, found := strings.CutPrefix(e.Value("value"), windowEntry); found {
 			if n, ok := number(text, 10); ok && n <= maxWindowMiB {
@@ -42,7 +41,7 @@ func (r *reader) addressing(root *xmledit.Element) error {
 	return nil
 }
 
-// physBits is a number of address bits, 0 for what is none.
+// physBits is a number of address bits, 0 when it is not one.
 func physBits(s string) int {
 	n, ok := number(s, 10)
 	if !ok || n > 64 {

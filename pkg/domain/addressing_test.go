@@ -9,8 +9,8 @@ import (
 	"hook-sidecar/pkg/domain"
 )
 
-// What a domain says of its address space; what libvirt would refuse there
-// counts as not said and is no error, for placement does without it.
+// TestAddressing: what libvirt would refuse counts as absent and is not an error,
+// since placement does not need it.
 func TestAddressing(t *testing.T) {
 	const arg = "<q:arg value='-fw_cfg'/><q:arg value='%s'/>"
 	tests := map[string]struct {
@@ -22,12 +22,12 @@ func TestAddressing(t *testing.T) {
 		"bits":             {"<cpu><maxphysaddr mode='emulate' bits='42'/></cpu>", domain.Addressing{PhysBits: 42}},
 		"the host's":       {"<cpu><maxphysaddr mode='passthrough'/></cpu>", domain.Addressing{HostBits: true}},
 		"the host's up to": {"<cpu><maxphysaddr mode='passthrough' limit='40'/></cpu>", domain.Addressing{HostBits: true, LimitBits: 40}},
-		"no number":        {"<cpu><maxphysaddr mode='emulate' bits='many'/></cpu>", domain.Addressing{}},
+		"not a number":     {"<cpu><maxphysaddr mode='emulate' bits='many'/></cpu>", domain.Addressing{}},
 		"too many":         {"<cpu><maxphysaddr mode='emulate' bits='65'/></cpu>", domain.Addressing{}},
 		// 65536 MiB are 64 GiB.
 		"window":          {commandline(fmt.Sprintf(arg, "name=opt/ovmf/X-PciMmio64Mb,string=65536")), domain.Addressing{WindowBytes: 64 << 30}},
 		"another entry":   {commandline(fmt.Sprintf(arg, "name=opt/ovmf/X-Other,string=65536")), domain.Addressing{}},
-		"window of none":  {commandline(fmt.Sprintf(arg, "name=opt/ovmf/X-PciMmio64Mb,string=large")), domain.Addressing{}},
+		"invalid window":  {commandline(fmt.Sprintf(arg, "name=opt/ovmf/X-PciMmio64Mb,string=large")), domain.Addressing{}},
 		"in no namespace": {"<commandline><arg value='name=opt/ovmf/X-PciMmio64Mb,string=65536'/></commandline>", domain.Addressing{}},
 	}
 	for name, test := range tests {

@@ -1,6 +1,7 @@
 package domain
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,25 +11,65 @@ import (
 )
 
 // Apply makes the changes and returns the bytes of the changed domain. It
-// edits as little as it can: a value that already says what it should keeps
-// its spelling. The same changes to the same domain always give the same
-// bytes, and no changes give a copy of the very bytes that were parsed.
+// edits as little as it can: a value that is already right keeps its spelling.
+// The same changes to the same domain always give the same bytes, and no changes
+// give a copy of the very bytes that were parsed.
 //
-// It is an error, and nothing is changed, when a position does not exist or is
-// named twice for the same thing, when something to be added cannot be written
-// as libvirt reads it (an address out of range, a bus number on a controller
-// that has none), or when it takes the controller index or the device that
-// another has.
+// It is an error when a position does not exist or appears twice in one list,
+// when something to be added cannot be written as libvirt reads it (an address
+// out of range, a bus number on a controller that cannot have one), or when its
+// controller index or its device is in the domain already.
 func (d *Domain) Apply(c Changes) ([]byte, error) {
+	places := slices.Sorted(maps.Keys(c.Place))
+	if err := cmp.Or(
+		checkPositions("set mode: hostdev", c.SetMode, len(d.Hostdevs)),
+		checkPositions("place: hostdev", places, len(d.Hostdevs)),
+		checkPositions("turn hotplug off: controller", c.HotplugOff, len(d.Controllers)),
+		checkPositions("remove: controller", c.RemoveControllers, len(d.Controllers)),
+	); err != nil {
+		return nil, err
+	}
 	e := editor{domain: d, xml: d.doc.xml}
-	for _, step := range []func(Changes) error{
-		e.setMode, e.place, e.hotplugOff, e.removeControllers, e.add, e.setFirmwareEntry,
-	} {
-		if err := step(c); err != nil {
-			return nil, err
+	for _, i := range c.SetMode {
+		if !d.Hostdevs[i].HasMode {
+			e.edit(e.xml.SetAttr(d.doc.hostdevs[i], "mode", "subsystem"))
 		}
 	}
+	for _, i := range places {
+		if err := e.place(i, c.Place[i]); err != nil {
+			return nil, fmt.Errorf("place hostdev %s: %w", d.Hostdevs[i].ID, err)
+		}
+	}
+	for _, i := range c.HotplugOff {
+		if !d.Controllers[i].HotplugOff {
+			e.edit(e.turnHotplugOff(d.doc.controllers[i]))
+		}
+	}
+	for _, i := range c.RemoveControllers {
+		e.edit(e.xml.Remove(d.doc.controllers[i]))
+	}
+	if err := e.add(c); err != nil {
+		return nil, err
+	}
+	if err := e.setFirmwareEntry(c.SetFirmwareEntry); err != nil {
+		return nil, err
+	}
 	return e.xml.Apply(e.edits)
+}
+
+// checkPositions checks positions in a list of length elements.
+func checkPositions(what string, positions []int, length int) error {
+	seen := map[int]bool{}
+	for _, i := range positions {
+		switch {
+		case i < 0 || i >= length:
+			return fmt.Errorf("%s %d does not exist: the domain has %d", what, i, length)
+		case seen[i]:
+			return fmt.Errorf("%s %d appears twice", what, i)
+		}
+		seen[i] = true
+	}
+	return nil
 }
 
 // editor collects the edits of one call of Apply.
@@ -38,65 +79,21 @@ type editor struct {
 	edits  []xmledit.Edit
 }
 
-func (e *editor) edit(edits ...xmledit.Edit) { e.edits = append(e.edits, edits...) }
+func (e *editor) edit(edit xmledit.Edit) { e.edits = append(e.edits, edit) }
 
-// positions checks positions in a list that is length long.
-func positions(list string, at []int, length int) error {
-	seen := map[int]bool{}
-	for _, i := range at {
-		if i < 0 || i >= length {
-			return fmt.Errorf("change of %s %d of %d", list, i, length)
-		}
-		if seen[i] {
-			return fmt.Errorf("change of %s %d twice", list, i)
-		}
-		seen[i] = true
-	}
-	return nil
-}
-
-func (e *editor) setMode(c Changes) error {
-	if err := positions("hostdev", c.SetMode, len(e.domain.Hostdevs)); err != nil {
-		return fmt.Errorf("set mode: %w", err)
-	}
-	for _, i := range c.SetMode {
-		if !e.domain.Hostdevs[i].HasMode {
-			e.edit(e.xml.SetAttr(e.domain.doc.hostdevs[i], "mode", "subsystem"))
-		}
-	}
-	return nil
-}
-
-func (e *editor) place(c Changes) error {
-	order := slices.Sorted(maps.Keys(c.Place))
-	if err := positions("hostdev", order, len(e.domain.Hostdevs)); err != nil {
-		return fmt.Errorf("place: %w", err)
-	}
-	for _, i := range order {
-		if err := e.placeOne(i, c.Place[i]); err != nil {
-			return fmt.Errorf("place hostdev %s: %w", e.domain.Hostdevs[i].ID, err)
-		}
-	}
-	return nil
-}
-
-func (e *editor) placeOne(i int, to *GuestAddress) error {
-	element, now := e.domain.doc.hostdevs[i], e.domain.Hostdevs[i].Address
-	address := element.Child("address")
-	if to == nil {
-		if address != nil {
-			e.edit(e.xml.Remove(address))
-		}
-		return nil
-	}
-	written, err := renderAddress(*to)
-	if err != nil {
-		return err
-	}
+func (e *editor) place(i int, to *GuestAddress) error {
+	hostdev, now := e.domain.doc.hostdevs[i], e.domain.Hostdevs[i].Address
+	address := hostdev.Child("address")
+	written, err := renderAddress(to)
 	kind := address.Attr("type")
 	switch {
+	case err != nil:
+		return err
+	case to == nil && address == nil:
+	case to == nil:
+		e.edit(e.xml.Remove(address))
 	case address == nil:
-		e.edit(e.insertAddress(element, written))
+		e.edit(e.insertAddress(hostdev, written))
 	case kind != nil && kind.Value != "pci":
 		e.edit(e.xml.Replace(address, written))
 	case kind == nil || now == nil || *now != *to:
@@ -125,64 +122,32 @@ func (e *editor) editAddress(address *xmledit.Element, to GuestAddress) {
 	if address.Attr("type") == nil {
 		e.edit(e.xml.SetAttr(address, "type", "pci"))
 	}
-	for _, part := range []struct {
-		name, format string
-		value        int
-	}{
-		{"domain", "0x%04x", 0},
-		{"bus", "0x%02x", to.Bus},
-		{"slot", "0x%02x", to.Slot},
-		{"function", "0x%x", to.Function},
-	} {
-		if a := address.Attr(part.name); a != nil {
-			if n, ok := number(a.Value, 0); ok && n == uint64(part.value) {
-				continue
-			}
+	for _, a := range pciAttrs(0, to.Bus, to.Slot, to.Function) {
+		now, ok := number(address.Value(a.name), 0)
+		if want, _ := number(a.value, 0); !ok || now != want {
+			e.edit(e.xml.SetAttr(address, a.name, a.value))
 		}
-		e.edit(e.xml.SetAttr(address, part.name, fmt.Sprintf(part.format, part.value)))
 	}
-	on := address.Value("multifunction") == "on"
+	isOn := address.Value("multifunction") == "on"
 	switch {
-	case to.Multifunction && !on:
+	case to.Multifunction && !isOn:
 		e.edit(e.xml.SetAttr(address, "multifunction", "on"))
-	case !to.Multifunction && on:
+	case !to.Multifunction && isOn:
 		e.edit(e.xml.RemoveAttr(address.Attr("multifunction")))
 	}
 }
 
-func (e *editor) hotplugOff(c Changes) error {
-	if err := positions("controller", c.HotplugOff, len(e.domain.Controllers)); err != nil {
-		return fmt.Errorf("switch hotplug off: %w", err)
+func (e *editor) turnHotplugOff(port *xmledit.Element) xmledit.Edit {
+	if target := port.Child("target"); target != nil {
+		return e.xml.SetAttr(target, "hotplug", "off")
 	}
-	for _, i := range c.HotplugOff {
-		switch port, target := e.domain.doc.controllers[i], e.domain.doc.controllers[i].Child("target"); {
-		case e.domain.Controllers[i].HotplugOff:
-		case target != nil:
-			e.edit(e.xml.SetAttr(target, "hotplug", "off"))
-		default:
-			e.edit(e.xml.InsertLast(port, `<target hotplug="off"></target>`))
-		}
-	}
-	return nil
+	return e.xml.InsertLast(port, renderTarget(Controller{HotplugOff: true}))
 }
 
-func (e *editor) removeControllers(c Changes) error {
-	if err := positions("controller", c.RemoveControllers, len(e.domain.Controllers)); err != nil {
-		return fmt.Errorf("remove controllers: %w", err)
-	}
-	for _, i := range c.RemoveControllers {
-		e.edit(e.xml.Remove(e.domain.doc.controllers[i]))
-	}
-	return nil
-}
-
-// add puts the new hostdevs behind the last one, else before the first
-// controller, and the new controllers behind the last of PCI, else behind the
-// last controller; what finds no such place goes to the end of the devices.
+// add puts the new hostdevs after the last one, else before the first
+// controller, and the new controllers after the last PCI controller, else after
+// the last controller; what finds no such place goes to the end of the devices.
 func (e *editor) add(c Changes) error {
-	if len(c.AddHostdevs)+len(c.AddControllers) == 0 {
-		return nil
-	}
 	hostdevs, err := e.newHostdevs(c)
 	if err != nil {
 		return err
@@ -191,32 +156,32 @@ func (e *editor) add(c Changes) error {
 	if err != nil {
 		return err
 	}
-	var last []string
-	first, behind := e.ends("controller")
+	firstController, lastController := e.ends("controller")
 	if n := len(e.domain.doc.controllers); n > 0 {
-		behind = e.domain.doc.controllers[n-1]
+		lastController = e.domain.doc.controllers[n-1]
 	}
-	_, hostdev := e.ends("hostdev")
+	_, lastHostdev := e.ends("hostdev")
+	var last []string
 	switch {
 	case len(hostdevs) == 0:
-	case hostdev != nil:
-		e.edit(e.xml.InsertAfter(hostdev, hostdevs...))
-	case first != nil:
-		e.edit(e.xml.InsertBefore(first, hostdevs...))
+	case lastHostdev != nil:
+		e.edit(e.xml.InsertAfter(lastHostdev, hostdevs...))
+	case firstController != nil:
+		e.edit(e.xml.InsertBefore(firstController, hostdevs...))
 	default:
 		last = hostdevs
 	}
 	switch {
 	case len(controllers) == 0:
-	case behind != nil:
-		e.edit(e.xml.InsertAfter(behind, controllers...))
+	case lastController != nil:
+		e.edit(e.xml.InsertAfter(lastController, controllers...))
 	default:
 		last = append(last, controllers...)
 	}
 	switch {
 	case len(last) == 0:
 	case len(e.domain.doc.devices) == 0:
-		e.edit(e.xml.InsertLast(e.xml.Root(), wrapped("devices", last)))
+		e.edit(e.xml.InsertLast(e.xml.Root(), render("devices", nil, last...)))
 	default:
 		e.edit(e.xml.InsertLast(e.domain.doc.devices[0], last...))
 	}
@@ -244,7 +209,7 @@ func (e *editor) newHostdevs(c Changes) ([]string, error) {
 	var written []string
 	for _, h := range c.AddHostdevs {
 		if present[h.ID] {
-			return nil, fmt.Errorf("add hostdev %s: the domain has it already", h.ID)
+			return nil, fmt.Errorf("add hostdev %s: the domain already has it", h.ID)
 		}
 		present[h.ID] = true
 		text, err := renderHostdev(h)
@@ -266,7 +231,7 @@ func (e *editor) newControllers(c Changes) ([]string, error) {
 	var written []string
 	for _, controller := range c.AddControllers {
 		if taken[controller.Index] {
-			return nil, fmt.Errorf("add controller: index %d is taken", controller.Index)
+			return nil, fmt.Errorf("add controller: index %d is already taken", controller.Index)
 		}
 		taken[controller.Index] = true
 		text, err := renderController(controller)

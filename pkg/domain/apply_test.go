@@ -25,7 +25,7 @@ const (
 	aliasLine = "\n\t\t\t<alias name=\"ua-gpu-1\"></alias>"
 	usbLine   = "\n\t\t<controller type=\"usb\" index=\"0\" model=\"none\"></controller>"
 	portLine  = "\n\t\t<controller type=\"pci\" index=\"1\" model=\"pcie-root-port\"></controller>"
-	// The attributes stand in the order of libvirt's own XML.
+	// The attributes are in the order of libvirt's own XML.
 	added = "\n\t\t<hostdev mode=\"subsystem\" type=\"pci\" managed=\"no\">\n\t\t\t<source>\n" +
 		"\t\t\t\t<address domain=\"0x10000\" bus=\"0x01\" slot=\"0x1f\" function=\"0x7\"></address>\n\t\t\t</source>\n\t\t</hostdev>"
 	addedPort = "\n\t\t<controller type=\"pci\" index=\"9\" model=\"pcie-root-port\">\n\t\t\t<target hotplug=\"off\"></target>\n" +
@@ -78,8 +78,8 @@ func TestSetMode(t *testing.T) {
 func TestPlace(t *testing.T) {
 	for _, test := range []applyCase{
 		{"new address before the alias", domain.Changes{Place: at(2)}, gpu(aliasLine), gpu(address + aliasLine)},
-		{"new address behind boot", domain.Changes{Place: at(2)}, gpu("\n\t\t\t<boot order=\"1\"/>\n\t\t\t<rom bar='off'/>"), gpu("\n\t\t\t<boot order=\"1\"/>" + address + "\n\t\t\t<rom bar='off'/>")},
-		{"new address behind the source", domain.Changes{Place: at(2)}, gpu("\n\t\t\t<rom bar='off'/>"), gpu(address + "\n\t\t\t<rom bar='off'/>")},
+		{"new address after boot", domain.Changes{Place: at(2)}, gpu("\n\t\t\t<boot order=\"1\"/>\n\t\t\t<rom bar='off'/>"), gpu("\n\t\t\t<boot order=\"1\"/>" + address + "\n\t\t\t<rom bar='off'/>")},
+		{"new address after the source", domain.Changes{Place: at(2)}, gpu("\n\t\t\t<rom bar='off'/>"), gpu(address + "\n\t\t\t<rom bar='off'/>")},
 		{
 			"new address on one line", domain.Changes{Place: at(2)}, "<hostdev type='pci'><source><address bus='1'/></source><alias name='a'/></hostdev>",
 			"<hostdev type='pci'><source><address bus='1'/></source>" + strings.TrimSpace(address) + "<alias name='a'/></hostdev>",
@@ -102,7 +102,7 @@ func TestPlace(t *testing.T) {
 			"address of type alone", domain.Changes{Place: at(3)}, gpu("\n\t\t\t<address type='pci' />"),
 			gpu("\n\t\t\t<address type='pci' domain='0x0000' bus='0x03' slot='0x00' function='0x0' />"),
 		},
-		{"address that says so already", domain.Changes{Place: at(2)}, gpu("\n\t\t\t<address type='pci' bus='2'/>"), gpu("\n\t\t\t<address type='pci' bus='2'/>")},
+		{"address that is right already", domain.Changes{Place: at(2)}, gpu("\n\t\t\t<address type='pci' bus='2'/>"), gpu("\n\t\t\t<address type='pci' bus='2'/>")},
 	} {
 		t.Run(test.name, test.run)
 	}
@@ -142,14 +142,14 @@ func TestAddAndRemove(t *testing.T) {
 	hostdev := []domain.Hostdev{{ID: pci("10000:01:1f.7")}}
 	port := []domain.Controller{{Index: 9, Model: domain.RootPort, Address: &domain.GuestAddress{Bus: 8, Slot: 31}, HotplugOff: true}}
 	for _, test := range []applyCase{
-		{"hostdev behind the last", domain.Changes{AddHostdevs: hostdev}, gpu("") + usbLine, gpu("") + added + usbLine},
-		{"hostdev behind one of usb", domain.Changes{AddHostdevs: hostdev}, "\n\t\t<hostdev type='usb'/>" + usbLine, "\n\t\t<hostdev type='usb'/>" + added + usbLine},
+		{"hostdev after the last", domain.Changes{AddHostdevs: hostdev}, gpu("") + usbLine, gpu("") + added + usbLine},
+		{"hostdev after one of usb", domain.Changes{AddHostdevs: hostdev}, "\n\t\t<hostdev type='usb'/>" + usbLine, "\n\t\t<hostdev type='usb'/>" + added + usbLine},
 		{"hostdev before controllers", domain.Changes{AddHostdevs: hostdev}, "\n\t\t<disk/>" + usbLine + portLine, "\n\t\t<disk/>" + added + usbLine + portLine},
-		{"hostdev before a controller that goes", domain.Changes{AddHostdevs: hostdev, RemoveControllers: []int{0}}, "\n\t\t<disk/>" + portLine + "\n\t\t<rng/>", "\n\t\t<disk/>" + added + "\n\t\t<rng/>"},
+		{"hostdev before a controller that is removed", domain.Changes{AddHostdevs: hostdev, RemoveControllers: []int{0}}, "\n\t\t<disk/>" + portLine + "\n\t\t<rng/>", "\n\t\t<disk/>" + added + "\n\t\t<rng/>"},
 		{"hostdev at the end", domain.Changes{AddHostdevs: hostdev}, "\n\t\t<disk/>", "\n\t\t<disk/>" + added},
-		{"controller behind the last of pci", domain.Changes{AddControllers: port}, portLine + usbLine, portLine + addedPort + usbLine},
-		{"controller behind one that goes", domain.Changes{AddControllers: port, RemoveControllers: []int{0}}, portLine + usbLine, addedPort + usbLine},
-		{"controller behind the last", domain.Changes{AddControllers: port}, usbLine + "\n\t\t<rng/>", usbLine + addedPort + "\n\t\t<rng/>"},
+		{"controller after the last PCI controller", domain.Changes{AddControllers: port}, portLine + usbLine, portLine + addedPort + usbLine},
+		{"controller after one that is removed", domain.Changes{AddControllers: port, RemoveControllers: []int{0}}, portLine + usbLine, addedPort + usbLine},
+		{"controller after the last", domain.Changes{AddControllers: port}, usbLine + "\n\t\t<rng/>", usbLine + addedPort + "\n\t\t<rng/>"},
 		{"controller at the end", domain.Changes{AddControllers: port}, "\n\t\t<rng/>", "\n\t\t<rng/>" + addedPort},
 		{"both into an empty list", domain.Changes{AddControllers: port, AddHostdevs: hostdev}, "", added + addedPort},
 		{"controllers removed", domain.Changes{RemoveControllers: []int{1, 0}}, portLine + usbLine + strings.Replace(portLine, `"1"`, `"2"`, 1), usbLine},
@@ -168,26 +168,26 @@ func TestApplyRefuses(t *testing.T) {
 		changes domain.Changes
 		reason  string // a part of it
 	}{
-		{"mode of no hostdev", domain.Changes{SetMode: []int{1}}, "hostdev 1 of 1"},
-		{"mode before the first", domain.Changes{SetMode: []int{-1}}, "hostdev -1 of 1"},
-		{"mode twice", domain.Changes{SetMode: []int{0, 0}}, "hostdev 0 twice"},
-		{"place of no hostdev", domain.Changes{Place: map[int]*domain.GuestAddress{1: nil}}, "hostdev 1 of 1"},
+		{"mode of no hostdev", domain.Changes{SetMode: []int{1}}, "hostdev 1 does not exist"},
+		{"mode before the first", domain.Changes{SetMode: []int{-1}}, "hostdev -1 does not exist"},
+		{"mode twice", domain.Changes{SetMode: []int{0, 0}}, "hostdev 0 appears twice"},
+		{"place of no hostdev", domain.Changes{Place: map[int]*domain.GuestAddress{1: nil}}, "hostdev 1 does not exist"},
 		{"bus", domain.Changes{Place: at(256)}, "0000:17:00.0: guest address bus 256"},
-		{"no address", domain.Changes{Place: at(0)}, "word for none"},
+		{"no address", domain.Changes{Place: at(0)}, "means no address"},
 		{"negative bus", domain.Changes{Place: at(-1)}, "out of range"},
 		{"slot", domain.Changes{Place: map[int]*domain.GuestAddress{0: {Slot: 32}}}, "out of range"},
 		{"function", domain.Changes{Place: map[int]*domain.GuestAddress{0: {Function: 8}}}, "out of range"},
-		{"remove no controller", domain.Changes{RemoveControllers: []int{1}}, "controller 1 of 1"},
-		{"remove twice", domain.Changes{RemoveControllers: []int{0, 0}}, "controller 0 twice"},
-		{"hostdev that is there", hostdev(domain.Hostdev{ID: pci("0000:17:00.0")}), "has it already"},
-		{"hostdev twice", domain.Changes{AddHostdevs: []domain.Hostdev{{ID: mdev(uuid)}, {ID: mdev(uuid)}}}, "has it already"},
-		{"hostdev with an address and without", hostdev(domain.Hostdev{ID: mdev(uuid), Address: &domain.GuestAddress{}, Unassigned: true}), "to have none"},
+		{"remove no controller", domain.Changes{RemoveControllers: []int{1}}, "controller 1 does not exist"},
+		{"remove twice", domain.Changes{RemoveControllers: []int{0, 0}}, "controller 0 appears twice"},
+		{"hostdev that is there", hostdev(domain.Hostdev{ID: pci("0000:17:00.0")}), "already has it"},
+		{"hostdev twice", domain.Changes{AddHostdevs: []domain.Hostdev{{ID: mdev(uuid)}, {ID: mdev(uuid)}}}, "already has it"},
+		{"hostdev with an address and without", hostdev(domain.Hostdev{ID: mdev(uuid), Address: &domain.GuestAddress{}, Unassigned: true}), "is unassigned"},
 		{"hostdev out of range", hostdev(domain.Hostdev{ID: mdev(uuid), Address: &domain.GuestAddress{Bus: 999}}), "out of range"},
-		{"index that is taken", controller(domain.Controller{Index: 1, Model: domain.RootPort}), "index 1 is taken"},
-		{"index twice", controller(expander, expander), "index 5 is taken"},
-		{"index", controller(domain.Controller{Index: 256, Model: domain.RootPort}), "0 to 255"},
+		{"index that is taken", controller(domain.Controller{Index: 1, Model: domain.RootPort}), "index 1 is already taken"},
+		{"index twice", controller(expander, expander), "index 5 is already taken"},
+		{"index", controller(domain.Controller{Index: 256, Model: domain.RootPort}), "between 0 and 255"},
 		{"no model", controller(domain.Controller{Index: 5}), "no model"},
-		{"bus number of a port", controller(domain.Controller{Index: 5, Model: domain.RootPort, BusNr: ptr(9)}), "no bus number"},
+		{"bus number of a port", controller(domain.Controller{Index: 5, Model: domain.RootPort, BusNr: ptr(9)}), "cannot have a bus number"},
 		{"bus number", controller(domain.Controller{Index: 5, Model: domain.ExpanderBus, BusNr: ptr(255)}), "bus number 255"},
 		{"cell", controller(domain.Controller{Index: 5, Model: domain.ExpanderBus, Cell: ptr(topology.CellID(-1))}), "cell -1"},
 		{"controller out of range", controller(domain.Controller{Index: 5, Model: domain.RootPort, Address: &domain.GuestAddress{Slot: 99}}), "out of range"},
@@ -221,14 +221,14 @@ func TestApplyEscapes(t *testing.T) {
 		AddHostdevs:    []domain.Hostdev{{ID: mdev(uuid), Alias: name}},
 		AddControllers: []domain.Controller{{Index: 1, Model: domain.Model(name), Alias: name}},
 	}))
-	// What XML cannot hold at all becomes U+FFFD.
+	// What XML cannot hold becomes U+FFFD.
 	want := strings.ReplaceAll(name, "\x00", "\ufffd")
 	if got.Hostdevs[0].Alias != want || got.Controllers[0].Alias != want || string(got.Controllers[0].Model) != want {
 		t.Errorf("hostdev %+v, controller %+v", got.Hostdevs[0], got.Controllers[0])
 	}
 }
 
-// A domain may have no <devices>: libvirt takes it.
+// A domain may have no <devices>: libvirt accepts it.
 func TestAddToNoDevices(t *testing.T) {
 	want := strings.ReplaceAll(in(added), "\r", "")
 	for _, src := range []string{"<domain>\n</domain>\n", "<domain/>\n"} {
@@ -238,7 +238,7 @@ func TestAddToNoDevices(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := apply(t, d, domain.Changes{AddHostdevs: []domain.Hostdev{{ID: topology.PCIDevice(id)}}})
-		// No line shows how the document indents, so it is as libvirt does.
+		// No line shows how the document indents, so it indents as libvirt does.
 		if flat := strings.ReplaceAll(got, "  ", "\t"); flat != want {
 			t.Errorf("%q with a device:\n%s\nwant\n%s", src, got, want)
 		}

@@ -8,14 +8,14 @@ import (
 )
 
 // devices reads the devices other than PCI controllers.
-func (r *reader) devices(root *xmledit.Element) error {
-	for e := range all(root, "devices") {
-		for _, child := range e.Children {
-			isPCI := child.Local == "controller" && child.Value("type") == "pci"
-			if child.Space != "" || isPCI {
+func (r *reader) devices(*xmledit.Element) error {
+	for _, devices := range r.domain.doc.devices {
+		for _, e := range devices.Children {
+			isPCI := e.Local == "controller" && e.Value("type") == "pci"
+			if e.Space != "" || isPCI {
 				continue
 			}
-			if err := r.device(child); err != nil {
+			if err := r.device(e); err != nil {
 				return err
 			}
 		}
@@ -24,31 +24,29 @@ func (r *reader) devices(root *xmledit.Element) error {
 }
 
 func (r *reader) device(e *xmledit.Element) error {
+	d := r.domain
 	if e.Local == "hostdev" {
 		if name := alias(e); name != "" {
-			r.domain.HostdevAliases = append(r.domain.HostdevAliases, name)
+			d.HostdevAliases = append(d.HostdevAliases, name)
 		}
 		h, placed, err := r.hostdev(e)
 		if err != nil {
 			return err
 		}
 		if placed {
-			r.domain.Hostdevs = append(r.domain.Hostdevs, h)
-			r.domain.doc.hostdevs = append(r.domain.doc.hostdevs, e)
+			d.Hostdevs = append(d.Hostdevs, h)
+			d.doc.hostdevs = append(d.doc.hostdevs, e)
 			return nil
 		}
 	}
-	d, err := r.other(e)
-	if err != nil {
-		return err
-	}
-	r.domain.Others = append(r.domain.Others, d)
-	return nil
+	other, err := r.other(e)
+	d.Others = append(d.Others, other)
+	return err
 }
 
-func (r *reader) other(e *xmledit.Element) (Device, error) {
+func (r *reader) other(e *xmledit.Element) (d Device, err error) {
 	model, target, address := e.Child("model"), e.Child("target"), e.Child("address")
-	d := Device{
+	d = Device{
 		Element: e.Local, Type: e.Value("type"), Model: cmp.Or(e.Value("model"), model.Value("type")),
 		Primary: model.Value("primary") == "yes", Mode: e.Value("mode"), Index: e.Value("index"),
 		Bus: cmp.Or(e.Value("bus"), target.Value("bus")), TargetDev: target.Value("dev"), TargetType: target.Value("type"),
@@ -59,10 +57,8 @@ func (r *reader) other(e *xmledit.Element) (Device, error) {
 		d.AddressController = new(int(min(n, math.MaxInt32)))
 	}
 	// KubeVirt's address may lack its type; libvirt's never does.
-	if d.AddressType != "" && d.AddressType != "pci" {
-		return d, nil
+	if cmp.Or(d.AddressType, "pci") == "pci" {
+		d.Address, err = r.guestAddress(address)
 	}
-	var err error
-	d.Address, err = r.deviceAddress(address)
 	return d, err
 }

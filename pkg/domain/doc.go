@@ -1,5 +1,5 @@
-// Package domain is the libvirt domain: a read model of what placement needs,
-// and lossless edits. Parse records where every element stands in the bytes;
-// Apply splices changes in at those spans, so that everything outside an edit
-// stays byte for byte. The package knows XML and no policy.
+// Package domain is the libvirt domain: what placement reads of it, and lossless
+// edits. Parse records where every element is in the bytes; Apply splices changes
+// in at these spans, so that everything outside an edit stays byte for byte. The
+// package knows XML and no policy.
 package domain

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"libvirt.org/go/libvirtxml"
-
 	"hook-sidecar/pkg/domain/xmledit"
 	"hook-sidecar/pkg/topology"
 )
@@ -13,13 +11,14 @@ import (
 // firmware reads the entries of fw_cfg (libvirt docs/formatdomain.rst, "System
 // information"): a domain may have several sysinfo elements.
 func (r *reader) firmware(root *xmledit.Element) error {
+	d := r.domain
 	for info := range all(root, "sysinfo") {
 		if info.Value("type") != fwcfg {
 			continue
 		}
 		for e := range all(info, "entry") {
-			r.domain.FirmwareEntries = append(r.domain.FirmwareEntries, FirmwareEntry{Name: e.Value("name"), Value: r.xml.Text(e)})
-			r.domain.doc.firmware = append(r.domain.doc.firmware, e)
+			d.FirmwareEntries = append(d.FirmwareEntries, FirmwareEntry{Name: e.Value("name"), Value: r.xml.Text(e)})
+			d.doc.firmware = append(d.doc.firmware, e)
 		}
 	}
 	return nil
@@ -31,59 +30,49 @@ const fwcfg = "fwcfg"
 // with the zero at the end (QEMU include/standard-headers/linux/qemu_fw_cfg.h).
 const maxFirmwareName = 55
 
-func (e *editor) setFirmwareEntry(c Changes) error {
-	set := c.SetFirmwareEntry
+func (e *editor) setFirmwareEntry(set *FirmwareEntry) error {
 	if set == nil {
 		return nil
 	}
-	written, err := renderFirmwareEntry(*set)
-	if err != nil {
-		return fmt.Errorf("set fw_cfg entry %q: %w", topology.Abridge(set.Name), err)
+	if !strings.HasPrefix(set.Name, "opt/") || len(set.Name) > maxFirmwareName {
+		return fmt.Errorf("set fw_cfg entry %q: the name must begin with opt/ and have at most %d bytes",
+			topology.Abridge(set.Name), maxFirmwareName)
 	}
+	entry := fmt.Sprintf(`<entry name="%s">%s</entry>`, xmledit.Escape(set.Name), xmledit.Escape(set.Value))
 	for i, now := range e.domain.FirmwareEntries {
 		if now.Name == set.Name {
 			if now.Value != set.Value || e.domain.doc.firmware[i].Attr("file") != nil {
-				e.edit(e.xml.Replace(e.domain.doc.firmware[i], written))
+				e.edit(e.xml.Replace(e.domain.doc.firmware[i], entry))
 			}
 			return nil
 		}
 	}
-	return e.addFirmwareEntry(written)
-}
-
-// addFirmwareEntry puts the entry into the sysinfo of its kind, or makes one
-// before all others: KubeVirt's types know a single sysinfo, and when they read
-// several, the type of the last counts (encoding/xml fills one struct). Behind
-// the domain's own smbios it would make that a fwcfg.
-func (e *editor) addFirmwareEntry(entry string) error {
-	root := e.xml.Root()
-	sysinfo := "<sysinfo type=\"fwcfg\">\n\t" + entry + "\n</sysinfo>"
-	for info := range all(root, "sysinfo") {
-		if info.Value("type") != fwcfg {
-			continue
-		}
-		// What KubeVirt makes of a lone sysinfo of this kind has SMBIOS tables
-		// without entries, which libvirt's schema refuses here.
-		if info.Child("entry") == nil {
-			e.edit(e.xml.Replace(info, sysinfo))
-		} else {
-			e.edit(e.xml.InsertLast(info, entry))
-		}
-		return nil
-	}
-	for _, name := range []string{"sysinfo", "os", "devices"} {
-		if before := root.Child(name); before != nil {
-			e.edit(e.xml.InsertBefore(before, sysinfo))
-			return nil
-		}
-	}
-	e.edit(e.xml.InsertLast(root, sysinfo))
+	e.edit(e.addFirmwareEntry(entry))
 	return nil
 }
 
-func renderFirmwareEntry(entry FirmwareEntry) (string, error) {
-	if !strings.HasPrefix(entry.Name, "opt/") || len(entry.Name) > maxFirmwareName {
-		return "", fmt.Errorf("the name does not begin with opt/ or is longer than %d bytes", maxFirmwareName)
+// addFirmwareEntry adds the entry to the sysinfo of its type, or adds one before
+// all others: KubeVirt's types know a single sysinfo, and when they read
+// several, the type of the last counts (encoding/xml fills one struct). After
+// the domain's own smbios it would make that a fwcfg.
+func (e *editor) addFirmwareEntry(entry string) xmledit.Edit {
+	root := e.xml.Root()
+	sysinfo := render("sysinfo", []attr{{"type", fwcfg}}, entry)
+	for info := range all(root, "sysinfo") {
+		switch {
+		case info.Value("type") != fwcfg:
+		case info.Child("entry") != nil:
+			return e.xml.InsertLast(info, entry)
+		default:
+			// What KubeVirt makes of a lone sysinfo of this type has SMBIOS tables
+			// without entries, which libvirt's schema refuses here.
+			return e.xml.Replace(info, sysinfo)
+		}
 	}
-	return write("entry", libvirtxml.DomainSysInfoEntry{Name: entry.Name, Value: entry.Value})
+	for _, name := range []string{"sysinfo", "os", "devices"} {
+		if before := root.Child(name); before != nil {
+			return e.xml.InsertBefore(before, sysinfo)
+		}
+	}
+	return e.xml.InsertLast(root, sysinfo)
 }

@@ -11,7 +11,7 @@ import (
 
 const entryName = "opt/org.example/entry"
 
-// firmwareCases are domains and what becomes of them when an entry is set.
+// firmwareCases are domains before and after an entry is set.
 func firmwareCases() map[string]struct{ before, after string } {
 	return map[string]struct{ before, after string }{
 		// KubeVirt's types have one sysinfo, and the last one's type counts.
@@ -40,7 +40,7 @@ func firmwareCases() map[string]struct{ before, after string } {
 			"<domain>\n\t<sysinfo type=\"fwcfg\">\n\t\t<system></system>\n\t\t<bios></bios>\n\t</sysinfo>\n\t<devices></devices>\n</domain>",
 			"<domain>\n\t<sysinfo type=\"fwcfg\">\n\t\t<entry name=\"opt/org.example/entry\">a &lt;b c=&#34;d,e&#34;/&gt;</entry>\n\t</sysinfo>\n\t<devices></devices>\n</domain>",
 		},
-		"already there, in other words": {
+		"already there, written differently": {
 			"<domain><sysinfo type='fwcfg'><entry name='opt/org.example/entry'><![CDATA[a <b c=\"d,e\"/>]]></entry></sysinfo><devices/></domain>",
 			"<domain><sysinfo type='fwcfg'><entry name='opt/org.example/entry'><![CDATA[a <b c=\"d,e\"/>]]></entry></sysinfo><devices/></domain>",
 		},

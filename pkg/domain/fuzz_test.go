@@ -20,7 +20,7 @@ func seed(f *testing.F, add func(src []byte)) {
 	add([]byte(devices(`<hostdev type='pci'><source><address bus='1'/></source><address bus='0x00'/></hostdev>`)))
 }
 
-// FuzzParse: Parse never panics, and what it accepts comes back unchanged.
+// FuzzParse: Parse never panics, and what it accepts comes out unchanged.
 func FuzzParse(f *testing.F) {
 	seed(f, func(src []byte) { f.Add(src) })
 	f.Fuzz(func(t *testing.T, src []byte) {
@@ -38,8 +38,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzApply: what Apply accepts is read back as it was meant, and once more
-// changes nothing.
+// FuzzApply: what Apply accepts is read back as it was meant, and the same
+// changes again change nothing.
 func FuzzApply(f *testing.F) {
 	seed(f, func(src []byte) { f.Add(src, uint8(3), uint8(2), uint8(1), "ua-x") })
 	f.Fuzz(func(t *testing.T, src []byte, bus, slot, index uint8, alias string) {
@@ -56,7 +56,7 @@ func FuzzApply(f *testing.F) {
 		}
 		changed, err := d.Apply(changes)
 		if err != nil {
-			return // a position that is not there, a slot out of range, an index that is taken
+			return // a position that does not exist, a slot out of range, an index that is taken
 		}
 		after := parse(t, string(changed))
 		got := after.Hostdevs[int(slot)%3]
@@ -68,7 +68,7 @@ func FuzzApply(f *testing.F) {
 		}
 		again := apply(t, after, domain.Changes{Place: changes.Place, SetMode: changes.SetMode})
 		if diff := cmp.Diff(string(changed), again); diff != "" {
-			t.Errorf("once more (-first +second):\n%s", diff)
+			t.Errorf("second time (-first +second):\n%s", diff)
 		}
 	})
 }

@@ -2,10 +2,9 @@ package domain
 
 import "hook-sidecar/pkg/topology"
 
-// Domain is what placement reads of a libvirt domain, each part with the span
-// of bytes that it came from. It is read-only; Apply makes changed bytes.
+// Domain is what placement reads of a libvirt domain. It is read-only; Apply
+// returns changed bytes.
 type Domain struct {
-	Name        string
 	Arch        string // os/type/@arch, "" when absent
 	Machine     string // os/type/@machine: "q35", "pc-q35-9.2"
 	UEFI        bool   // a pflash loader, a rom with launchSecurity, or firmware='efi'
@@ -19,15 +18,15 @@ type Domain struct {
 	Hostdevs    []Hostdev    // in document order
 	Others      []Device     // every other device, in document order
 
-	// HostdevAliases are the aliases of all hostdevs in document order, those
-	// of the kinds that are not placed included.
+	// HostdevAliases are the aliases of all hostdevs in document order, also of
+	// the kinds that are not placed.
 	HostdevAliases []string
 
-	// References are the PCI controllers that something else in the domain
-	// names: iommu/driver/@pciBus, qemu:override and qemu:commandline.
-	References []Reference
+	// References are the indexes of the PCI controllers that something else in
+	// the domain names: iommu/driver/@pciBus, qemu:override, qemu:commandline.
+	References []int
 
-	// FirmwareEntries are what QEMU's fw_cfg device hands to the guest:
+	// FirmwareEntries are what QEMU's fw_cfg device passes to the guest:
 	// sysinfo[@type="fwcfg"]/entry with its text.
 	FirmwareEntries []FirmwareEntry
 
@@ -61,7 +60,7 @@ type VCPUPin struct {
 // Model is the model of a PCI controller as libvirt spells it.
 type Model string
 
-// The models that placement makes or reasons about
+// The models that placement adds or distinguishes
 // (libvirt docs/formatdomain.rst, "Controllers").
 const (
 	PCIeRoot       Model = "pcie-root"
@@ -94,7 +93,7 @@ type GuestAddress struct {
 
 // Hostdev is a PCI or mediated device that the domain passes through:
 // existing, or to be added by Apply. Other kinds of hostdev (usb, scsi, …) are
-// not placed and do not appear.
+// not placed and are in Domain.Others.
 type Hostdev struct {
 	ID         topology.DeviceID
 	Alias      string        // alias/@name, "" when absent
@@ -125,38 +124,32 @@ type Device struct {
 	Address           *GuestAddress // of an address of type "pci" or without a type; nil: libvirt chooses
 }
 
-// Reference names a PCI controller by index, from outside its own element.
-type Reference struct {
-	Index int
-	By    string // what names it: "iommu", "qemu:override", "qemu:commandline"
-}
-
-// FirmwareEntry is an entry of QEMU's fw_cfg device, which Linux shows below
+// FirmwareEntry is an entry of QEMU's fw_cfg device, which Linux shows under
 // /sys/firmware/qemu_fw_cfg/by_name.
 type FirmwareEntry struct {
 	Name  string // "opt/…", at most 55 bytes (QEMU docs/specs/fw_cfg.rst)
 	Value string // the text that the guest reads
 }
 
-// Changes are edits to a domain, by position in the read model. The zero value
-// changes nothing and Apply then returns the very bytes that were parsed.
+// Changes are edits to a domain, by position in the lists of Domain. With the
+// zero value Apply returns the very bytes that were parsed.
 type Changes struct {
 	// SetMode lists positions in Hostdevs that get mode='subsystem'.
 	SetMode []int
 	// Place maps positions in Hostdevs to a new address; nil removes the
 	// address, so that libvirt chooses one.
 	Place map[int]*GuestAddress
-	// AddHostdevs are appended behind the existing hostdevs, in this order.
+	// AddHostdevs are added after the existing hostdevs, in this order.
 	AddHostdevs []Hostdev
 	// HotplugOff lists positions in Controllers, of ports, that get
 	// target/@hotplug "off".
 	HotplugOff []int
 	// RemoveControllers lists positions in Controllers.
 	RemoveControllers []int
-	// AddControllers are appended behind the existing PCI controllers, in this order.
+	// AddControllers are added after the existing PCI controllers, in this order.
 	AddControllers []Controller
-	// SetFirmwareEntry is an entry of fw_cfg that the domain gets, in the place
-	// of the one with its name where it has that.
+	// SetFirmwareEntry is an entry of fw_cfg that is added, or that replaces the
+	// one with its name.
 	SetFirmwareEntry *FirmwareEntry
 }
 

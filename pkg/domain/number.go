@@ -11,9 +11,9 @@ import (
 )
 
 // number reads an unsigned number as libvirt does, with C's strtoul (libvirt
-// src/util/virstring.c, virStrToLong_ui): blanks and a plus sign in front, and
-// with base 0 the prefix 0x for hex and 0 for octal. False when it is none.
-func number(s string, base int) (uint64, bool) {
+// src/util/virstring.c, virStrToLong_ui): whitespace and a plus sign may come
+// first, and with base 0 the prefix 0x means hex and 0 octal.
+func number(s string, base int) (n uint64, ok bool) {
 	s = strings.TrimPrefix(strings.TrimLeft(s, " \t\n\v\f\r"), "+")
 	if base == 0 {
 		switch {
@@ -25,14 +25,14 @@ func number(s string, base int) (uint64, bool) {
 			base = 10
 		}
 	}
-	// With a base of its own, ParseUint takes digits only: no sign, no
+	// With a base other than 0, ParseUint takes digits only: no sign, no
 	// underscore.
 	n, err := strconv.ParseUint(s, base, 64)
 	return n, err == nil
 }
 
 // attrNumber reads the number in the attribute with the name; ok is false when
-// e has none. It is an error when it is no number from low to high.
+// e does not have it. It must be between low and high.
 func (r *reader) attrNumber(e *xmledit.Element, name string, base int, low, high uint64) (n uint64, ok bool, err error) {
 	a := e.Attr(name)
 	if a == nil {
@@ -40,7 +40,7 @@ func (r *reader) attrNumber(e *xmledit.Element, name string, base int, low, high
 	}
 	n, ok = number(a.Value, base)
 	if !ok || n < low || n > high {
-		return 0, false, r.xml.Errorf(a.Text.Start, "attribute %s of <%s>: %q is no number from %d to %d",
+		return 0, false, r.xml.Errorf(a.Text.Start, "attribute %s of <%s>: invalid number %q: must be between %d and %d",
 			name, e.Name, topology.Abridge(a.Value), low, high)
 	}
 	return n, true, nil
@@ -51,7 +51,7 @@ func (r *reader) textNumber(e *xmledit.Element, high uint64) (uint64, error) {
 	text := strings.TrimSpace(r.xml.Text(e))
 	n, ok := number(text, 10)
 	if !ok || n > high {
-		return 0, r.xml.Errorf(e.Open.End, "text of <%s>: %q is no number from 0 to %d",
+		return 0, r.xml.Errorf(e.Open.End, "text of <%s>: invalid number %q: must be between 0 and %d",
 			e.Name, topology.Abridge(text), high)
 	}
 	return n, nil
@@ -67,20 +67,20 @@ func (r *reader) scaled(e *xmledit.Element) (uint64, error) {
 	}
 	scale, ok := unit(e.Value("unit"))
 	if !ok {
-		return 0, r.xml.Errorf(e.Attr("unit").Text.Start, "attribute unit of <%s>: %q is no unit of size",
+		return 0, r.xml.Errorf(e.Attr("unit").Text.Start, "attribute unit of <%s>: invalid unit %q: want one such as KiB or GB",
 			e.Name, topology.Abridge(e.Value("unit")))
 	}
 	high, low := bits.Mul64(n, scale)
 	if high != 0 {
-		return 0, r.xml.Errorf(e.Open.Start, "<%s> is larger than 64 bits can count", e.Name)
+		return 0, r.xml.Errorf(e.Open.Start, "<%s> is larger than 64 bits", e.Name)
 	}
 	return low, nil
 }
 
-// unit is the bytes of a unit (libvirt src/util/virutil.c, virScaleInteger): a
-// letter alone or with iB counts in powers of 1024, with B in powers of 1000.
-func unit(s string) (uint64, bool) {
-	const letters = "kmgtpe"
+// unit is how many bytes a unit has (libvirt src/util/virutil.c,
+// virScaleInteger): a letter alone or with iB is a power of 1024, with B a power
+// of 1000.
+func unit(s string) (scale uint64, ok bool) {
 	s = strings.ToLower(s)
 	switch s {
 	case "":
@@ -88,19 +88,12 @@ func unit(s string) (uint64, bool) {
 	case "b", "byte", "bytes":
 		return 1, true
 	}
-	power := strings.IndexByte(letters, s[0]) + 1
-	base := uint64(1024)
-	switch s[1:] {
-	case "", "ib":
-	case "b":
-		base = 1000
-	default:
+	base, ok := map[string]uint64{"": 1024, "ib": 1024, "b": 1000}[s[1:]]
+	power := strings.IndexByte("kmgtpe", s[0])
+	if !ok || power < 0 {
 		return 0, false
 	}
-	if power == 0 {
-		return 0, false
-	}
-	scale := uint64(1)
+	scale = base
 	for range power {
 		scale *= base
 	}

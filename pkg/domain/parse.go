@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 
 	"hook-sidecar/pkg/domain/xmledit"
 	"hook-sidecar/pkg/topology"
@@ -12,7 +13,7 @@ import (
 // Error says what in a domain cannot be read, and where.
 type Error = xmledit.Error
 
-// document is where the read model stands in the bytes.
+// document is where the parts of a Domain are in the bytes.
 type document struct {
 	xml         *xmledit.Document
 	devices     []*xmledit.Element // every <devices>; libvirt reads them all as one
@@ -23,10 +24,10 @@ type document struct {
 
 // Parse reads a domain. The error is an *Error: for what xmledit.Parse
 // refuses, for a root other than <domain>, and for a number that placement
-// relies on and libvirt would refuse.
+// needs and libvirt would refuse.
 //
-// Elements and attributes count without a namespace, and qemu: elements by
-// that of QEMU, as libvirt reads them; what is below <metadata> never does.
+// As in libvirt, elements and attributes count without a namespace, and qemu:
+// elements in that of QEMU.
 func Parse(src []byte) (*Domain, error) {
 	xml, err := xmledit.Parse(src)
 	if err != nil {
@@ -36,9 +37,9 @@ func Parse(src []byte) (*Domain, error) {
 	if !root.Is("", "domain") {
 		name := "<" + topology.Abridge(root.Name) + ">"
 		if root.Space != "" {
-			name += fmt.Sprintf(" of the namespace %q", topology.Abridge(root.Space))
+			name += fmt.Sprintf(" in namespace %q", topology.Abridge(root.Space))
 		}
-		return nil, xml.Errorf(root.Open.Start, "the root element is %s and not libvirt's <domain>", name)
+		return nil, xml.Errorf(root.Open.Start, "the root element is %s, want <domain>", name)
 	}
 	r := &reader{xml: xml, domain: &Domain{doc: &document{xml: xml}}}
 	for _, step := range []func(*xmledit.Element) error{
@@ -57,7 +58,7 @@ type reader struct {
 	domain *Domain
 }
 
-// all are the elements at a path of names below e, in document order: what
+// all are the elements at a path of names under e, in document order: what
 // libvirt's XPath expressions select.
 func all(e *xmledit.Element, path ...string) iter.Seq[*xmledit.Element] {
 	return func(yield func(*xmledit.Element) bool) { walk(e, path, yield) }
@@ -75,7 +76,7 @@ func walk(e *xmledit.Element, path []string, yield func(*xmledit.Element) bool) 
 	return true
 }
 
-// first is the first element at a path below e, or nil.
+// first is the first element at a path under e, or nil.
 func first(e *xmledit.Element, path ...string) *xmledit.Element {
 	for found := range all(e, path...) {
 		return found
@@ -85,18 +86,15 @@ func first(e *xmledit.Element, path ...string) *xmledit.Element {
 
 func (r *reader) general(root *xmledit.Element) error {
 	d := r.domain
-	d.Name = r.xml.Text(root.Child("name"))
-	machine := first(root, "os", "type")
-	d.Arch, d.Machine = machine.Value("arch"), machine.Value("machine")
+	kind := first(root, "os", "type")
+	d.Arch, d.Machine = kind.Value("arch"), kind.Value("machine")
 	d.LaunchSecurity = root.Child("launchSecurity") != nil
 	loader := first(root, "os", "loader").Value("type")
 	// Stateless OVMF of confidential guests is a rom (KubeVirt
 	// pkg/virt-launcher/virtwrap/converter/compute/os.go), as SeaBIOS is elsewhere.
 	d.UEFI = loader == "pflash" || loader == "rom" && d.LaunchSecurity || root.Child("os").Value("firmware") == "efi"
 	d.VIOMMU = first(root, "devices", "iommu") != nil
-	for devices := range all(root, "devices") {
-		d.doc.devices = append(d.doc.devices, devices)
-	}
+	d.doc.devices = slices.Collect(all(root, "devices"))
 	memory := root.Child("memory")
 	if memory == nil {
 		return nil
@@ -142,11 +140,11 @@ func (r *reader) pins(root *xmledit.Element) error {
 	return nil
 }
 
-// required reads a decimal number from an attribute that libvirt insists on.
+// required reads a decimal number from an attribute that libvirt requires.
 func (r *reader) required(e *xmledit.Element, name string) (int, error) {
 	n, ok, err := r.attrNumber(e, name, 10, 0, math.MaxInt32)
 	if err == nil && !ok {
-		err = r.xml.Errorf(e.Open.Start, "<%s> without the attribute %s", e.Name, name)
+		err = r.xml.Errorf(e.Open.Start, "<%s> has no attribute %s", e.Name, name)
 	}
 	return int(n), err
 }

@@ -48,7 +48,7 @@ func mdev(s string) topology.DeviceID {
 	return topology.MediatedDevice(u)
 }
 
-// equal compares read models without where they stand in the bytes.
+// equal ignores where a Domain is in the bytes.
 var equal = cmp.Options{
 	cmpopts.IgnoreUnexported(domain.Domain{}),
 	cmpopts.EquateEmpty(),
@@ -91,7 +91,7 @@ func TestParse(t *testing.T) {
   </devices>
 </domain>`)
 	want := &domain.Domain{
-		Name: "a&b", Arch: "x86_64", Machine: "pc-q35-9.2", UEFI: true, MemoryBytes: 3 << 30,
+		Arch: "x86_64", Machine: "pc-q35-9.2", UEFI: true, MemoryBytes: 3 << 30,
 		Cells:    []domain.Cell{{ID: 1, CPUs: "4-7"}, {ID: 1, CPUs: ""}}, // the second by its position
 		Memnodes: []domain.Memnode{{Cell: 1, Nodeset: "0-1"}},
 		Pins:     []domain.VCPUPin{{VCPU: 3, CPUSet: "2,^4"}},
@@ -227,20 +227,20 @@ func TestParseReferences(t *testing.T) {
 	const space = "http://libvirt.org/schemas/domain/qemu/1.0"
 	controllers := `<controller type='pci' index='1' model='pcie-expander-bus'><alias name='ua-pxb'/></controller>` +
 		`<controller type='pci' index='2' model='pcie-root-port'><alias name='ua-port'/></controller>`
-	one, two := domain.Reference{Index: 1, By: "qemu:override"}, domain.Reference{Index: 2, By: "qemu:commandline"}
+	one, two := []int{1}, []int{2}
 	for _, test := range []struct {
 		name, xmlns, xml, devices string
-		want                      []domain.Reference
+		want                      []int
 	}{
-		{"iommu", "", "", `<iommu model='smmuv3'><driver pciBus='1'/></iommu>`, []domain.Reference{{Index: 1, By: "iommu"}}},
-		{"override by alias", `xmlns:qemu='` + space + `'`, `<qemu:override><qemu:device alias='ua-pxb'/></qemu:override>`, "", []domain.Reference{one}},
-		{"override by name", `xmlns:qemu='` + space + `'`, `<qemu:override><qemu:device alias='pci.1'/><qemu:device alias='pci.1'/></qemu:override>`, "", []domain.Reference{one}},
-		{"other prefix", `xmlns:q='` + space + `'`, `<q:override><q:device alias='pci.1'/></q:override>`, "", []domain.Reference{one}},
-		{"prefix on the element", "", `<z:override xmlns:z='` + space + `'><z:device alias='pci.1'/></z:override>`, "", []domain.Reference{one}},
-		{"default namespace", "", `<commandline xmlns='` + space + `'><arg value='x,bus=pci.2'/></commandline>`, "", []domain.Reference{two}},
-		{"argument with alias", `xmlns:qemu='` + space + `'`, `<qemu:commandline><qemu:arg value='virtio-net-pci,bus=ua-port'/></qemu:commandline>`, "", []domain.Reference{two}},
-		{"argument in JSON", `xmlns:qemu='` + space + `'`, `<qemu:commandline><qemu:arg value='{"bus":"pci.2"}'/></qemu:commandline>`, "", []domain.Reference{two}},
-		{"index without a controller", `xmlns:qemu='` + space + `'`, `<qemu:commandline><qemu:arg value='bus=pci.30,addr=0'/></qemu:commandline>`, "", []domain.Reference{{Index: 30, By: "qemu:commandline"}}},
+		{"iommu", "", "", `<iommu model='smmuv3'><driver pciBus='1'/></iommu>`, one},
+		{"override by alias", `xmlns:qemu='` + space + `'`, `<qemu:override><qemu:device alias='ua-pxb'/></qemu:override>`, "", one},
+		{"override by name", `xmlns:qemu='` + space + `'`, `<qemu:override><qemu:device alias='pci.1'/><qemu:device alias='pci.1'/></qemu:override>`, "", one},
+		{"other prefix", `xmlns:q='` + space + `'`, `<q:override><q:device alias='pci.1'/></q:override>`, "", one},
+		{"prefix on the element", "", `<z:override xmlns:z='` + space + `'><z:device alias='pci.1'/></z:override>`, "", one},
+		{"default namespace", "", `<commandline xmlns='` + space + `'><arg value='x,bus=pci.2'/></commandline>`, "", two},
+		{"argument with alias", `xmlns:qemu='` + space + `'`, `<qemu:commandline><qemu:arg value='virtio-net-pci,bus=ua-port'/></qemu:commandline>`, "", two},
+		{"argument in JSON", `xmlns:qemu='` + space + `'`, `<qemu:commandline><qemu:arg value='{"bus":"pci.2"}'/></qemu:commandline>`, "", two},
+		{"index without a controller", `xmlns:qemu='` + space + `'`, `<qemu:commandline><qemu:arg value='bus=pci.30,addr=0'/></qemu:commandline>`, "", []int{30}},
 		{"parts of words", `xmlns:qemu='` + space + `'`, `<qemu:commandline><qemu:arg value='xpci.2,pci.2x,ua-port-2,pci.2.0,-pci.2,pci.,pci.+2,pci.300,pcie.0'/></qemu:commandline>`, "", nil},
 		{"environment", `xmlns:qemu='` + space + `'`, `<qemu:commandline><qemu:env name='A' value='pci.2'/></qemu:commandline>`, "", nil},
 		{"other namespace", `xmlns:qemu='urn:other'`, `<qemu:override><qemu:device alias='pci.1'/></qemu:override>`, "", nil},
@@ -292,18 +292,18 @@ func TestParseRefuses(t *testing.T) {
 	}{
 		{"not XML", "<domain>", 1, 1, "never closed"},
 		{"other root", "\n<network/>", 2, 1, "the root element is <network>"},
-		{"domain of another namespace", "<q:domain xmlns:q='urn:q'/>", 1, 1, `<q:domain> of the namespace "urn:q"`},
-		{"domain of another default namespace", "<domain xmlns='urn:q'/>", 1, 1, `<domain> of the namespace "urn:q"`},
-		{"index in hex", device("<controller type='pci' index='0x1'/>"), 3, 31, `attribute index of <controller>: "0x1" is no number from 0 to 255`},
+		{"domain of another namespace", "<q:domain xmlns:q='urn:q'/>", 1, 1, `<q:domain> in namespace "urn:q"`},
+		{"domain of another default namespace", "<domain xmlns='urn:q'/>", 1, 1, `<domain> in namespace "urn:q"`},
+		{"index in hex", device("<controller type='pci' index='0x1'/>"), 3, 31, `attribute index of <controller>: invalid number "0x1": must be between 0 and 255`},
 		{"index too high", device("<controller type='pci' index='256'/>"), 3, 31, "attribute index of <controller>"},
 		{"index negative", device("<controller type='pci' index='-1'/>"), 3, 31, "attribute index of <controller>"},
 		{"busNr", device("<controller type='pci' model='pcie-expander-bus'><target busNr='255'/></controller>"), 3, 65, "attribute busNr of <target>"},
-		{"node", device("<controller type='pci' model='pcie-expander-bus'><target><node>a</node></target></controller>"), 3, 64, `text of <node>: "a"`},
+		{"node", device("<controller type='pci' model='pcie-expander-bus'><target><node>a</node></target></controller>"), 3, 64, `text of <node>: invalid number "a"`},
 		{"hole", device("<controller type='pci' index='0'>\n<pcihole64>x</pcihole64></controller>"), 4, 12, "text of <pcihole64>"},
 		{"domain of the guest", port("<address type='pci' domain='1'/>"), 4, 29, "attribute domain of <address>"},
-		{"bus", port("<address type='pci' bus='0a'/>"), 4, 26, `attribute bus of <address>: "0a"`},
-		{"octal", port("<address type='pci' bus='08'/>"), 4, 26, `attribute bus of <address>: "08"`},
-		{"underscore", port("<address type='pci' bus='1_0'/>"), 4, 26, `attribute bus of <address>: "1_0"`},
+		{"bus", port("<address type='pci' bus='0a'/>"), 4, 26, `attribute bus of <address>: invalid number "0a"`},
+		{"octal", port("<address type='pci' bus='08'/>"), 4, 26, `attribute bus of <address>: invalid number "08"`},
+		{"underscore", port("<address type='pci' bus='1_0'/>"), 4, 26, `attribute bus of <address>: invalid number "1_0"`},
 		{"slot", port("<address type='pci' slot='0x20'/>"), 4, 27, "attribute slot of <address>"},
 		{"function", port("<address type='pci' function='8'/>"), 4, 31, "attribute function of <address>"},
 		{"source", device("<hostdev type='pci'><source><address bus='0x100'/></source></hostdev>"), 3, 43, "attribute bus of <address>"},
@@ -311,10 +311,10 @@ func TestParseRefuses(t *testing.T) {
 		{"disk", device("<disk><target bus='virtio'/><address type='pci' slot='x'/></disk>"), 3, 55, "attribute slot of <address>"},
 		{"pciBus", device("<iommu><driver pciBus='pci.1'/></iommu>"), 3, 24, "attribute pciBus of <driver>"},
 		{"cell", "<domain><cpu><numa><cell id='one'/></numa></cpu></domain>", 1, 30, "attribute id of <cell>"},
-		{"memnode", "<domain><numatune><memnode/></numatune></domain>", 1, 19, "<memnode> without the attribute cellid"},
+		{"memnode", "<domain><numatune><memnode/></numatune></domain>", 1, 19, "<memnode> has no attribute cellid"},
 		{"pin", "<domain><cputune><vcpupin vcpu='0x1'/></cputune></domain>", 1, 33, "attribute vcpu of <vcpupin>"},
-		{"memory", "<domain><memory>4G</memory></domain>", 1, 17, `text of <memory>: "4G"`},
-		{"unit", "<domain><memory unit='GIB!'>4</memory></domain>", 1, 23, `attribute unit of <memory>: "GIB!"`},
+		{"memory", "<domain><memory>4G</memory></domain>", 1, 17, `text of <memory>: invalid number "4G"`},
+		{"unit", "<domain><memory unit='GIB!'>4</memory></domain>", 1, 23, `attribute unit of <memory>: invalid unit "GIB!"`},
 		{"too much memory", "<domain><memory unit='EiB'>16</memory></domain>", 1, 9, "larger than 64 bits"},
 		{"a long value is cut", device("<controller type='pci' index='" + strings.Repeat("1", 90) + "'/>"), 3, 31, strings.Repeat("1", 40) + "…"},
 	} {

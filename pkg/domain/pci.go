@@ -9,13 +9,14 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// coordinates are the numbers of a PCI address with their highest values
-// (libvirt src/util/virpci.c, virPCIDeviceAddressIsValid).
+// coordinates are the numbers of a PCI address.
 type coordinates struct {
 	domain, bus, slot, function uint64
 	present                     bool // at least one of them is written
 }
 
+// coordinates reads them up to the highest values that libvirt accepts
+// (src/util/virpci.c, virPCIDeviceAddressIsValid).
 func (r *reader) coordinates(e *xmledit.Element, highestDomain uint64) (coordinates, error) {
 	var c coordinates
 	for _, part := range []struct {
@@ -38,12 +39,13 @@ func (r *reader) coordinates(e *xmledit.Element, highestDomain uint64) (coordina
 	return c, nil
 }
 
-// guestAddress reads an <address> of the guest. It is nil where no number is
-// written: libvirt then chooses one. The only PCI domain of a guest is 0
-// (libvirt src/conf/domain_addr.c, virDomainPCIAddressValidate).
+// guestAddress reads the <address> of a controller or a device. It is nil where
+// all numbers are zero or missing: libvirt then chooses one
+// (src/conf/device_conf.c, virDeviceInfoPCIAddressIsWanted). The only PCI domain
+// of a guest is 0 (src/conf/domain_addr.c, virDomainPCIAddressValidate).
 func (r *reader) guestAddress(e *xmledit.Element) (*GuestAddress, error) {
 	c, err := r.coordinates(e, 0)
-	if err != nil || !c.present {
+	if err != nil || c.bus == 0 && c.slot == 0 && c.function == 0 {
 		return nil, err
 	}
 	return &GuestAddress{
@@ -52,23 +54,13 @@ func (r *reader) guestAddress(e *xmledit.Element) (*GuestAddress, error) {
 	}, nil
 }
 
-// deviceAddress reads the address of a controller or a device. libvirt takes
-// one that is all zero for none (src/conf/device_conf.c,
-// virDeviceInfoPCIAddressIsWanted).
-func (r *reader) deviceAddress(e *xmledit.Element) (*GuestAddress, error) {
-	a, err := r.guestAddress(e)
-	if err != nil || a == nil || (a.Bus == 0 && a.Slot == 0 && a.Function == 0) {
-		return nil, err
-	}
-	return a, nil
-}
-
 func alias(e *xmledit.Element) string { return e.Child("alias").Value("name") }
 
 // controllers reads the PCI controllers. One without an index gets the lowest
 // that is free once all others are known (libvirt src/conf/domain_postparse.c,
 // virDomainAssignControllerIndexes).
 func (r *reader) controllers(root *xmledit.Element) error {
+	d := r.domain
 	var taken [256]bool
 	var without []int
 	for e := range all(root, "devices", "controller") {
@@ -82,23 +74,29 @@ func (r *reader) controllers(root *xmledit.Element) error {
 		if hasIndex {
 			taken[c.Index] = true
 		} else {
-			without = append(without, len(r.domain.Controllers))
+			without = append(without, len(d.Controllers))
 		}
-		r.domain.Controllers = append(r.domain.Controllers, c)
-		r.domain.doc.controllers = append(r.domain.doc.controllers, e)
+		d.Controllers = append(d.Controllers, c)
+		d.doc.controllers = append(d.doc.controllers, e)
 	}
 	for _, i := range without {
 		free := slices.Index(taken[:], false)
 		if free < 0 {
-			return r.xml.Errorf(r.domain.doc.controllers[i].Open.Start, "no index is left for this <controller>")
+			return r.xml.Errorf(d.doc.controllers[i].Open.Start, "no index is left for this <controller>")
 		}
 		taken[free] = true
-		r.domain.Controllers[i].Index = free
+		d.Controllers[i].Index = free
 	}
-	for i, c := range r.domain.Controllers {
-		if err := r.hole64(c, r.domain.doc.controllers[i]); err != nil {
+	for i, c := range d.Controllers {
+		hole := d.doc.controllers[i].Child("pcihole64")
+		if c.Index != 0 || hole == nil {
+			continue
+		}
+		size, err := r.scaled(hole)
+		if err != nil {
 			return err
 		}
+		d.PCIHole64Off = size == 0
 	}
 	return nil
 }
@@ -114,11 +112,11 @@ func (r *reader) controller(e *xmledit.Element) (c Controller, hasIndex bool, er
 		HotplugOff: target.Value("hotplug") == "off", Alias: alias(e),
 	}
 	if address := e.Child("address"); address.Value("type") == "pci" {
-		if c.Address, err = r.deviceAddress(address); err != nil {
+		if c.Address, err = r.guestAddress(address); err != nil {
 			return c, false, err
 		}
 	}
-	if c.Model != ExpanderBus || target == nil {
+	if c.Model != ExpanderBus {
 		return c, hasIndex, nil
 	}
 	// busNr is read with base 0, node with base 10 (libvirt
@@ -128,36 +126,21 @@ func (r *reader) controller(e *xmledit.Element) (c Controller, hasIndex bool, er
 		return c, false, err
 	}
 	if ok {
-		n := int(busNr)
-		c.BusNr = &n
+		c.BusNr = new(int(busNr))
 	}
 	if node := target.Child("node"); node != nil {
 		n, err := r.textNumber(node, math.MaxInt32)
 		if err != nil {
 			return c, false, err
 		}
-		cell := topology.CellID(n)
-		c.Cell = &cell
+		c.Cell = new(topology.CellID(n))
 	}
 	return c, hasIndex, nil
 }
 
-func (r *reader) hole64(c Controller, e *xmledit.Element) error {
-	hole := e.Child("pcihole64")
-	if c.Index != 0 || hole == nil {
-		return nil
-	}
-	size, err := r.scaled(hole)
-	if err != nil {
-		return err
-	}
-	r.domain.PCIHole64Off = size == 0
-	return nil
-}
-
-// hostdev reads a <hostdev>. Placed is false for what placement leaves alone:
-// other kinds, mediated devices that are not PCI (vfio-ap, vfio-ccw), and
-// those without a source that says which device it is.
+// hostdev reads a <hostdev>. Placed is false for what placement does not touch:
+// other kinds, mediated devices that are not PCI devices (vfio-ap, vfio-ccw),
+// and those without a source that says which device it is.
 func (r *reader) hostdev(e *xmledit.Element) (h Hostdev, placed bool, err error) {
 	mode := e.Attr("mode")
 	if mode != nil && mode.Value != "subsystem" {
@@ -175,7 +158,7 @@ func (r *reader) hostdev(e *xmledit.Element) (h Hostdev, placed bool, err error)
 	// KubeVirt's address may lack its type; libvirt's never does.
 	switch cmp.Or(address.Value("type"), "pci") {
 	case "pci":
-		h.Address, err = r.deviceAddress(address)
+		h.Address, err = r.guestAddress(address)
 	case "unassigned":
 		h.Unassigned = true
 	}
@@ -186,9 +169,6 @@ func (r *reader) hostdev(e *xmledit.Element) (h Hostdev, placed bool, err error)
 // there is none, or none that placement knows.
 func (r *reader) source(e *xmledit.Element) (id topology.DeviceID, ok bool, err error) {
 	address := first(e, "source", "address")
-	if address == nil {
-		return id, false, nil
-	}
 	switch e.Value("type") {
 	case "pci":
 		c, err := r.coordinates(address, math.MaxUint32)
@@ -199,9 +179,10 @@ func (r *reader) source(e *xmledit.Element) (id topology.DeviceID, ok bool, err 
 			Domain: uint32(c.domain), Bus: uint8(c.bus), Device: uint8(c.slot), Function: uint8(c.function),
 		}), true, nil
 	case "mdev":
+		// libvirt requires a model, KubeVirt always writes one. A UUID that
+		// cannot be read is refused by libvirt itself, which names it.
 		uuid, err := topology.ParseUUID(address.Value("uuid"))
-		if err != nil || !isVFIOPCI(e) {
-			// libvirt refuses such a UUID itself, and names it.
+		if err != nil || cmp.Or(e.Value("model"), "vfio-pci") != "vfio-pci" {
 			return id, false, nil
 		}
 		return topology.MediatedDevice(uuid), true, nil
@@ -209,14 +190,8 @@ func (r *reader) source(e *xmledit.Element) (id topology.DeviceID, ok bool, err 
 	return id, false, nil
 }
 
-// isVFIOPCI reports whether a mediated device is a PCI device. libvirt wants
-// the model to be written, KubeVirt always writes it.
-func isVFIOPCI(e *xmledit.Element) bool {
-	return cmp.Or(e.Value("model"), "vfio-pci") == "vfio-pci"
-}
-
-// MainBusSlots are the slots of the main bus that an explicit address takes.
-func (d *Domain) MainBusSlots() map[int]bool {
+// RootBusSlots are the slots of the root bus that have a device with an address.
+func (d *Domain) RootBusSlots() map[int]bool {
 	used := map[int]bool{}
 	use := func(a *GuestAddress) {
 		if a != nil && a.Bus == 0 {

@@ -12,59 +12,48 @@ import (
 // prefix the domain binds it to (libvirt docs/drvqemu.rst).
 const qemuSpace = "http://libvirt.org/schemas/domain/qemu/1.0"
 
-// references reads which PCI controllers are named from outside.
+// references reads which PCI controllers are named outside their own element.
 func (r *reader) references(root *xmledit.Element) error {
+	refer := func(index int) {
+		if !slices.Contains(r.domain.References, index) {
+			r.domain.References = append(r.domain.References, index)
+		}
+	}
 	for e := range all(root, "devices", "iommu", "driver") {
 		index, ok, err := r.attrNumber(e, "pciBus", 10, 0, 255)
 		if err != nil {
 			return err
 		}
 		if ok {
-			r.refer(int(index), "iommu")
+			refer(int(index))
 		}
 	}
-	byName := r.busNames()
-	for e := range qemu(root, "override", "device") {
-		if index, found := busIndex(e.Value("alias"), byName); found {
-			r.refer(index, "qemu:override")
+	aliases := map[string]int{}
+	for _, c := range r.domain.Controllers {
+		aliases[c.Alias] = c.Index
+	}
+	byName := func(name string) {
+		if index, found := aliases[name]; found && name != "" {
+			refer(index)
+		} else if index, ok := busIndex(name); ok {
+			refer(index)
 		}
+	}
+	for e := range qemu(root, "override", "device") {
+		byName(e.Value("alias"))
 	}
 	for e := range qemu(root, "commandline", "arg") {
-		for _, word := range strings.FieldsFunc(e.Value("value"), isNoWord) {
-			if index, found := busIndex(word, byName); found {
-				r.refer(index, "qemu:commandline")
-			}
+		for _, word := range strings.FieldsFunc(e.Value("value"), isSeparator) {
+			byName(word)
 		}
 	}
 	return nil
 }
 
-// refer adds a reference once.
-func (r *reader) refer(index int, by string) {
-	if ref := (Reference{Index: index, By: by}); !slices.Contains(r.domain.References, ref) {
-		r.domain.References = append(r.domain.References, ref)
-	}
-}
-
-// busNames are the aliases that the domain gives its PCI controllers.
-func (r *reader) busNames() map[string]int {
-	names := map[string]int{}
-	for _, c := range r.domain.Controllers {
-		if c.Alias != "" {
-			names[c.Alias] = c.Index
-		}
-	}
-	return names
-}
-
-// busIndex is the index of the controller with a name: its alias, or the name
-// pci.N that libvirt gives those without one (src/qemu/qemu_alias.c,
-// qemuAssignDeviceControllerAlias). The root bus, pcie.0, is no reference: it
-// never changes.
-func busIndex(name string, byName map[string]int) (int, bool) {
-	if index, found := byName[name]; found {
-		return index, true
-	}
+// busIndex is the index in the name pci.N that libvirt gives a controller
+// without an alias (src/qemu/qemu_alias.c, qemuAssignDeviceControllerAlias). The
+// root bus, pcie.0, does not count: it never changes.
+func busIndex(name string) (int, bool) {
 	digits, found := strings.CutPrefix(name, "pci.")
 	if !found || strings.Trim(digits, "0123456789") != "" {
 		return 0, false
@@ -73,10 +62,10 @@ func busIndex(name string, byName map[string]int) (int, bool) {
 	return int(index), ok && index <= 255
 }
 
-// isNoWord reports whether c separates names in an argument of QEMU. An alias
+// isSeparator reports whether c separates names in an argument of QEMU. An alias
 // holds letters, digits, _ and - (libvirt src/conf/domain_conf.c,
 // virDomainDeviceAliasIsUserAlias), a name of libvirt's also a dot.
-func isNoWord(c rune) bool {
+func isSeparator(c rune) bool {
 	return !strings.ContainsRune("_-.", c) && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z')
 }
 

@@ -1,120 +1,115 @@
 package domain
 
 import (
-	"encoding/xml"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
-
-	"libvirt.org/go/libvirtxml"
 
 	"hook-sidecar/pkg/domain/xmledit"
 )
 
-// The elements that Apply adds are made with libvirt's own Go types, so that
-// what libvirt and KubeVirt read is what is meant, and printed for xmledit to
-// indent.
+// attr is an attribute of an element that Apply adds.
+type attr struct{ name, value string }
 
-// write prints an element under its name.
-func write(name string, element any) (string, error) {
+// render writes an element for xmledit to indent, in the order of libvirt's own
+// Go types. An attribute and a child that are "" are left out.
+func render(name string, attrs []attr, children ...string) string {
 	var text strings.Builder
-	encoder := xml.NewEncoder(&text)
-	encoder.Indent("", "\t")
-	if err := encoder.EncodeElement(element, xml.StartElement{Name: xml.Name{Local: name}}); err != nil {
-		return "", fmt.Errorf("write <%s>: %w", name, err)
+	text.WriteString("<" + name)
+	for _, a := range attrs {
+		if a.value != "" {
+			text.WriteString(" " + a.name + `="` + xmledit.Escape(a.value) + `"`)
+		}
 	}
-	return text.String(), nil
+	text.WriteString(">")
+	end := ""
+	for _, child := range children {
+		if child != "" {
+			text.WriteString(strings.ReplaceAll("\n"+child, "\n", "\n\t"))
+			end = "\n"
+		}
+	}
+	return text.String() + end + "</" + name + ">"
 }
 
 // IsWritable reports whether XML can hold all characters of a text.
 func IsWritable(text string) bool { return xmledit.IsText(text) }
 
-// wrapped prints an element around elements that were printed.
-func wrapped(name string, elements []string) string {
-	inner := strings.ReplaceAll("\n"+strings.Join(elements, "\n"), "\n", "\n\t")
-	return "<" + name + ">" + inner + "\n</" + name + ">"
+func on(is bool) string {
+	if is {
+		return "on"
+	}
+	return ""
 }
 
-func ptr(n int) *uint {
-	u := uint(n)
-	return &u
+// pciAttrs are the attributes of a PCI address.
+func pciAttrs(domain, bus, slot, function int) []attr {
+	return []attr{
+		{"domain", fmt.Sprintf("0x%04x", domain)}, {"bus", fmt.Sprintf("0x%02x", bus)},
+		{"slot", fmt.Sprintf("0x%02x", slot)}, {"function", fmt.Sprintf("0x%x", function)},
+	}
 }
 
-// newAddress checks an address against what libvirt accepts (src/util/virpci.c,
-// virPCIDeviceAddressIsValid).
-func newAddress(a GuestAddress) (*libvirtxml.DomainAddress, error) {
-	if a.Bus < 0 || a.Bus > 0xff || a.Slot < 0 || a.Slot > 0x1f || a.Function < 0 || a.Function > 7 {
-		return nil, fmt.Errorf("guest address bus %d, slot %d, function %d is out of range", a.Bus, a.Slot, a.Function)
+// renderAddress checks an address against what libvirt accepts (src/util/virpci.c,
+// virPCIDeviceAddressIsValid). A nil address is not written.
+func renderAddress(a *GuestAddress) (string, error) {
+	switch {
+	case a == nil:
+		return "", nil
+	case a.Bus < 0 || a.Bus > 0xff || a.Slot < 0 || a.Slot > 0x1f || a.Function < 0 || a.Function > 7:
+		return "", fmt.Errorf("guest address bus %d, slot %d, function %d is out of range", a.Bus, a.Slot, a.Function)
+	case a.Bus == 0 && a.Slot == 0 && a.Function == 0:
+		return "", errors.New("guest address bus 0, slot 0, function 0 means no address to libvirt")
 	}
-	if a.Bus == 0 && a.Slot == 0 && a.Function == 0 {
-		return nil, errors.New("guest address 0 of bus 0 is libvirt's word for none")
-	}
-	pci := &libvirtxml.DomainAddressPCI{
-		Domain: ptr(0), Bus: ptr(a.Bus), Slot: ptr(a.Slot), Function: ptr(a.Function),
-	}
-	if a.Multifunction {
-		pci.MultiFunction = "on"
-	}
-	return &libvirtxml.DomainAddress{PCI: pci}, nil
+	attrs := append([]attr{{"type", "pci"}}, pciAttrs(0, a.Bus, a.Slot, a.Function)...)
+	return render("address", append(attrs, attr{"multifunction", on(a.Multifunction)})), nil
 }
 
-func renderAddress(a GuestAddress) (string, error) {
-	address, err := newAddress(a)
-	if err != nil {
-		return "", err
-	}
-	return write("address", address)
-}
-
-func newAlias(name string) *libvirtxml.DomainAlias {
+func renderAlias(name string) string {
 	if name == "" {
-		return nil
+		return ""
 	}
-	return &libvirtxml.DomainAlias{Name: name}
+	return render("alias", []attr{{"name", name}})
 }
 
 func renderController(c Controller) (string, error) {
 	switch {
 	case c.Index < 0 || c.Index > 255:
-		return "", errors.New("the index is not in 0 to 255")
+		return "", errors.New("the index must be between 0 and 255")
 	case c.Model == "":
 		return "", errors.New("it has no model")
 	case c.Model != ExpanderBus && (c.BusNr != nil || c.Cell != nil):
-		return "", fmt.Errorf("a %s has no bus number and no cell", c.Model)
+		return "", fmt.Errorf("a %s cannot have a bus number or a cell", c.Model)
 	case c.BusNr != nil && (*c.BusNr < 1 || *c.BusNr > 254):
-		return "", fmt.Errorf("bus number %d is not in 1 to 254", *c.BusNr)
+		return "", fmt.Errorf("invalid bus number %d: must be between 1 and 254", *c.BusNr)
 	case c.Cell != nil && *c.Cell < 0:
-		return "", fmt.Errorf("there is no cell %d", *c.Cell)
+		return "", fmt.Errorf("invalid cell %d", *c.Cell)
 	}
-	controller := &libvirtxml.DomainController{
-		Type: "pci", Index: ptr(c.Index), Model: string(c.Model),
-		PCI: &libvirtxml.DomainControllerPCI{Target: newTarget(c)}, Alias: newAlias(c.Alias),
+	address, err := renderAddress(c.Address)
+	if err != nil {
+		return "", err
 	}
-	if c.Address != nil {
-		address, err := newAddress(*c.Address)
-		if err != nil {
-			return "", err
-		}
-		controller.Address = address
-	}
-	return write("controller", controller)
+	attrs := []attr{{"type", "pci"}, {"index", strconv.Itoa(c.Index)}, {"model", string(c.Model)}}
+	return render("controller", attrs, renderTarget(c), renderAlias(c.Alias), address), nil
 }
 
-func newTarget(c Controller) *libvirtxml.DomainControllerPCITarget {
-	if c.BusNr == nil && c.Cell == nil && !c.HotplugOff {
-		return nil
-	}
-	target := &libvirtxml.DomainControllerPCITarget{}
+func renderTarget(c Controller) string {
+	var attrs []attr
+	node := ""
 	if c.BusNr != nil {
-		target.BusNr = ptr(*c.BusNr)
-	}
-	if c.Cell != nil {
-		target.NUMANode = ptr(int(*c.Cell))
+		attrs = append(attrs, attr{"busNr", strconv.Itoa(*c.BusNr)})
 	}
 	if c.HotplugOff {
-		target.Hotplug = "off"
+		attrs = append(attrs, attr{"hotplug", "off"})
 	}
-	return target
+	if c.Cell != nil {
+		node = fmt.Sprintf("<node>%d</node>", *c.Cell)
+	}
+	if attrs == nil && node == "" {
+		return ""
+	}
+	return render("target", attrs, node)
 }
 
 // renderHostdev writes a hostdev as virt-launcher does (KubeVirt
@@ -122,44 +117,25 @@ func newTarget(c Controller) *libvirtxml.DomainControllerPCITarget {
 // its VFIO driver already and not libvirt's to manage, a mediated device says
 // that it is a PCI device.
 func renderHostdev(h Hostdev) (string, error) {
-	hostdev := &libvirtxml.DomainHostdev{Alias: newAlias(h.Alias)}
-	display, ramfb := onOrAbsent(h.Display), onOrAbsent(h.RamFB)
-	if a, ok := h.ID.PCI(); ok {
-		number := uint(a.Domain)
-		hostdev.Managed = "no"
-		hostdev.SubsysPCI = &libvirtxml.DomainHostdevSubsysPCI{
-			Display: display, RamFB: ramfb,
-			Source: &libvirtxml.DomainHostdevSubsysPCISource{Address: &libvirtxml.DomainAddressPCI{
-				Domain: &number, Bus: ptr(int(a.Bus)), Slot: ptr(int(a.Device)), Function: ptr(int(a.Function)),
-			}},
-		}
-	}
-	if uuid, ok := h.ID.MDEV(); ok {
-		hostdev.SubsysMDev = &libvirtxml.DomainHostdevSubsysMDev{
-			Model: "vfio-pci", Display: display, RamFB: ramfb,
-			Source: &libvirtxml.DomainHostdevSubsysMDevSource{
-				Address: &libvirtxml.DomainAddressMDev{UUID: string(uuid)},
-			},
-		}
-	}
+	address, err := renderAddress(h.Address)
 	switch {
 	case h.Address != nil && h.Unassigned:
-		return "", errors.New("it has an address and is to have none")
-	case h.Address != nil:
-		address, err := newAddress(*h.Address)
-		if err != nil {
-			return "", err
-		}
-		hostdev.Address = address
+		return "", errors.New("it has an address, but is unassigned")
+	case err != nil:
+		return "", err
 	case h.Unassigned:
-		hostdev.Address = &libvirtxml.DomainAddress{Unassigned: &libvirtxml.DomainAddressUnassigned{}}
+		address = render("address", []attr{{"type", "unassigned"}})
 	}
-	return write("hostdev", hostdev)
-}
-
-func onOrAbsent(on bool) string {
-	if on {
-		return "on"
+	kind, model, managed := "mdev", "vfio-pci", ""
+	uuid, _ := h.ID.MDEV()
+	source := []attr{{"uuid", string(uuid)}}
+	if a, ok := h.ID.PCI(); ok {
+		kind, model, managed = "pci", "", "no"
+		source = pciAttrs(int(a.Domain), int(a.Bus), int(a.Device), int(a.Function))
 	}
-	return ""
+	attrs := []attr{
+		{"mode", "subsystem"}, {"type", kind}, {"model", model},
+		{"display", on(h.Display)}, {"ramfb", on(h.RamFB)}, {"managed", managed},
+	}
+	return render("hostdev", attrs, render("source", nil, render("address", source)), renderAlias(h.Alias), address), nil
 }

@@ -41,13 +41,13 @@ func TestSamplesWithoutEdits(t *testing.T) {
 	}
 }
 
-// TestLibvirtTestdata reads libvirt's own test domains, from the folder that
+// TestLibvirtTestdata reads libvirt's own test domains, from the directory that
 // LIBVIRT_TESTDATA names (tests/ of its source tree). Each is refused or comes
-// back unchanged; those that are refused are listed here with the reason.
+// out unchanged; those that are refused are listed here with the reason.
 func TestLibvirtTestdata(t *testing.T) {
-	folder := os.Getenv("LIBVIRT_TESTDATA")
-	if folder == "" {
-		t.Skip("LIBVIRT_TESTDATA names no folder")
+	directory := os.Getenv("LIBVIRT_TESTDATA")
+	if directory == "" {
+		t.Skip("LIBVIRT_TESTDATA is not set")
 	}
 	refused := map[string]string{
 		// libvirt refuses these as well: they are its cases of bad numbers.
@@ -56,12 +56,12 @@ func TestLibvirtTestdata(t *testing.T) {
 		"pci-domain-invalid.xml":                "attribute bus",
 		"pci-function-invalid.xml":              "attribute function",
 		"pci-slot-invalid.xml":                  "attribute slot",
-		// Output of mdevctl that is no document.
+		// Output of mdevctl that is not a document.
 		"mdevctl-list-empty.out.xml":    "no element",
 		"mdevctl-list-multiple.out.xml": "second root element",
 	}
 	read := 0
-	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(directory, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".xml" || !entry.Type().IsRegular() {
 			return err
 		}
@@ -83,12 +83,12 @@ func TestLibvirtTestdata(t *testing.T) {
 		return nil
 	})
 	if err != nil || read == 0 {
-		t.Errorf("%d domains read below %s, error %v", read, folder, err)
+		t.Errorf("%d domains read under %s, error %v", read, directory, err)
 	}
 }
 
-// placement is a change of all that a domain has: modes, an expander bus of
-// each kind of edit, and a port for each hostdev.
+// placement changes all that a domain has: it sets modes, adds an expander bus,
+// and places each hostdev on a port of its own.
 func placement(d *domain.Domain) domain.Changes {
 	next := 1
 	for _, c := range d.Controllers {
@@ -111,8 +111,8 @@ func placement(d *domain.Domain) domain.Changes {
 	return c
 }
 
-// What was added and removed again leaves the bytes that were there before:
-// nothing outside the edits has changed.
+// Adding and removing again gives the bytes that were there before: nothing
+// outside the edits has changed.
 func TestSamplesAndBack(t *testing.T) {
 	for name, src := range samples(t) {
 		t.Run(name, func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestSamplesAndBack(t *testing.T) {
 			changed := apply(t, before, changes)
 			after := parse(t, changed)
 			if got := apply(t, after, domain.Changes{Place: changes.Place, SetMode: changes.SetMode}); got != changed {
-				t.Error("the same places once more change something")
+				t.Error("the same places change something the second time")
 			}
 			back := domain.Changes{Place: map[int]*domain.GuestAddress{}}
 			for i, h := range before.Hostdevs {
@@ -143,8 +143,8 @@ func TestSamplesAndBack(t *testing.T) {
 	}
 }
 
-// libvirt's own Go types, which share no code with this package, see what was
-// to be changed.
+// libvirt's own Go types, which share no code with this package, read what was
+// meant.
 func TestSamplesInLibvirtxml(t *testing.T) {
 	for name, src := range samples(t) {
 		t.Run(name, func(t *testing.T) {
@@ -193,7 +193,7 @@ func checkController(t *testing.T, got libvirtxml.DomainController, want domain.
 
 // What Apply adds is what virt-launcher writes for the same device (KubeVirt
 // v1.9 pkg/virt-launcher/virtwrap/device/hostdevice, its output after
-// MarshalIndent), but for the mode, which KubeVirt leaves out of PCI devices.
+// MarshalIndent), except the mode, which KubeVirt leaves out of PCI devices.
 func TestAddedHostdevsAreVirtLaunchers(t *testing.T) {
 	for _, test := range []struct {
 		name string

@@ -13,12 +13,12 @@ type Device struct {
 	domain.Device
 
 	// NeedsPort is true when the device has no address and libvirt will take a
-	// free root port for it, on q35 and virt. Conventional PCI devices share a
-	// bridge; where libvirt will add that bridge, the first of them has it.
+	// root port for it, on q35 and virt. Conventional PCI devices share a bridge;
+	// where libvirt will add that bridge, it is true for the first of them.
 	NeedsPort bool
 
 	// NeedsBridge is true for that first one: libvirt adds the bridge with a
-	// root port of its own, also where a port is free (measured, libvirt 9).
+	// root port of its own, even where a port is free (measured, libvirt 9).
 	NeedsBridge bool
 }
 
@@ -56,7 +56,7 @@ func isQ35(machine string) bool { return machine == "q35" || strings.HasPrefix(m
 
 func isVirt(machine string) bool { return machine == "virt" || strings.HasPrefix(machine, "virt-") }
 
-// connect is how libvirt connects a device that has no address yet (libvirt
+// connect is how libvirt connects a device that has no address (libvirt
 // src/qemu/qemu_domain_address.c, qemuDomainDeviceCalculatePCIConnectFlags, on
 // a machine with PCI Express).
 type connect int
@@ -134,7 +134,7 @@ func (g *guest) connectController(d domain.Device) connect {
 			return notPCI
 		case "", "auto", "virtio-scsi", "virtio-non-transitional":
 			// Without a model it is virtio-scsi or lsilogic, as QEMU is
-			// built; a port of its own is the larger need.
+			// built; a port of its own needs more.
 			return express
 		}
 		return conventional
@@ -191,7 +191,7 @@ func (g *guest) connectVideo(model string) connect {
 	return conventional
 }
 
-// connectHostdev is connect for those that are not in Domain.Hostdevs.
+// connectHostdev is connect for the hostdevs that are not in Domain.Hostdevs.
 func connectHostdev(d domain.Device) connect {
 	if cmp.Or(d.Mode, "subsystem") != "subsystem" {
 		return notPCI

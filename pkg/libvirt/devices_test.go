@@ -22,9 +22,9 @@ func devices(t *testing.T, machine, xml string) []libvirt.Device {
 }
 
 // portCase is how many root ports libvirt takes for devices without an address.
-// The numbers are those of libvirt 9.0 with QEMU 7.2, counted in the read back
-// of a domain with 25 free root ports, but for the devices of later releases,
-// which follow qemu_domain_address.c of libvirt 11.
+// The numbers are those of libvirt 9.0 with QEMU 7.2, counted when a domain with
+// 25 free root ports is read back; those of devices that came later follow
+// qemu_domain_address.c of libvirt 11.
 type portCase struct {
 	xml       string
 	q35, virt int
@@ -149,8 +149,8 @@ func TestOtherDevicesNeedPorts(t *testing.T) {
 	}
 }
 
-// TestNeedsBridge: the first conventional device brings libvirt's bridge, unless
-// there is one; no other device does.
+// TestNeedsBridge: libvirt adds a bridge for the first conventional device, unless
+// there is one.
 func TestNeedsBridge(t *testing.T) {
 	for xml, want := range map[string][]bool{
 		`<watchdog model='i6300esb'/><sound model='ac97'/>`:                                                                          {true, false},

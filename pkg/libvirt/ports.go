@@ -41,7 +41,7 @@ func (g *guest) assignPorts() {
 // USB 2 at 0x1d or 0x1a, the first video device at 0x01, ICH9 sound at 0x1b
 // (qemuDomainValidateDevicePCISlotsQ35).
 func (g *guest) integrateChipset() {
-	used := g.domain.MainBusSlots()
+	used := g.domain.RootBusSlots()
 	integrate := func(i, slot int) {
 		if i >= 0 && g.devices[i].Address == nil && !used[slot] {
 			used[slot] = true

@@ -67,8 +67,8 @@ func (g guest) numbered() []domain.Controller {
 // a controller under them.
 func (g guest) referenced() map[*topology.Node]bool {
 	named := map[*topology.Node]bool{}
-	for _, r := range g.References {
-		if n := g.node(r.Index); n != nil {
+	for _, index := range g.References {
+		if n := g.node(index); n != nil {
 			named[n.Top()] = true
 		}
 	}
