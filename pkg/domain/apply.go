@@ -156,25 +156,25 @@ func (e *editor) add(c Changes) error {
 	if err != nil {
 		return err
 	}
-	firstController, lastController := e.ends("controller")
-	if n := len(e.domain.doc.controllers); n > 0 {
-		lastController = e.domain.doc.controllers[n-1]
+	devices := func(name string) []*xmledit.Element {
+		return slices.Collect(all(e.xml.Root(), "devices", name))
 	}
-	_, lastHostdev := e.ends("hostdev")
+	oldHostdevs, oldControllers := devices("hostdev"), devices("controller")
 	var last []string
 	switch {
 	case len(hostdevs) == 0:
-	case lastHostdev != nil:
-		e.edit(e.xml.InsertAfter(lastHostdev, hostdevs...))
-	case firstController != nil:
-		e.edit(e.xml.InsertBefore(firstController, hostdevs...))
+	case len(oldHostdevs) > 0:
+		e.edit(e.xml.InsertAfter(oldHostdevs[len(oldHostdevs)-1], hostdevs...))
+	case len(oldControllers) > 0:
+		e.edit(e.xml.InsertBefore(oldControllers[0], hostdevs...))
 	default:
 		last = hostdevs
 	}
+	oldControllers = append(oldControllers, e.domain.doc.controllers...)
 	switch {
 	case len(controllers) == 0:
-	case lastController != nil:
-		e.edit(e.xml.InsertAfter(lastController, controllers...))
+	case len(oldControllers) > 0:
+		e.edit(e.xml.InsertAfter(oldControllers[len(oldControllers)-1], controllers...))
 	default:
 		last = append(last, controllers...)
 	}
@@ -186,19 +186,6 @@ func (e *editor) add(c Changes) error {
 		e.edit(e.xml.InsertLast(e.domain.doc.devices[0], last...))
 	}
 	return nil
-}
-
-// ends are the first and the last device element with a name, nil without one.
-func (e *editor) ends(name string) (first, last *xmledit.Element) {
-	for _, devices := range e.domain.doc.devices {
-		for element := range all(devices, name) {
-			if first == nil {
-				first = element
-			}
-			last = element
-		}
-	}
-	return first, last
 }
 
 func (e *editor) newHostdevs(c Changes) ([]string, error) {
