@@ -122,10 +122,14 @@ func (e *editor) editAddress(address *xmledit.Element, to GuestAddress) {
 	if address.Attr("type") == nil {
 		e.edit(e.xml.SetAttr(address, "type", "pci"))
 	}
-	for _, a := range pciAttrs(0, to.Bus, to.Slot, to.Function) {
-		now, ok := number(address.Value(a.name), 0)
-		if want, _ := number(a.value, 0); !ok || now != want {
-			e.edit(e.xml.SetAttr(address, a.name, a.value))
+	for _, part := range []struct {
+		name, format string
+		value        int
+	}{
+		{"domain", "0x%04x", 0}, {"bus", "0x%02x", to.Bus}, {"slot", "0x%02x", to.Slot}, {"function", "0x%x", to.Function},
+	} {
+		if now, ok := number(address.Value(part.name), 0); !ok || now != uint64(part.value) {
+			e.edit(e.xml.SetAttr(address, part.name, fmt.Sprintf(part.format, part.value)))
 		}
 	}
 	isOn := address.Value("multifunction") == "on"
@@ -141,7 +145,7 @@ func (e *editor) turnHotplugOff(port *xmledit.Element) xmledit.Edit {
 	if target := port.Child("target"); target != nil {
 		return e.xml.SetAttr(target, "hotplug", "off")
 	}
-	return e.xml.InsertLast(port, renderTarget(Controller{HotplugOff: true}))
+	return e.xml.InsertLast(port, `<target hotplug="off"></target>`)
 }
 
 // add puts the new hostdevs after the last one, else before the first
@@ -181,7 +185,7 @@ func (e *editor) add(c Changes) error {
 	switch {
 	case len(last) == 0:
 	case len(e.domain.doc.devices) == 0:
-		e.edit(e.xml.InsertLast(e.xml.Root(), render("devices", nil, last...)))
+		e.edit(e.xml.InsertLast(e.xml.Root(), wrapped("devices", last)))
 	default:
 		e.edit(e.xml.InsertLast(e.domain.doc.devices[0], last...))
 	}

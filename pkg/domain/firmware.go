@@ -57,7 +57,7 @@ func (e *editor) setFirmwareEntry(set *FirmwareEntry) error {
 // the domain's own smbios it would make that a fwcfg.
 func (e *editor) addFirmwareEntry(entry string) xmledit.Edit {
 	root := e.xml.Root()
-	sysinfo := render("sysinfo", []attr{{"type", fwcfg}}, entry)
+	sysinfo := `<sysinfo type="` + fwcfg + "\">\n\t" + entry + "\n</sysinfo>"
 	for info := range all(root, "sysinfo") {
 		switch {
 		case info.Value("type") != fwcfg:

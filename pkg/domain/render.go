@@ -1,76 +1,79 @@
 package domain
 
 import (
+	"encoding/xml"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
+
+	"libvirt.org/go/libvirtxml"
 
 	"hook-sidecar/pkg/domain/xmledit"
 )
 
-// attr is an attribute of an element that Apply adds.
-type attr struct{ name, value string }
+// Elements that Apply adds are made with libvirt's own Go types, so that libvirt
+// and KubeVirt read what is meant, and printed for xmledit to indent.
 
-// render writes an element for xmledit to indent, in the order of libvirt's own
-// Go types. An attribute and a child that are "" are left out.
-func render(name string, attrs []attr, children ...string) string {
+// write prints an element under its name.
+func write(name string, element any) (string, error) {
 	var text strings.Builder
-	text.WriteString("<" + name)
-	for _, a := range attrs {
-		if a.value != "" {
-			text.WriteString(" " + a.name + `="` + xmledit.Escape(a.value) + `"`)
-		}
+	encoder := xml.NewEncoder(&text)
+	encoder.Indent("", "\t")
+	if err := encoder.EncodeElement(element, xml.StartElement{Name: xml.Name{Local: name}}); err != nil {
+		return "", fmt.Errorf("write <%s>: %w", name, err)
 	}
-	text.WriteString(">")
-	end := ""
-	for _, child := range children {
-		if child != "" {
-			text.WriteString(strings.ReplaceAll("\n"+child, "\n", "\n\t"))
-			end = "\n"
-		}
-	}
-	return text.String() + end + "</" + name + ">"
+	return text.String(), nil
 }
 
 // IsWritable reports whether XML can hold all characters of a text.
 func IsWritable(text string) bool { return xmledit.IsText(text) }
 
-func on(is bool) string {
-	if is {
-		return "on"
-	}
-	return ""
+// wrapped prints an element around printed ones.
+func wrapped(name string, elements []string) string {
+	inner := strings.ReplaceAll("\n"+strings.Join(elements, "\n"), "\n", "\n\t")
+	return "<" + name + ">" + inner + "\n</" + name + ">"
 }
 
-// pciAttrs are the attributes of a PCI address.
-func pciAttrs(domain, bus, slot, function int) []attr {
-	return []attr{
-		{"domain", fmt.Sprintf("0x%04x", domain)}, {"bus", fmt.Sprintf("0x%02x", bus)},
-		{"slot", fmt.Sprintf("0x%02x", slot)}, {"function", fmt.Sprintf("0x%x", function)},
-	}
+func ptr(n int) *uint {
+	u := uint(n)
+	return &u
 }
 
-// renderAddress checks an address against what libvirt accepts (src/util/virpci.c,
-// virPCIDeviceAddressIsValid). A nil address is not written.
+// newAddress checks an address against what libvirt accepts (src/util/virpci.c,
+// virPCIDeviceAddressIsValid).
+func newAddress(a GuestAddress) (*libvirtxml.DomainAddress, error) {
+	if a.Bus < 0 || a.Bus > 0xff || a.Slot < 0 || a.Slot > 0x1f || a.Function < 0 || a.Function > 7 {
+		return nil, fmt.Errorf("guest address bus %d, slot %d, function %d is out of range", a.Bus, a.Slot, a.Function)
+	}
+	if a.Bus == 0 && a.Slot == 0 && a.Function == 0 {
+		return nil, errors.New("guest address bus 0, slot 0, function 0 means no address to libvirt")
+	}
+	pci := &libvirtxml.DomainAddressPCI{
+		Domain: ptr(0), Bus: ptr(a.Bus), Slot: ptr(a.Slot), Function: ptr(a.Function),
+	}
+	if a.Multifunction {
+		pci.MultiFunction = "on"
+	}
+	return &libvirtxml.DomainAddress{PCI: pci}, nil
+}
+
+// renderAddress renders nothing for no address.
 func renderAddress(a *GuestAddress) (string, error) {
-	switch {
-	case a == nil:
+	if a == nil {
 		return "", nil
-	case a.Bus < 0 || a.Bus > 0xff || a.Slot < 0 || a.Slot > 0x1f || a.Function < 0 || a.Function > 7:
-		return "", fmt.Errorf("guest address bus %d, slot %d, function %d is out of range", a.Bus, a.Slot, a.Function)
-	case a.Bus == 0 && a.Slot == 0 && a.Function == 0:
-		return "", errors.New("guest address bus 0, slot 0, function 0 means no address to libvirt")
 	}
-	attrs := append([]attr{{"type", "pci"}}, pciAttrs(0, a.Bus, a.Slot, a.Function)...)
-	return render("address", append(attrs, attr{"multifunction", on(a.Multifunction)})), nil
+	address, err := newAddress(*a)
+	if err != nil {
+		return "", err
+	}
+	return write("address", address)
 }
 
-func renderAlias(name string) string {
+func newAlias(name string) *libvirtxml.DomainAlias {
 	if name == "" {
-		return ""
+		return nil
 	}
-	return render("alias", []attr{{"name", name}})
+	return &libvirtxml.DomainAlias{Name: name}
 }
 
 func renderController(c Controller) (string, error) {
@@ -86,30 +89,35 @@ func renderController(c Controller) (string, error) {
 	case c.Cell != nil && *c.Cell < 0:
 		return "", fmt.Errorf("invalid cell %d", *c.Cell)
 	}
-	address, err := renderAddress(c.Address)
-	if err != nil {
-		return "", err
+	controller := &libvirtxml.DomainController{
+		Type: "pci", Index: ptr(c.Index), Model: string(c.Model),
+		PCI: &libvirtxml.DomainControllerPCI{Target: newTarget(c)}, Alias: newAlias(c.Alias),
 	}
-	attrs := []attr{{"type", "pci"}, {"index", strconv.Itoa(c.Index)}, {"model", string(c.Model)}}
-	return render("controller", attrs, renderTarget(c), renderAlias(c.Alias), address), nil
+	if c.Address != nil {
+		address, err := newAddress(*c.Address)
+		if err != nil {
+			return "", err
+		}
+		controller.Address = address
+	}
+	return write("controller", controller)
 }
 
-func renderTarget(c Controller) string {
-	var attrs []attr
-	node := ""
-	if c.BusNr != nil {
-		attrs = append(attrs, attr{"busNr", strconv.Itoa(*c.BusNr)})
+func newTarget(c Controller) *libvirtxml.DomainControllerPCITarget {
+	if c.BusNr == nil && c.Cell == nil && !c.HotplugOff {
+		return nil
 	}
-	if c.HotplugOff {
-		attrs = append(attrs, attr{"hotplug", "off"})
+	target := &libvirtxml.DomainControllerPCITarget{}
+	if c.BusNr != nil {
+		target.BusNr = ptr(*c.BusNr)
 	}
 	if c.Cell != nil {
-		node = fmt.Sprintf("<node>%d</node>", *c.Cell)
+		target.NUMANode = ptr(int(*c.Cell))
 	}
-	if attrs == nil && node == "" {
-		return ""
+	if c.HotplugOff {
+		target.Hotplug = "off"
 	}
-	return render("target", attrs, node)
+	return target
 }
 
 // renderHostdev writes a hostdev as virt-launcher does (KubeVirt
@@ -117,25 +125,44 @@ func renderTarget(c Controller) string {
 // its VFIO driver already and not libvirt's to manage, a mediated device says
 // that it is a PCI device.
 func renderHostdev(h Hostdev) (string, error) {
-	address, err := renderAddress(h.Address)
+	hostdev := &libvirtxml.DomainHostdev{Alias: newAlias(h.Alias)}
+	display, ramfb := onOrAbsent(h.Display), onOrAbsent(h.RamFB)
+	if a, ok := h.ID.PCI(); ok {
+		number := uint(a.Domain)
+		hostdev.Managed = "no"
+		hostdev.SubsysPCI = &libvirtxml.DomainHostdevSubsysPCI{
+			Display: display, RamFB: ramfb,
+			Source: &libvirtxml.DomainHostdevSubsysPCISource{Address: &libvirtxml.DomainAddressPCI{
+				Domain: &number, Bus: ptr(int(a.Bus)), Slot: ptr(int(a.Device)), Function: ptr(int(a.Function)),
+			}},
+		}
+	}
+	if uuid, ok := h.ID.MDEV(); ok {
+		hostdev.SubsysMDev = &libvirtxml.DomainHostdevSubsysMDev{
+			Model: "vfio-pci", Display: display, RamFB: ramfb,
+			Source: &libvirtxml.DomainHostdevSubsysMDevSource{
+				Address: &libvirtxml.DomainAddressMDev{UUID: string(uuid)},
+			},
+		}
+	}
 	switch {
 	case h.Address != nil && h.Unassigned:
 		return "", errors.New("it has an address, but is unassigned")
-	case err != nil:
-		return "", err
+	case h.Address != nil:
+		address, err := newAddress(*h.Address)
+		if err != nil {
+			return "", err
+		}
+		hostdev.Address = address
 	case h.Unassigned:
-		address = render("address", []attr{{"type", "unassigned"}})
+		hostdev.Address = &libvirtxml.DomainAddress{Unassigned: &libvirtxml.DomainAddressUnassigned{}}
 	}
-	kind, model, managed := "mdev", "vfio-pci", ""
-	uuid, _ := h.ID.MDEV()
-	source := []attr{{"uuid", string(uuid)}}
-	if a, ok := h.ID.PCI(); ok {
-		kind, model, managed = "pci", "", "no"
-		source = pciAttrs(int(a.Domain), int(a.Bus), int(a.Device), int(a.Function))
+	return write("hostdev", hostdev)
+}
+
+func onOrAbsent(on bool) string {
+	if on {
+		return "on"
 	}
-	attrs := []attr{
-		{"mode", "subsystem"}, {"type", kind}, {"model", model},
-		{"display", on(h.Display)}, {"ramfb", on(h.RamFB)}, {"managed", managed},
-	}
-	return render("hostdev", attrs, render("source", nil, render("address", source)), renderAlias(h.Alias), address), nil
+	return ""
 }
