@@ -2,40 +2,34 @@ package main
 
 import (
 	"context"
+	"embed"
 	"errors"
-	"fmt"
-	"io"
-	"io/fs"
 	"log/slog"
 	"runtime/debug"
 	"time"
 
-	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/report"
 )
 
-// answerer is a Mutator as the servers know it, with the log of each call.
+// answerer answers calls and logs each.
 type answerer struct {
-	log     *slog.Logger
 	mutator mutate.Mutator
+	log     func(protocol string, result mutate.Result, took time.Duration)
 }
 
-// Mutate answers one call of virt-launcher.
+func (a answerer) answer(protocol string, req mutate.Request) mutate.Result {
+	start := time.Now()
+	result := a.mutator.Mutate(req)
+	a.log(protocol, result, time.Since(start))
+	return result
+}
+
+// Mutate answers a call of virt-launcher. It implements hooks.Mutator.
 func (a answerer) Mutate(_ context.Context, call hooks.Call) ([]byte, error) {
-	req := mutate.Request{Domain: call.Domain, Discarded: call.Migration}
-	if len(call.VMI) > 0 {
-		req.VMI = call.VMI
-	}
-	result := loggedMutate(a.log, a.mutator, req, call.Protocol)
-	if tooLong := len(result.Domain) > hooks.MaxReply && len(req.Domain) <= hooks.MaxReply; tooLong {
-		// virt-launcher would not receive it and the VM would not start.
-		err := fmt.Errorf("the placed domain has %d bytes, virt-launcher receives %d", len(result.Domain), hooks.MaxReply)
-		a.log.Error("domain left unchanged", "strict", result.Strict, "error", err)
-		result.Domain, result.Err = req.Domain, err
-	}
+	result := a.answer(call.Protocol, mutate.Request{Domain: call.Domain, VMI: call.VMI, Discarded: call.Migration})
 	if result.Err == nil || !result.Strict {
 		return result.Domain, nil
 	}
@@ -46,92 +40,79 @@ func (a answerer) Mutate(_ context.Context, call hooks.Call) ([]byte, error) {
 	return nil, &hooks.RefusedError{Err: result.Err}
 }
 
-// hookMutator is the Mutator of the servers and of onDefineDomain: variables of
-// this process, and annotations before flags but for the locked keys.
+// newAnswerer returns the answerer of serve and onDefineDomain: it takes the
+// environment variables of this process, and annotations override flags unless
+// their keys are locked.
 //
-// A host that cannot be opened is no error: the domain of a VM without devices
-// needs none, and the hook must not be the reason why a VM does not start.
-// Devices then have the reason no-sysfs.
-func (a *app) hookMutator(log *slog.Logger, sysfs string, lock []string, policy *policyFlags) (mutate.Mutator, io.Closer, error) {
+// A host that cannot be opened is not an error, because a VM without devices
+// does not need one, and the hook must not be the reason why a VM does not
+// start. Devices then have the reason no-sysfs.
+func (a *app) newAnswerer(log *slog.Logger, sysfs string, lock []string, policy *policyFlags) (answerer, error) {
 	locked, err := lockedKeys(lock)
 	if err != nil {
-		return mutate.Mutator{}, nil, err
+		return answerer{}, err
 	}
 	m, err := a.withoutHost("", policy)
 	if err != nil {
-		return m, nil, err
+		return answerer{}, err
 	}
 	m.AnnotationsFirst, m.Locked = true, locked
-	host, closer, err := env.OpenSysfs(sysfs)
-	if err != nil {
+	if m.Sysfs, err = a.openSysfs(sysfs); err != nil {
 		log.Error("the host cannot be read, no device will be placed", "sysfs", sysfs, "error", err)
-		host, closer = noHost{}, noHost{}
+		m.Sysfs = embed.FS{} // without any file
 	}
-	m.Sysfs = host
-	return m, closer, nil
+	return answerer{mutator: m, log: logTo(log)}, nil
 }
 
-// noHost is the sysfs of a host that cannot be opened: nothing is there.
-type noHost struct{}
-
-// Open finds nothing.
-func (noHost) Open(name string) (fs.File, error) {
-	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
-}
-
-// Close does nothing.
-func (noHost) Close() error { return nil }
-
-// loggedMutate answers a call and logs it.
-func loggedMutate(log *slog.Logger, m mutate.Mutator, req mutate.Request, protocol string) mutate.Result {
-	start := time.Now()
-	result := m.Mutate(req)
-	logResult(log, result, protocol, time.Since(start))
-	return result
-}
-
-// logResult logs one line for a call, one for each device and one for each
-// warning, with the field names of the report. The domain and the VMI are never
-// logged: they hold passwords. A panic here must not cost the VM its answer.
-func logResult(log *slog.Logger, result mutate.Result, protocol string, elapsed time.Duration) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			log.Error("the log of this call is cut off by a panic", "stack", string(debug.Stack()))
+// logTo returns a function that logs one line per call, device and warning,
+// with the field names of the report. It never logs the domain and the VMI,
+// because they hold passwords. It catches its panics: the VM needs the answer.
+func logTo(log *slog.Logger) func(string, mutate.Result, time.Duration) {
+	return func(protocol string, result mutate.Result, took time.Duration) {
+		defer func() {
+			if cause := recover(); cause != nil {
+				log.Error("a panic ended the log of this call", "stack", string(debug.Stack()))
+			}
+		}()
+		log := log
+		if result.VMI != nil && result.VMI.Name != "" {
+			log = log.With("vmi", result.VMI.String(), "uid", result.VMI.UID)
 		}
-	}()
-	if result.VMI != nil && result.VMI.Name != "" {
-		log = log.With("vmi", result.VMI.String(), "uid", result.VMI.UID)
+		r := report.New(result.Plan, result.Changed(), result.Err)
+		logCall(log, protocol, result, r, took)
+		for _, d := range r.Devices {
+			level := slog.LevelInfo
+			if d.Outcome == string(placement.Unplaced) {
+				level = slog.LevelWarn
+			}
+			log.Log(context.Background(), level, "device",
+				"id", d.ID, "alias", d.Alias, "kind", d.Kind, "resource", d.Resource, "added", d.Added,
+				"hostNode", d.HostNode, "guestCell", d.GuestCell, "guestAddress", d.GuestAddress, "predicted", d.Predicted,
+				"outcome", d.Outcome, "reason", d.Reason)
+		}
+		for _, w := range r.Warnings {
+			log.Warn("warning", "code", w.Code, "device", w.Device, "text", w.Text, "remedy", w.Remedy)
+		}
 	}
-	r := report.New(result.Plan, result.Changed(), result.Err)
-	c := r.Count()
+}
+
+func logCall(log *slog.Logger, protocol string, result mutate.Result, r report.Report, took time.Duration) {
 	attrs := []any{"protocol", protocol}
 	if layout := result.Policy.Layout; layout != "" {
 		attrs = append(attrs, "layout", layout, "dryRun", result.Policy.DryRun)
 	}
+	c := r.Count()
 	attrs = append(attrs,
 		"placed", c.Placed, "kept", c.Kept, "unplaced", c.Unplaced, "added", c.Added,
-		"changed", r.Changed, "ms", float64(elapsed.Microseconds())/1000)
-	if result.Err != nil {
-		attrs = append(attrs, "strict", result.Strict, "error", result.Err)
-		var panicked *mutate.PanicError
-		if errors.As(result.Err, &panicked) {
-			attrs = append(attrs, "stack", string(panicked.Stack))
-		}
-		log.Error("domain left unchanged", attrs...)
-	} else {
+		"changed", r.Changed, "ms", float64(took.Microseconds())/1000)
+	if result.Err == nil {
 		log.Info("domain planned", attrs...)
+		return
 	}
-	for _, d := range r.Devices {
-		level := slog.LevelInfo
-		if d.Outcome == string(placement.Unplaced) {
-			level = slog.LevelWarn
-		}
-		log.Log(context.Background(), level, "device",
-			"id", d.ID, "alias", d.Alias, "kind", d.Kind, "resource", d.Resource, "added", d.Added,
-			"hostNode", d.HostNode, "guestCell", d.GuestCell, "guestAddress", d.GuestAddress, "predicted", d.Predicted,
-			"outcome", d.Outcome, "reason", d.Reason)
+	attrs = append(attrs, "strict", result.Strict, "error", result.Err)
+	var panicked *mutate.PanicError
+	if errors.As(result.Err, &panicked) {
+		attrs = append(attrs, "stack", string(panicked.Stack))
 	}
-	for _, w := range r.Warnings {
-		log.Warn("warning", "code", w.Code, "device", w.Device, "text", w.Text, "remedy", w.Remedy)
-	}
+	log.Error("domain left unchanged", attrs...)
 }

@@ -35,17 +35,16 @@ func (h breaksAt) Handle(ctx context.Context, r slog.Record) error {
 // answer.
 func TestLogPanic(t *testing.T) {
 	s := demoSample(t)
-	quiet := answerer{log: slog.New(slog.DiscardHandler), mutator: s.mutator}
-	want := answerTo(t, quiet, s.request.Domain, s.request.VMI)
+	want := answerTo(t, quiet(s.mutator), s.request.Domain, s.request.VMI)
 	if bytes.Equal(want, s.request.Domain) {
 		t.Fatal("the sample is not placed")
 	}
 	var log bytes.Buffer
-	broken := answerer{log: slog.New(breaksAt{slog.NewJSONHandler(&log, nil), "device"}), mutator: s.mutator}
+	broken := answerer{mutator: s.mutator, log: logTo(slog.New(breaksAt{slog.NewJSONHandler(&log, nil), "device"}))}
 	if got := answerTo(t, broken, s.request.Domain, s.request.VMI); !bytes.Equal(got, want) {
 		t.Error("the answer is another when the log panics")
 	}
-	for _, part := range []string{`"msg":"domain planned"`, `"msg":"the log of this call is cut off by a panic"`, `answer_test.go`} {
+	for _, part := range []string{`"msg":"domain planned"`, `"msg":"a panic ended the log of this call"`, `answer_test.go`} {
 		if !strings.Contains(log.String(), part) {
 			t.Errorf("no %s in the log:\n%s", part, &log)
 		}
@@ -62,7 +61,9 @@ func TestAnswerTooLong(t *testing.T) {
 	if len(long) != hooks.MaxReply {
 		t.Fatalf("the domain has %d bytes, want %d", len(long), hooks.MaxReply)
 	}
-	a := answerer{log: slog.New(slog.DiscardHandler), mutator: s.mutator}
+	a := quiet(s.mutator)
+	a.mutator.Limit = serveLimit()
+	a.mutator.Limit.Bytes = 0
 	if got := answerTo(t, a, long, s.request.VMI); !bytes.Equal(got, long) {
 		t.Errorf("a domain of %d bytes came back, %d can be received", len(got), hooks.MaxReply)
 	}

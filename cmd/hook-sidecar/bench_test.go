@@ -44,7 +44,7 @@ func BenchmarkOnDefineDomain(b *testing.B) {
 }
 
 func quiet(m mutate.Mutator) answerer {
-	return answerer{log: slog.New(slog.DiscardHandler), mutator: m}
+	return answerer{mutator: m, log: logTo(slog.New(slog.DiscardHandler))}
 }
 
 func benchSample(b *testing.B) sample {

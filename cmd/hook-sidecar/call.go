@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -20,89 +19,82 @@ func (a *app) newCall() *cobra.Command {
 	var plugin, showDiff bool
 	cmd := &cobra.Command{
 		Use:   "call --socket FILE --domain FILE --vmi FILE",
-		Short: "Be virt-launcher: call a hook on its socket",
-		Long: `call asks a hook for its versions and then to define a domain, with the limits
-and the choice of version of virt-launcher, and prints the domain that comes
-back. What the hook offers and how long each call took is on standard error.
+		Short: "Call a hook on its socket, as virt-launcher does",
+		Long: `call asks a hook for its versions, calls it to define a domain, and prints the
+domain that the hook returns. It has the limits of virt-launcher and chooses the
+version as virt-launcher does. It prints to standard error what the hook offers
+and how long each call took.
 
 Exit status:
-  0  the hook answered, or no change under --diff
+  0  the hook answered, or no change with --diff
   1  --diff found a change
-  2  usage, bad input, no answer
-  3  the hook refuses the domain`,
+  2  usage error, invalid input or no answer
+  3  the hook refused the domain`,
 		Example: `  hook-sidecar call --socket /var/run/kubevirt-hooks/hook.sock --domain vm.xml --vmi vmi.json --diff
   hook-sidecar call --plugin --socket hook.sock --domain vm.xml --vmi vmi.json`,
 		Args: noArguments,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&socket, "socket", "", "socket of the hook")
-	flags.StringVarP(&domainFile, "domain", "d", "-", "libvirt domain XML, or a virt-launcher log with its base64 dump; - is standard input")
-	flags.StringVar(&vmiFile, "vmi", "", "VirtualMachineInstance as JSON")
-	flags.BoolVar(&plugin, "plugin", false, "call MutateDomain of the structured plugins instead of OnDefineDomain")
+	addDomainFlag(flags, &domainFile)
+	addVMIFlag(flags, &vmiFile)
+	flags.BoolVar(&plugin, "plugin", false, "call MutateDomain of structured plugins instead of OnDefineDomain")
 	flags.BoolVar(&showDiff, "diff", false, "print a unified diff instead of the domain")
-	flags.StringVarP(&output, "output", "o", "", "write to this file, whole or not at all (default: standard output)")
+	addOutputFlag(flags, &output)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if socket == "" {
-			return failure{exitFailed, errors.New("flag --socket is missing"), "see hook-sidecar call --help"}
+			return failed(seeHelp(cmd), errors.New("missing flag --socket"))
 		}
-		req, err := a.readRequest(domainFile, vmiFile)
+		before, err := a.readDomain(domainFile, vmiFile)
 		if err != nil {
 			return err
 		}
-		answer, steps, err := callHook(cmd.Context(), socket, plugin, req.Domain, req.VMI)
-		for _, step := range steps {
-			fmt.Fprintf(a.err, "hook-sidecar: %s answered in %.1f ms\n", step.what, float64(step.took.Microseconds())/1000)
+		var vmi []byte
+		if vmiFile != "" {
+			if vmi, err = a.readInput(vmiFile); err != nil {
+				return err
+			}
 		}
+		answered := func(call string, took time.Duration) {
+			a.say("%s answered in %.1f ms", call, float64(took.Microseconds())/1000)
+		}
+		after, err := callHook(cmd.Context(), socket, plugin, before, vmi, answered)
 		if err != nil {
 			return callFailure(err, plugin)
 		}
-		if !showDiff {
-			return a.write(output, answer)
-		}
-		if err := a.write(output, diff.Diff("a/domain.xml", req.Domain, "b/domain.xml", answer)); err != nil {
-			return err
-		}
-		return changeError(string(answer) != string(req.Domain))
+		return a.writeDomain(output, showDiff, before, after)
 	}
 	return cmd
 }
 
-// step is a call that was answered.
-type step struct {
-	what string
-	took time.Duration
-}
-
-// callHook calls a hook as virt-launcher does and says which calls it answered.
-func callHook(ctx context.Context, socket string, plugin bool, domainXML, vmi []byte) (answer []byte, steps []step, err error) {
+// callHook calls a hook as virt-launcher does, and answered after each call.
+func callHook(ctx context.Context, socket string, plugin bool, domain, vmi []byte, answered func(call string, took time.Duration)) (changed []byte, err error) {
 	client, err := hooks.Dial(ctx, socket)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, client.Close()) }()
 	start := time.Now()
 	if plugin {
-		answer, err = client.MutateDomain(ctx, "Boot", domainXML, vmi)
-		if err != nil {
-			return nil, nil, err
+		if changed, err = client.MutateDomain(ctx, "Boot", domain, vmi); err == nil {
+			answered("MutateDomain", time.Since(start))
 		}
-		return answer, []step{{"MutateDomain", time.Since(start)}}, nil
+		return changed, err
 	}
 	info, err := client.Info(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	about := fmt.Sprintf("Info of %s with %s for %s", info.Name, strings.Join(info.Versions, ", "), strings.Join(info.HookPoints, ", "))
-	steps = []step{{about, time.Since(start)}}
+	answered(fmt.Sprintf("Info of %s with %s for %s", info.Name, strings.Join(info.Versions, ", "), strings.Join(info.HookPoints, ", ")), time.Since(start))
 	version, err := info.Version()
 	if err != nil {
-		return nil, steps, err
+		return nil, err
 	}
 	start = time.Now()
-	if answer, err = client.OnDefineDomain(ctx, version, domainXML, vmi); err != nil {
-		return nil, steps, err
+	if changed, err = client.OnDefineDomain(ctx, version, domain, vmi); err == nil {
+		answered("OnDefineDomain "+version+" of "+info.Name, time.Since(start))
 	}
-	return answer, append(steps, step{"OnDefineDomain " + version + " of " + info.Name, time.Since(start)}), nil
+	return changed, err
 }
 
 func callFailure(err error, plugin bool) error {
@@ -111,9 +103,9 @@ func callFailure(err error, plugin bool) error {
 	case errors.As(err, &refused):
 		return failure{exitRefused, err, "the hook is strict; explain shows every device"}
 	case status.Code(err) == codes.Unimplemented && plugin:
-		return failure{exitFailed, err, "no structured plugin is served on this socket; a hook is called without --plugin"}
+		return failed("this socket serves no structured plugin; call a hook without --plugin", err)
 	case status.Code(err) == codes.Unimplemented:
-		return failure{exitFailed, err, "no hook is served on this socket; a structured plugin is called with --plugin"}
+		return failed("this socket serves no hook; call a structured plugin with --plugin", err)
 	}
-	return failure{exitFailed, err, ""}
+	return err
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
@@ -22,15 +23,15 @@ import (
 func (a *app) newDemo() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo [flags]",
-		Short: "Run the main job on built-in samples, without a cluster or a GPU",
-		Long: `demo starts the server on a socket of its own and calls it as virt-launcher
-would, with a domain that KubeVirt made for eight GPUs and eight NICs and the
-snapshot of a two-socket host. It prints what the hook changes in the domain and
-a line a device.
+		Short: "Run the hook on built-in samples, without a cluster or a GPU",
+		Long: `demo starts the server on a temporary socket and calls it as virt-launcher does,
+with a domain that KubeVirt made for eight GPUs and eight NICs and a snapshot of
+a two-socket host. It prints what the hook changes in the domain, and one line
+per device.
 
 Exit status:
-  0  done
-  2  failed`,
+  0  success
+  2  failure`,
 		Example: `  hook-sidecar demo
   hook-sidecar demo --layout mirror`,
 		Args: noArguments,
@@ -46,7 +47,7 @@ Exit status:
 	return cmd
 }
 
-// sample is the demo's input.
+// sample is the input of demo.
 type sample struct {
 	mutator mutate.Mutator
 	request mutate.Request
@@ -72,39 +73,37 @@ func readSample(policy *policyFlags) (sample, error) {
 	return s, err
 }
 
-// demo serves the sample on a socket, calls it and prints what came of it.
+// demo serves the sample on a socket, calls it and prints the result.
 func (a *app) demo(ctx context.Context, s sample) (err error) {
 	dir, err := os.MkdirTemp("", "hook-sidecar")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	answer, err := serveAndCall(ctx, filepath.Join(dir, "hook.sock"), s)
+	domain, result, err := serveAndCall(ctx, filepath.Join(dir, "hook.sock"), s)
 	if err != nil {
 		return err
 	}
-	if err := a.write("", diff.Diff("a/domain.xml", s.request.Domain, "b/domain.xml", answer)); err != nil {
+	if err := a.write("", diff.Diff("a/domain.xml", s.request.Domain, "b/domain.xml", domain)); err != nil {
 		return err
 	}
-	result := s.mutator.Mutate(s.request)
 	if _, err := fmt.Fprintln(a.out); err != nil {
 		return err
 	}
 	return report.New(result.Plan, result.Changed(), result.Err).WriteSummary(a.out)
 }
 
-// serveAndCall runs the server for one call of virt-launcher, Info and Shutdown
-// included.
-func serveAndCall(ctx context.Context, socket string, s sample) ([]byte, error) {
-	quiet := slog.New(slog.DiscardHandler)
+// serveAndCall runs the server for one call of virt-launcher. It returns the
+// domain that the client received and the result that the server had.
+func serveAndCall(ctx context.Context, socket string, s sample) (domain []byte, result mutate.Result, err error) {
 	server := hooks.New(hooks.Config{
-		Mutator: answerer{log: quiet, mutator: s.mutator}, Logger: quiet, HookSocket: socket,
+		Mutator: answerer{mutator: s.mutator, log: func(_ string, r mutate.Result, _ time.Duration) { result = r }},
+		Logger:  slog.New(slog.DiscardHandler), HookSocket: socket,
 	})
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.Run(ctx) })
-	var answer []byte
 	group.Go(func() (err error) {
 		defer stop()
 		select {
@@ -112,8 +111,9 @@ func serveAndCall(ctx context.Context, socket string, s sample) ([]byte, error) 
 		case <-ctx.Done():
 			return nil
 		}
-		answer, _, err = callHook(ctx, socket, false, s.request.Domain, s.request.VMI)
+		domain, err = callHook(ctx, socket, false, s.request.Domain, s.request.VMI, func(string, time.Duration) {})
 		return err
 	})
-	return answer, group.Wait()
+	err = group.Wait()
+	return domain, result, err
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -10,13 +9,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"hook-sidecar/pkg/doctor"
-	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
-	"hook-sidecar/pkg/mutate"
-	"hook-sidecar/pkg/policy"
 )
 
-// doctorFlags are the flags of doctor beside its inputs.
+// doctorFlags are the flags of doctor except for its inputs.
 type doctorFlags struct {
 	format, socketDir, cgroup string
 	physBits                  int
@@ -26,19 +22,19 @@ func (a *app) newDoctor() *cobra.Command {
 	var flags doctorFlags
 	cmd := &cobra.Command{
 		Use:   "doctor [flags]",
-		Short: "Check a host, a VM and the place where the hook runs",
-		Long: `doctor looks at the host, the domain and the VMI as far as they are given, and at
-the container that it runs in, and prints a line for each finding: PASS, WARN,
-FAIL or NOTE, the name of the check, what it found, and what to do about it. A
-FAIL means that a device finds no place or is lost, or that the VM or the hook
-does not start. docs/doctor.md has a section for each check.
+		Short: "Check a host, a VM and the container of the hook",
+		Long: `doctor checks the host, the container that it runs in, and the domain and the VMI
+if they are given. It prints one line per result: PASS, WARN, FAIL or NOTE, the
+name of the check, what it found, and what to do about it. FAIL means that a
+device cannot be placed or is lost, or that the VM or the hook does not start.
+docs/doctor.md describes each check.
 
-Without a domain it looks at every device that the host offers to guests.
+Without a domain, doctor checks every device that the host can pass to a guest.
 
 Exit status:
   0  no FAIL
   1  a FAIL
-  2  usage, bad input, failure`,
+  2  usage error, invalid input or failure`,
 		Example: `  hook-sidecar doctor
   hook-sidecar doctor --domain vm.xml --vmi vmi.json --sysfs host.txtar
   hook-sidecar doctor --format json | jq '.results[] | select(.status == "FAIL")'`,
@@ -47,21 +43,21 @@ Exit status:
 	in := addInputFlags(cmd.Flags())
 	domainFlag := cmd.Flags().Lookup("domain")
 	in.domain, domainFlag.DefValue = "", ""
-	domainFlag.Usage = "libvirt domain XML, or a virt-launcher log with its base64 dump; - is standard input (default: none)"
+	domainFlag.Usage += " (default: none)"
 	cmd.Flags().StringVar(&flags.format, "format", formatText, "text or json")
-	cmd.Flags().StringVar(&flags.socketDir, "socket-dir", hookFolder, "folder of the hook sockets; \"\": leave it out")
-	cmd.Flags().StringVar(&flags.cgroup, "cgroup", "/sys/fs/cgroup", "cgroup v2 with the limits of this container; \"\": leave them out")
-	cmd.Flags().IntVar(&flags.physBits, "phys-bits", 0, "physical address bits of the host's CPUs (default: those of this machine with --sysfs "+liveSysfs+")")
+	cmd.Flags().StringVar(&flags.socketDir, "socket-dir", socketDirectory, "directory of the hook sockets; \"\" skips its checks")
+	cmd.Flags().StringVar(&flags.cgroup, "cgroup", "/sys/fs/cgroup", "cgroup v2 directory with the limits of this container; \"\" skips\ntheir checks")
+	cmd.Flags().IntVar(&flags.physBits, "phys-bits", 0, "physical address bits of the host's CPUs (default: those of this machine\nwith --sysfs "+liveSysfs+")")
 	cmd.RunE = func(*cobra.Command, []string) error { return a.doctor(in, flags) }
 	return cmd
 }
 
 func (a *app) doctor(in *inputFlags, flags doctorFlags) error {
-	if flags.format != formatText && flags.format != formatJSON {
-		return failure{exitFailed, fmt.Errorf("flag --format: %q is none of %s, %s", flags.format, formatText, formatJSON), ""}
+	if err := checkFormat(flags.format, formatText, formatJSON); err != nil {
+		return err
 	}
 	if flags.physBits < 0 || flags.physBits > maxPhysBits {
-		return failure{exitFailed, fmt.Errorf("flag --phys-bits: %d is none of 0 to %d", flags.physBits, maxPhysBits), "/proc/cpuinfo of the host has it under address sizes"}
+		return failed("see address sizes in /proc/cpuinfo of the host", fmt.Errorf("invalid --phys-bits %d: must be between 0 and %d", flags.physBits, maxPhysBits))
 	}
 	inputs, err := a.doctorInputs(in)
 	if err != nil {
@@ -70,103 +66,70 @@ func (a *app) doctor(in *inputFlags, flags doctorFlags) error {
 	inputs.HostPhysBits = flags.physBits
 	if flags.physBits == 0 && in.sysfs == liveSysfs {
 		inputs.HostPhysBits, err = hostPhysBits()
-		a.tellUnknown(err)
+		a.warnOfUnknown(err)
 	}
 	if flags.socketDir != "" {
-		inputs.Sockets = lookAtSockets(flags.socketDir, a.variable("CONTAINER_NAME"))
+		inputs.Sockets = readSockets(flags.socketDir, a.variable("CONTAINER_NAME"))
 	}
 	if flags.cgroup != "" {
 		inputs.Limits, err = readLimits(flags.cgroup)
-		a.tellUnknown(err)
+		a.warnOfUnknown(err)
 	}
 	r := doctor.NewReport(inputs)
 	if err := a.writeDoctor(r, flags.format); err != nil {
 		return err
 	}
 	if in.domain == "" {
-		fmt.Fprintln(a.err, "hook-sidecar: hint: --domain and --vmi check a VM as well")
+		a.say("hint: --domain and --vmi check a VM too")
 	}
-	if r.Counts[doctor.Fail] > 0 {
-		return errChanged
-	}
-	return nil
+	return changeError(r.Counts[doctor.Fail] > 0)
 }
 
-// doctorInputs reads the host whole and what else is given. The plan is made
-// as mutate makes it.
-func (a *app) doctorInputs(in *inputFlags) (inputs doctor.Inputs, err error) {
-	m, closer, err := a.mutator(in.sysfs, in.environ, in.policy)
+// doctorInputs reads the whole host and the inputs that are given. It plans as
+// mutate does.
+func (a *app) doctorInputs(in *inputFlags) (doctor.Inputs, error) {
+	m, err := a.mutator(in)
 	if err != nil {
-		return inputs, err
+		return doctor.Inputs{}, err
 	}
-	defer func() { err = errors.Join(err, closer.Close()) }()
-	inputs.Variables, inputs.Problems = m.Variables, m.Problems
 	host, problems := env.ReadWholeHost(m.Sysfs)
-	inputs.Host = host
-	inputs.Problems = append(inputs.Problems, problems...)
-	inputs.Problems = append(inputs.Problems, env.ReadDetails(m.Sysfs, host)...)
+	problems = append(problems, env.ReadDetails(m.Sysfs, host)...)
+	inputs := doctor.Inputs{Host: host, Variables: m.Variables, Problems: append(m.Problems, problems...)}
 	if in.domain == "" {
-		inputs.VMI, inputs.Layout, err = a.readVMI(in.vmi, m)
+		if inputs.VMI, err = a.readVMI(in.vmi); err != nil {
+			return inputs, err
+		}
+		policy, _, err := m.Policy(inputs.VMI)
+		inputs.Layout = policy.Layout
 		return inputs, err
 	}
-	return inputs, a.planForDoctor(&inputs, m, in)
-}
-
-func (a *app) planForDoctor(inputs *doctor.Inputs, m mutate.Mutator, in *inputFlags) error {
-	req, err := a.readRequest(in.domain, in.vmi)
-	if err == nil && req.VMI != nil {
-		_, err = parseVMI(in.vmi, req.VMI)
-	}
+	req, err := a.readRequest(in)
 	if err != nil {
-		return err
+		return inputs, err
 	}
 	result := m.Mutate(req)
 	if result.Err != nil && !isRefusal(result.Err) {
-		return failureOf(result)
+		return inputs, failureOf(result)
 	}
-	inputs.VMI, inputs.Plan, inputs.Layout = result.VMI, result.Plan, result.Plan.Policy.Layout
-	inputs.Domain, err = domain.Parse(req.Domain)
-	return err
+	inputs.Domain, inputs.VMI, inputs.Plan, inputs.Layout = result.Input, result.VMI, result.Plan, result.Policy.Layout
+	return inputs, nil
 }
 
-// tellUnknown tells of something that a check would look at and that cannot be
-// read; the other checks go on.
-func (a *app) tellUnknown(err error) {
+// warnOfUnknown warns of an input that cannot be read. Its checks are skipped.
+func (a *app) warnOfUnknown(err error) {
 	if err != nil {
-		fmt.Fprintf(a.err, "hook-sidecar: warning: %v\n", err)
+		a.say("warning: %v", err)
 	}
 }
 
-// readVMI reads a VMI from a file, nil when none is given, and the layout that
-// holds for it.
-func (a *app) readVMI(file string, m mutate.Mutator) (*env.VMI, policy.Layout, error) {
-	source := policy.Source{Flags: m.Flags}
-	var vmi *env.VMI
-	if file != "" {
-		data, err := a.readInput(file)
-		if err != nil {
-			return nil, "", err
-		}
-		if vmi, err = parseVMI(file, data); err != nil {
-			return nil, "", err
-		}
-		source.HasVMI, source.Annotations = true, vmi.Annotations
-	}
-	resolved, _, err := policy.Resolve(source)
-	return vmi, resolved.Layout, err
-}
-
-// maxPhysBits is the most that x86 knows (Intel SDM volume 3, 4.1.4).
+// maxPhysBits is the maximum of x86 (Intel SDM volume 3, 4.1.4).
 const maxPhysBits = 52
 
-// liveSysfs is where a Linux machine shows itself.
-const liveSysfs = "/sys"
-
-// hostPhysBits is how many physical address bits this machine's CPUs have.
+// hostPhysBits returns the physical address bits of this machine's CPUs.
 func hostPhysBits() (int, error) {
 	cpuinfo, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {
-		return 0, fmt.Errorf("find out the physical address bits: %w", err)
+		return 0, fmt.Errorf("read the physical address bits: %w", err)
 	}
 	return env.ParsePhysBits(string(cpuinfo)), nil
 }
@@ -174,7 +137,7 @@ func hostPhysBits() (int, error) {
 func readLimits(dir string) (*env.Limits, error) {
 	membership, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
-		return nil, fmt.Errorf("find this container's cgroup: %w", err)
+		return nil, fmt.Errorf("read this container's cgroup: %w", err)
 	}
 	return env.ReadLimits(os.DirFS(dir), string(membership))
 }

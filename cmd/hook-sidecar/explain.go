@@ -2,13 +2,9 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -17,7 +13,7 @@ import (
 	"hook-sidecar/pkg/report"
 )
 
-// explainFlags are the flags of explain beside its inputs.
+// explainFlags are the flags of explain except for its inputs.
 type explainFlags struct {
 	format, guest, output string
 	asIs                  bool
@@ -27,33 +23,33 @@ func (a *app) newExplain() *cobra.Command {
 	var flags explainFlags
 	cmd := &cobra.Command{
 		Use:   "explain [flags]",
-		Short: "Say where each device stands, and why",
-		Long: `explain plans as mutate does and shows the plan instead of the domain: the host's
-PCI Express tree beside the guest's, the path types between the devices on
-both sides, the reason of each device, the budgets of bus numbers, and warnings
-with their remedies.
+		Short: "Explain where each device is placed, and why",
+		Long: `explain plans as mutate does and shows the plan instead of the domain: the PCI
+Express trees of host and guest side by side, the path types between the devices
+on both, the reason for the place of each device, the budgets of bus numbers, and
+warnings with their remedies.
 
 The domain may be one that virt-launcher is about to define, the output of
 virsh dumpxml of a running VM, or a line of virt-launcher's log.
 
 Exit status:
-  0  done; with --guest: the guest is as planned
+  0  success; with --guest: the guest is as planned
   1  --guest found a difference
-  2  usage, bad input, failure
+  2  usage error, invalid input or failure
   3  refused by strict policy`,
 		Example: `  hook-sidecar explain --domain vm.xml --vmi vmi.json
   hook-sidecar explain --domain vm.xml --sysfs host.txtar --format svg -o vm.svg
   virsh dumpxml vm | hook-sidecar explain --as-is
-  virsh dumpxml vm | hook-sidecar explain --guest lspci.txt   # of lspci -Dvmmnn in the guest
+  virsh dumpxml vm | hook-sidecar explain --guest lspci.txt   # from lspci -Dvmmnn in the guest
   hook-sidecar explain --format nccl --domain vm.xml -o virtualTopology.xml
   hook-sidecar explain --format json < vm.xml | jq .devices`,
 		Args: noArguments,
 	}
 	in := addInputFlags(cmd.Flags())
 	cmd.Flags().StringVar(&flags.format, "format", formatText, "text, json, svg (a picture), dot (for graphviz) or nccl (a topology file for\nNCCL in the guest)")
-	cmd.Flags().BoolVar(&flags.asIs, "as-is", false, "explain the domain as it stands, and say what the layout would change")
-	cmd.Flags().StringVar(&flags.guest, "guest", "", "compare the plan with what the guest sees: the output of lspci -Dvmmnn\nor a snapshot of /sys, taken in the guest")
-	cmd.Flags().StringVarP(&flags.output, "output", "o", "", "write to this file, whole or not at all (default: standard output)")
+	cmd.Flags().BoolVar(&flags.asIs, "as-is", false, "explain the current domain, and what the layout would change")
+	cmd.Flags().StringVar(&flags.guest, "guest", "", "compare the plan with the guest: the output of lspci -Dvmmnn or of\nhook-sidecar snapshot in the guest")
+	addOutputFlag(cmd.Flags(), &flags.output)
 	cmd.RunE = func(*cobra.Command, []string) error { return a.explain(in, flags) }
 	return cmd
 }
@@ -63,34 +59,32 @@ func (a *app) explain(in *inputFlags, flags explainFlags) error {
 	if flags.guest != "" {
 		formats = []string{formatText, formatJSON}
 	}
-	if !slices.Contains(formats, flags.format) {
-		return failure{exitFailed, fmt.Errorf("flag --format: %q is none of %s", flags.format, strings.Join(formats, ", ")), ""}
+	if err := checkFormat(flags.format, formats...); err != nil {
+		return err
 	}
-	m, req, closer, err := a.request(in)
+	m, req, err := a.request(in)
 	if err != nil {
 		return err
 	}
 	m.Details = flags.format == formatNCCL
 	planned := m.Mutate(req)
-	shown, standing := planned, mutate.Result{}
+	shown := planned
 	if flags.asIs {
-		standing = asItStands(m).Mutate(req)
-		shown = standing
-	}
-	if err := closer.Close(); err != nil {
-		return err
+		shown = unchanged(m).Mutate(req)
 	}
 	if shown.Plan == nil || shown.Err != nil && !isRefusal(shown.Err) {
 		return failureOf(shown)
 	}
-	a.tellLimit(req.Domain)
+	a.warnOfLimit(req.Domain)
 	if flags.format == formatNCCL {
-		return errors.Join(a.writeNCCL(report.NewNCCL(shown.Plan), flags), failureOf(shown))
+		topology := report.NewNCCL(shown.Plan)
+		a.warn(topology.Warnings)
+		return errors.Join(a.write(flags.output, []byte(topology.String())), failureOf(shown))
 	}
 	r := report.New(planned.Plan, planned.Changed(), planned.Err)
 	var e explanation = r
 	if flags.asIs {
-		asIs := report.NewAsIs(report.New(standing.Plan, false, nil), r)
+		asIs := report.NewAsIs(report.New(shown.Plan, false, nil), r)
 		e, r = asIs, asIs.Report
 	}
 	if flags.guest != "" {
@@ -102,25 +96,16 @@ func (a *app) explain(in *inputFlags, flags explainFlags) error {
 	return failureOf(shown)
 }
 
-// asItStands is a Mutator that moves and adds nothing.
-func asItStands(m mutate.Mutator) mutate.Mutator {
-	flags := maps.Clone(m.Flags)
-	if flags == nil {
-		flags = map[policy.Key]string{}
-	}
-	flags[policy.KeyLayout] = string(policy.LayoutKeep)
-	flags[policy.KeyAdd] = "none"
-	flags[policy.KeyCompanions] = "keep"
-	flags[policy.KeyStrict] = "false"
-	flags[policy.KeyNCCLTopology] = string(policy.NCCLTopologyNone)
+// unchanged returns a Mutator that moves and adds nothing.
+func unchanged(m mutate.Mutator) mutate.Mutator {
+	flags := map[policy.Key]string{}
+	maps.Copy(flags, m.Flags)
+	maps.Copy(flags, map[policy.Key]string{
+		policy.KeyLayout: "keep", policy.KeyAdd: "none", policy.KeyCompanions: "keep",
+		policy.KeyStrict: "false", policy.KeyNCCLTopology: "none",
+	})
 	m.Flags, m.AnnotationsFirst = flags, false
 	return m
-}
-
-// isRefusal reports whether a plan stands all the same: strict refuses it.
-func isRefusal(err error) bool {
-	var e *mutate.Error
-	return errors.As(err, &e) && e.Kind == mutate.Refused
 }
 
 // explanation is a report in the formats of explain.
@@ -143,12 +128,6 @@ func explainFormats() []string {
 	return []string{formatText, formatJSON, formatSVG, formatDOT, formatNCCL}
 }
 
-// writeNCCL writes the topology file, and says on standard error what is not in it.
-func (a *app) writeNCCL(topology report.NCCL, flags explainFlags) error {
-	a.tellWarnings(topology.Warnings)
-	return a.write(flags.output, []byte(topology.String()))
-}
-
 func (a *app) writeExplanation(e explanation, flags explainFlags) error {
 	var b bytes.Buffer
 	var err error
@@ -166,11 +145,4 @@ func (a *app) writeExplanation(e explanation, flags explainFlags) error {
 		return err
 	}
 	return a.write(flags.output, b.Bytes())
-}
-
-func encodeJSON(w io.Writer, value any) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	encoder.SetEscapeHTML(false)
-	return encoder.Encode(value)
 }

@@ -9,8 +9,8 @@ import (
 	"hook-sidecar/pkg/report"
 )
 
-// compareWithGuest prints whether the guest sees the devices as the report has
-// them, and ends with exitChanged where it does not.
+// compareWithGuest prints which devices the guest shows as the report has them,
+// and ends with exitChanged if any differs.
 func (a *app) compareWithGuest(r report.Report, flags explainFlags) error {
 	data, err := a.readInput(flags.guest)
 	if err != nil {
@@ -18,10 +18,10 @@ func (a *app) compareWithGuest(r report.Report, flags explainFlags) error {
 	}
 	guest, problems, err := env.ReadGuest(data)
 	if err != nil {
-		return failure{exitFailed, fmt.Errorf("%s: %w", flags.guest, err), "take it in the guest: lspci -Dvmmnn, or hook-sidecar snapshot"}
+		return failed("run lspci -Dvmmnn or hook-sidecar snapshot in the guest", fmt.Errorf("%s: %w", flags.guest, err))
 	}
 	for _, p := range problems {
-		fmt.Fprintf(a.err, "hook-sidecar: warning: %s: %s: %s\n", p.Code, p.Source, p.Text)
+		a.say("warning: %s: %s: %s", p.Code, p.Source, p.Text)
 	}
 	c := report.CompareGuest(r, guest)
 	var b bytes.Buffer
@@ -37,7 +37,7 @@ func (a *app) compareWithGuest(r report.Report, flags explainFlags) error {
 		return err
 	}
 	if len(c.Devices) > 0 && c.Count(report.NotCompared) == len(c.Devices) {
-		return failure{exitFailed, errors.New("no device was compared: the domain has no addresses yet"), "give the domain as libvirt has it: virsh dumpxml"}
+		return failed("pass the domain as libvirt has it: virsh dumpxml", errors.New("no device was compared: the domain has no addresses yet"))
 	}
 	return changeError(c.Count(report.Differs) > 0)
 }

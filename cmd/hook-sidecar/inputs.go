@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	"github.com/spf13/pflag"
@@ -13,7 +14,10 @@ import (
 	"hook-sidecar/pkg/mutate"
 )
 
-// inputFlags are the files that mutate and explain read.
+// liveSysfs is where Linux mounts sysfs.
+const liveSysfs = "/sys"
+
+// inputFlags are the inputs of mutate, explain and doctor.
 type inputFlags struct {
 	domain, vmi, environ, sysfs string
 	policy                      *policyFlags
@@ -21,144 +25,148 @@ type inputFlags struct {
 
 func addInputFlags(flags *pflag.FlagSet) *inputFlags {
 	in := &inputFlags{}
-	flags.StringVarP(&in.domain, "domain", "d", "-", "libvirt domain XML, or a virt-launcher log with its base64 dump; - is standard input")
-	flags.StringVar(&in.vmi, "vmi", "", "VirtualMachineInstance as JSON")
-	flags.StringVar(&in.environ, "env", "", "variables as NAME=VALUE lines, or a container's environ (default: those of this process)")
-	flags.StringVar(&in.sysfs, "sysfs", "/sys", "the host: a /sys folder or a snapshot file")
+	addDomainFlag(flags, &in.domain)
+	addVMIFlag(flags, &in.vmi)
+	flags.StringVar(&in.environ, "env", "", "environment variables as NAME=VALUE lines or as /proc/PID/environ has them\n(default: those of this process)")
+	addSysfsFlag(flags, &in.sysfs)
 	in.policy = addPolicyFlags(flags)
 	return in
 }
 
-// request reads the inputs. The closer releases the host.
-func (a *app) request(in *inputFlags) (mutate.Mutator, mutate.Request, io.Closer, error) {
-	m, closer, err := a.mutator(in.sysfs, in.environ, in.policy)
+// request reads the inputs.
+func (a *app) request(in *inputFlags) (mutate.Mutator, mutate.Request, error) {
+	m, err := a.mutator(in)
 	if err != nil {
-		return m, mutate.Request{}, nil, err
+		return m, mutate.Request{}, err
 	}
-	req, err := a.readRequest(in.domain, in.vmi)
-	if err == nil && req.VMI != nil {
-		_, err = parseVMI(in.vmi, req.VMI)
-	}
-	if err != nil {
-		return m, req, nil, errors.Join(err, closer.Close())
-	}
-	return m, req, closer, nil
+	req, err := a.readRequest(in)
+	return m, req, err
 }
 
-// mutator is a Mutator over a host, variables and flags.
-func (a *app) mutator(sysfs, environFile string, policy *policyFlags) (mutate.Mutator, io.Closer, error) {
-	m, err := a.withoutHost(environFile, policy)
-	if err != nil {
-		return m, nil, err
+func (a *app) readRequest(in *inputFlags) (req mutate.Request, err error) {
+	if req.Domain, err = a.readDomain(in.domain, in.vmi); err == nil {
+		req.Parsed, err = a.readVMI(in.vmi)
 	}
-	host, closer, err := env.OpenSysfs(sysfs)
-	if err != nil {
-		return m, nil, failure{exitFailed, err, "--sysfs takes a /sys folder or a snapshot file"}
-	}
-	m.Sysfs = host
-	return m, closer, nil
+	return req, err
 }
 
-// withoutHost is a Mutator over variables and flags that has no host yet.
+// mutator returns a Mutator with the host, the variables and the flags.
+func (a *app) mutator(in *inputFlags) (mutate.Mutator, error) {
+	m, err := a.withoutHost(in.environ, in.policy)
+	if err != nil {
+		return m, err
+	}
+	m.Sysfs, err = a.openSysfs(in.sysfs)
+	return m, err
+}
+
+// openSysfs opens a host until the command has ended.
+func (a *app) openSysfs(name string) (fs.FS, error) {
+	host, closer, err := env.OpenSysfs(name)
+	if err != nil {
+		return nil, failed("--sysfs takes a sysfs directory or a snapshot file", err)
+	}
+	a.closers = append(a.closers, closer)
+	return host, nil
+}
+
+// withoutHost returns a Mutator with the variables and the flags.
 func (a *app) withoutHost(environFile string, policy *policyFlags) (mutate.Mutator, error) {
 	flags, err := policy.given()
 	if err != nil {
-		return mutate.Mutator{}, failure{exitFailed, err, "--help lists the values of each flag"}
-	}
-	environ, err := a.readEnviron(environFile)
-	if err != nil {
 		return mutate.Mutator{}, err
+	}
+	environ := a.environ
+	if environFile != "" {
+		if environ, err = readEnviron(environFile); err != nil {
+			return mutate.Mutator{}, err
+		}
 	}
 	variables, problems := env.ParseVariables(environ)
 	return mutate.Mutator{Variables: variables, Problems: problems, Flags: flags, Keep: policy.keep}, nil
 }
 
-func (a *app) readEnviron(file string) ([]string, error) {
-	if file == "" {
-		return a.environ, nil
-	}
+func readEnviron(file string) ([]string, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
 	}
+	defer f.Close()
 	environ, err := env.ReadEnvironFile(f)
-	if err := errors.Join(err, f.Close()); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return environ, nil
 }
 
-func (a *app) readRequest(domainFile, vmiFile string) (mutate.Request, error) {
-	var req mutate.Request
-	if domainFile == "-" && vmiFile == "-" {
-		return req, failure{exitFailed, errors.New("the domain and the VMI are both to be read from standard input"), "give one of --domain and --vmi a file"}
+// readDomain reads the domain from file, before the VMI from vmiFile.
+func (a *app) readDomain(file, vmiFile string) ([]byte, error) {
+	if file == "-" && vmiFile == "-" {
+		return nil, failed("pass a file to --domain or --vmi", errors.New("cannot read both the domain and the VMI from standard input"))
 	}
-	data, err := a.readInput(domainFile)
+	data, err := a.readInput(file)
 	if err != nil {
-		return req, err
+		return nil, err
 	}
-	if req.Domain, err = env.FindDomain(data); err != nil {
-		return req, failure{exitFailed, fmt.Errorf("%s: %w", named(domainFile), err), domainHint(err)}
+	domain, err := env.FindDomain(data)
+	if err == nil {
+		return domain, nil
 	}
-	if vmiFile != "" {
-		if req.VMI, err = a.readInput(vmiFile); err != nil {
-			return req, err
-		}
-	}
-	return req, nil
-}
-
-// domainHint is where a domain is to be had when what was read holds none.
-func domainHint(err error) string {
+	hint := "virsh dumpxml VM prints a domain; virt-launcher logs one at verbosity 2"
 	if errors.Is(err, env.ErrCutOff) {
-		return "take the whole line of virt-launcher's log, which is long; what shows or stores the log may have cut it"
+		hint = "pass the whole line of virt-launcher's log; a log viewer may have truncated it"
 	}
-	return "virsh dumpxml VM writes a domain; virt-launcher's log holds one at verbosity 2"
+	return nil, failed(hint, fmt.Errorf("%s: %w", inputName(file), err))
 }
 
-// parseVMI reads the VMI that a file holds.
-func parseVMI(file string, data []byte) (*env.VMI, error) {
+// readVMI reads the VMI from a file, nil when there is none.
+func (a *app) readVMI(file string) (*env.VMI, error) {
+	if file == "" {
+		return nil, nil
+	}
+	data, err := a.readInput(file)
+	if err != nil {
+		return nil, err
+	}
 	vmi, err := env.ParseVMI(data)
 	if err != nil {
-		return nil, failure{exitFailed, fmt.Errorf("%s: %w", named(file), err), "the VMI as JSON: kubectl get vmi NAME -o json"}
+		return nil, failed("pass the VMI as JSON: kubectl get vmi NAME -o json", fmt.Errorf("%s: %w", inputName(file), err))
 	}
 	return vmi, nil
 }
 
-// named is what a file is called in an error.
-func named(file string) string {
+// inputName returns the name of an input file for messages.
+func inputName(file string) string {
 	if file == "-" {
 		return "standard input"
 	}
 	return file
 }
 
-// maxInput bounds what is read of a file, in bytes: a domain of 8 MiB as base64
-// within a log.
+// maxInput is the most that is read of a file, in bytes: a domain of 8 MiB as
+// base64 in a log.
 const maxInput = 64 << 20
 
 func (a *app) readInput(file string) ([]byte, error) {
-	if file == "-" {
-		return readBounded(a.in, named(file))
+	in := a.in
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
 	}
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	data, err := readBounded(f, file)
-	return data, errors.Join(err, f.Close())
-}
-
-func readBounded(r io.Reader, name string) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxInput+1))
-	if err == nil && len(data) > maxInput {
+	data, err := io.ReadAll(io.LimitReader(in, maxInput+1))
+	switch {
+	case err != nil:
+		err = withoutName(err)
+	case len(data) > maxInput:
 		err = fmt.Errorf("more than %d bytes", maxInput)
+	case len(bytes.TrimSpace(data)) == 0:
+		err = errors.New("no data")
+	default:
+		return data, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, withoutName(err))
-	}
-	if len(bytes.TrimSpace(data)) == 0 {
-		return nil, fmt.Errorf("read %s: it is empty", name)
-	}
-	return data, nil
+	return nil, fmt.Errorf("read %s: %w", inputName(file), err)
 }

@@ -1,5 +1,5 @@
-// Command hook-sidecar puts the passthrough devices of a KubeVirt VM where the
-// host's hardware says they belong in the guest's PCI Express tree.
+// Command hook-sidecar places the passthrough devices of a KubeVirt VM in the
+// guest's PCI Express tree as the host's hardware has them.
 package main
 
 import (
@@ -14,10 +14,10 @@ func main() {
 	os.Exit(run(context.Background(), os.Args, os.Environ(), streams))
 }
 
-// untilSignal is a context that SIGTERM and SIGINT end. Only commands that
-// clean up behind themselves ask for it: the others would not notice, and read
-// on from a terminal after Ctrl-C. The signals stay caught to the end of the
-// process, so that a second one does not cut the clean-up short.
+// untilSignal returns a context that SIGTERM and SIGINT cancel. Only commands
+// that clean up use it: the others would not notice a signal, and would continue
+// to read from a terminal after Ctrl-C. The signals are caught until the process
+// ends, so that a second one does not interrupt the cleanup.
 func untilSignal(ctx context.Context) context.Context {
 	ctx, _ = signal.NotifyContext(ctx, syscall.SIGTERM, os.Interrupt)
 	return ctx

@@ -1,46 +1,47 @@
 package main
 
 import (
-	"fmt"
 	"runtime/debug"
 
+	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/mutate"
 )
 
-// KubeVirt gives a sidecar 64 MB (61 MiB) where the VM has dedicated CPUs, and a
+// KubeVirt gives a sidecar 64 MB (61 MiB) when the VM has dedicated CPUs, and a
 // VM cannot ask for more (KubeVirt
 // pkg/virt-controller/services/renderresources.go, sidecarResources). A sidecar
-// that outgrows them is killed, and its VM does not start. What serve accepts
-// is bounded so that it fits; test/sidecar measures that it does.
+// that needs more is killed, and its VM does not start. So serve limits its
+// input; test/sidecar measures its memory.
 const (
-	// memoryLimit is what the garbage collector aims at, in bytes, where
-	// GOMEMLIMIT does not say otherwise.
+	// memoryLimit is the soft limit of the garbage collector in bytes, unless
+	// GOMEMLIMIT is set.
 	memoryLimit = 48 << 20
 
-	// maxMessage is the size in bytes of the largest request: more than the
-	// largest domain that virt-launcher can receive (hooks.MaxReply), with a
-	// VMI of 3 MiB, twice what etcd stores.
+	// maxMessage is the size in bytes of the largest request. The largest domain
+	// that virt-launcher can receive (hooks.MaxReply) fits, with a VMI of 3 MiB,
+	// twice what etcd stores.
 	maxMessage = 8 << 20
 
-	// maxDomain and maxMarks are what serve works on, see mutate.Limit: some
-	// ten times what a VM with 64 devices has. A larger domain goes back
-	// unchanged.
+	// maxDomain and maxMarks limit domains, see mutate.Limit. They are some ten
+	// times what a VM with 64 devices has.
 	maxDomain = 2 << 20
 	maxMarks  = 50_000
 )
 
-// serveLimit bounds the domains that serve works on.
-func serveLimit() mutate.Limit { return mutate.Limit{Bytes: maxDomain, Marks: maxMarks} }
+// serveLimit returns the limit of domains in serve.
+func serveLimit() mutate.Limit {
+	return mutate.Limit{Bytes: maxDomain, Marks: maxMarks, Result: hooks.MaxReply}
+}
 
-// tellLimit warns of a domain that serve would not work on: the other commands
-// have no such bound.
-func (a *app) tellLimit(domain []byte) {
+// warnOfLimit warns of a domain that serve returns unchanged. The other
+// commands have no limit.
+func (a *app) warnOfLimit(domain []byte) {
 	if err := serveLimit().Check(domain); err != nil {
-		fmt.Fprintf(a.err, "hook-sidecar: warning: serve would hand this domain back unchanged: %v\n", err)
+		a.say("warning: serve would return this domain unchanged: %v", err)
 	}
 }
 
-// limitMemory makes the garbage collector keep to memoryLimit.
+// limitMemory makes the garbage collector keep memory under memoryLimit.
 func (a *app) limitMemory() {
 	if a.variable("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memoryLimit)

@@ -3,14 +3,12 @@ package main
 import (
 	"cmp"
 	"errors"
-	"fmt"
 
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
 	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/policy"
-	"hook-sidecar/pkg/reasons"
 )
 
 func (a *app) newMutate() *cobra.Command {
@@ -18,9 +16,9 @@ func (a *app) newMutate() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "mutate [flags]",
-		Short: "Rewrite a domain as the server would",
-		Long: `mutate reads a libvirt domain and writes it with every passthrough device at
-its place. What is not changed stays byte for byte.
+		Short: "Place the devices of a domain",
+		Long: `mutate reads a libvirt domain and writes it with every passthrough device
+placed, as serve does. Everything else stays the same, byte for byte.
 
 ` + exitStatus,
 		Example: `  hook-sidecar mutate --domain vm.xml --vmi vmi.json --diff
@@ -29,77 +27,62 @@ its place. What is not changed stays byte for byte.
 	}
 	in := addInputFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&showDiff, "diff", false, "print a unified diff instead of the domain")
-	cmd.Flags().BoolVar(&check, "check", false, "print nothing, only tell by the exit status whether there is a change")
-	cmd.Flags().StringVarP(&output, "output", "o", "", "write to this file, whole or not at all (default: standard output)")
+	cmd.Flags().BoolVar(&check, "check", false, "print no domain; the exit status says whether there is a change")
+	addOutputFlag(cmd.Flags(), &output)
 	cmd.RunE = func(*cobra.Command, []string) error {
 		if err := cmp.Or(exclude(cmd, "diff", "check"), exclude(cmd, "check", "output")); err != nil {
 			return err
 		}
-		m, req, closer, err := a.request(in)
+		m, req, err := a.request(in)
 		if err != nil {
 			return err
 		}
 		result := m.Mutate(req)
-		if err := errors.Join(failureOf(result), closer.Close()); err != nil {
-			return err
+		if result.Err != nil {
+			return failureOf(result)
 		}
-		changed := string(result.Domain) != string(req.Domain)
 		if check {
-			return changeError(changed)
+			return changeError(string(result.Domain) != string(req.Domain))
 		}
-		a.tellLimit(req.Domain)
-		a.tellWarnings(result.Plan.Warnings)
-		data := result.Domain
-		if showDiff {
-			data = diff.Diff("a/domain.xml", req.Domain, "b/domain.xml", result.Domain)
-		}
-		if err := a.write(output, data); err != nil {
-			return err
-		}
-		return changeError(changed && showDiff)
+		a.warnOfLimit(req.Domain)
+		a.warn(result.Plan.Warnings)
+		return a.writeDomain(output, showDiff, req.Domain, result.Domain)
 	}
 	return cmd
 }
 
-func changeError(changed bool) error {
-	if changed {
-		return errChanged
+// writeDomain writes a domain, or what was changed in it.
+func (a *app) writeDomain(output string, showDiff bool, before, after []byte) error {
+	if !showDiff {
+		return a.write(output, after)
 	}
-	return nil
+	if err := a.write(output, diff.Diff("a/domain.xml", before, "b/domain.xml", after)); err != nil {
+		return err
+	}
+	return changeError(string(before) != string(after))
 }
 
-// failureOf gives the error of a call its exit code and what to do about it.
+// failureOf returns the error of a call with its exit code and a hint.
 func failureOf(result mutate.Result) error {
-	err := result.Err
-	var e *mutate.Error
-	switch {
+	var remedied interface{ Remedy() string }
+	switch err := result.Err; {
 	case err == nil:
 		return nil
-	case errors.As(err, &e) && e.Kind == mutate.Refused:
-		return failure{exitRefused, err, "explain shows every device; " + withoutStrict(result.Policy.Origins[policy.KeyStrict])}
-	}
-	var remedied interface{ Remedy() string }
-	if errors.As(err, &remedied) {
-		return failure{exitFailed, err, remedied.Remedy()}
-	}
-	return failure{exitFailed, err, ""}
-}
-
-// withoutStrict says how strict, which comes from there, is switched off.
-func withoutStrict(origin policy.Origin) string {
-	if origin == policy.OriginAnnotation {
-		return "without the annotation " + policy.AnnotationPrefix + string(policy.KeyStrict) + " they stay where they are (to try it, --strict=false with mutate and explain)"
-	}
-	return "without --strict they stay where they are"
-}
-
-func (a *app) tellWarnings(warnings []reasons.Warning) {
-	for i, w := range warnings {
-		fmt.Fprintf(a.err, "hook-sidecar: warning: %s: %s\n", w.Code, w.Text)
-		// One hint is enough for several warnings of a kind.
-		last := i == len(warnings)-1 || warnings[i+1].Code != w.Code
-		if last && w.Remedy != "" {
-			fmt.Fprintf(a.err, "hook-sidecar: hint: %s\n", w.Remedy)
+	case isRefusal(err):
+		hint := "without --strict they stay where they are"
+		if result.Policy.Origins[policy.KeyStrict] == policy.OriginAnnotation {
+			hint = "without the annotation " + policy.AnnotationPrefix + string(policy.KeyStrict) + " they stay where they are (try --strict=false)"
 		}
+		return failure{exitRefused, err, "explain shows every device; " + hint}
+	case errors.As(err, &remedied):
+		return failed(remedied.Remedy(), err)
+	default:
+		return failed("", err)
 	}
+}
+
+// isRefusal reports whether strict policy refuses a plan.
+func isRefusal(err error) bool {
+	var e *mutate.Error
+	return errors.As(err, &e) && e.Kind == mutate.Refused
 }

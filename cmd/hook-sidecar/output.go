@@ -2,45 +2,64 @@ package main
 
 import (
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"hook-sidecar/pkg/reasons"
 )
 
-// write writes to a file, or to standard output when file is "" or "-". A file
-// is written whole or not at all: beside it, and then moved into its place.
+// write writes to a file, or to standard output when file is "" or "-".
 func (a *app) write(file string, data []byte) error {
 	if file == "" || file == "-" {
 		_, err := a.out.Write(data)
 		return err
 	}
-	if err := writeWhole(file, data); err != nil {
-		return fmt.Errorf("write %s: %w", file, err)
+	if err := writeAtomically(file, data); err != nil {
+		return fmt.Errorf("write %s: %w", file, withoutName(err))
 	}
 	return nil
 }
 
-// keptError is a writer that keeps its first error: cobra writes help and lets
-// the error go.
-type keptError struct {
-	to  io.Writer
-	err error
-}
+// newFileMode is the mode of a new file, before the umask.
+const newFileMode = 0o644
 
-// Write is part of io.Writer.
-func (k *keptError) Write(data []byte) (int, error) {
-	n, err := k.to.Write(data)
-	if k.err == nil {
-		k.err = err
+// writeAtomically writes a temporary file beside file and renames it. A file
+// that exists keeps its mode, and a symbolic link stays one.
+func writeAtomically(file string, data []byte) error {
+	if target, err := filepath.EvalSymlinks(file); err == nil {
+		file = target
 	}
-	return n, err
+	old, err := os.Stat(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if old != nil && !old.Mode().IsRegular() {
+		return os.WriteFile(file, data, newFileMode) // a pipe or a terminal cannot be replaced
+	}
+	temporary := filepath.Join(filepath.Dir(file), "."+filepath.Base(file)+"."+rand.Text())
+	err = os.WriteFile(temporary, data, newFileMode)
+	if err == nil && old != nil {
+		err = os.Chmod(temporary, old.Mode().Perm())
+	}
+	if err == nil {
+		err = os.Rename(temporary, file)
+	}
+	if err == nil {
+		return nil
+	}
+	if removed := os.Remove(temporary); !errors.Is(removed, fs.ErrNotExist) {
+		err = errors.Join(withoutName(err), removed)
+	}
+	return err
 }
 
-// withoutName is an error without the name of a file, for who says it already:
-// write that which was asked for, not the one beside.
+// withoutName removes the name of a file from an error, for messages that have
+// it or that must not show a temporary one.
 func withoutName(err error) error {
 	switch e := err.(type) {
 	case *fs.PathError:
@@ -51,45 +70,36 @@ func withoutName(err error) error {
 	return err
 }
 
-// newFileMode is what a file that did not exist before gets, less the umask.
-const newFileMode = 0o644
-
-func writeWhole(file string, data []byte) error {
-	// A symbolic link stays one: the file that it names is written.
-	if target, err := filepath.EvalSymlinks(file); err == nil {
-		file = target
-	}
-	old, err := os.Stat(file)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return withoutName(err)
-	}
-	if old != nil && !old.Mode().IsRegular() {
-		return withoutName(os.WriteFile(file, data, newFileMode)) // a pipe or a terminal cannot be replaced
-	}
-	beside := filepath.Join(filepath.Dir(file), "."+filepath.Base(file)+"."+rand.Text())
-	if err := writeNew(beside, old, data); err != nil {
-		return err
-	}
-	if err := os.Rename(beside, file); err != nil {
-		return errors.Join(withoutName(err), os.Remove(beside))
-	}
-	return nil
+// keptError is a writer that keeps its first error, because cobra ignores
+// errors when it prints help.
+type keptError struct {
+	to  io.Writer
+	err error
 }
 
-// writeNew writes a file that is not there yet, with the mode of old if there
-// is one. On an error there is no file.
-func writeNew(name string, old fs.FileInfo, data []byte) error {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, newFileMode)
-	if err != nil {
-		return withoutName(err)
+// Write implements io.Writer.
+func (k *keptError) Write(data []byte) (int, error) {
+	n, err := k.to.Write(data)
+	if k.err == nil {
+		k.err = err
 	}
-	_, err = f.Write(data)
-	err = withoutName(err)
-	if old != nil {
-		err = errors.Join(err, withoutName(f.Chmod(old.Mode().Perm())))
+	return n, err
+}
+
+func encodeJSON(w io.Writer, value any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(value)
+}
+
+// warn prints warnings. Several of a kind share one hint.
+func (a *app) warn(warnings []reasons.Warning) {
+	for i, w := range warnings {
+		a.say("warning: %s: %s", w.Code, w.Text)
+		last := i == len(warnings)-1 || warnings[i+1].Code != w.Code
+		if last && w.Remedy != "" {
+			a.say("hint: %s", w.Remedy)
+		}
 	}
-	if err = errors.Join(err, withoutName(f.Close())); err != nil {
-		return errors.Join(err, os.Remove(name))
-	}
-	return nil
 }

@@ -11,35 +11,22 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// noArguments refuses an argument that is no flag, for no command takes one.
-func noArguments(cmd *cobra.Command, args []string) error {
-	switch {
-	case len(args) == 0:
-		return nil
-	case cmd.HasSubCommands():
-		return failure{exitFailed, fmt.Errorf("unknown command %q", args[0]), fmt.Sprintf("see %s --help", cmd.CommandPath())}
-	}
-	hint := fmt.Sprintf("files are named by flags, see %s --help", cmd.CommandPath())
-	if args[0] == "true" || args[0] == "false" {
-		hint = "a flag that is true or false takes its value behind =, as in --strict=" + args[0]
-	}
-	return failure{exitFailed, fmt.Errorf("unexpected argument %q", args[0]), hint}
-}
-
-// streams are standard input, output and error. Data goes to out; everything
-// that is said goes to err.
+// streams are standard input, output and error. Data goes to out, messages go
+// to err.
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
 }
 
-// app is what the commands are made of; nothing of it is global.
+// app is what the commands share.
 type app struct {
 	streams
 	environ []string
+	closers []io.Closer // closed when the command has ended
 }
 
-// run is main without the process: arguments and environment in, exit code out.
+// run is main without the process: it takes arguments and environment and
+// returns the exit code.
 func run(ctx context.Context, args, environ []string, s streams) int {
 	a := &app{streams: s, environ: environ}
 	root := a.newRoot()
@@ -50,12 +37,18 @@ func run(ctx context.Context, args, environ []string, s streams) int {
 	if err == nil {
 		err = root.ExecuteContext(ctx)
 	}
-	return a.tell(errors.Join(err, help.err))
+	for _, closer := range a.closers {
+		if err := closer.Close(); err != nil { // of files that were read only
+			a.say("warning: %v", err)
+		}
+	}
+	return a.exitCode(errors.Join(err, help.err))
 }
 
-// withCommand completes the arguments with the command that they leave out:
-// the name of KubeVirt's sidecar-shim contract when called by it, else serve
-// when the first argument is a flag, as KubeVirt passes a sidecar's args.
+// withCommand returns the arguments with the command that they leave out:
+// onDefineDomain when KubeVirt's sidecar-shim calls the program by that name,
+// else serve when the first argument is a flag, because KubeVirt passes a
+// sidecar its args only.
 func withCommand(args []string) []string {
 	name, rest := filepath.Base(args[0]), args[1:]
 	switch {
@@ -63,9 +56,7 @@ func withCommand(args []string) []string {
 		return append([]string{onDefineDomainName}, rest...)
 	case len(rest) == 0:
 		return []string{"serve"}
-	case rest[0] == "-h" || rest[0] == "--help":
-		return rest
-	case strings.HasPrefix(rest[0], "-"):
+	case strings.HasPrefix(rest[0], "-") && rest[0] != "-h" && rest[0] != "--help":
 		return append([]string{"serve"}, rest...)
 	}
 	return rest
@@ -74,14 +65,14 @@ func withCommand(args []string) []string {
 func (a *app) newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "hook-sidecar [command] [flags]",
-		Short: "Put passthrough devices where they belong inside a KubeVirt VM",
-		Long: `hook-sidecar rewrites a libvirt domain so that every passthrough device stands
-where the host's hardware says it should in the guest's PCI Express tree: on its
-NUMA node, behind its PCIe root, below its switch. It can say why.
+		Short: "Place the passthrough devices of a KubeVirt VM as the host's hardware has them",
+		Long: `hook-sidecar rewrites a libvirt domain so that every passthrough device has the
+place in the guest's PCI Express tree that it has on the host: on its NUMA node,
+under its PCIe root and its switch.
 
-Without a command it serves, which is how KubeVirt starts a hook sidecar.
+Without a command it runs serve, which is how KubeVirt starts a hook sidecar.
 
-Exit status: that of the command; 2 where the command or a flag is not known.`,
+Exit status: that of the command; 2 for an unknown command or flag.`,
 		Example: `  hook-sidecar demo
   hook-sidecar mutate --domain vm.xml --vmi vmi.json --diff`,
 		SilenceErrors: true,
@@ -94,28 +85,59 @@ Exit status: that of the command; 2 where the command or a flag is not known.`,
 	root.SetIn(a.in)
 	root.SetErr(a.err)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return failure{exitFailed, flagError(err), fmt.Sprintf("see %s --help", cmd.CommandPath())}
+		return failed(seeHelp(cmd), flagError(err))
 	})
-	root.AddCommand(a.newServe(), a.newOnDefineDomain(), a.newMutate(), a.newExplain(), a.newDoctor(), a.newSnapshot(), a.newCall(), a.newDemo(), a.newCompletion(), a.newVersion())
+	root.AddCommand(a.newServe(), a.newOnDefineDomain(), a.newMutate(), a.newExplain(), a.newDoctor(), a.newSnapshot(), a.newCall(), a.newDemo(), a.newVersion())
+	addCompletion(root)
 	return root
 }
 
-// The exit codes, those of diff(1) and one more.
+// addCompletion adds cobra's command for shell completion, which would print
+// help for an unknown shell.
+func addCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			cmd.Long += "\nExit status:\n  0  success\n  2  usage error or failure"
+			cmd.Example = "  source <(hook-sidecar completion bash)\n  hook-sidecar completion fish > ~/.config/fish/completions/hook-sidecar.fish"
+			cmd.Args, cmd.RunE = noArguments, root.RunE
+		}
+	}
+}
+
+// noArguments rejects arguments that are not flags. No command takes any.
+func noArguments(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case cmd.HasSubCommands():
+		return failed(seeHelp(cmd), fmt.Errorf("unknown command %q", args[0]))
+	}
+	hint := "pass files with flags, " + seeHelp(cmd)
+	if args[0] == "true" || args[0] == "false" {
+		hint = "set a boolean flag with =, as in --strict=" + args[0]
+	}
+	return failed(hint, fmt.Errorf("unexpected argument %q", args[0]))
+}
+
+func seeHelp(cmd *cobra.Command) string { return fmt.Sprintf("see %s --help", cmd.CommandPath()) }
+
+// The exit codes are those of diff(1) and one more.
 const (
 	exitDone    = 0
 	exitChanged = 1 // --diff or --check found a change, doctor a FAIL
-	exitFailed  = 2 // usage, bad input, failure
+	exitFailed  = 2 // usage error, invalid input, failure
 	exitRefused = 3 // refused by strict policy
 )
 
-// exitStatus is the part of a command's help that says what it returns.
+// exitStatus is the exit status in the help of a command.
 const exitStatus = `Exit status:
-  0  done, or no change under --diff and --check
+  0  success, or no change with --diff or --check
   1  --diff or --check found a change
-  2  usage, bad input, failure
+  2  usage error, invalid input or failure
   3  refused by strict policy`
 
-// failure ends the program with a code. The hint says what to do about it.
+// failure is an error with an exit code, and a hint what to do about it.
 type failure struct {
 	code int
 	err  error
@@ -126,24 +148,39 @@ func (f failure) Error() string { return f.err.Error() }
 
 func (f failure) Unwrap() error { return f.err }
 
-// errChanged ends the program with exitChanged and says nothing.
+// failed returns a failure with exitFailed.
+func failed(hint string, err error) error { return failure{exitFailed, err, hint} }
+
+// errChanged ends the program with exitChanged, without a message.
 var errChanged = errors.New("there is a change")
 
-// tell says what went wrong and returns the exit code for it.
-func (a *app) tell(err error) int {
+func changeError(changed bool) error {
+	if changed {
+		return errChanged
+	}
+	return nil
+}
+
+// exitCode prints an error and its hint, and returns the exit code.
+func (a *app) exitCode(err error) int {
 	if err == nil {
 		return exitDone
 	}
 	if errors.Is(err, errChanged) {
 		return exitChanged
 	}
-	fmt.Fprintf(a.err, "hook-sidecar: error: %v\n", err)
+	a.say("error: %v", err)
 	var f failure
 	if !errors.As(err, &f) {
 		return exitFailed
 	}
 	if f.hint != "" {
-		fmt.Fprintf(a.err, "hook-sidecar: hint: %s\n", f.hint)
+		a.say("hint: %s", f.hint)
 	}
 	return f.code
+}
+
+// say prints a line to standard error.
+func (a *app) say(format string, args ...any) {
+	fmt.Fprintf(a.err, "hook-sidecar: "+format+"\n", args...)
 }

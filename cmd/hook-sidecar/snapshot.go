@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -18,26 +17,26 @@ func (a *app) newSnapshot() *cobra.Command {
 	var sysfs, output string
 	cmd := &cobra.Command{
 		Use:   "snapshot [flags]",
-		Short: "Write what of a host placement reads, to use anywhere",
-		Long: `snapshot writes the part of /sys that this program reads as one text file, which
---sysfs of the other commands takes in place of the host: its NUMA nodes, PCI
-functions, mediated devices and IOMMU groups. No serial number, MAC address,
-machine UUID or host name is in it; the UUIDs of mediated devices are names and
-stay.
+		Short: "Save the host's topology to a portable file",
+		Long: `snapshot writes the part of /sys that this program reads to one text file: NUMA
+nodes, PCI functions, mediated devices and IOMMU groups. The other commands
+accept it as --sysfs in place of the host. It has no serial numbers, MAC
+addresses, machine UUIDs or host names; UUIDs of mediated devices stay, because
+they are their names.
 
 A snapshot of a snapshot is the same file. The environment variable
-SOURCE_DATE_EPOCH, in seconds, stands for the clock in the head of the file.
+SOURCE_DATE_EPOCH, in seconds, replaces the current time in the header.
 
 Exit status:
-  0  done
-  2  usage, or the host cannot be read`,
+  0  success
+  2  usage error, or the host cannot be read`,
 		Example: `  hook-sidecar snapshot -o host.txtar
   hook-sidecar snapshot --sysfs /host/sys | ssh workstation 'cat > host.txtar'
   hook-sidecar explain --sysfs host.txtar --domain vm.xml`,
 		Args: noArguments,
 	}
-	cmd.Flags().StringVar(&sysfs, "sysfs", liveSysfs, "the host: a /sys folder or a snapshot file")
-	cmd.Flags().StringVarP(&output, "output", "o", "", "write to this file, whole or not at all (default: standard output)")
+	addSysfsFlag(cmd.Flags(), &sysfs)
+	addOutputFlag(cmd.Flags(), &output)
 	cmd.RunE = func(*cobra.Command, []string) error {
 		data, err := a.snapshot(sysfs)
 		if err != nil {
@@ -48,18 +47,17 @@ Exit status:
 	return cmd
 }
 
-func (a *app) snapshot(sysfs string) (data []byte, err error) {
-	host, closer, err := env.OpenSysfs(sysfs)
+func (a *app) snapshot(sysfs string) ([]byte, error) {
+	host, err := a.openSysfs(sysfs)
 	if err != nil {
-		return nil, failure{exitFailed, err, "--sysfs takes a /sys folder or a snapshot file"}
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, closer.Close()) }()
 	snapshot, problems, err := env.TakeSnapshot(host)
 	if err != nil {
-		return nil, failure{exitFailed, err, "--sysfs takes a /sys folder or a snapshot file"}
+		return nil, failed("--sysfs takes a sysfs directory or a snapshot file", err)
 	}
 	for _, p := range problems {
-		fmt.Fprintf(a.err, "hook-sidecar: warning: left out of the snapshot: %s: %s\n", p.Source, p.Text)
+		a.say("warning: left out of the snapshot: %s: %s", p.Source, p.Text)
 	}
 	comment, err := a.snapshotComment(sysfs, snapshot)
 	if err != nil {
@@ -68,8 +66,8 @@ func (a *app) snapshot(sysfs string) (data []byte, err error) {
 	return snapshot.Format(comment)
 }
 
-// snapshotComment is the head of a snapshot: that of the snapshot it is made
-// of, or when and by what it was taken.
+// snapshotComment returns the header of a snapshot: when and by what it was
+// taken. A snapshot of a snapshot keeps its header.
 func (a *app) snapshotComment(sysfs string, s *env.Snapshot) (string, error) {
 	info, err := os.Stat(sysfs)
 	if err != nil {
@@ -83,22 +81,20 @@ func (a *app) snapshotComment(sysfs string, s *env.Snapshot) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	source := "a folder"
+	source := "a directory"
 	if sysfs == liveSysfs {
 		release, err := os.ReadFile("/proc/sys/kernel/osrelease")
 		if err != nil {
-			return "", fmt.Errorf("find out the kernel's release: %w", err)
+			return "", fmt.Errorf("read the kernel's release: %w", err)
 		}
 		source = "/sys of Linux " + strings.TrimSpace(string(release))
 	}
-	return fmt.Sprintf(`Host snapshot, taken %s from %s
-by %s: %s, %s, %s.
-
-`, taken.UTC().Format(time.RFC3339), source, version(),
+	return fmt.Sprintf("Host snapshot, taken %s from %s\nby %s: %s, %s, %s.\n\n",
+		taken.UTC().Format(time.RFC3339), source, version(),
 		topology.Counted(s.Nodes, "NUMA node"), topology.Counted(s.Functions, "PCI function"), topology.Counted(s.MDEVs, "mediated device")), nil
 }
 
-// now is the time, or what SOURCE_DATE_EPOCH says it is
+// now returns the current time, or that of SOURCE_DATE_EPOCH
 // (reproducible-builds.org/specs/source-date-epoch).
 func (a *app) now() (time.Time, error) {
 	text := a.variable("SOURCE_DATE_EPOCH")
@@ -107,7 +103,7 @@ func (a *app) now() (time.Time, error) {
 	}
 	seconds, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("variable SOURCE_DATE_EPOCH: %q is no number of seconds", text)
+		return time.Time{}, fmt.Errorf("invalid SOURCE_DATE_EPOCH %q: must be a number of seconds", text)
 	}
 	return time.Unix(seconds, 0), nil
 }

@@ -7,9 +7,9 @@ import (
 	"hook-sidecar/pkg/report"
 )
 
-// style is how text is written to a file or, with "" and "-", to standard
-// output: plain, unless that is a terminal. NO_COLOR takes the colours away
-// (no-color.org), a locale other than UTF-8 the box characters.
+// style returns the style of text in a file or, for "" and "-", on standard
+// output. It is plain except on a terminal. NO_COLOR disables colours
+// (no-color.org), and a locale other than UTF-8 disables box characters.
 func (a *app) style(file string) report.Style {
 	if file != "" && file != "-" || !isTerminal(a.out) || a.variable("TERM") == "dumb" {
 		return report.Style{}
@@ -17,7 +17,7 @@ func (a *app) style(file string) report.Style {
 	return report.Style{Colour: a.variable("NO_COLOR") == "", Unicode: a.isUTF8()}
 }
 
-// isTerminal takes any character device for a terminal.
+// isTerminal takes every character device for a terminal.
 func isTerminal(w any) bool {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -27,8 +27,8 @@ func isTerminal(w any) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// isUTF8 reports whether the locale's characters are UTF-8. The first variable
-// that is set counts (POSIX.1-2017, 8.2).
+// isUTF8 reports whether the locale's encoding is UTF-8. The first variable that
+// is set decides (POSIX.1-2017, 8.2).
 func (a *app) isUTF8() bool {
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
 		if value := a.variable(name); value != "" {

@@ -11,7 +11,7 @@ func (a *app) newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version",
-		Long:    "version prints the version that was built and the Go release.\n\nExit status: 0",
+		Long:    "version prints the version of the program and the Go release that built it.\n\nExit status: 0",
 		Example: "  hook-sidecar version",
 		Args:    noArguments,
 		RunE: func(*cobra.Command, []string) error {
@@ -21,7 +21,7 @@ func (a *app) newVersion() *cobra.Command {
 	}
 }
 
-// version is what the build recorded: the tag or the commit.
+// version returns what the build recorded: the tag or the commit.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

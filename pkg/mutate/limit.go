@@ -5,26 +5,37 @@ import (
 	"fmt"
 )
 
-// Limit bounds the domains that a Mutator works on, for a process that has
-// little memory. The zero value bounds nothing beyond what pkg/domain does.
+// Limit limits domains, for a process that has little memory and a caller that
+// receives no large results. 0 means no limit.
 type Limit struct {
-	Bytes int // of the document
-	// Marks bounds the number of < and = in it, of which each element has at
-	// least one and each attribute one: an element takes some fifty times the
+	Bytes int // of a domain
+	// Marks limits the number of < and = in a domain. Each element has at least
+	// one and each attribute one, and an element takes some fifty times the
 	// memory of its shortest form.
-	Marks int
+	Marks  int
+	Result int // bytes of a changed domain
 }
 
-// Check says why a domain is not worked on, without reading it as XML.
+// Check returns an error for a domain that a Mutator with this limit does not
+// process. It does not parse the domain.
 func (l Limit) Check(domain []byte) error {
-	if l == (Limit{}) {
+	if l.Bytes > 0 && len(domain) > l.Bytes {
+		return fmt.Errorf("the domain has %d bytes, the limit is %d", len(domain), l.Bytes)
+	}
+	if l.Marks == 0 {
 		return nil
 	}
-	if len(domain) > l.Bytes {
-		return fmt.Errorf("the domain has %d bytes, more than the %d that are worked on", len(domain), l.Bytes)
-	}
 	if marks := bytes.Count(domain, []byte("<")) + bytes.Count(domain, []byte("=")); marks > l.Marks {
-		return fmt.Errorf("the domain has %d elements and attributes, more than the %d that are worked on", marks, l.Marks)
+		return fmt.Errorf("the domain has %d elements and attributes, the limit is %d", marks, l.Marks)
 	}
 	return nil
+}
+
+// checkResult returns an error for a domain that grew larger than the caller
+// can receive.
+func (l Limit) checkResult(domain, changed []byte) error {
+	if l.Result == 0 || len(changed) <= l.Result || len(domain) > l.Result {
+		return nil
+	}
+	return &Error{Refused, fmt.Errorf("the changed domain has %d bytes, virt-launcher can receive %d", len(changed), l.Result)}
 }

@@ -14,32 +14,34 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Mutator holds what all calls have in common. It keeps nothing between calls.
+// Mutator holds what all calls share. It keeps no state between calls.
 type Mutator struct {
 	Sysfs     fs.FS // the host, or a snapshot of one
 	Variables []env.Variable
-	Problems  []env.Problem // of the variables; reported with every call
+	Problems  []env.Problem // of the variables; every call reports them
 
 	Flags            map[policy.Key]string // as given on the command line
-	AnnotationsFirst bool                  // annotations of the VMI beat flags
-	Locked           []policy.Key          // but for these
-	Keep             []string              // aliases that are not moved
+	AnnotationsFirst bool                  // annotations of the VMI override flags
+	Locked           []policy.Key          // except for these keys
+	Keep             []string              // aliases of devices that are not moved
 	Details          bool                  // read the host's link speeds too
-	Limit            Limit                 // of the domains that are worked on
+	Limit            Limit
 }
 
 // Request is one call.
 type Request struct {
 	Domain []byte
-	VMI    []byte // JSON; nil when there is none
-	// Discarded says that the caller throws the answer away, as KubeVirt does
-	// on the target of a migration: strict is off then.
+	VMI    []byte   // JSON; empty when there is none
+	Parsed *env.VMI // the VMI where the caller has parsed it; VMI is ignored then
+	// Discarded says that the caller ignores the result, as KubeVirt does on the
+	// target of a migration. Strict is off then.
 	Discarded bool
 }
 
-// Result is the answer to a call.
+// Result is the result of a call.
 type Result struct {
-	Domain []byte          // the bytes to hand back
+	Domain []byte          // the bytes to return
+	Input  *domain.Domain  // the parsed domain of the request; nil when an error came before it
 	Plan   *placement.Plan // nil when an error came before it
 	Policy policy.Policy   // zero when an error came before it
 	VMI    *env.VMI        // nil when there is none
@@ -47,19 +49,19 @@ type Result struct {
 	Err    error           // nil, or an *Error
 }
 
-// Changed reports whether the plan changes anything, also in a dry run.
+// Changed reports whether the plan changes anything, in a dry run too.
 func (r Result) Changed() bool {
 	return r.Plan != nil && !r.Plan.Changes.IsZero()
 }
 
-// Kind says whose fault an error is.
+// Kind is the cause of an error.
 type Kind int
 
 // The kinds of error.
 const (
-	Internal  Kind = iota // this program's
-	Malformed             // the domain, the VMI or the policy cannot be used
-	Refused               // strict policy and a device that has no place
+	Internal  Kind = iota // a bug in this program
+	Malformed             // the domain, the VMI or the policy is invalid
+	Refused               // strict policy and an unplaced device, or a result over Limit.Result
 )
 
 // Error is an error of a call.
@@ -73,10 +75,10 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns the error without its kind.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Mutate answers a call. It does not fail and it does not panic: an error is in
-// the result, beside the bytes that came in.
+// Mutate handles a call. It never panics. On an error the result has the
+// domain of the request.
 func (m Mutator) Mutate(req Request) (result Result) {
-	result = Result{Domain: req.Domain, Strict: m.strictFlag() && !req.Discarded}
+	result.Domain = req.Domain
 	defer func() {
 		if cause := recover(); cause != nil {
 			result.Domain = req.Domain
@@ -84,30 +86,29 @@ func (m Mutator) Mutate(req Request) (result Result) {
 		}
 	}()
 	changed, err := m.mutate(req, &result)
-	if err == nil && result.Strict {
-		err = refusal(result.Plan)
-	}
-	if err != nil {
-		result.Err = asError(err)
-		return result
-	}
-	if result.Changed() && !result.Plan.Policy.DryRun {
+	var known *Error
+	switch {
+	case errors.As(err, &known):
+		result.Err = known
+	case err != nil:
+		result.Err = &Error{Internal, err}
+	case changed != nil && !result.Policy.DryRun:
 		result.Domain = changed
 	}
 	return result
 }
 
-// mutate fills the result as far as it comes and returns the changed bytes.
+// mutate fills in the result until an error occurs. It returns the changed
+// domain, nil when nothing changes.
 func (m Mutator) mutate(req Request, result *Result) ([]byte, error) {
-	vmi, err := parseVMI(req.VMI)
-	if err != nil {
-		return nil, &Error{Malformed, err}
-	}
-	result.VMI = vmi
-	wanted, warnings, err := policy.Resolve(m.policySource(vmi))
-	result.Policy = wanted
-	// A dry run never fails a VM, and neither does a call whose answer is thrown away.
+	vmi, vmiErr := req.parseVMI()
+	wanted, warnings, err := m.Policy(vmi)
+	// A dry run and a discarded result never fail a VM.
 	result.Strict = wanted.Strict && !wanted.DryRun && !req.Discarded && (vmi == nil || !vmi.MigrationInProgress)
+	if vmiErr != nil {
+		return nil, &Error{Malformed, vmiErr}
+	}
+	result.VMI, result.Policy = vmi, wanted
 	if err != nil && result.Strict {
 		return nil, &Error{Malformed, err}
 	}
@@ -118,6 +119,7 @@ func (m Mutator) mutate(req Request, result *Result) ([]byte, error) {
 	if err != nil {
 		return nil, &Error{Malformed, fmt.Errorf("parse domain: %w", err)}
 	}
+	result.Input = d
 	host, problems := m.readHost(d, wanted)
 	for _, problem := range slices.Concat(problems, m.Problems) {
 		warnings = append(warnings, problem.Warning())
@@ -130,11 +132,18 @@ func (m Mutator) mutate(req Request, result *Result) ([]byte, error) {
 	}
 	plan = withNCCL(plan)
 	result.Plan = plan
-	return apply(d, plan)
+	changed, err := apply(d, plan)
+	if err == nil && result.Strict {
+		err = refusal(plan)
+	}
+	if err == nil && !wanted.DryRun {
+		err = m.Limit.checkResult(req.Domain, changed)
+	}
+	return changed, err
 }
 
-// apply makes the changed bytes and reads them again to see that they are what
-// the plan says. A plan that changes nothing gives nil.
+// apply returns the changed domain, after parsing it again to verify that it is
+// as planned. It returns nil for a plan that changes nothing.
 func apply(d *domain.Domain, plan *placement.Plan) ([]byte, error) {
 	if plan.Changes.IsZero() {
 		return nil, nil
@@ -145,7 +154,7 @@ func apply(d *domain.Domain, plan *placement.Plan) ([]byte, error) {
 	}
 	again, err := domain.Parse(changed)
 	if err != nil {
-		return nil, fmt.Errorf("read the result: %w", err)
+		return nil, fmt.Errorf("parse the result: %w", err)
 	}
 	if err := plan.Verify(again); err != nil {
 		return nil, fmt.Errorf("verify the result: %w", err)
@@ -153,25 +162,26 @@ func apply(d *domain.Domain, plan *placement.Plan) ([]byte, error) {
 	return changed, nil
 }
 
-func parseVMI(data []byte) (*env.VMI, error) {
-	if data == nil {
-		return nil, nil
+// parseVMI returns nil when there is no VMI.
+func (r Request) parseVMI() (*env.VMI, error) {
+	if r.Parsed != nil || len(r.VMI) == 0 {
+		return r.Parsed, nil
 	}
-	return env.ParseVMI(data)
+	return env.ParseVMI(r.VMI)
 }
 
-func (m Mutator) policySource(vmi *env.VMI) policy.Source {
+// Policy resolves the policy for a VMI, nil when there is none.
+func (m Mutator) Policy(vmi *env.VMI) (policy.Policy, []reasons.Warning, error) {
 	src := policy.Source{
 		Flags: m.Flags, AnnotationsFirst: m.AnnotationsFirst, Locked: m.Locked, Keep: m.Keep,
 	}
 	if vmi != nil {
 		src.HasVMI, src.Annotations = true, vmi.Annotations
 	}
-	return src
+	return policy.Resolve(src)
 }
 
-// readHost reads the devices that the plan may be about. Without devices there
-// is nothing to read.
+// readHost reads the devices that the plan may need.
 func (m Mutator) readHost(d *domain.Domain, wanted policy.Policy) (*topology.Host, []env.Problem) {
 	ids := placement.Candidates(d, m.Variables)
 	if len(ids) == 0 {
@@ -182,22 +192,6 @@ func (m Mutator) readHost(d *domain.Domain, wanted policy.Policy) (*topology.Hos
 		problems = append(problems, env.ReadDetails(m.Sysfs, host)...)
 	}
 	return host, problems
-}
-
-// strictFlag is whether flags alone ask for strict: what holds until the VMI's
-// annotations are known.
-func (m Mutator) strictFlag() bool {
-	p, _, err := policy.Resolve(policy.Source{Flags: m.Flags})
-	return err == nil && p.Strict && !p.DryRun
-}
-
-// asError gives an error without a kind that of an internal one.
-func asError(err error) error {
-	var known *Error
-	if errors.As(err, &known) {
-		return known
-	}
-	return &Error{Internal, err}
 }
 
 // PanicError is a panic that was caught.

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"hook-sidecar/pkg/doctor"
+	"hook-sidecar/pkg/hooks"
+)
+
+const (
+	// maxSocketPath is the length in bytes of the longest path of a unix socket
+	// (Linux include/uapi/linux/un.h, sun_path without the NUL).
+	maxSocketPath = 107
+
+	// connectTimeout limits the attempt to connect to a socket.
+	connectTimeout = time.Second
+
+	// writable asks access(2) for write permission.
+	writable = 2
+)
+
+// readSockets lists the directory of the hook sockets: that of a sidecar, or
+// that of virt-launcher, which has a directory per sidecar.
+func readSockets(dir, container string) *doctor.Sockets {
+	s := &doctor.Sockets{Folder: dir}
+	if container != "" {
+		s.Name = hooks.SocketName(container)
+		s.TooLong = len(filepath.Join(dir, s.Name)) > maxSocketPath
+	}
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		s.Missing = true
+		return s
+	case err != nil:
+		s.Problem = fmt.Sprintf("the directory of the sockets cannot be listed: %v", err)
+		return s
+	}
+	sidecars := false
+	for _, entry := range entries {
+		if !entry.IsDir() {
+			s.Files = append(s.Files, readSocket(dir, entry.Name(), entry.Type()))
+			continue
+		}
+		sidecars = true
+		files, err := os.ReadDir(filepath.Join(dir, entry.Name()))
+		if err != nil {
+			s.Problem = fmt.Sprintf("the sockets of %s cannot be listed: %v", entry.Name(), err)
+			return s
+		}
+		for _, file := range files {
+			s.Files = append(s.Files, readSocket(dir, filepath.Join(entry.Name(), file.Name()), file.Type()))
+		}
+	}
+	// virt-launcher only reads; a sidecar creates its socket here.
+	if err := syscall.Access(dir, writable); err != nil && !sidecars {
+		s.Problem = fmt.Sprintf("no socket can be created in %s: %v", dir, err)
+	}
+	return s
+}
+
+func readSocket(dir, name string, mode fs.FileMode) doctor.SocketFile {
+	file := doctor.SocketFile{Path: name, Socket: mode&fs.ModeSocket != 0}
+	if !file.Socket {
+		return file
+	}
+	conn, err := net.DialTimeout("unix", filepath.Join(dir, name), connectTimeout)
+	file.Answers = err == nil && conn.Close() == nil
+	return file
+}
