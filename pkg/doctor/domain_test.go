@@ -31,7 +31,7 @@ func domainTests() map[string]map[string]test {
 			"two cells":        {given{host: aHost, domain: domainOf(gpu)}, []string{"PASS 2 guest NUMA cells"}},
 			"asked for by VMI": {given{host: aHost, vmi: vmi(allThree, "")}, []string{"PASS the VMI asks for guest NUMA cells"}},
 			"no cells": {given{host: aHost, domain: domainWith("", uefi, gpu)}, []string{
-				noCells + " (give the guest NUMA cells: dedicatedCpuPlacement, hugepages and numa.guestMappingPassthrough in the VMI; layout root or mirror need no cells: the device's neighbours are then right, its node is not)",
+				noCells + " (give the guest NUMA cells: set dedicatedCpuPlacement, hugepages and numa.guestMappingPassthrough in the VMI; layouts root and mirror need no cells, but show the guest only which devices are neighbours)",
 			}},
 			"no cells and a VMI without": {given{host: aHost, domain: domainWith("", uefi, gpu), vmi: vmi(`"cpu":{"dedicatedCpuPlacement":true}`, "")}, []string{
 				noCells + " (set spec.domain.memory.hugepages and spec.domain.cpu.numa.guestMappingPassthrough in the VMI)",
@@ -44,7 +44,7 @@ func domainTests() map[string]map[string]test {
 			}},
 			// root and mirror place without cells, by the host's PCIe roots.
 			"no cells and another layout": {given{host: aHost, domain: domainWith("", uefi, gpu), inputs: func(in *doctor.Inputs) { in.Layout = policy.LayoutRoot }}, []string{
-				"WARN the guest has no NUMA cells, and so it sees no NUMA node of a device (give the guest NUMA cells: dedicatedCpuPlacement, hugepages and numa.guestMappingPassthrough in the VMI)",
+				"WARN the guest has no NUMA cells, and so it sees no NUMA node of a device (give the guest NUMA cells: set dedicatedCpuPlacement, hugepages and numa.guestMappingPassthrough in the VMI)",
 			}},
 			// Without devices the guest needs no cells.
 			"no devices": {given{host: aHost, domain: domainWith("", uefi)}, nil},
@@ -53,10 +53,10 @@ func domainTests() map[string]map[string]test {
 			"placed": {given{host: aHost, domain: domainOf(gpu, nic)}, []string{"PASS layout numa: 2 placed, 0 kept"}},
 			"kept":   {given{host: aHost, domain: domainOf(gpu), vmi: vmi(allThree, `"kubevirt.io/placePCIDevicesOnRootComplex":"true"`)}, []string{"PASS layout numa: 0 placed, 1 kept"}},
 			"unplaced for one reason": {given{host: aHost, domain: domainWith("", uefi, gpu, audio, nic)}, []string{
-				"FAIL 0000:01:00.0, 0000:01:00.1, 0000:02:00.0 are not placed: no-guest-numa (give the guest NUMA cells: dedicatedCpuPlacement, hugepages and numa.guestMappingPassthrough in the VMI; layout root or mirror need no cells: the device's neighbours are then right, its node is not)",
+				"FAIL 0000:01:00.0, 0000:01:00.1, 0000:02:00.0 are not placed: no-guest-numa (give the guest NUMA cells: set dedicatedCpuPlacement, hugepages and numa.guestMappingPassthrough in the VMI; layouts root and mirror need no cells, but show the guest only which devices are neighbours)",
 			}},
 			"unplaced": {given{host: strings.Replace(aHost, "node=1", "node=-1", 1), domain: domainOf(gpu, nic)}, []string{
-				"FAIL 0000:02:00.0 is not placed: no-host-node (the kernel knows no NUMA node of the device: check the firmware's NUMA setting, or choose layout root or mirror)",
+				"FAIL 0000:02:00.0 is not placed: no-host-node (check the NUMA setting of the host's firmware, or choose layout root or mirror)",
 			}},
 		},
 		"requested-devices": {
@@ -64,7 +64,7 @@ func domainTests() map[string]map[string]test {
 				"PASS 1 device of the VMI, all in the domain",
 			}},
 			"missing": {given{host: aHost, domain: domainOf(gpu), vmi: vmi(`"devices":{"gpus":[{"name":"one","deviceName":"nvidia.com/A10"},{"name":"two","deviceName":"nvidia.com/A10"}]}`, "")}, []string{
-				"WARN ua-gpu-two of the VMI has no hostdev, and no variable has a device left for its resource nvidia.com/A10 (check the device plugin's variable and the resource name in the VMI)",
+				"WARN ua-gpu-two of the VMI has no hostdev, and no variable has a device left for its resource nvidia.com/A10 (check the device plugin's environment variable and the resource name in the VMI)",
 			}},
 		},
 		"root-complex-annotation": {
@@ -76,13 +76,13 @@ func domainTests() map[string]map[string]test {
 		"viommu": {
 			"none": {given{host: aHost, domain: domainOf(gpu)}, []string{"PASS the domain has none"}},
 			"one": {given{host: aHost, domain: domainOf(gpu, "<iommu model='intel'/>")}, []string{
-				"WARN the domain has a vIOMMU (placed as usual; a vIOMMU together with expander buses is not tested: check the guest's IOMMU groups)",
+				"WARN the domain has a vIOMMU (check the guest's IOMMU groups: a vIOMMU with expander buses is not tested)",
 			}},
 		},
 		"launch-security": {
 			"none": {given{host: aHost, domain: domainOf(gpu)}, []string{"PASS the domain has none"}},
 			"SEV": {given{host: aHost, domain: domainWith(twoCells+memnodes+"<launchSecurity type='sev'/>", uefi, gpu)}, []string{
-				"WARN the domain has launchSecurity (placed as usual; confidential guests with expander buses are not tested: check that the guest sees each device)",
+				"WARN the domain has launchSecurity (check that the guest has every device: confidential guests with expander buses are not tested)",
 			}},
 		},
 	}
@@ -109,7 +109,7 @@ func variableTests() map[string]map[string]test {
 				"WARN the variable of its resource does not name 0000:01:00.0" + other,
 			}},
 			"no sense": {given{host: aHost, environ: []string{"PCI_RESOURCE_NVIDIA_COM_A10=gpu0"}}, []string{
-				`WARN PCI_RESOURCE_NVIDIA_COM_A10: invalid PCI address "gpu0": want domain:bus:device.function, such as 0000:17:00.0 (correct what the device plugin writes; the rest of the variable is used)`,
+				`WARN PCI_RESOURCE_NVIDIA_COM_A10: invalid PCI address "gpu0": want domain:bus:device.function, such as 0000:17:00.0 (correct what the device plugin sets; the rest of the variable is used)`,
 			}},
 			"none": {given{host: aHost, domain: domainOf(gpu)}, []string{
 				"NOTE no PCI_RESOURCE_* or MDEV_PCI_RESOURCE_* variables here (the kubelet sets them in the compute container only; give them with --env)",

@@ -10,8 +10,8 @@ func hostTests() map[string]map[string]test {
 				"FAIL no PCI devices are shown (give --sysfs the node's /sys or a snapshot of it)",
 			}},
 			"a device of another host": {given{host: "pci0000:00/0000:00:01.0/0000:02:00.0", domain: domainOf(gpu, vgpu)}, []string{
-				"FAIL 0000:01:00.0 is not shown (the device is not below /sys/bus/pci or /sys/bus/mdev here: check --sysfs, and that the pod sees the node's /sys)",
-				"FAIL 4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01 is not shown (the device is not below /sys/bus/pci or /sys/bus/mdev here: check --sysfs, and that the pod sees the node's /sys)",
+				"FAIL 0000:01:00.0 is not shown (check --sysfs, and that the pod sees the node's /sys: the device is in neither /sys/bus/pci nor /sys/bus/mdev)",
+				"FAIL 4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01 is not shown (check --sysfs, and that the pod sees the node's /sys: the device is in neither /sys/bus/pci nor /sys/bus/mdev)",
 			}},
 			"a file without sense": {given{host: "pci0000:00/0000:00:01.0/0000:01:00.0 vendor=nvidia"}, []string{
 				`WARN devices/pci0000:00/0000:00:01.0/0000:01:00.0/vendor: invalid number "nvidia": want hex of at most 16 bits (check the host's kernel and firmware)`,
@@ -55,7 +55,7 @@ func hostTests() map[string]map[string]test {
 const groupHint = " (bind every function of the IOMMU group to vfio-pci on the host, or leave the device out)"
 
 func deviceTests() map[string]map[string]test {
-	const noNode = " (the kernel knows no NUMA node of the device: check the firmware's NUMA setting, or choose layout root or mirror)"
+	const noNode = " (check the NUMA setting of the host's firmware, or choose layout root or mirror)"
 	return map[string]map[string]test{
 		"driver-bound": {
 			"vfio-pci": {given{host: "pci0000:00/0000:00:01.0/0000:01:00.0 driver=vfio-pci", domain: domainOf(gpu)}, []string{

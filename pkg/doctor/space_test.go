@@ -82,7 +82,7 @@ func spaceTests() map[string]map[string]test {
 			}},
 			// Measured: with 15 such ports SeaBIOS stops, OVMF boots.
 			"15 ports": {given{host: ioHost(15), domain: ioDomain(15, "")}, []string{
-				"FAIL 15 ports have a device with an I/O BAR under them and the domain boots with SeaBIOS, which has room for 14 (boot with UEFI: SeaBIOS stops at more than 14 ports with an I/O BAR below)",
+				"FAIL 15 ports have a device with an I/O BAR under them and the domain boots with SeaBIOS, which has room for 14 (boot with UEFI: SeaBIOS stops if more than 14 ports have a device with an I/O BAR)",
 			}},
 			"15 ports and UEFI": {given{host: ioHost(15), domain: ioDomain(15, uefi)}, []string{
 				"PASS the domain boots with UEFI, which leaves an I/O BAR without room unassigned",

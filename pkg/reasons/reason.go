@@ -25,9 +25,8 @@ const (
 	BrokenRule     Reason = "broken-rule"
 )
 
-// aboutReason is what there is to say of a reason. The remedy is what a user
-// can do about a device that was not placed for it; "" where nothing has to be
-// done.
+// aboutReason is what a reason means, and what a user can do about a device that
+// was not placed for it; the remedy is "" where nothing has to be done.
 type aboutReason struct {
 	reason          Reason
 	meaning, remedy string
@@ -36,42 +35,42 @@ type aboutReason struct {
 // reasonTable has the reasons in the order of docs/reasons.md.
 func reasonTable() []aboutReason {
 	return []aboutReason{
-		{Memnode, "that cell alone takes its memory from the device's NUMA node", ""},
-		{VCPUPin, "that cell has the most vCPUs pinned to the device's NUMA node", ""},
-		{Companion, "a function of a device that is placed; it shares the slot of function 0", ""},
-		{AlreadyAligned, "it stands where the layout wants it; nothing is changed", ""},
-		{UserAddress, "the user chose its guest address, or that it is kept", ""},
-		{RootComplex, "the VMI asks for the main bus, with kubevirt.io/placePCIDevicesOnRootComplex", ""},
-		{Referenced, "something else in the domain names the expander bus above it, which is not changed then", ""},
-		{LayoutKeep, "layout keep touches no address", ""},
+		{Memnode, "the cell is the only one with memory on the device's NUMA node", ""},
+		{VCPUPin, "the cell has the most vCPUs pinned to the device's NUMA node", ""},
+		{Companion, "it is a function of a placed device and shares the slot of function 0", ""},
+		{AlreadyAligned, "it is where the layout wants it; nothing is changed", ""},
+		{UserAddress, "the user chose its guest address, or asked to keep it", ""},
+		{RootComplex, "the VMI requests the root bus with kubevirt.io/placePCIDevicesOnRootComplex", ""},
+		{Referenced, "the domain refers to the expander bus above it elsewhere, so that bus is not changed", ""},
+		{LayoutKeep, "layout keep changes no address", ""},
 		{
-			NoGuestNUMA, "the guest has no NUMA cells, so the device has no node there",
-			"give the guest NUMA cells: dedicatedCpuPlacement, hugepages and numa.guestMappingPassthrough in the VMI; layout root or mirror need no cells: the device's neighbours are then right, its node is not",
+			NoGuestNUMA, "the guest has no NUMA cells",
+			"give the guest NUMA cells: set dedicatedCpuPlacement, hugepages and numa.guestMappingPassthrough in the VMI; layouts root and mirror need no cells, but show the guest only which devices are neighbours",
 		},
 		{
-			NoHostNode, "the host tells no NUMA node of the device, so no cell is its own",
-			"the kernel knows no NUMA node of the device: check the firmware's NUMA setting, or choose layout root or mirror",
+			NoHostNode, "the host reports no NUMA node for the device",
+			"check the NUMA setting of the host's firmware, or choose layout root or mirror",
 		},
 		{
 			NoGuestCell, "no cell has memory or a pinned vCPU on the device's NUMA node",
-			"the guest has no memory and no pinned vCPU on the device's NUMA node: let the Topology Manager align them (single-numa-node or restricted)",
+			"let the kubelet's Topology Manager align CPUs, memory and devices (policy restricted or single-numa-node)",
 		},
 		{
 			AmbiguousCell, "several cells have memory on the device's NUMA node, and no pinned vCPU decides",
-			"several guest cells take memory of the device's NUMA node and no vCPU pin decides: bind each node to one cell in numatune",
+			"bind each host NUMA node to one cell in numatune",
 		},
 		{
-			NoSysfs, "the sysfs that was read does not show the device",
-			"the device is not below /sys/bus/pci or /sys/bus/mdev here: check --sysfs, and that the pod sees the node's /sys",
+			NoSysfs, "sysfs does not show the device",
+			"check --sysfs, and that the pod sees the node's /sys: the device is in neither /sys/bus/pci nor /sys/bus/mdev",
 		},
-		{Machine, "the machine has no expander buses", "use machine type q35, or virt on aarch64"},
+		{Machine, "the machine type has no expander buses", "use machine type q35, or virt on aarch64"},
 		{
-			Budget, "the layout does not fit, a warning says by how much; nothing is moved",
-			"pass fewer devices through, keep fewer hotplug-ports, or choose a layout with fewer buses: numa needs the fewest, mirror the most",
+			Budget, "the layout does not fit, as a warning explains; nothing is moved",
+			"pass fewer devices through, reserve fewer hotplug-ports, or choose a layout with fewer buses: numa has the fewest, mirror the most",
 		},
 		{
-			BrokenRule, "the result would break a rule, a warning says which; nothing is moved",
-			"correct or remove the controller or the address that the warning names: somebody other than this hook wrote it",
+			BrokenRule, "the result would violate a rule, as a warning explains; nothing is moved",
+			"correct or remove the controller or the address that the warning names; this hook does not manage it",
 		},
 	}
 }
