@@ -133,7 +133,7 @@ func (m Mutator) mutate(req Request, result *Result) ([]byte, error) {
 	}
 	plan = withNCCL(plan)
 	result.Plan = plan
-	changed, err := apply(d, plan)
+	changed, err := plan.Apply()
 	if err == nil && result.Strict {
 		err = refusal(plan)
 	}
@@ -141,26 +141,6 @@ func (m Mutator) mutate(req Request, result *Result) ([]byte, error) {
 		err = m.Limit.checkResult(req.Domain, changed)
 	}
 	return changed, err
-}
-
-// apply returns the changed domain, after parsing it again to verify that it is
-// as planned. It returns nil for a plan that changes nothing.
-func apply(d *domain.Domain, plan *placement.Plan) ([]byte, error) {
-	if plan.Changes.IsZero() {
-		return nil, nil
-	}
-	changed, err := d.Apply(plan.Changes)
-	if err != nil {
-		return nil, fmt.Errorf("apply the plan: %w", err)
-	}
-	again, err := domain.Parse(changed)
-	if err != nil {
-		return nil, fmt.Errorf("parse the result: %w", err)
-	}
-	if err := plan.Verify(again); err != nil {
-		return nil, fmt.Errorf("verify the result: %w", err)
-	}
-	return changed, nil
 }
 
 // parseVMI returns nil when there is no VMI.

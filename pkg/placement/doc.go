@@ -15,6 +15,7 @@
 //	check.go      the domain that results      -> violations
 //	place.go      these stages in turn, with root ports for hotplug (hotplug.go)
 //	plan.go       all of it; predict.go, budgets.go and concerns.go ask the result
+//	apply.go      the changed bytes, verified
 //
 // Under them are input.go, guest.go (a domain with its tree) and violation.go.
 package placement

@@ -37,6 +37,7 @@ type Plan struct {
 	HostTree  *topology.Tree // to the devices of the plan
 	GuestTree *topology.Tree // after Changes, with the root ports that libvirt adds for missing indexes
 
+	input  *domain.Domain
 	result *domain.Domain // the read model after Changes
 }
 
@@ -102,7 +103,7 @@ func finish(in Input, others []libvirt.Device, placed placing) *Plan {
 	g := completed(result, others)
 	seen := predict(g, result)
 	p := &Plan{
-		Policy: in.Policy, Changes: placed.changes, Host: in.Host, GuestTree: g.tree, result: result,
+		Policy: in.Policy, Changes: placed.changes, Host: in.Host, GuestTree: g.tree, input: in.Domain, result: result,
 		Budgets: budgetsOf(g, placed),
 	}
 	for i, c := range result.Controllers {

@@ -8,9 +8,31 @@ import (
 	"hook-sidecar/pkg/domain"
 )
 
-// Verify compares a domain, read again from the changed bytes, with what the
-// plan says. An error is a fault of this program, not of the input.
-func (p *Plan) Verify(got *domain.Domain) error {
+// Apply is the changed domain: the bytes of the domain that was planned for, with
+// Changes. It is nil for a plan that changes nothing. The result is read again
+// and compared with the plan; an error is a fault of this program, not of the
+// input.
+func (p *Plan) Apply() ([]byte, error) {
+	if p.Changes.IsZero() {
+		return nil, nil
+	}
+	changed, err := p.input.Apply(p.Changes)
+	if err != nil {
+		return nil, fmt.Errorf("apply the plan: %w", err)
+	}
+	again, err := domain.Parse(changed)
+	if err != nil {
+		return nil, fmt.Errorf("parse the result: %w", err)
+	}
+	if err := p.verify(again); err != nil {
+		return nil, fmt.Errorf("verify the result: %w", err)
+	}
+	return changed, nil
+}
+
+// verify compares a domain, read again from the changed bytes, with what the
+// plan says.
+func (p *Plan) verify(got *domain.Domain) error {
 	if want, have := len(p.result.Hostdevs), len(got.Hostdevs); want != have {
 		return fmt.Errorf("the result has %d hostdevs, the plan %d", have, want)
 	}
