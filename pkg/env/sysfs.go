@@ -27,8 +27,12 @@ const (
 // functions of the same device, its physical function and the members of its
 // IOMMU group. A device that sysfs does not show is left out and becomes a
 // Problem with the code no-sysfs. A file that cannot be read or parsed becomes a
-// Problem and counts as absent; an absent file is not a Problem.
+// Problem and counts as absent; an absent file is not a Problem. For no devices
+// nothing is read.
 func ReadHost(fsys fs.FS, ids []topology.DeviceID) (*topology.Host, []Problem) {
+	if len(ids) == 0 {
+		return &topology.Host{}, nil
+	}
 	r := newHostReader(fsys)
 	for _, id := range ids {
 		if a, ok := id.PCI(); ok {

@@ -12,7 +12,6 @@ import (
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
-	"hook-sidecar/pkg/topology"
 )
 
 // Mutator holds what all calls share. It keeps no state between calls.
@@ -121,7 +120,10 @@ func (m Mutator) mutate(req Request, result *Result) ([]byte, error) {
 		return nil, &Error{Malformed, fmt.Errorf("parse domain: %w", err)}
 	}
 	result.Input = d
-	host, problems := m.readHost(d, wanted)
+	host, problems := env.ReadHost(m.Sysfs, placement.Candidates(d, m.Variables))
+	if m.Details || wanted.NCCLTopology == policy.NCCLTopologyFWCfg {
+		problems = append(problems, env.ReadDetails(m.Sysfs, host)...)
+	}
 	for _, problem := range slices.Concat(problems, m.Problems) {
 		warnings = append(warnings, problem.Warning())
 	}
@@ -160,19 +162,6 @@ func (m Mutator) Policy(vmi *env.VMI) (policy.Policy, []reasons.Warning, error) 
 		src.HasVMI, src.Annotations = true, vmi.Annotations
 	}
 	return policy.Resolve(src)
-}
-
-// readHost reads the devices that the plan may need.
-func (m Mutator) readHost(d *domain.Domain, wanted policy.Policy) (*topology.Host, []env.Problem) {
-	ids := placement.Candidates(d, m.Variables)
-	if len(ids) == 0 {
-		return &topology.Host{}, nil
-	}
-	host, problems := env.ReadHost(m.Sysfs, ids)
-	if m.Details || wanted.NCCLTopology == policy.NCCLTopologyFWCfg {
-		problems = append(problems, env.ReadDetails(m.Sysfs, host)...)
-	}
-	return host, problems
 }
 
 // PanicError is a panic that was caught.
