@@ -111,7 +111,7 @@ func (a *app) doctorInputs(in *inputFlags) (doctor.Inputs, error) {
 	if result.Err != nil && !isRefusal(result.Err) {
 		return inputs, failureOf(result)
 	}
-	inputs.Domain, inputs.VMI, inputs.Plan, inputs.Layout = result.Input, result.VMI, result.Plan, result.Policy.Layout
+	inputs.VMI, inputs.Plan, inputs.Layout = result.VMI, result.Plan, result.Policy.Layout
 	return inputs, nil
 }
 

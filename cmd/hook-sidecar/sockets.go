@@ -15,10 +15,6 @@ import (
 )
 
 const (
-	// maxSocketPath is the length in bytes of the longest path of a unix socket
-	// (Linux include/uapi/linux/un.h, sun_path without the NUL).
-	maxSocketPath = 107
-
 	// connectTimeout limits the attempt to connect to a socket.
 	connectTimeout = time.Second
 
@@ -29,10 +25,10 @@ const (
 // readSockets lists the directory of the hook sockets: that of a sidecar, or
 // that of virt-launcher, which has a directory per sidecar.
 func readSockets(dir, container string) *doctor.Sockets {
-	s := &doctor.Sockets{Folder: dir}
+	s := &doctor.Sockets{Dir: dir}
 	if container != "" {
 		s.Name = hooks.SocketName(container)
-		s.TooLong = len(filepath.Join(dir, s.Name)) > maxSocketPath
+		s.TooLong = len(filepath.Join(dir, s.Name)) > hooks.MaxSocketPath
 	}
 	entries, err := os.ReadDir(dir)
 	switch {

@@ -11,24 +11,23 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"hook-sidecar/pkg/doctor"
-	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/test/hostfs"
 )
 
-// given is what a test shows to a check: a host in the words of package hostfs,
-// and as far as it is about them a domain, a VMI and variables.
+// given is the input of a check: a host in the format of package hostfs, and
+// where the check needs them a domain, a VMI and environment variables.
 type given struct {
 	host    string
 	domain  string
 	vmi     string
 	environ []string
-	inputs  func(*doctor.Inputs) // sets what is not read from these
+	inputs  func(*doctor.Inputs) // sets the rest
 }
 
-// test is what a check has to find: whole lines, in order.
+// test has the lines that a check has to print, in order.
 type test struct {
 	given
 	want []string
@@ -53,9 +52,6 @@ func (g given) read(t *testing.T) doctor.Inputs {
 		}
 	}
 	if g.domain != "" {
-		if in.Domain, err = domain.Parse([]byte(g.domain)); err != nil {
-			t.Fatal(err)
-		}
 		result := mutate.Mutator{Sysfs: sysfs, Variables: in.Variables}.Mutate(mutate.Request{Domain: []byte(g.domain), VMI: vmi})
 		if result.Err != nil {
 			t.Fatal(result.Err)
@@ -68,7 +64,7 @@ func (g given) read(t *testing.T) doctor.Inputs {
 	return in
 }
 
-// tests are those of every check, by its name.
+// tests returns the tests of every check, by its name.
 func tests() map[string]map[string]test {
 	all := map[string]map[string]test{}
 	for _, group := range []map[string]map[string]test{
@@ -101,29 +97,30 @@ func TestChecks(t *testing.T) {
 			})
 		}
 		if found[true] == 0 || found[false] == 0 {
-			t.Errorf("%s: %d tests find a PASS and %d anything else; each check needs both", check.Name, found[true], found[false])
+			t.Errorf("%s: %d tests with a PASS and %d without; each check needs both", check.Name, found[true], found[false])
 		}
 		delete(byName, check.Name)
 	}
 	if len(byName) > 0 {
-		t.Errorf("tests of checks that there are none of: %v", byName)
+		t.Errorf("tests of unknown checks: %v", byName)
 	}
 }
 
-// A check that has nothing to look at says nothing, and none of them panics.
+// TestNothingGiven checks that checks without input are skipped, and that none
+// panics.
 func TestNothingGiven(t *testing.T) {
-	results := doctor.Run(given{}.read(t))
+	results := doctor.NewReport(given{}.read(t)).Results
 	if len(results) != 1 || results[0].Name != "sysfs" || results[0].Status != doctor.Fail {
-		t.Errorf("of nothing: %v; want one FAIL, that sysfs shows no PCI devices", results)
+		t.Errorf("results without input: %v; want one FAIL of sysfs", results)
 	}
 }
 
-// A finding about one device carries it, for those who read JSON.
+// TestResultNamesDevice checks that a result about one device has its ID.
 func TestResultNamesDevice(t *testing.T) {
 	in := given{host: "pci0000:00/0000:00:01.0/0000:01:00.0 driver=nvidia group=1", domain: domainOf(gpu)}.read(t)
 	for _, r := range doctor.NewReport(in).Results {
 		if r.Name == "driver-bound" {
-			if r.Device == nil || *r.Device != "0000:01:00.0" {
+			if r.Device == nil || r.Device.String() != "0000:01:00.0" {
 				t.Errorf("device %v of %s", r.Device, r)
 			}
 			return
@@ -138,7 +135,7 @@ func TestReportCounts(t *testing.T) {
 	for status, n := range r.Counts {
 		have := slices.DeleteFunc(slices.Clone(r.Results), func(r doctor.Result) bool { return r.Status != status })
 		if len(have) != n {
-			t.Errorf("%d %s of %d counted", len(have), status, n)
+			t.Errorf("%d %s, counted as %d", len(have), status, n)
 		}
 		sum += n
 	}
@@ -147,8 +144,8 @@ func TestReportCounts(t *testing.T) {
 	}
 }
 
-// The documentation has a section for every check, in the order of the checks,
-// with a remedy, and none for others.
+// TestDocs checks that the documentation has one section with a remedy per
+// check, in the order of the checks.
 func TestDocs(t *testing.T) {
 	text, err := os.ReadFile("../../docs/doctor.md")
 	if err != nil {
@@ -174,7 +171,7 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// The names of checks are kebab case and each there once: scripts rely on them.
+// TestNames checks that names are unique and in kebab case: scripts rely on them.
 func TestNames(t *testing.T) {
 	kebab := regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
 	seen := map[string]bool{}
@@ -186,7 +183,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// gpu and its like are hostdevs of domainOf.
+// Hostdevs for domainOf.
 const (
 	gpu   = `<hostdev mode='subsystem' type='pci' managed='no'><source><address domain='0x0000' bus='0x01' slot='0x00' function='0x0'/></source><alias name='ua-gpu-one'/></hostdev>`
 	audio = `<hostdev mode='subsystem' type='pci' managed='no'><source><address domain='0x0000' bus='0x01' slot='0x00' function='0x1'/></source><alias name='ua-hostdevice-audio'/></hostdev>`
@@ -194,24 +191,25 @@ const (
 	vgpu  = `<hostdev mode='subsystem' type='mdev' managed='no' model='vfio-pci'><source><address uuid='4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01'/></source><alias name='ua-gpu-one'/></hostdev>`
 )
 
-// The parts of a domain beside its devices.
+// Other parts of a domain.
 const (
 	twoCells = `<cpu mode='host-passthrough'><numa><cell id='0' cpus='0-1' memory='1' unit='GiB'/><cell id='1' cpus='2-3' memory='1' unit='GiB'/></numa></cpu>`
 	memnodes = `<numatune><memnode cellid='0' mode='strict' nodeset='0'/><memnode cellid='1' mode='strict' nodeset='1'/></numatune>`
 	uefi     = `<loader readonly='yes' type='pflash'>/ovmf.fd</loader>`
 )
 
-// domainOf is a domain of KubeVirt's shape with two NUMA cells on two nodes and
-// UEFI, and the given hostdevs.
+// domainOf returns a domain like KubeVirt's with two NUMA cells on two nodes,
+// UEFI and the given hostdevs.
 func domainOf(hostdevs ...string) string { return domainWith(twoCells+memnodes, uefi, hostdevs...) }
 
-// domainWith is a domain with what is given of its body and of its os.
+// domainWith returns a domain with the given parts of its body and of its os
+// element, and hostdevs.
 func domainWith(body, os string, hostdevs ...string) string {
 	return fmt.Sprintf(`<domain type='kvm'><name>vm</name><memory unit='GiB'>2</memory><os><type arch='x86_64' machine='q35'>hvm</type>%s</os>%s<devices>%s</devices></domain>`,
 		os, body, strings.Join(hostdevs, ""))
 }
 
-// vmi is a VMI with what is given of its spec.domain and of its annotations.
+// vmi returns a VMI with the given parts of its spec.domain and annotations.
 func vmi(domain, annotations string) string {
 	return fmt.Sprintf(`{"metadata":{"name":"vm","annotations":{%s}},"spec":{"domain":{%s}}}`, annotations, domain)
 }

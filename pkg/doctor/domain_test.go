@@ -5,9 +5,10 @@ import (
 
 	"hook-sidecar/pkg/doctor"
 	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
 )
 
-// aHost shows the devices of domainOf, on two nodes.
+// aHost has the devices of domainOf, on two nodes.
 const aHost = `
 cpus 0 0-3
 cpus 1 4-7
@@ -16,35 +17,36 @@ pci0000:00/0000:00:01.0/0000:01:00.1 node=0 driver=vfio-pci group=1
 pci0000:80/0000:80:01.0/0000:02:00.0 node=1 driver=vfio-pci group=2
 `
 
-// allThree is what KubeVirt makes NUMA cells of.
+// allThree is what a VMI with guest NUMA cells has.
 const allThree = `"cpu":{"dedicatedCpuPlacement":true,"numa":{"guestMappingPassthrough":{}}},"memory":{"hugepages":{"pageSize":"1Gi"}}`
 
 func domainTests() map[string]map[string]test {
 	i440fx := strings.Replace(domainOf(gpu), "machine='q35'", "machine='pc-i440fx-9.2'", 1)
-	const noCells = "FAIL the guest has no NUMA cells, so that layout numa has nowhere to place a device"
+	noGuestNUMA := " (" + reasons.NoGuestNUMA.Remedy() + ")"
+	const noCells = "FAIL the guest has no NUMA cells, so layout numa cannot place a device"
 	return map[string]map[string]test{
 		"machine-type": {
 			"q35":    {given{host: aHost, domain: domainOf(gpu)}, []string{"PASS q35"}},
-			"i440fx": {given{host: aHost, domain: i440fx}, []string{`FAIL machine "pc-i440fx-9.2" has no expander buses (use machine type q35, or virt on aarch64)`}},
+			"i440fx": {given{host: aHost, domain: i440fx}, []string{`FAIL machine "pc-i440fx-9.2" has no expander buses (` + reasons.Machine.Remedy() + ")"}},
 		},
 		"guest-numa": {
 			"two cells":        {given{host: aHost, domain: domainOf(gpu)}, []string{"PASS 2 guest NUMA cells"}},
 			"asked for by VMI": {given{host: aHost, vmi: vmi(allThree, "")}, []string{"PASS the VMI asks for guest NUMA cells"}},
 			"no cells": {given{host: aHost, domain: domainWith("", uefi, gpu)}, []string{
-				noCells + " (give the guest NUMA cells: set dedicatedCpuPlacement, hugepages and numa.guestMappingPassthrough in the VMI; layouts root and mirror need no cells, but show the guest only which devices are neighbours)",
+				noCells + noGuestNUMA,
 			}},
 			"no cells and a VMI without": {given{host: aHost, domain: domainWith("", uefi, gpu), vmi: vmi(`"cpu":{"dedicatedCpuPlacement":true}`, "")}, []string{
 				noCells + " (set spec.domain.memory.hugepages and spec.domain.cpu.numa.guestMappingPassthrough in the VMI)",
 			}},
 			"a VMI without, alone": {given{host: aHost, vmi: vmi(`"memory":{"hugepages":{"pageSize":"1Gi"}}`, "")}, []string{
-				"FAIL the guest will have no NUMA cells, so that layout numa has nowhere to place a device (set spec.domain.cpu.dedicatedCpuPlacement and spec.domain.cpu.numa.guestMappingPassthrough in the VMI)",
+				"FAIL the guest will have no NUMA cells, so layout numa cannot place a device (set spec.domain.cpu.dedicatedCpuPlacement and spec.domain.cpu.numa.guestMappingPassthrough in the VMI)",
 			}},
 			"cells of no node": {given{host: aHost, domain: domainWith(twoCells, uefi, gpu)}, []string{
-				"WARN nothing says on which host nodes the 2 NUMA cells of the guest are (bind cells to nodes with numatune/memnode, or pin the vCPUs)",
+				"WARN 2 guest NUMA cells, on unknown host nodes (bind cells to nodes with numatune/memnode, or pin the vCPUs)",
 			}},
-			// root and mirror place without cells, by the host's PCIe roots.
+			// root and mirror need no cells.
 			"no cells and another layout": {given{host: aHost, domain: domainWith("", uefi, gpu), inputs: func(in *doctor.Inputs) { in.Layout = policy.LayoutRoot }}, []string{
-				"WARN the guest has no NUMA cells, and so it sees no NUMA node of a device (give the guest NUMA cells: set dedicatedCpuPlacement, hugepages and numa.guestMappingPassthrough in the VMI)",
+				"WARN the guest has no NUMA cells, so it sees no NUMA node of a device (give the guest NUMA cells: dedicatedCpuPlacement, hugepages and numa.guestMappingPassthrough in the VMI)",
 			}},
 			// Without devices the guest needs no cells.
 			"no devices": {given{host: aHost, domain: domainWith("", uefi)}, nil},
@@ -53,10 +55,10 @@ func domainTests() map[string]map[string]test {
 			"placed": {given{host: aHost, domain: domainOf(gpu, nic)}, []string{"PASS layout numa: 2 placed, 0 kept"}},
 			"kept":   {given{host: aHost, domain: domainOf(gpu), vmi: vmi(allThree, `"kubevirt.io/placePCIDevicesOnRootComplex":"true"`)}, []string{"PASS layout numa: 0 placed, 1 kept"}},
 			"unplaced for one reason": {given{host: aHost, domain: domainWith("", uefi, gpu, audio, nic)}, []string{
-				"FAIL 0000:01:00.0, 0000:01:00.1, 0000:02:00.0 are not placed: no-guest-numa (give the guest NUMA cells: set dedicatedCpuPlacement, hugepages and numa.guestMappingPassthrough in the VMI; layouts root and mirror need no cells, but show the guest only which devices are neighbours)",
+				"FAIL 0000:01:00.0, 0000:01:00.1, 0000:02:00.0 are not placed: no-guest-numa" + noGuestNUMA,
 			}},
 			"unplaced": {given{host: strings.Replace(aHost, "node=1", "node=-1", 1), domain: domainOf(gpu, nic)}, []string{
-				"FAIL 0000:02:00.0 is not placed: no-host-node (check the NUMA setting of the host's firmware, or choose layout root or mirror)",
+				"FAIL 0000:02:00.0 is not placed: no-host-node (" + reasons.NoHostNode.Remedy() + ")",
 			}},
 		},
 		"requested-devices": {
@@ -64,57 +66,57 @@ func domainTests() map[string]map[string]test {
 				"PASS 1 device of the VMI, all in the domain",
 			}},
 			"missing": {given{host: aHost, domain: domainOf(gpu), vmi: vmi(`"devices":{"gpus":[{"name":"one","deviceName":"nvidia.com/A10"},{"name":"two","deviceName":"nvidia.com/A10"}]}`, "")}, []string{
-				"WARN ua-gpu-two of the VMI has no hostdev, and no variable has a device left for its resource nvidia.com/A10 (check the device plugin's environment variable and the resource name in the VMI)",
+				"WARN ua-gpu-two of the VMI has no hostdev, and no variable has a device left for its resource nvidia.com/A10 (" + reasons.CodeNotAllocated.Remedy() + ")",
 			}},
 		},
 		"root-complex-annotation": {
 			"not set": {given{vmi: vmi("", "")}, []string{"PASS not set"}},
 			"set": {given{vmi: vmi("", `"kubevirt.io/placePCIDevicesOnRootComplex":"true"`)}, []string{
-				"WARN the VMI has the annotation kubevirt.io/placePCIDevicesOnRootComplex (remove the annotation: the hook moves nothing with it)",
+				"WARN the VMI has the annotation kubevirt.io/placePCIDevicesOnRootComplex (remove the annotation: with it the hook moves no device)",
 			}},
 		},
 		"viommu": {
 			"none": {given{host: aHost, domain: domainOf(gpu)}, []string{"PASS the domain has none"}},
 			"one": {given{host: aHost, domain: domainOf(gpu, "<iommu model='intel'/>")}, []string{
-				"WARN the domain has a vIOMMU (check the guest's IOMMU groups: a vIOMMU with expander buses is not tested)",
+				"WARN the domain has a vIOMMU (" + reasons.CodeVIOMMU.Remedy() + ")",
 			}},
 		},
 		"launch-security": {
 			"none": {given{host: aHost, domain: domainOf(gpu)}, []string{"PASS the domain has none"}},
 			"SEV": {given{host: aHost, domain: domainWith(twoCells+memnodes+"<launchSecurity type='sev'/>", uefi, gpu)}, []string{
-				"WARN the domain has launchSecurity (check that the guest has every device: confidential guests with expander buses are not tested)",
+				"WARN the domain has launchSecurity (" + reasons.CodeLaunchSecurity.Remedy() + ")",
 			}},
 		},
 	}
 }
 
 func variableTests() map[string]map[string]test {
-	const count = " (the pod holds them and the VM has no use of them: check the count in the VMI)"
-	const other = " (are the variables those of this VM's compute container?)"
+	const count = " (the pod holds devices that the VM does not use: check the count in the VMI)"
+	const other = " (check that the environment variables are those of this VM's compute container)"
 	one := vmi(`"devices":{"gpus":[{"name":"one","deviceName":"nvidia.com/A10"}]}`, "")
 	return map[string]map[string]test{
 		"variables": {
 			"the same": {given{host: aHost, domain: domainOf(gpu), vmi: one, environ: []string{"PCI_RESOURCE_NVIDIA_COM_A10=0000:01:00.0"}}, []string{
-				"PASS 1 variable name the devices of the domain",
+				"PASS the domain has the devices of 1 environment variable",
 			}},
-			// Plugins that hand out IOMMU groups name the audio function too.
+			// Plugins that allocate IOMMU groups name the audio function too.
 			"and a companion": {given{host: aHost, domain: domainOf(gpu), vmi: one, environ: []string{"PCI_RESOURCE_NVIDIA_COM_A10=0000:01:00.1,0000:01:00.0"}}, []string{
-				"PASS 1 variable name the devices of the domain",
+				"PASS the domain has the devices of 1 environment variable",
 			}},
 			"one too many": {given{host: aHost, domain: domainOf(gpu), vmi: one, environ: []string{"PCI_RESOURCE_NVIDIA_COM_A10=0000:01:00.0,0000:02:00.0"}}, []string{
-				"WARN PCI_RESOURCE_NVIDIA_COM_A10 names what the domain has not: 0000:02:00.0" + count,
+				"WARN PCI_RESOURCE_NVIDIA_COM_A10 names devices that are not in the domain: 0000:02:00.0" + count,
 			}},
 			"of another pod": {given{host: aHost, domain: domainOf(gpu), vmi: one, environ: []string{"PCI_RESOURCE_NVIDIA_COM_A10=0000:02:00.0"}}, []string{
-				"WARN PCI_RESOURCE_NVIDIA_COM_A10 names what the domain has not: 0000:02:00.0" + count,
-				"WARN the variable of its resource does not name 0000:01:00.0" + other,
+				"WARN PCI_RESOURCE_NVIDIA_COM_A10 names devices that are not in the domain: 0000:02:00.0" + count,
+				"WARN the environment variable of the resource does not name 0000:01:00.0" + other,
 			}},
-			"no sense": {given{host: aHost, environ: []string{"PCI_RESOURCE_NVIDIA_COM_A10=gpu0"}}, []string{
-				`WARN PCI_RESOURCE_NVIDIA_COM_A10: invalid PCI address "gpu0": want domain:bus:device.function, such as 0000:17:00.0 (correct what the device plugin sets; the rest of the variable is used)`,
+			"an invalid address": {given{host: aHost, environ: []string{"PCI_RESOURCE_NVIDIA_COM_A10=gpu0"}}, []string{
+				`WARN PCI_RESOURCE_NVIDIA_COM_A10: invalid PCI address "gpu0": want domain:bus:device.function, such as 0000:17:00.0 (` + reasons.CodeBadVariable.Remedy() + ")",
 			}},
 			"none": {given{host: aHost, domain: domainOf(gpu)}, []string{
-				"NOTE no PCI_RESOURCE_* or MDEV_PCI_RESOURCE_* variables here (the kubelet sets them in the compute container only; give them with --env)",
+				"NOTE no environment variables PCI_RESOURCE_* or MDEV_PCI_RESOURCE_* (the kubelet sets them in the compute container only; pass them with --env)",
 			}},
-			"alone": {given{host: aHost, environ: []string{"PCI_RESOURCE_NVIDIA_COM_A10=0000:01:00.0"}}, []string{"PASS 1 variable"}},
+			"alone": {given{host: aHost, environ: []string{"PCI_RESOURCE_NVIDIA_COM_A10=0000:01:00.0"}}, []string{"PASS 1 environment variable"}},
 		},
 	}
 }

@@ -6,23 +6,15 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-func hostChecks() []Check {
-	return []Check{
-		{"sysfs", sysfs},
-		{"iommu-enabled", iommuEnabled},
-		{"host-numa", hostNUMA},
-	}
-}
-
-// sysfs asks whether the host can be read and shows every device.
-func sysfs(in Inputs) []finding {
-	var found []finding
+// sysfs checks whether the host can be read and shows every device.
+func sysfs(in Inputs) []Result {
+	var found []Result
 	if len(in.Host.Devices) == 0 {
-		return fail("give --sysfs the node's /sys or a snapshot of it", "no PCI devices are shown")
+		return fail("pass --sysfs the node's /sys or a snapshot of it", "sysfs shows no PCI devices")
 	}
 	for _, id := range in.subjects() {
-		if !isShown(in.Host, id) {
-			found = append(found, of(id, fail(reasons.NoSysfs.Remedy(), "%s is not shown", id))...)
+		if !in.Host.Shows(id) {
+			found = append(found, about(id, fail(reasons.NoSysfs.Remedy(), "sysfs does not show %s", id))...)
 		}
 	}
 	for _, p := range in.Problems {
@@ -34,46 +26,34 @@ func sysfs(in Inputs) []finding {
 		topology.Counted(len(in.Host.MDEVs), "mediated device"), topology.Counted(len(in.Host.Nodes), "NUMA node"))
 }
 
-func isShown(host *topology.Host, id topology.DeviceID) bool {
-	if uuid, isMDEV := id.MDEV(); isMDEV {
-		return host.MDEV(uuid) != nil
-	}
-	return host.Function(id) != nil
-}
-
-// iommuEnabled asks whether there are IOMMU groups: without one VFIO takes no
-// device (kernel Documentation/driver-api/vfio.rst).
-func iommuEnabled(in Inputs) []finding {
+// iommuEnabled checks whether there are IOMMU groups: VFIO refuses devices
+// without one (kernel Documentation/driver-api/vfio.rst).
+func iommuEnabled(in Inputs) []Result {
 	groups := map[int]bool{}
 	for _, d := range in.Host.Devices {
 		if d.IOMMUGroup != nil {
 			groups[*d.IOMMUGroup] = true
 		}
 	}
-	switch {
-	case len(in.Host.Devices) == 0:
-		return nil
-	case len(groups) == 0:
-		return fail("switch VT-d, AMD-Vi or SMMU on in the firmware and boot the kernel with intel_iommu=on or amd_iommu=on",
+	if len(groups) == 0 {
+		return fail("enable VT-d, AMD-Vi or the SMMU in the firmware, and boot with intel_iommu=on or amd_iommu=on",
 			"no PCI function is in an IOMMU group")
 	}
 	return pass("%s", topology.Counted(len(groups), "IOMMU group"))
 }
 
-// hostNUMA asks whether the firmware tells of the machine's NUMA nodes: with
+// hostNUMA checks whether the firmware reports the machine's NUMA nodes: with
 // node interleaving, or NPS0 on AMD, two packages become one node.
-func hostNUMA(in Inputs) []finding {
+func hostNUMA(in Inputs) []Result {
 	nodes, packages := len(in.Host.Nodes), in.Host.Packages
 	switch {
-	case len(in.Host.Devices) == 0:
-		return nil
 	case nodes == 0:
-		return warn("the kernel is built without NUMA, or its nodes are hidden here", "no NUMA nodes are shown")
+		return warn("the kernel has no NUMA support, or its nodes are hidden here", "sysfs shows no NUMA nodes")
 	case packages > nodes:
-		return warn("switch node interleaving off in the firmware (NPS1 or more on AMD), so that it tells of each package's memory",
-			"%s and %s", topology.Counted(packages, "CPU package"), topology.Counted(nodes, "NUMA node"))
+		return warn("disable node interleaving in the firmware (on AMD: NPS1 or more), so that it reports each package's memory",
+			"%s but %s", topology.Counted(packages, "CPU package"), topology.Counted(nodes, "NUMA node"))
 	case packages == 0 && nodes == 1:
-		return note("on a machine with two sockets switch node interleaving off", "1 NUMA node; the number of CPU packages is not shown")
+		return note("on a machine with two sockets disable node interleaving", "1 NUMA node; sysfs does not show the CPU packages")
 	case packages == 0:
 		return pass("%s", topology.Counted(nodes, "NUMA node"))
 	}

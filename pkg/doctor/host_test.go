@@ -1,19 +1,21 @@
 package doctor_test
 
+import "hook-sidecar/pkg/reasons"
+
 func hostTests() map[string]map[string]test {
 	return map[string]map[string]test{
 		"sysfs": {
-			"all shown": {given{host: "cpus 0 0-3\npci0000:00/0000:00:01.0/0000:01:00.0", domain: domainOf(gpu)}, []string{
+			"complete": {given{host: "cpus 0 0-3\npci0000:00/0000:00:01.0/0000:01:00.0", domain: domainOf(gpu)}, []string{
 				"PASS 2 PCI functions, 0 mediated devices and 1 NUMA node",
 			}},
 			"empty": {given{}, []string{
-				"FAIL no PCI devices are shown (give --sysfs the node's /sys or a snapshot of it)",
+				"FAIL sysfs shows no PCI devices (pass --sysfs the node's /sys or a snapshot of it)",
 			}},
 			"a device of another host": {given{host: "pci0000:00/0000:00:01.0/0000:02:00.0", domain: domainOf(gpu, vgpu)}, []string{
-				"FAIL 0000:01:00.0 is not shown (check --sysfs, and that the pod sees the node's /sys: the device is in neither /sys/bus/pci nor /sys/bus/mdev)",
-				"FAIL 4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01 is not shown (check --sysfs, and that the pod sees the node's /sys: the device is in neither /sys/bus/pci nor /sys/bus/mdev)",
+				"FAIL sysfs does not show 0000:01:00.0 (" + reasons.NoSysfs.Remedy() + ")",
+				"FAIL sysfs does not show 4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01 (" + reasons.NoSysfs.Remedy() + ")",
 			}},
-			"a file without sense": {given{host: "pci0000:00/0000:00:01.0/0000:01:00.0 vendor=nvidia"}, []string{
+			"an invalid file": {given{host: "pci0000:00/0000:00:01.0/0000:01:00.0 vendor=nvidia"}, []string{
 				`WARN devices/pci0000:00/0000:00:01.0/0000:01:00.0/vendor: invalid number "nvidia": want hex of at most 16 bits (check the host's kernel and firmware)`,
 			}},
 		},
@@ -22,51 +24,50 @@ func hostTests() map[string]map[string]test {
 				"PASS 2 IOMMU groups",
 			}},
 			"off": {given{host: "pci0000:00/0000:00:01.0/0000:01:00.0"}, []string{
-				"FAIL no PCI function is in an IOMMU group (switch VT-d, AMD-Vi or SMMU on in the firmware and boot the kernel with intel_iommu=on or amd_iommu=on)",
+				"FAIL no PCI function is in an IOMMU group (enable VT-d, AMD-Vi or the SMMU in the firmware, and boot with intel_iommu=on or amd_iommu=on)",
 			}},
 		},
 		"host-numa": {
-			"two of two": {given{host: "packages 2\ncpus 0 0\ncpus 1 1\npci0000:00/0000:00:01.0"}, []string{
+			"two on two": {given{host: "packages 2\ncpus 0 0\ncpus 1 1\npci0000:00/0000:00:01.0"}, []string{
 				"PASS 2 NUMA nodes on 2 CPU packages",
 			}},
-			"one of one": {given{host: "packages 1\ncpus 0 0\npci0000:00/0000:00:01.0"}, []string{
+			"one on one": {given{host: "packages 1\ncpus 0 0\npci0000:00/0000:00:01.0"}, []string{
 				"PASS 1 NUMA node on 1 CPU package",
 			}},
 			// NPS4, or sub-NUMA clustering
-			"four of one": {given{host: "packages 1\ncpus 0 0\ncpus 1 1\ncpus 2 2\ncpus 3 3\npci0000:00/0000:00:01.0"}, []string{
+			"four on one": {given{host: "packages 1\ncpus 0 0\ncpus 1 1\ncpus 2 2\ncpus 3 3\npci0000:00/0000:00:01.0"}, []string{
 				"PASS 4 NUMA nodes on 1 CPU package",
 			}},
 			"packages not shown": {given{host: "cpus 0 0\ncpus 1 1\npci0000:00/0000:00:01.0"}, []string{
 				"PASS 2 NUMA nodes",
 			}},
 			"node interleaving": {given{host: "packages 2\ncpus 0 0-1\npci0000:00/0000:00:01.0"}, []string{
-				"WARN 2 CPU packages and 1 NUMA node (switch node interleaving off in the firmware (NPS1 or more on AMD), so that it tells of each package's memory)",
+				"WARN 2 CPU packages but 1 NUMA node (disable node interleaving in the firmware (on AMD: NPS1 or more), so that it reports each package's memory)",
 			}},
 			"nothing shown but one node": {given{host: "cpus 0 0-1\npci0000:00/0000:00:01.0"}, []string{
-				"NOTE 1 NUMA node; the number of CPU packages is not shown (on a machine with two sockets switch node interleaving off)",
+				"NOTE 1 NUMA node; sysfs does not show the CPU packages (on a machine with two sockets disable node interleaving)",
 			}},
 			"no nodes": {given{host: "pci0000:00/0000:00:01.0"}, []string{
-				"WARN no NUMA nodes are shown (the kernel is built without NUMA, or its nodes are hidden here)",
+				"WARN sysfs shows no NUMA nodes (the kernel has no NUMA support, or its nodes are hidden here)",
 			}},
 		},
 	}
 }
 
-const groupHint = " (bind every function of the IOMMU group to vfio-pci on the host, or leave the device out)"
-
 func deviceTests() map[string]map[string]test {
-	const noNode = " (check the NUMA setting of the host's firmware, or choose layout root or mirror)"
+	noNode := " (" + reasons.NoHostNode.Remedy() + ")"
+	groupHint := " (" + reasons.CodeGroupNotViable.Remedy() + ")"
 	return map[string]map[string]test{
 		"driver-bound": {
 			"vfio-pci": {given{host: "pci0000:00/0000:00:01.0/0000:01:00.0 driver=vfio-pci", domain: domainOf(gpu)}, []string{
-				"PASS 1 function bound for passthrough",
+				"PASS 1 function bound to a passthrough driver",
 			}},
 			"a vendor's variant": {given{host: "pci0000:00/0000:00:01.0/0000:01:00.0 driver=mlx5_vfio_pci", domain: domainOf(gpu)}, []string{
-				"PASS 1 function bound for passthrough",
+				"PASS 1 function bound to a passthrough driver",
 			}},
-			// NVIDIA's own driver hands virtual functions to VFIO (KubeVirt, shouldPermitNvidia).
+			// NVIDIA's own driver passes virtual functions to VFIO (KubeVirt, shouldPermitNvidia).
 			"vGPU as virtual function": {given{host: "pci0000:00/0000:00:01.0/0000:01:00.4 driver=nvidia\npci0000:00/0000:00:01.0/0000:01:00.0 driver=nvidia physfn=0000:01:00.4", domain: domainOf(gpu)}, []string{
-				"PASS 1 function bound for passthrough",
+				"PASS 1 function bound to a passthrough driver",
 			}},
 			"the host's driver": {given{host: "pci0000:00/0000:00:01.0/0000:01:00.0 driver=nvidia", domain: domainOf(gpu)}, []string{
 				"FAIL 0000:01:00.0 is bound to nvidia (bind it: driverctl set-override 0000:01:00.0 vfio-pci)",
@@ -78,19 +79,19 @@ func deviceTests() map[string]map[string]test {
 				"FAIL 0000:01:00.0 is bound to nvidia (bind it: driverctl set-override 0000:01:00.0 vfio-pci)",
 			}},
 			"a host that offers nothing": {given{host: "pci0000:00/0000:00:01.0/0000:01:00.0 driver=nvidia"}, []string{
-				"NOTE no function is bound to a VFIO driver (bind what guests get to vfio-pci, or create mediated devices)",
+				"NOTE no function is bound to a VFIO driver (bind the devices for guests to vfio-pci, or create mediated devices)",
 			}},
 		},
 		"iommu-group-viable": {
 			"alone": {given{host: "pci0000:00/0000:00:01.0/0000:01:00.0 group=1 driver=vfio-pci", domain: domainOf(gpu)}, []string{
-				"PASS 1 IOMMU group without a driver of the host",
+				"PASS 1 IOMMU group without a host driver",
 			}},
 			"with what does not count": {given{host: `
 pci0000:00/0000:00:01.0 group=1 class=0x060400 driver=pcieport
 pci0000:00/0000:00:01.0/0000:01:00.0 group=1 driver=vfio-pci
 pci0000:00/0000:00:01.0/0000:01:00.1 group=1
 pci0000:00/0000:00:01.0/0000:01:00.2 group=1 driver=pci-stub`, domain: domainOf(gpu)}, []string{
-				"PASS 1 IOMMU group without a driver of the host",
+				"PASS 1 IOMMU group without a host driver",
 			}},
 			"audio with the host": {given{host: `
 pci0000:00/0000:00:01.0/0000:01:00.0 group=1 driver=vfio-pci
@@ -103,10 +104,10 @@ pci0000:00/0000:00:01.0/0000:01:00.1 group=1 driver=snd_hda_intel`, domain: doma
 				"PASS 1 device with a NUMA node",
 			}},
 			"-1": {given{host: "cpus 0 0\ncpus 1 1\npci0000:00/0000:00:01.0/0000:01:00.0 node=-1", domain: domainOf(gpu)}, []string{
-				"WARN the kernel knows no NUMA node of 0000:01:00.0" + noNode,
+				"WARN the kernel does not know the NUMA node of 0000:01:00.0" + noNode,
 			}},
 			"-1 on the only node": {given{host: "cpus 0 0\npci0000:00/0000:00:01.0/0000:01:00.0 node=-1", domain: domainOf(gpu)}, []string{
-				"NOTE the firmware names no NUMA node of 0000:01:00.0; the host has only one, which counts",
+				"NOTE the firmware reports no NUMA node for 0000:01:00.0; the host's only node is used",
 			}},
 			"mdev of a GPU": {given{host: "cpus 0 0\ncpus 1 1\npci0000:00/0000:00:01.0/0000:01:00.0 node=0\npci0000:00/0000:00:01.0/0000:01:00.0/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01 type=nvidia-222", domain: domainOf(vgpu)}, []string{
 				"PASS 1 device with a NUMA node",
@@ -120,14 +121,14 @@ pci0000:00/0000:00:01.0/0000:01:00.1 group=1 driver=snd_hda_intel`, domain: doma
 				"PASS 1 function can be reset",
 			}},
 			"has none": {given{host: "pci0000:00/0000:00:01.0/0000:01:00.0 reset=", domain: domainOf(gpu)}, []string{
-				"WARN the kernel has no way to reset 0000:01:00.0 (a guest may get it in the state that the last one left: reboot the host between them, or write a method to reset_method)",
+				"WARN the kernel has no method to reset 0000:01:00.0 (the next guest may get it as the last one left it: reboot the host between guests, or write a method to reset_method)",
 			}},
-			// The kernel leaves the file out where it has no method; that others have one shows that it knows the file.
+			// The kernel omits the file where it has no method; the file of another function shows that this kernel has them.
 			"has no file where others do": {given{host: "pci0000:00/0000:00:01.0/0000:01:00.0\npci0000:00/0000:00:01.0/0000:01:00.1 reset=flr", domain: domainOf(gpu)}, []string{
-				"WARN the kernel has no way to reset 0000:01:00.0 (a guest may get it in the state that the last one left: reboot the host between them, or write a method to reset_method)",
+				"WARN the kernel has no method to reset 0000:01:00.0 (the next guest may get it as the last one left it: reboot the host between guests, or write a method to reset_method)",
 			}},
 			"old kernel": {given{host: "pci0000:00/0000:00:01.0/0000:01:00.0", domain: domainOf(gpu)}, []string{
-				"NOTE how 0000:01:00.0 can be reset is not shown (kernels from 5.15 on show reset_method)",
+				"NOTE sysfs does not show how to reset 0000:01:00.0 (kernels since 5.15 have reset_method)",
 			}},
 		},
 	}

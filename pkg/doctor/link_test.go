@@ -2,7 +2,7 @@ package doctor_test
 
 func linkTests() map[string]map[string]test {
 	const (
-		idle   = " (look again under load: an idle GPU lowers its speed to save power; else reseat the card or its riser)"
+		idle   = " (check again under load: an idle GPU lowers its speed to save power; otherwise reseat the card or its riser)"
 		seat   = " (reseat the card or its riser, and check the slot's bifurcation in the firmware)"
 		asRoot = " (run doctor as root on the node, not on a snapshot)"
 		port   = "pci0000:00/0000:00:01.0 class=0x060400 "
@@ -17,19 +17,19 @@ func linkTests() map[string]map[string]test {
 				"WARN the link of 0000:01:00.0 has 8 of 16 lanes" + seat,
 			}},
 			"slow": {given{host: port + "maxlink=32.0x16" + card + "link=2.5x16 maxlink=32.0x16", domain: domainOf(gpu)}, []string{
-				"WARN the link of 0000:01:00.0 runs at 2.5 GT/s x16 of 32 GT/s x16" + idle,
+				"WARN the link of 0000:01:00.0 runs at 2.5 GT/s x16 instead of 32 GT/s x16" + idle,
 			}},
-			"a slot that can do less": {given{host: port + "maxlink=16.0x8" + card + "link=16.0x8 maxlink=32.0x16", domain: domainOf(gpu)}, []string{
-				"NOTE 0000:01:00.0 can do 32 GT/s x16, its slot 16 GT/s x8 (a faster slot would serve it better)",
+			"a slot that supports less": {given{host: port + "maxlink=16.0x8" + card + "link=16.0x8 maxlink=32.0x16", domain: domainOf(gpu)}, []string{
+				"NOTE 0000:01:00.0 supports 32 GT/s x16, its slot 16 GT/s x8 (use a faster slot)",
 			}},
-			// The link between root port and switch is the switch's own; that of the
-			// downstream port is the card's and counts once.
+			// The link of the root port is the switch's, and that of the downstream port
+			// the card's: each counts once.
 			"a switch's link": {given{host: `
 pci0000:00/0000:00:01.0 class=0x060400 link=16.0x16 maxlink=32.0x16
 pci0000:00/0000:00:01.0/0000:02:00.0 class=0x060400 link=16.0x16 maxlink=32.0x16
 pci0000:00/0000:00:01.0/0000:02:00.0/0000:03:00.0 class=0x060400 link=32.0x16 maxlink=32.0x16
 pci0000:00/0000:00:01.0/0000:02:00.0/0000:03:00.0/0000:01:00.0 link=32.0x16 maxlink=32.0x16`, domain: domainOf(gpu)}, []string{
-				"WARN the link of 0000:02:00.0 runs at 16 GT/s x16 of 32 GT/s x16" + idle,
+				"WARN the link of 0000:02:00.0 runs at 16 GT/s x16 instead of 32 GT/s x16" + idle,
 			}},
 			// A virtual function has no link of its own.
 			"of the physical function": {given{host: port + "maxlink=32.0x16" + card + "physfn=0000:01:00.1" +
@@ -37,7 +37,7 @@ pci0000:00/0000:00:01.0/0000:02:00.0/0000:03:00.0/0000:01:00.0 link=32.0x16 maxl
 				"WARN the link of 0000:01:00.1 has 4 of 16 lanes" + seat,
 			}},
 			"not shown": {given{host: "pci0000:00/0000:01:00.0", domain: domainOf(gpu)}, []string{
-				"NOTE the state of no link is shown",
+				"NOTE sysfs shows no link state",
 			}},
 		},
 		"acs": {
@@ -45,16 +45,16 @@ pci0000:00/0000:00:01.0/0000:02:00.0/0000:03:00.0/0000:01:00.0 link=32.0x16 maxl
 				"PASS 1 port without redirection",
 			}},
 			"redirection": {given{host: port + "acs=rr,cr" + card + "group=1", domain: domainOf(gpu)}, []string{
-				"NOTE ports that send requests between devices up to the IOMMU: 1 of 1 (peer-to-peer traffic below such a port takes the way over the CPU unless the devices use ATS)",
+				"NOTE ports that send peer-to-peer requests to the IOMMU: 1 of 1 (peer-to-peer traffic under these ports goes through the CPU unless the devices use ATS)",
 			}},
 			"not privileged": {given{host: port + card + "group=1", domain: domainOf(gpu)}, []string{
-				"NOTE the ACS of 1 port cannot be read here; the IOMMU groups tell what is apart" + asRoot,
+				"NOTE the ACS of 1 port cannot be read here; the IOMMU groups show what is isolated" + asRoot,
 			}},
 			"no ACS between two cards": {given{host: port + "acs=none" + card + "group=1\npci0000:00/0000:00:02.0 class=0x060400 acs=none" +
 				"\npci0000:00/0000:00:02.0/0000:02:00.0 group=1", domain: domainOf(gpu, nic)}, []string{
-				"WARN 0000:01:00.0 and 0000:02:00.0 share IOMMU group 1, so no port above them keeps them apart (both go to one guest or to none: switch ACS on in the firmware, or use slots below different ports)",
+				"WARN 0000:01:00.0 and 0000:02:00.0 share IOMMU group 1: no port above isolates them (pass both to one guest or to none; enable ACS in the firmware, or use slots under different ports)",
 			}},
-			// Functions of one card share a group as a rule.
+			// Functions of one card usually share a group.
 			"two functions of one card": {given{host: port + "acs=off" + card + "group=1\npci0000:00/0000:00:01.0/0000:01:00.1 group=1", domain: domainOf(gpu, audio)}, []string{
 				"PASS 1 port without redirection",
 			}},
@@ -63,12 +63,12 @@ pci0000:00/0000:00:01.0/0000:02:00.0/0000:03:00.0/0000:01:00.0 link=32.0x16 maxl
 			"has": {given{host: port + card + "ats=on", domain: domainOf(gpu)}, []string{
 				"PASS 1 device with ATS",
 			}},
-			// Whoever assigns the device switches it on; that it can is what counts.
+			// It is enabled when the device is assigned; the capability counts.
 			"has and is off": {given{host: port + card + "ats=off", domain: domainOf(gpu)}, []string{
 				"PASS 1 device with ATS",
 			}},
 			"has none": {given{host: port + card + "ats=none", domain: domainOf(gpu)}, []string{
-				"NOTE without ATS: 0000:01:00.0 (for GPUDirect below ports with ACS: mlxconfig -d DEVICE set ATS_ENABLED=true on ConnectX, then reboot the host)",
+				"NOTE without ATS: 0000:01:00.0 (for GPUDirect under ports with ACS: mlxconfig -d DEVICE set ATS_ENABLED=true on ConnectX, then reboot the host)",
 			}},
 			"not privileged": {given{host: port + card, domain: domainOf(gpu)}, []string{
 				"NOTE the ATS of 1 device cannot be read here" + asRoot,
@@ -82,7 +82,7 @@ func mdevTests() map[string]map[string]test {
 		card  = "pci0000:00/0000:00:01.0/0000:01:00.0"
 		first = "/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01"
 		other = "/0c9d2b77-1f0e-4f4e-8f57-6a2e5b8d4c02"
-		size  = " (keep to types of one size, unless the GPU is in mixed-size mode: it starts no vGPU of another size than the first)"
+		size  = " (use types of one size, unless the GPU is in mixed-size mode: in equal-size mode all its vGPUs have the size of the first)"
 	)
 	return map[string]map[string]test{
 		"mdev-types": {
@@ -92,7 +92,7 @@ func mdevTests() map[string]map[string]test {
 			"two types": {given{host: card + first + " type=nvidia-222\n" + card + other + " type=nvidia-230"}, []string{
 				"WARN 0000:01:00.0 has mediated devices of the types nvidia-222 and nvidia-230" + size,
 			}},
-			// From Ampere on each mediated device has a virtual function of its own.
+			// Since Ampere each mediated device has its own virtual function.
 			"two types on virtual functions": {given{host: `
 pci0000:00/0000:00:01.0/0000:01:00.0
 pci0000:00/0000:00:01.0/0000:01:00.4 physfn=0000:01:00.0
@@ -104,17 +104,17 @@ pci0000:00/0000:00:01.0/0000:01:00.5` + other + ` type=nvidia-592`}, []string{
 		},
 		"mdev-unused": {
 			"all used": {given{host: card + first + " type=nvidia-222", domain: domainOf(vgpu)}, []string{
-				"PASS 1 mediated device, all of this domain",
+				"PASS 1 mediated device, all used by the domain",
 			}},
-			"one left": {given{host: card + first + " type=nvidia-222\n" + card + other + " type=nvidia-222", domain: domainOf(vgpu)}, []string{
-				"NOTE 1 mediated device of 0000:01:00.0 not used here: type nvidia-222 (if no other VM uses them either: echo 1 > /sys/bus/mdev/devices/UUID/remove, before the GPU can get another type)",
+			"one unused": {given{host: card + first + " type=nvidia-222\n" + card + other + " type=nvidia-222", domain: domainOf(vgpu)}, []string{
+				"NOTE the domain does not use 1 mediated device of 0000:01:00.0: type nvidia-222 (if no other VM uses them either: echo 1 > /sys/bus/mdev/devices/UUID/remove, before the GPU can get another type)",
 			}},
 			// The kernel's sample mtty has no PCI device above it.
-			"one without a PCI parent left": {given{host: card + first + " type=nvidia-222\nvirtual/mtty/mtty" + other + " type=mtty-1", domain: domainOf(vgpu)}, []string{
-				"NOTE 0c9d2b77-1f0e-4f4e-8f57-6a2e5b8d4c02 is not used here: type mtty-1, no PCI device above it",
+			"one unused without a PCI parent": {given{host: card + first + " type=nvidia-222\nvirtual/mtty/mtty" + other + " type=mtty-1", domain: domainOf(vgpu)}, []string{
+				"NOTE the domain does not use 0c9d2b77-1f0e-4f4e-8f57-6a2e5b8d4c02: type mtty-1, no PCI device above it",
 			}},
 			"no domain": {given{host: card + first + " type=nvidia-222"}, []string{
-				"NOTE 1 mediated device on the host (give the domain with --domain to see which it does not use)",
+				"NOTE 1 mediated device on the host (pass --domain to see which ones it does not use)",
 			}},
 		},
 	}

@@ -9,20 +9,13 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-func mdevChecks() []Check {
-	return []Check{
-		{"mdev-types", mdevTypes},
-		{"mdev-unused", mdevUnused},
-	}
-}
-
-// byGPU are the mediated devices that pass the filter, by the physical function
-// that they are parts of, which come in order of address. From Ampere on the
-// parent is a virtual function of the GPU.
-func byGPU(host *topology.Host, filter func(topology.MDEV) bool) ([]topology.Address, map[topology.Address][]topology.MDEV) {
+// byGPU groups mediated devices by physical function, and returns the functions
+// by address. Since Ampere the parent of a mediated device is a virtual function
+// of the GPU.
+func byGPU(host *topology.Host, mdevs []topology.MDEV) ([]topology.Address, map[topology.Address][]topology.MDEV) {
 	gpus := map[topology.Address][]topology.MDEV{}
-	for _, m := range host.MDEVs {
-		if m.Parent == nil || !filter(m) {
+	for _, m := range mdevs {
+		if m.Parent == nil {
 			continue
 		}
 		gpu := *m.Parent
@@ -34,25 +27,25 @@ func byGPU(host *topology.Host, filter func(topology.MDEV) bool) ([]topology.Add
 	return slices.SortedFunc(maps.Keys(gpus), topology.Address.Compare), gpus
 }
 
-// types are the types of mediated devices, each once, in order.
-func types(mdevs []topology.MDEV) []string {
+// typesOf returns the sorted types of mediated devices.
+func typesOf(mdevs []topology.MDEV) []string {
 	names := map[string]bool{}
 	for _, m := range mdevs {
-		names[cmp.Or(m.Type, "of unknown type")] = true
+		names[cmp.Or(m.Type, "unknown")] = true
 	}
 	return slices.Sorted(maps.Keys(names))
 }
 
-// mdevTypes asks whether each GPU is cut into one type of vGPU. In equal-size
-// mode, the default, all vGPUs of a GPU have the frame buffer of the first
+// mdevTypes checks whether each GPU has one type of vGPU. In equal-size mode,
+// the default, all vGPUs of a GPU have the frame buffer size of the first
 // (NVIDIA vGPU software user guide).
-func mdevTypes(in Inputs) []finding {
-	gpus, mdevs := byGPU(in.Host, func(topology.MDEV) bool { return true })
-	var found []finding
+func mdevTypes(in Inputs) []Result {
+	gpus, mdevs := byGPU(in.Host, in.Host.MDEVs)
+	var found []Result
 	for _, gpu := range gpus {
-		if names := types(mdevs[gpu]); len(names) > 1 {
-			found = append(found, of(topology.PCIDevice(gpu), warn("keep to types of one size, unless the GPU is in mixed-size mode: it starts no vGPU of another size than the first",
-				"%s has mediated devices of the types %s", gpu, strings.Join(names, " and ")))...)
+		if types := typesOf(mdevs[gpu]); len(types) > 1 {
+			found = append(found, about(topology.PCIDevice(gpu), warn("use types of one size, unless the GPU is in mixed-size mode: in equal-size mode all its vGPUs have the size of the first",
+				"%s has mediated devices of the types %s", gpu, strings.Join(types, " and ")))...)
 		}
 	}
 	if len(gpus) == 0 {
@@ -61,29 +54,25 @@ func mdevTypes(in Inputs) []finding {
 	return orPass(found, "%s with mediated devices of one type each", topology.Counted(len(gpus), "device"))
 }
 
-// mdevUnused tells of mediated devices that the domain does not use. As long
-// as one is there, its GPU keeps its type.
-func mdevUnused(in Inputs) []finding {
-	if len(in.Host.MDEVs) == 0 {
-		return nil
-	}
-	if in.Domain == nil {
-		return note("give the domain with --domain to see which it does not use", "%s on the host", topology.Counted(len(in.Host.MDEVs), "mediated device"))
+// mdevUnused reports mediated devices that the domain does not use. A GPU keeps
+// its type as long as it has one.
+func mdevUnused(in Inputs) []Result {
+	if in.Plan == nil {
+		return note("pass --domain to see which ones it does not use", "%s on the host", topology.Counted(len(in.Host.MDEVs), "mediated device"))
 	}
 	used := in.subjects()
-	gpus, mdevs := byGPU(in.Host, func(m topology.MDEV) bool {
-		return !slices.Contains(used, topology.MediatedDevice(m.UUID))
-	})
-	var found []finding
+	unused := slices.DeleteFunc(slices.Clone(in.Host.MDEVs), func(m topology.MDEV) bool { return slices.Contains(used, topology.MediatedDevice(m.UUID)) })
+	gpus, mdevs := byGPU(in.Host, unused)
+	var found []Result
 	for _, gpu := range gpus {
-		unused := mdevs[gpu]
-		found = append(found, of(topology.PCIDevice(gpu), note("if no other VM uses them either: echo 1 > /sys/bus/mdev/devices/UUID/remove, before the GPU can get another type",
-			"%s of %s not used here: type %s", topology.Counted(len(unused), "mediated device"), gpu, strings.Join(types(unused), " and ")))...)
+		found = append(found, about(topology.PCIDevice(gpu), note("if no other VM uses them either: echo 1 > /sys/bus/mdev/devices/UUID/remove, before the GPU can get another type",
+			"the domain does not use %s of %s: type %s", topology.Counted(len(mdevs[gpu]), "mediated device"), gpu, strings.Join(typesOf(mdevs[gpu]), " and ")))...)
 	}
-	for _, m := range in.Host.MDEVs {
-		if id := topology.MediatedDevice(m.UUID); m.Parent == nil && !slices.Contains(used, id) {
-			found = append(found, of(id, note("", "%s is not used here: type %s, no PCI device above it", id, cmp.Or(m.Type, "unknown")))...)
+	for _, m := range unused {
+		if m.Parent == nil {
+			id := topology.MediatedDevice(m.UUID)
+			found = append(found, about(id, note("", "the domain does not use %s: type %s, no PCI device above it", id, cmp.Or(m.Type, "unknown")))...)
 		}
 	}
-	return orPass(found, "%s, all of this domain", topology.Counted(len(in.Host.MDEVs), "mediated device"))
+	return orPass(found, "%s, all used by the domain", topology.Counted(len(in.Host.MDEVs), "mediated device"))
 }

@@ -6,9 +6,10 @@ import (
 
 	"hook-sidecar/pkg/doctor"
 	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/reasons"
 )
 
-// hostBits says how many physical address bits the host's CPUs have.
+// hostBits sets the physical address bits of the host's CPUs.
 func hostBits(bits int) func(*doctor.Inputs) {
 	return func(in *doctor.Inputs) { in.HostPhysBits = bits }
 }
@@ -24,7 +25,7 @@ func spaceTests() map[string]map[string]test {
 	with := func(maxphysaddr string) string {
 		return domainWith(strings.Replace(twoCells, "<numa>", maxphysaddr+"<numa>", 1)+memnodes, uefi, gpu)
 	}
-	// plain has a named CPU model on a machine of QEMU's own, and so 40 bits.
+	// plain has a named CPU model on an upstream QEMU machine, and so 40 bits.
 	plain := func(os string) string {
 		return strings.Replace(domainWith(plainOf, os, gpu), "machine='q35'", "machine='pc-q35-9.2'", 1)
 	}
@@ -32,7 +33,7 @@ func spaceTests() map[string]map[string]test {
 		"<domain ", "<domain xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0' ", 1)
 	return map[string]map[string]test{
 		// Measured: 40 bits give OVMF a window of 128 GiB, which one BAR of that
-		// size fills; an eighth of 46 bits are 8 TiB.
+		// size fills; an eighth of 46 bits is 8 TiB.
 		"bar-window": {
 			"fills it": {given{host: large, domain: plain(uefi)}, []string{
 				"PASS 64-bit BARs of 128 GiB, the window has 128 GiB: OVMF, an eighth of 40 bits of the CPU model",
@@ -56,7 +57,7 @@ func spaceTests() map[string]map[string]test {
 			"a limit on the host's": {given{host: large, domain: with("<maxphysaddr mode='passthrough' limit='39'/>"), inputs: hostBits(46)}, []string{
 				"FAIL 64-bit BARs of 128 GiB, the window has 64 GiB: OVMF, an eighth of 39 bits of the host" + hostHint,
 			}},
-			"a window of one's own": {given{host: larger, domain: window}, []string{
+			"a larger window": {given{host: larger, domain: window}, []string{
 				"PASS 64-bit BARs of 256 GiB, the window has 256 GiB: OVMF, X-PciMmio64Mb",
 			}},
 			"SeaBIOS": {given{host: larger, domain: plain("")}, []string{
@@ -64,37 +65,37 @@ func spaceTests() map[string]map[string]test {
 			}},
 			// 3 * (64 GiB + 32 MiB), and 3 * 128 GiB.
 			"aligned": {given{host: alignedHost, domain: strings.Replace(with("<maxphysaddr mode='emulate' bits='41'/>"), gpu, gpu+audio+nic, 1)}, []string{
-				"WARN 64-bit BARs of 192.1 GiB take 384 GiB where each device is aligned to its largest, the window has 256 GiB: OVMF, an eighth of 41 bits of maxphysaddr" + hint,
+				"WARN 64-bit BARs of 192.1 GiB take 384 GiB with each device aligned to its largest BAR, the window has 256 GiB: OVMF, an eighth of 41 bits of maxphysaddr" + hint,
 			}},
 			"of Red Hat's machines": {given{host: large, domain: strings.Replace(plain(uefi), "pc-q35-9.2", "pc-q35-rhel9.6.0", 1), inputs: hostBits(46)}, []string{
 				"PASS 64-bit BARs of 128 GiB, the window has 8 TiB: OVMF, an eighth of 46 bits of the host",
 			}},
 			"of QEMU's choice": {given{host: large, domain: strings.Replace(plain(uefi), "pc-q35-9.2", "q35", 1), inputs: hostBits(46)}, []string{
-				"NOTE 64-bit BARs of 128 GiB; how many physical address bits the guest has is not known (a host-passthrough CPU has the host's bits; OVMF's window is an eighth of the space: 40 bits are enough)",
+				"NOTE 64-bit BARs of 128 GiB; the guest's physical address bits are not known (a host-passthrough CPU has the host's bits; OVMF's window is an eighth of the address space, so 40 bits are enough)",
 			}},
 			"not known": {given{host: large, domain: domainOf(gpu)}, []string{
-				"NOTE 64-bit BARs of 128 GiB; how many physical address bits the guest has is not known (a host-passthrough CPU has the host's bits; OVMF's window is an eighth of the space: 40 bits are enough)",
+				"NOTE 64-bit BARs of 128 GiB; the guest's physical address bits are not known (a host-passthrough CPU has the host's bits; OVMF's window is an eighth of the address space, so 40 bits are enough)",
 			}},
 		},
 		"io-space": {
 			"14 ports": {given{host: ioHost(14), domain: ioDomain(14, "")}, []string{
-				"PASS 14 devices with an I/O BAR, SeaBIOS has room for 14 ports with such",
+				"PASS 14 devices with an I/O BAR, SeaBIOS has room for 14 ports with one",
 			}},
 			// Measured: with 15 such ports SeaBIOS stops, OVMF boots.
 			"15 ports": {given{host: ioHost(15), domain: ioDomain(15, "")}, []string{
-				"FAIL 15 ports have a device with an I/O BAR under them and the domain boots with SeaBIOS, which has room for 14 (boot with UEFI: SeaBIOS stops if more than 14 ports have a device with an I/O BAR)",
+				"FAIL 15 ports have a device with an I/O BAR under them and the domain boots with SeaBIOS, which has room for 14 (" + reasons.CodeIOSpace.Remedy() + ")",
 			}},
 			"15 ports and UEFI": {given{host: ioHost(15), domain: ioDomain(15, uefi)}, []string{
-				"PASS the domain boots with UEFI, which leaves an I/O BAR without room unassigned",
+				"PASS the domain boots with UEFI, which leaves I/O BARs without room unassigned",
 			}},
 		},
 		"pci-hole": {
-			"there": {given{host: aHost, domain: domainOf(gpu)}, []string{"PASS not switched off"}},
+			"there": {given{host: aHost, domain: domainOf(gpu)}, []string{"PASS not disabled"}},
 			"off, and the device on an expander bus": {given{host: aHost, domain: domainOf(gpu, holeOff)}, []string{
-				"NOTE pcihole64 is 0; the devices stand below expander buses, whose windows it does not size (remove the annotation kubevirt.io/disablePCIHole64 from the VMI)",
+				"NOTE pcihole64 is 0; the devices are under expander buses, whose windows it does not size (remove the annotation kubevirt.io/disablePCIHole64 from the VMI)",
 			}},
-			"off, and the device on the main bus": {given{host: aHost, domain: domainWith("", uefi, gpu, holeOff)}, []string{
-				"WARN pcihole64 is 0, and on the main bus stands what has 64-bit BARs: 0000:01:00.0 (remove the annotation kubevirt.io/disablePCIHole64 from the VMI)",
+			"off, and the device on the root bus": {given{host: aHost, domain: domainWith("", uefi, gpu, holeOff)}, []string{
+				"WARN pcihole64 is 0, and devices with 64-bit BARs are on the root bus: 0000:01:00.0 (remove the annotation kubevirt.io/disablePCIHole64 from the VMI)",
 			}},
 		},
 	}
@@ -111,7 +112,7 @@ pci0000:00/0000:00:01.0/0000:01:00.1 node=0 bar=36,25
 pci0000:00/0000:00:02.0/0000:02:00.0 node=0 bar=36,25
 `
 
-// ioHost has n devices with an I/O BAR, each below a root port of its own.
+// ioHost has n devices with an I/O BAR, each under its own root port.
 func ioHost(n int) string {
 	var b strings.Builder
 	b.WriteString("cpus 0 0\n")
@@ -132,7 +133,7 @@ func ioDomain(n int, os string) string {
 func containerTests() map[string]map[string]test {
 	const raise = " (raise it with supportContainerResources of type sidecar in the KubeVirt CR)"
 	sockets := func(s doctor.Sockets) func(*doctor.Inputs) {
-		s.Folder = "/sockets"
+		s.Dir = "/sockets"
 		return func(in *doctor.Inputs) { in.Sockets = &s }
 	}
 	limits := func(l env.Limits) func(*doctor.Inputs) {
@@ -142,45 +143,45 @@ func containerTests() map[string]map[string]test {
 	const named = " (give each sidecar a socket name of its own; hook-sidecar takes it from CONTAINER_NAME)"
 	return map[string]map[string]test{
 		"socket-folder": {
-			"empty":     {given{inputs: sockets(doctor.Sockets{})}, []string{"PASS /sockets with 0 sockets"}},
-			"served":    {given{inputs: sockets(doctor.Sockets{Files: []doctor.SocketFile{file("a.sock")}})}, []string{"PASS /sockets with 1 socket"}},
-			"not there": {given{inputs: sockets(doctor.Sockets{Missing: true})}, []string{"NOTE there is no /sockets here (run doctor in the sidecar, or name the folder with --socket-dir)"}},
-			"not ours": {given{inputs: sockets(doctor.Sockets{Problem: "no socket can be made in /sockets: permission denied"})}, []string{
-				"FAIL no socket can be made in /sockets: permission denied (mount the emptyDir of the sidecars there, for the user that the container runs as)",
+			"empty":   {given{inputs: sockets(doctor.Sockets{})}, []string{"PASS /sockets with 0 sockets"}},
+			"served":  {given{inputs: sockets(doctor.Sockets{Files: []doctor.SocketFile{file("a.sock")}})}, []string{"PASS /sockets with 1 socket"}},
+			"missing": {given{inputs: sockets(doctor.Sockets{Missing: true})}, []string{"NOTE /sockets does not exist here (run doctor in the sidecar, or pass its directory with --socket-dir)"}},
+			"not writable": {given{inputs: sockets(doctor.Sockets{Problem: "no socket can be made in /sockets: permission denied"})}, []string{
+				"FAIL no socket can be made in /sockets: permission denied (mount the sidecars' emptyDir there, writable for the container's user)",
 			}},
 			"a file": {given{inputs: sockets(doctor.Sockets{Files: []doctor.SocketFile{{Path: "log.txt"}}})}, []string{
-				"FAIL log.txt in /sockets is no socket (remove it: virt-launcher dials every file there and waits)",
+				"FAIL log.txt in /sockets is not a socket (remove it: virt-launcher dials every file there and waits)",
 			}},
 			"a dead socket": {given{inputs: sockets(doctor.Sockets{Files: []doctor.SocketFile{{Path: "old.sock", Socket: true}}})}, []string{
-				"WARN nobody answers on the socket old.sock in /sockets (remove it, or look why its sidecar does not answer)",
+				"WARN no process answers on the socket old.sock in /sockets (remove it, or find out why its sidecar does not answer)",
 			}},
 		},
 		"socket-name": {
 			"free": {given{inputs: sockets(doctor.Sockets{Name: "hostdev-a.sock"})}, []string{"PASS hostdev-a.sock is free"}},
 			"served": {given{inputs: sockets(doctor.Sockets{Name: "hostdev-a.sock", Files: []doctor.SocketFile{file("hostdev-a.sock")}})}, []string{
-				"PASS hostdev-a.sock, served already",
+				"PASS hostdev-a.sock is already served",
 			}},
 			"twice in the pod": {given{inputs: sockets(doctor.Sockets{Name: "hostdev-a.sock", Files: []doctor.SocketFile{file("hook-sidecar-0/shim.sock"), file("hook-sidecar-1/shim.sock")}})}, []string{
-				"FAIL hook-sidecar-0/shim.sock and hook-sidecar-1/shim.sock have one name: virt-launcher calls only the first" + named,
+				"FAIL hook-sidecar-0/shim.sock and hook-sidecar-1/shim.sock have the same name: virt-launcher calls only the first" + named,
 			}},
 			"no name": {given{inputs: sockets(doctor.Sockets{})}, []string{
 				"NOTE CONTAINER_NAME is not set: the socket's name gets a random part (KubeVirt sets CONTAINER_NAME since 1.6)",
 			}},
 			"too long": {given{inputs: sockets(doctor.Sockets{Name: "hostdev-a.sock", TooLong: true})}, []string{
-				"FAIL the path of the socket hostdev-a.sock in /sockets is longer than the 107 bytes of a unix socket (shorten --socket-dir)",
+				"FAIL the path of hostdev-a.sock in /sockets is too long for a unix socket (shorten --socket-dir)",
 			}},
 		},
 		"container-memory": {
 			"none":         {given{inputs: limits(env.Limits{})}, []string{"PASS no limit"}},
 			"KubeVirt's":   {given{inputs: limits(env.Limits{MemoryBytes: 64_000_000})}, []string{"PASS the limit is 61 MiB"}},
-			"scarce":       {given{inputs: limits(env.Limits{MemoryBytes: 32 << 20})}, []string{"WARN the limit is 32 MiB; 48 MiB are enough for domains of every size" + raise}},
-			"much too low": {given{inputs: limits(env.Limits{MemoryBytes: 16 << 20})}, []string{"FAIL the limit is 16 MiB, the server takes up to 24 MiB" + raise}},
+			"scarce":       {given{inputs: limits(env.Limits{MemoryBytes: 32 << 20})}, []string{"WARN the limit is 32 MiB, 48 MiB are always enough" + raise}},
+			"much too low": {given{inputs: limits(env.Limits{MemoryBytes: 16 << 20})}, []string{"FAIL the limit is 16 MiB, the server needs up to 24 MiB" + raise}},
 		},
 		"container-cpu": {
 			"none":         {given{inputs: limits(env.Limits{})}, []string{"PASS no limit"}},
 			"KubeVirt's":   {given{inputs: limits(env.Limits{MilliCPU: 200})}, []string{"PASS the limit is 200m"}},
-			"scarce":       {given{inputs: limits(env.Limits{MilliCPU: 60})}, []string{"WARN the limit is 60m; with 100m calls are not throttled" + raise}},
-			"much too low": {given{inputs: limits(env.Limits{MilliCPU: 10})}, []string{"FAIL the limit is 10m; throttled so, the server may not answer Info within its second" + raise}},
+			"scarce":       {given{inputs: limits(env.Limits{MilliCPU: 60})}, []string{"WARN the limit is 60m, 100m are always enough" + raise}},
+			"much too low": {given{inputs: limits(env.Limits{MilliCPU: 10})}, []string{"FAIL the limit is 10m, the server needs up to 50m" + raise}},
 		},
 	}
 }

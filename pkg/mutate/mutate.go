@@ -41,7 +41,6 @@ type Request struct {
 // Result is the result of a call.
 type Result struct {
 	Domain []byte          // the bytes to return
-	Input  *domain.Domain  // the parsed domain of the request; nil when an error came before it
 	Plan   *placement.Plan // nil when an error came before it
 	Policy policy.Policy   // zero when an error came before it
 	VMI    *env.VMI        // nil when there is none
@@ -119,7 +118,6 @@ func (m Mutator) mutate(req Request, result *Result) ([]byte, error) {
 	if err != nil {
 		return nil, &Error{Malformed, fmt.Errorf("parse domain: %w", err)}
 	}
-	result.Input = d
 	host, problems := env.ReadHost(m.Sysfs, placement.Candidates(d, m.Variables))
 	if m.Details || wanted.NCCLTopology == policy.NCCLTopologyFWCfg {
 		problems = append(problems, env.ReadDetails(m.Sysfs, host)...)

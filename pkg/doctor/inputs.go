@@ -1,0 +1,160 @@
+package doctor
+
+import (
+	"slices"
+
+	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/topology"
+)
+
+// Inputs is what the checks look at. What is not known is nil or empty.
+type Inputs struct {
+	Host      *topology.Host  // all of it, with details; never nil
+	Problems  []env.Problem   // of reading the host and the environment variables
+	Plan      *placement.Plan // what the hook would do with a domain; nil without one
+	Layout    policy.Layout
+	VMI       *env.VMI
+	Variables []env.Variable
+
+	HostPhysBits int // physical address bits of the host's CPUs, 0 when not known
+	Sockets      *Sockets
+	Limits       *env.Limits // of the container
+}
+
+// Sockets describes the directory where virt-launcher looks for hooks.
+type Sockets struct {
+	Dir     string
+	Missing bool   // Dir does not exist
+	Problem string // why Dir cannot be listed or written to, "" when it can
+	Name    string // of this sidecar's socket, "" when CONTAINER_NAME is not set
+	TooLong bool   // the path of this sidecar's socket is longer than a unix socket's can be
+	Files   []SocketFile
+}
+
+// SocketFile is a file in the directory, or in a sidecar's subdirectory.
+type SocketFile struct {
+	Path    string // from the directory
+	Socket  bool
+	Answers bool // a process accepts connections
+}
+
+// The conditions of checks.
+func (in Inputs) hasPCI() bool       { return len(in.Host.Devices) > 0 }
+func (in Inputs) hasMDEVs() bool     { return len(in.Host.MDEVs) > 0 }
+func (in Inputs) hasFunctions() bool { return len(in.functions()) > 0 }
+func (in Inputs) hasHardware() bool  { return len(in.hardware()) > 0 }
+func (in Inputs) hasDomain() bool    { return in.Plan != nil }
+func (in Inputs) hasDevices() bool   { return in.Plan != nil && len(in.Plan.Devices) > 0 }
+func (in Inputs) hasVMI() bool       { return in.VMI != nil }
+func (in Inputs) hasSockets() bool   { return in.Sockets != nil }
+func (in Inputs) hasLimits() bool    { return in.Limits != nil }
+
+// subjects returns the devices to look at, by ID: those of the domain and of
+// the environment variables; without either, all that the host offers to guests.
+func (in Inputs) subjects() []topology.DeviceID {
+	var ids []topology.DeviceID
+	for _, v := range in.Variables {
+		ids = append(ids, v.IDs...)
+	}
+	if in.Plan != nil {
+		for _, d := range in.Plan.Devices {
+			if !d.Added { // those of the domain as it came
+				ids = append(ids, d.ID)
+			}
+		}
+	}
+	if len(ids) == 0 && in.Plan == nil {
+		for _, f := range in.Host.Devices {
+			if f.IsAssignable() {
+				ids = append(ids, topology.PCIDevice(f.Address))
+			}
+		}
+		for _, m := range in.Host.MDEVs {
+			ids = append(ids, topology.MediatedDevice(m.UUID))
+		}
+	}
+	slices.SortFunc(ids, topology.DeviceID.Compare)
+	return slices.Compact(ids)
+}
+
+// functions returns the subjects that are PCI functions of the host.
+func (in Inputs) functions() []*topology.Device {
+	var all []*topology.Device
+	for _, id := range in.subjects() {
+		if a, isPCI := id.PCI(); isPCI && in.Host.Device(a) != nil {
+			all = append(all, in.Host.Device(a))
+		}
+	}
+	return all
+}
+
+// hardware returns the physical functions that the subjects are or are part of,
+// each once: for a mediated device its parent's, for a virtual function its own.
+func (in Inputs) hardware() []topology.DeviceID {
+	var ids []topology.DeviceID
+	for _, id := range in.subjects() {
+		f := in.Host.Function(id)
+		if f != nil && f.PhysFn != nil && in.Host.Device(*f.PhysFn) != nil {
+			f = in.Host.Device(*f.PhysFn)
+		}
+		if f != nil && !slices.Contains(ids, topology.PCIDevice(f.Address)) {
+			ids = append(ids, topology.PCIDevice(f.Address))
+		}
+	}
+	return ids
+}
+
+// paths returns the nodes of the host's tree from the roots to the hardware,
+// each once.
+func (in Inputs) paths() []*topology.Node {
+	ids := in.hardware()
+	tree := in.Host.Tree(ids)
+	var nodes []*topology.Node
+	for _, id := range ids {
+		for _, n := range tree.Node(id).Path() {
+			if !slices.Contains(nodes, n) {
+				nodes = append(nodes, n)
+			}
+		}
+	}
+	return nodes
+}
+
+// function returns the host's PCI function at a node, or nil when there is none.
+func (in Inputs) function(n *topology.Node) *topology.Device {
+	if n == nil {
+		return nil
+	}
+	switch id := n.ID.(type) {
+	case topology.Address:
+		return in.Host.Device(id)
+	case topology.DeviceID:
+		return in.Host.Function(id)
+	}
+	return nil
+}
+
+// guestFunctions returns the PCI functions that the plan passes through.
+func (in Inputs) guestFunctions() []*topology.Device {
+	var all []*topology.Device
+	for _, d := range in.Plan.Devices {
+		if d.ID.Kind() == topology.KindPCI && d.Function != nil {
+			all = append(all, d.Function)
+		}
+	}
+	return all
+}
+
+// warnings returns the plan's warnings of a kind as results.
+func (in Inputs) warnings(status Status, code reasons.Code) []Result {
+	var results []Result
+	for _, w := range in.Plan.Warnings {
+		if w.Code == code {
+			results = append(results, result(status, w.Remedy, "%s", w.Text)...)
+		}
+	}
+	return results
+}
