@@ -1,4 +1,4 @@
-# Shortcuts; `.ci/run` is what has to pass.
+# Shortcuts; CI runs `.ci/run`.
 .DEFAULT_GOAL := help
 .PHONY: help build image release test kubevirt manifests boot e2e lint fuzz generate golden ci
 
@@ -14,8 +14,8 @@ PLATFORMS ?= linux/amd64,linux/arm64
 PUSH ?= false
 # Without a registry: write the image to this file, as an OCI archive.
 ARCHIVE ?=
-# Images that the build fetches. Empty is what the Dockerfile says; name copies where that cannot be
-# reached, and SBOM=generator=IMAGE for a copy of docker/buildkit-syft-scanner.
+# Images that the build fetches, if not those of the Dockerfile. SBOM=generator=IMAGE names a copy of
+# docker/buildkit-syft-scanner.
 GO_IMAGE ?=
 SHIM_IMAGE ?=
 SBOM ?= true
@@ -30,19 +30,19 @@ comma := ,
 output = $(if $(ARCHIVE),type=oci$(comma)dest=$(ARCHIVE),type=image$(comma)push=$(PUSH))
 arguments = $(foreach name,GO_IMAGE SHIM_IMAGE,$(if $($(name)),--build-arg $(name)=$($(name))))
 
-# Timestamps are the commit's, so that two builds of one commit give one image.
+# Timestamps are those of the commit, so that two builds of a commit give the same image.
 image: ## build IMAGE for PLATFORMS with BuildKit, SBOM and provenance; PUSH=true pushes it
 	docker buildx build --platform $(PLATFORMS) --target $(TARGET) --sbom=$(SBOM) --provenance=mode=max \
 		--build-arg SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(arguments) \
 		--output $(output),name=$(IMAGE),rewrite-timestamp=true .
 
-release: ## make dist/ from a clean checkout of a tag: programs, manifests, SBOMs, checksums
+release: ## build dist/ from a clean checkout of a tag: programs, manifests, SBOMs, checksums
 	go -C release run . -root "$(CURDIR)" -out "$(CURDIR)/dist" -repository "$(REPOSITORY)"
 
-test: ## run the tests; those against libvirt are skipped where it is missing
+test: ## run the tests; without libvirt, those that need it are skipped
 	go test ./...
 
-kubevirt: ## run the tests against KubeVirt's own client; takes root
+kubevirt: ## run the tests against KubeVirt's own client; needs root
 	.ci/run kubevirt
 
 manifests: ## run manifests/ through kube-apiserver's and KubeVirt's own code
@@ -51,22 +51,22 @@ manifests: ## run manifests/ through kube-apiserver's and KubeVirt's own code
 boot: ## boot results in QEMU: firmware, kernel, the guest's sysfs
 	.ci/run boot
 
-e2e: ## run the whole way once, with vfio-pci in a nested machine; takes root once
+e2e: ## run everything end to end, with vfio-pci in a nested machine; needs root once
 	test/boot/get-kernel $(CACHE)/kernel
 	test/e2e/get-image $(CACHE)/e2e
 	BOOT_KERNEL=$(CACHE)/kernel E2E_IMAGE=$(CACHE)/e2e go test -count=1 -v -timeout 30m ./test/e2e
 
-lint: ## formatting, vet, staticcheck, the walls between the rooms
+lint: ## check formatting, vet, staticcheck and import rules
 	.ci/run format vet lint walls
 
 fuzz: ## run every fuzz target, FUZZTIME (15s) each
 	.ci/run fuzz
 
-generate: ## make the generated code anew
+generate: ## regenerate the generated code
 	go generate ./...
 
-golden: ## write the golden files anew; read the diff before you commit it
+golden: ## regenerate the golden files; read the diff before you commit it
 	go test ./pkg/mutate -run Golden -update
 
-ci: ## everything that CI runs
+ci: ## run everything that CI runs
 	.ci/run

@@ -14,7 +14,7 @@ import (
 	"hook-sidecar/pkg/policy"
 )
 
-// breaksAt is a log that panics at a message and goes on afterwards.
+// breaksAt is a log handler that panics at one message.
 type breaksAt struct {
 	slog.Handler
 	message string
@@ -31,7 +31,7 @@ func (h breaksAt) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// TestLogPanic: a panic in what is only said about a call does not change the
+// TestLogPanic checks that a panic while a call is logged does not change the
 // answer.
 func TestLogPanic(t *testing.T) {
 	s := demoSample(t)
@@ -42,7 +42,7 @@ func TestLogPanic(t *testing.T) {
 	var log bytes.Buffer
 	broken := answerer{mutator: s.mutator, log: logTo(slog.New(breaksAt{slog.NewJSONHandler(&log, nil), "device"}))}
 	if got := answerTo(t, broken, s.request.Domain, s.request.VMI); !bytes.Equal(got, want) {
-		t.Error("the answer is another when the log panics")
+		t.Error("the answer differs when the log panics")
 	}
 	for _, part := range []string{`"msg":"domain planned"`, `"msg":"a panic ended the log of this call"`, `answer_test.go`} {
 		if !strings.Contains(log.String(), part) {
@@ -51,13 +51,13 @@ func TestLogPanic(t *testing.T) {
 	}
 }
 
-// TestAnswerTooLong: virt-launcher receives 4 MiB. A domain that fits and grows
-// beyond by being placed goes back as it came, or is refused under strict
+// TestAnswerTooLong checks a domain that virt-launcher could receive (4 MiB) and
+// that grows larger when placed: it is returned unchanged, or refused by strict
 // policy.
 func TestAnswerTooLong(t *testing.T) {
 	s := demoSample(t)
-	room := hooks.MaxReply - len(s.request.Domain)
-	long := append(bytes.Clone(s.request.Domain), "<!--"+strings.Repeat("x", room-len("<!---->"))+"-->"...)
+	free := hooks.MaxReply - len(s.request.Domain)
+	long := append(bytes.Clone(s.request.Domain), "<!--"+strings.Repeat("x", free-len("<!---->"))+"-->"...)
 	if len(long) != hooks.MaxReply {
 		t.Fatalf("the domain has %d bytes, want %d", len(long), hooks.MaxReply)
 	}
@@ -65,7 +65,7 @@ func TestAnswerTooLong(t *testing.T) {
 	a.mutator.Limit = serveLimit()
 	a.mutator.Limit.Bytes = 0
 	if got := answerTo(t, a, long, s.request.VMI); !bytes.Equal(got, long) {
-		t.Errorf("a domain of %d bytes came back, %d can be received", len(got), hooks.MaxReply)
+		t.Errorf("the answer has %d bytes, want the domain unchanged", len(got))
 	}
 	a.mutator.Flags = map[policy.Key]string{policy.KeyStrict: "true"}
 	_, err := a.Mutate(t.Context(), hooks.Call{Domain: long, VMI: s.request.VMI})

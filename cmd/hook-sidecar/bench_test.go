@@ -17,14 +17,14 @@ import (
 	"hook-sidecar/test/hostfs"
 )
 
-// BenchmarkOnDefineDomain calls the hook and an echo of the domain through real
-// sockets in one run, so that their ratio can be read: the sample of 8 GPUs and
-// 8 NICs, and 64 devices. The hosts are folders of files, as /sys is, and once a
-// snapshot in memory, to show what reading a folder takes.
+// BenchmarkOnDefineDomain calls the hook, and an echo of the domain, through real
+// sockets in one run, so that their ratio can be read: with the sample of 8 GPUs
+// and 8 NICs, and with 64 devices. The hosts are directories of files, as /sys is,
+// and once a snapshot in memory, to show the cost of reading a directory.
 func BenchmarkOnDefineDomain(b *testing.B) {
 	sample := benchSample(b)
 	inMemory := sample.mutator
-	sample.mutator.Sysfs = folderOf(b, inMemory.Sysfs)
+	sample.mutator.Sysfs = directoryOf(b, inMemory.Sysfs)
 	many, domain := crowd(b, 64)
 	for _, bench := range []struct {
 		name    string
@@ -56,7 +56,7 @@ func benchSample(b *testing.B) sample {
 	return s
 }
 
-// BenchmarkMutate grows the domain from 1 to 200 devices; time a device should
+// BenchmarkMutate grows the domain from 1 to 200 devices. The time per device should
 // not grow with their number.
 func BenchmarkMutate(b *testing.B) {
 	for _, count := range []int{1, 10, 50, 100, 200} {
@@ -93,18 +93,18 @@ func crowd(b *testing.B, count int) (mutate.Mutator, []byte) {
 </domain>`, hostdevs.Bytes())
 }
 
-// onDisk is a host as a folder of files and links.
+// onDisk returns a host as a directory of files and links.
 func onDisk(b *testing.B, host string) fs.FS {
 	b.Helper()
 	files, err := hostfs.Parse(host)
 	if err != nil {
 		b.Fatal(err)
 	}
-	return folderOf(b, files)
+	return directoryOf(b, files)
 }
 
-// folderOf copies a host into a folder, which costs what /sys costs.
-func folderOf(b *testing.B, files fs.FS) fs.FS {
+// directoryOf copies a host into a directory, which is as slow to read as /sys.
+func directoryOf(b *testing.B, files fs.FS) fs.FS {
 	b.Helper()
 	dir := b.TempDir()
 	if err := os.CopyFS(dir, files); err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// TestCommandsDoc holds docs/commands.md to what --help says; -update writes it
-// anew.
+// TestCommandsDoc compares docs/commands.md with the help of the commands; -update
+// rewrites it.
 func TestCommandsDoc(t *testing.T) {
 	file := filepath.Join("..", "..", "docs", "commands.md")
 	got := commandsDoc((&app{}).newRoot())
@@ -27,15 +27,15 @@ func TestCommandsDoc(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(string(want), got); d != "" {
-		t.Errorf("%s is not what the commands say (-file +commands), write it anew with go test ./cmd/hook-sidecar -run CommandsDoc -update:\n%s", file, d)
+		t.Errorf("%s differs from the help of the commands (-file +help), rewrite it with go test ./cmd/hook-sidecar -run CommandsDoc -update:\n%s", file, d)
 	}
 }
 
-// commandsDoc is the reference of the commands, made of what their help says.
+// commandsDoc returns the reference of the commands, generated from their help.
 func commandsDoc(root *cobra.Command) string {
 	var b strings.Builder
-	b.WriteString("# Commands\n\nMade from `--help` of each command by `go test ./cmd/hook-sidecar -run CommandsDoc -update`.\n")
-	b.WriteString("Data goes to standard output, everything that is said to standard error.\n")
+	b.WriteString("# Commands\n\nGenerated from the `--help` of each command by `go test ./cmd/hook-sidecar -run CommandsDoc -update`.\n")
+	b.WriteString("Data goes to standard output, messages go to standard error.\n")
 	for _, cmd := range append([]*cobra.Command{root}, root.Commands()...) {
 		fmt.Fprintf(&b, "\n## %s\n\n", cmd.Name())
 		about, exits, found := strings.Cut(cmd.Long, "\nExit status")

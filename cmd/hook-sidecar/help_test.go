@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestHelp asks every command for its help: an example to copy and what the
-// exit status means are in each.
+// TestHelp checks that the help of every command has an example and the meaning of
+// the exit status.
 func TestHelp(t *testing.T) {
 	commands := [][]string{nil}
 	for _, c := range (&app{}).newRoot().Commands() {
@@ -15,11 +15,11 @@ func TestHelp(t *testing.T) {
 	}
 	for _, command := range commands {
 		t.Run(strings.Join(command, " "), func(t *testing.T) {
-			var out, talk bytes.Buffer
+			var out, messages bytes.Buffer
 			args := append([]string{"hook-sidecar"}, command...)
-			code := run(t.Context(), append(args, "--help"), nil, streams{strings.NewReader(""), &out, &talk})
-			if code != 0 || talk.Len() > 0 {
-				t.Errorf("exit status %d, on standard error: %s", code, &talk)
+			code := run(t.Context(), append(args, "--help"), nil, streams{strings.NewReader(""), &out, &messages})
+			if code != 0 || messages.Len() > 0 {
+				t.Errorf("exit status %d, on standard error: %s", code, &messages)
 			}
 			for _, part := range []string{"Usage:\n", "Examples:\n  ", "\nExit status"} {
 				if !strings.Contains(out.String(), part) {
@@ -27,8 +27,8 @@ func TestHelp(t *testing.T) {
 				}
 			}
 			for line := range strings.Lines(out.String()) {
-				// A terminal of 80 columns wraps what is longer; flags are lined up
-				// by pflag and may be.
+				// Terminals wrap longer lines. pflag aligns the flags, so these may be
+				// longer.
 				if isFlag := strings.HasPrefix(strings.TrimSpace(line), "-"); len(line) > 101 && !isFlag {
 					t.Errorf("a line of %d bytes: %s", len(line), line)
 				}

@@ -28,7 +28,7 @@ func (a *app) write(file string, data []byte) error {
 // newFileMode is the mode of a new file, before the umask.
 const newFileMode = 0o644
 
-// writeAtomically writes a temporary file beside file and renames it. A file
+// writeAtomically writes a temporary file in the same directory and renames it. A file
 // that exists keeps its mode, and a symbolic link stays one.
 func writeAtomically(file string, data []byte) error {
 	if target, err := filepath.EvalSymlinks(file); err == nil {

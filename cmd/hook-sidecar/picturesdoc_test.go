@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestPicturesDoc holds the pictures of docs/explain.md to what explain draws:
-// KubeVirt's domain on the demo's host as libvirt has it without the hook, and
-// with two layouts. -update draws them anew.
+// TestPicturesDoc compares the pictures of docs/explain.md with the output of
+// explain: KubeVirt's domain on the demo's host as libvirt has it without the hook,
+// and with two layouts. -update rewrites them.
 func TestPicturesDoc(t *testing.T) {
 	data := filepath.Join("..", "..", "testdata")
 	before := filepath.Join(data, "samples", "02-8gpu-8nic-gate-off.libvirt9-inactive.xml")
@@ -20,10 +20,10 @@ func TestPicturesDoc(t *testing.T) {
 		"hgx-numa.svg":         {"--layout", "numa", "--domain", call1, "--vmi", vmi},
 		"hgx-mirror.svg":       {"--layout", "mirror", "--domain", call1, "--vmi", vmi},
 	} {
-		var out, talk bytes.Buffer
+		var out, messages bytes.Buffer
 		args = append([]string{"hook-sidecar", "explain", "--format", "svg", "--sysfs", filepath.Join(data, "hosts", "x86-2n8g-hgx-h100.txtar")}, args...)
-		if code := run(t.Context(), args, nil, streams{nil, &out, &talk}); code != exitDone {
-			t.Fatalf("%v: exit status %d: %s", args, code, &talk)
+		if code := run(t.Context(), args, nil, streams{nil, &out, &messages}); code != exitDone {
+			t.Fatalf("%v: exit status %d: %s", args, code, &messages)
 		}
 		file := filepath.Join("..", "..", "docs", "images", name)
 		if *update {
@@ -37,7 +37,7 @@ func TestPicturesDoc(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(want, out.Bytes()) {
-			t.Errorf("%s is not what explain draws; draw it anew with go test ./cmd/hook-sidecar -run PicturesDoc -update", file)
+			t.Errorf("%s differs from the output of explain; rewrite it with go test ./cmd/hook-sidecar -run PicturesDoc -update", file)
 		}
 	}
 }

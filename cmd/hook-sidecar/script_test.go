@@ -9,8 +9,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// update writes what cmp compares with into the scripts anew.
-var update = flag.Bool("update", false, "write the expected files of the scripts anew")
+// update rewrites the files in the scripts that cmp compares with.
+var update = flag.Bool("update", false, "rewrite expected files")
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
@@ -19,9 +19,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestScript runs the program as a process of its own, in the words of package
-// testscript and of scriptcommands_test.go. What each script is about stands
-// at its top.
+// TestScript runs the program in a process of its own, with the commands of package
+// testscript and of scriptcommands_test.go. Each script begins with what it tests.
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
@@ -33,8 +32,8 @@ func TestScript(t *testing.T) {
 	})
 }
 
-// inputs are the files that every script finds: what KubeVirt makes for eight
-// GPUs and eight NICs and for a single GPU in a VM without guest NUMA cells,
+// inputs are files for every script: the domains and VMIs that KubeVirt creates for
+// eight GPUs and eight NICs, and for a single GPU in a VM without guest NUMA cells,
 // and the snapshot of a host with all these devices.
 var inputs = map[string]string{
 	"vm.xml":      "samples/02-8gpu-8nic-gate-off.xml",

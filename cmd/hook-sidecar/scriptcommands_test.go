@@ -19,7 +19,7 @@ import (
 	"hook-sidecar/pkg/hooks"
 )
 
-// scriptCommands are the words of the scripts beside those of testscript.
+// scriptCommands are the commands of the scripts in addition to those of testscript.
 func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 	return map[string]func(*testscript.TestScript, bool, []string){
 		"exits":     exits,
@@ -32,8 +32,8 @@ func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 
 // exits CODE program args...
 //
-// runs a program that has to exit with CODE, which exec cannot ask for. An
-// argument @file stands for the file's content.
+// runs a program that has to exit with CODE, which exec cannot check. An argument
+// @file is replaced by the file's content.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE program args...")
@@ -56,8 +56,8 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// readyWithin bounds the wait for a server that starts on a busy machine, and
-// readyEvery is how often it is asked.
+// readyWithin limits the wait for a server that starts on a busy machine. It is
+// polled at intervals of readyEvery.
 const (
 	readyWithin = 30 * time.Second
 	readyEvery  = 5 * time.Millisecond
@@ -65,7 +65,7 @@ const (
 
 // ready PATTERN [COUNT]
 //
-// waits until servers take connections on the COUNT (1) sockets that match.
+// waits until servers accept connections on the COUNT (1) sockets that match.
 func ready(ts *testscript.TestScript, neg bool, args []string) {
 	count := 1
 	if len(args) == 2 {
@@ -97,7 +97,7 @@ func ready(ts *testscript.TestScript, neg bool, args []string) {
 func connectAll(ctx context.Context, pattern string, count int) error {
 	sockets, err := filepath.Glob(pattern)
 	if err == nil && len(sockets) != count {
-		err = fmt.Errorf("%d sockets are there, want %d", len(sockets), count)
+		err = fmt.Errorf("%d sockets, want %d", len(sockets), count)
 	}
 	for _, socket := range sockets {
 		if err != nil {
@@ -113,7 +113,7 @@ func connectAll(ctx context.Context, pattern string, count int) error {
 
 // shutdown SOCKET
 //
-// tells a server, as virt-launcher does, that the guest is gone.
+// calls Shutdown of a server, as virt-launcher does when the guest has ended.
 func shutdown(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: shutdown SOCKET")
@@ -126,8 +126,8 @@ func shutdown(ts *testscript.TestScript, neg bool, args []string) {
 
 // terminate [COUNT]
 //
-// sends SIGTERM, COUNT times, to every program in the background. One that has
-// ended by then is no mistake: wait tells how it ended.
+// sends SIGTERM, COUNT times, to every program in the background. It is no error if
+// one has ended by then: wait checks how it ended.
 func terminate(ts *testscript.TestScript, neg bool, args []string) {
 	count := 1
 	if len(args) == 1 {
@@ -149,9 +149,9 @@ func terminate(ts *testscript.TestScript, neg bool, args []string) {
 
 // logged COUNT MESSAGE field...
 //
-// looks at standard error, where every line has to be a JSON object: COUNT of
-// them have the message, each with these fields (and time, level, msg) and no
-// other. A field name=value has to have that value.
+// checks standard error, where every line has to be a JSON object. COUNT of them have
+// the message, each with these fields (and time, level, msg) and no other. A field
+// name=value has to have that value.
 func logged(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: logged COUNT MESSAGE field...")
@@ -171,7 +171,7 @@ func logged(ts *testscript.TestScript, neg bool, args []string) {
 	for line := range strings.Lines(ts.ReadFile("stderr")) {
 		fields := map[string]json.RawMessage{}
 		if err := json.Unmarshal([]byte(line), &fields); err != nil {
-			ts.Fatalf("no JSON object in the log: %s", line)
+			ts.Fatalf("the log has a line that is not a JSON object: %s", line)
 		}
 		if string(fields["msg"]) != strconv.Quote(args[1]) {
 			continue

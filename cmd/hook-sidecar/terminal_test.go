@@ -8,8 +8,8 @@ import (
 	"hook-sidecar/pkg/report"
 )
 
-// A character device counts as a terminal. Each of the reasons for plain text
-// takes away what it is about, and nothing else.
+// TestStyle takes a character device for a terminal. Each reason for plain text
+// disables what it is about, and nothing else.
 func TestStyle(t *testing.T) {
 	device, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"hook-sidecar/pkg/reasons"
 )
 
-// flags and annotations are written "key=value".
+// flags and annotations take "key=value".
 func flags(pairs ...string) map[policy.Key]string {
 	m := map[policy.Key]string{}
 	for _, pair := range pairs {
@@ -30,8 +30,8 @@ func annotations(pairs ...string) map[string]string {
 	return m
 }
 
-// Who wins: on the command line the flag, in a server the annotation, but for
-// the keys that are locked.
+// On the command line the flag takes precedence, in a server the annotation, except
+// for locked keys.
 func TestPolicyPrecedence(t *testing.T) {
 	locked := []policy.Key{policy.KeyLayout}
 	cases := []struct {
@@ -40,7 +40,7 @@ func TestPolicyPrecedence(t *testing.T) {
 		want     string // value and origin of the layout
 		warnings []reasons.Code
 	}{
-		{name: "nothing said", want: "numa default"},
+		{name: "nothing given", want: "numa default"},
 		{name: "flag", source: policy.Source{Flags: flags("layout=root")}, want: "root flag"},
 		{name: "annotation", source: policy.Source{Annotations: annotations("layout=mirror")}, want: "mirror annotation"},
 		{name: "command line, both", source: policy.Source{Flags: flags("layout=root"), Annotations: annotations("layout=mirror")}, want: "root flag"},
@@ -93,8 +93,8 @@ func TestPolicyPrecedence(t *testing.T) {
 	}
 }
 
-// The default of add depends on whether a VMI names devices; what is said
-// counts either way.
+// The default of add depends on whether there is a VMI; flags and annotations apply
+// either way.
 func TestPolicyAdd(t *testing.T) {
 	for _, c := range []struct {
 		source policy.Source
@@ -112,8 +112,8 @@ func TestPolicyAdd(t *testing.T) {
 	}
 }
 
-// Every key takes its values from a flag and from an annotation, and gives each
-// back as it is written.
+// Every key accepts its values from a flag and from an annotation, and Value returns
+// each as it was written.
 func TestPolicyValues(t *testing.T) {
 	good := map[policy.Key][]string{
 		policy.KeyLayout:       {"keep", "numa", "root", "mirror"},
@@ -154,8 +154,8 @@ func TestPolicyValues(t *testing.T) {
 	}
 }
 
-// checkBadValue: a bad flag is an error; a bad annotation a warning that names
-// it, and the default holds.
+// checkBadValue checks that an invalid flag is an error, and that an invalid
+// annotation is a warning that names it, and the default applies.
 func checkBadValue(t *testing.T, key policy.Key, value string) {
 	t.Helper()
 	pair := string(key) + "=" + value
@@ -173,8 +173,8 @@ func checkBadValue(t *testing.T, key policy.Key, value string) {
 	}
 }
 
-// Strict is resolved first: whether a bad annotation is an error depends on
-// what strict is in the end, and a bad strict is never an error itself.
+// Whether an invalid annotation is an error depends on the resolved value of strict.
+// An invalid value of strict itself is never an error.
 func TestPolicyStrictFirst(t *testing.T) {
 	cases := []struct {
 		name       string

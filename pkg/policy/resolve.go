@@ -96,7 +96,7 @@ func (p *Policy) applyAnnotations(src Source) (warnings []reasons.Warning, refus
 			w = reasons.NewWarning(reasons.CodeBadPolicyValue, nil, err.Error())
 		}
 		warnings = append(warnings, w)
-		// An invalid value of strict cannot be an error: the flag, or the default, holds.
+		// An invalid value of strict is never an error.
 		if w.Code != reasons.CodePolicyLocked && key != KeyStrict {
 			refused = append(refused, fmt.Sprintf("%s: %s (%s)", w.Code, w.Text, w.Remedy))
 		}

@@ -6,9 +6,8 @@ import (
 	"hook-sidecar/pkg/reasons"
 )
 
-// TestReasonsAndWarningsSayWhat: explain shows the meaning of each reason, and
-// whoever reads a warning can do something about it.
-func TestReasonsAndWarningsSayWhat(t *testing.T) {
+// Every reason has a meaning, for explain, and every warning a remedy.
+func TestTablesAreComplete(t *testing.T) {
 	for _, r := range reasons.Reasons() {
 		if r.Meaning() == "" {
 			t.Errorf("reason %s has no meaning", r)
