@@ -58,18 +58,16 @@ func readSample(policy *policyFlags) (sample, error) {
 	if err != nil {
 		return sample{}, err
 	}
-	host, err := testdata.Demo.ReadFile(testdata.DemoHost)
-	if err != nil {
-		return sample{}, err
-	}
 	s := sample{mutator: mutate.Mutator{Flags: flags, Keep: policy.keep}}
-	if s.mutator.Sysfs, err = env.ParseSnapshot(host); err != nil {
-		return s, err
+	var host []byte
+	for name, to := range map[string]*[]byte{
+		testdata.DemoHost: &host, testdata.DemoDomain: &s.request.Domain, testdata.DemoVMI: &s.request.VMI,
+	} {
+		if *to, err = testdata.Demo.ReadFile(name); err != nil {
+			return s, err
+		}
 	}
-	if s.request.Domain, err = testdata.Demo.ReadFile(testdata.DemoDomain); err != nil {
-		return s, err
-	}
-	s.request.VMI, err = testdata.Demo.ReadFile(testdata.DemoVMI)
+	s.mutator.Sysfs, err = env.ParseSnapshot(host)
 	return s, err
 }
 

@@ -70,22 +70,6 @@ func withoutName(err error) error {
 	return err
 }
 
-// keptError is a writer that keeps its first error, because cobra ignores
-// errors when it prints help.
-type keptError struct {
-	to  io.Writer
-	err error
-}
-
-// Write implements io.Writer.
-func (k *keptError) Write(data []byte) (int, error) {
-	n, err := k.to.Write(data)
-	if k.err == nil {
-		k.err = err
-	}
-	return n, err
-}
-
 func encodeJSON(w io.Writer, value any) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")

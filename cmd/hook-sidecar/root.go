@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -30,19 +31,22 @@ type app struct {
 func run(ctx context.Context, args, environ []string, s streams) int {
 	a := &app{streams: s, environ: environ}
 	root := a.newRoot()
-	help := &keptError{to: a.out}
-	root.SetOut(help)
+	var help bytes.Buffer // cobra ignores errors when it prints
+	root.SetOut(&help)
 	root.SetArgs(withCommand(args))
 	err := completeValues(root)
 	if err == nil {
 		err = root.ExecuteContext(ctx)
+	}
+	if help.Len() > 0 {
+		err = errors.Join(err, a.write("", help.Bytes()))
 	}
 	for _, closer := range a.closers {
 		if err := closer.Close(); err != nil { // of files that were read only
 			a.say("warning: %v", err)
 		}
 	}
-	return a.exitCode(errors.Join(err, help.err))
+	return a.exitCode(err)
 }
 
 // withCommand returns the arguments with the command that they leave out:

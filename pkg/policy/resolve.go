@@ -37,11 +37,15 @@ func Resolve(src Source) (Policy, []reasons.Warning, error) {
 	p := Policy{Keep: src.Keep, Origins: map[Key]Origin{}}
 	var invalid []string
 	for _, s := range Settings() {
-		err := s.setDefault(&p, src.HasVMI)
+		preset := s.Default
+		if !src.HasVMI && s.WithoutVMI != "" {
+			preset = s.WithoutVMI
+		}
+		p.Origins[s.Key] = OriginDefault
+		err := s.set(&p, "default of "+string(s.Key), preset)
 		if value, given := src.Flags[s.Key]; given && err == nil {
-			if err = s.set(&p, "--"+string(s.Key), value); err == nil {
-				p.Origins[s.Key] = OriginFlag
-			}
+			p.Origins[s.Key] = OriginFlag
+			err = s.set(&p, "--"+string(s.Key), value)
 		}
 		if err != nil {
 			invalid = append(invalid, err.Error())
@@ -55,15 +59,6 @@ func Resolve(src Source) (Policy, []reasons.Warning, error) {
 		return p, warnings, &Error{Texts: invalid}
 	}
 	return p, warnings, nil
-}
-
-func (s Setting) setDefault(p *Policy, hasVMI bool) error {
-	value := s.Default
-	if !hasVMI && s.WithoutVMI != "" {
-		value = s.WithoutVMI
-	}
-	p.Origins[s.Key] = OriginDefault
-	return s.set(p, "default of "+string(s.Key), value)
 }
 
 // applyAnnotations sets what annotations say. It returns a warning for each

@@ -25,16 +25,10 @@ const (
 	BrokenRule     Reason = "broken-rule"
 )
 
-// aboutReason is what a reason means, and what a user can do about a device that
-// was not placed for it; the remedy is "" where nothing has to be done.
-type aboutReason struct {
-	reason          Reason
-	meaning, remedy string
-}
-
-// reasonTable has the reasons in the order of docs/reasons.md.
-func reasonTable() []aboutReason {
-	return []aboutReason{
+// reasonTable has the meaning of each reason, and what a user can do about a device that
+// was not placed for it. The order is that of docs/reasons.md.
+func reasonTable() []entry[Reason] {
+	return []entry[Reason]{
 		{Memnode, "the cell is the only one with memory on the device's NUMA node", ""},
 		{VCPUPin, "the cell has the most vCPUs pinned to the device's NUMA node", ""},
 		{Companion, "it is a function of a placed device and shares the slot of function 0", ""},
@@ -76,26 +70,35 @@ func reasonTable() []aboutReason {
 }
 
 // Reasons returns all reasons in the order of docs/reasons.md.
-func Reasons() []Reason {
-	var reasons []Reason
-	for _, entry := range reasonTable() {
-		reasons = append(reasons, entry.reason)
-	}
-	return reasons
-}
+func Reasons() []Reason { return codes(reasonTable()) }
 
 // Meaning says in a few words what a reason is; "" for an unknown one.
-func (r Reason) Meaning() string { return r.about().meaning }
+func (r Reason) Meaning() string { return find(reasonTable(), r).meaning }
 
 // Remedy says what a user can do about a device that was not placed for this
 // reason; "" where nothing has to be done.
-func (r Reason) Remedy() string { return r.about().remedy }
+func (r Reason) Remedy() string { return find(reasonTable(), r).remedy }
 
-func (r Reason) about() aboutReason {
-	for _, entry := range reasonTable() {
-		if entry.reason == r {
-			return entry
+// entry is a line of the table of reasons or of warnings.
+type entry[T comparable] struct {
+	code            T
+	meaning, remedy string
+}
+
+func codes[T comparable](table []entry[T]) []T {
+	var all []T
+	for _, e := range table {
+		all = append(all, e.code)
+	}
+	return all
+}
+
+// find returns a zero entry for an unknown code.
+func find[T comparable](table []entry[T], code T) entry[T] {
+	for _, e := range table {
+		if e.code == code {
+			return e
 		}
 	}
-	return aboutReason{}
+	return entry[T]{}
 }

@@ -37,59 +37,41 @@ const (
 	CodeVariableConflict   Code = "variable-conflict"
 )
 
-// aboutCode is a kind of warning with what a user can do about it.
-type aboutCode struct {
-	code   Code
-	remedy string
-}
-
-// codeTable has the kinds of warning in the order of docs/reasons.md.
-func codeTable() []aboutCode {
-	return []aboutCode{
-		{CodeUnknownPolicyKey, "correct or remove the annotation"},
-		{CodeBadPolicyValue, "correct the annotation; without strict it is ignored until then"},
-		{CodePolicyLocked, "ask whoever locked the key with --lock"},
-		{CodeUnknownAlias, "use the alias of a hostdev, as the domain and explain show it"},
-		{CodeBadNodeset, "correct the list of numbers in the domain; it is ignored"},
-		{CodeUnknownCell, "use the id of a cell in cpu/numa"},
-		{CodeVIOMMU, "check the guest's IOMMU groups: a vIOMMU with expander buses is not tested"},
-		{CodeLaunchSecurity, "check that the guest has every device: confidential guests with expander buses are not tested"},
-		{CodeIOSpace, "boot with UEFI: SeaBIOS stops if more than 14 ports have a device with an I/O BAR"},
-		{CodeBudget, Budget.Remedy()},
-		{CodeBrokenRule, BrokenRule.Remedy()},
-		{CodeSwitchPortSpeed, "pass NCCL the host's link speeds: nccl-topology=fwcfg, or the file of explain --format nccl"},
-		{CodeSwitchPortHotplug, "choose layout root or numa for a VM with only SR-IOV networks, or boot it with SeaBIOS"},
-		{CodeHotplugPortsCapped, "lower hotplug-ports, or pass fewer devices through"},
-		{CodeNCCLIncomplete, "place the device with layout numa, root or mirror; NCCL reads what the file lacks from the guest's sysfs"},
-		{CodeGroupNotViable, "bind every function of the IOMMU group to vfio-pci on the host, or leave the device out"},
-		{CodeNoSysfs, NoSysfs.Remedy()},
-		{CodeBadSysfs, "check the host's kernel and firmware; what cannot be read counts as missing"},
-		{CodeNotAllocated, "check the device plugin's environment variable and the resource name in the VMI"},
-		{CodeBadDeviceName, "rename the device in the VMI, with letters, digits, - and _"},
-		{CodeVariableCollision, "rename one of the resources, so that their environment variables differ"},
-		{CodeBadVariable, "correct what the device plugin sets; the rest of the variable is used"},
-		{CodeVariableConflict, "set the environment variable once"},
+// codeTable has what a user can do about each kind of warning, whose text says what
+// it means. The order is that of docs/reasons.md.
+func codeTable() []entry[Code] {
+	return []entry[Code]{
+		{CodeUnknownPolicyKey, "", "correct or remove the annotation"},
+		{CodeBadPolicyValue, "", "correct the annotation; without strict it is ignored until then"},
+		{CodePolicyLocked, "", "ask whoever locked the key with --lock"},
+		{CodeUnknownAlias, "", "use the alias of a hostdev, as the domain and explain show it"},
+		{CodeBadNodeset, "", "correct the list of numbers in the domain; it is ignored"},
+		{CodeUnknownCell, "", "use the id of a cell in cpu/numa"},
+		{CodeVIOMMU, "", "check the guest's IOMMU groups: a vIOMMU with expander buses is not tested"},
+		{CodeLaunchSecurity, "", "check that the guest has every device: confidential guests with expander buses are not tested"},
+		{CodeIOSpace, "", "boot with UEFI: SeaBIOS stops if more than 14 ports have a device with an I/O BAR"},
+		{CodeBudget, "", Budget.Remedy()},
+		{CodeBrokenRule, "", BrokenRule.Remedy()},
+		{CodeSwitchPortSpeed, "", "pass NCCL the host's link speeds: nccl-topology=fwcfg, or the file of explain --format nccl"},
+		{CodeSwitchPortHotplug, "", "choose layout root or numa for a VM with only SR-IOV networks, or boot it with SeaBIOS"},
+		{CodeHotplugPortsCapped, "", "lower hotplug-ports, or pass fewer devices through"},
+		{CodeNCCLIncomplete, "", "place the device with layout numa, root or mirror; NCCL reads what the file lacks from the guest's sysfs"},
+		{CodeGroupNotViable, "", "bind every function of the IOMMU group to vfio-pci on the host, or leave the device out"},
+		{CodeNoSysfs, "", NoSysfs.Remedy()},
+		{CodeBadSysfs, "", "check the host's kernel and firmware; what cannot be read counts as missing"},
+		{CodeNotAllocated, "", "check the device plugin's environment variable and the resource name in the VMI"},
+		{CodeBadDeviceName, "", "rename the device in the VMI, with letters, digits, - and _"},
+		{CodeVariableCollision, "", "rename one of the resources, so that their environment variables differ"},
+		{CodeBadVariable, "", "correct what the device plugin sets; the rest of the variable is used"},
+		{CodeVariableConflict, "", "set the environment variable once"},
 	}
 }
 
 // Codes returns all kinds of warning in the order of docs/reasons.md.
-func Codes() []Code {
-	var codes []Code
-	for _, entry := range codeTable() {
-		codes = append(codes, entry.code)
-	}
-	return codes
-}
+func Codes() []Code { return codes(codeTable()) }
 
 // Remedy says what a user can do about a warning of this kind.
-func (c Code) Remedy() string {
-	for _, entry := range codeTable() {
-		if entry.code == c {
-			return entry.remedy
-		}
-	}
-	return ""
-}
+func (c Code) Remedy() string { return find(codeTable(), c).remedy }
 
 // Warning is something that a user should know and that did not stop the plan.
 type Warning struct {
