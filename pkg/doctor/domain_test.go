@@ -46,7 +46,7 @@ func domainTests() map[string]map[string]test {
 			}},
 			// root and mirror need no cells.
 			"no cells and another layout": {given{host: aHost, domain: domainWith("", uefi, gpu), inputs: func(in *doctor.Inputs) { in.Layout = policy.LayoutRoot }}, []string{
-				"WARN the guest has no NUMA cells, so it sees no NUMA node of a device (give the guest NUMA cells: dedicatedCpuPlacement, hugepages and numa.guestMappingPassthrough in the VMI)",
+				"WARN the guest has no NUMA cells, so it sees no NUMA node of a device (give the guest NUMA cells: set dedicatedCpuPlacement, hugepages and numa.guestMappingPassthrough in the VMI)",
 			}},
 			// Without devices the guest needs no cells.
 			"no devices": {given{host: aHost, domain: domainWith("", uefi)}, nil},
