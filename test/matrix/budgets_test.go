@@ -85,16 +85,8 @@ func (m machine) plan(t *testing.T, layout policy.Layout, n int) (refused string
 			t.Fatalf("%s is %s (%s), and the plan says %q", d.ID, d.Outcome, d.Reason, refused)
 		}
 	}
-	before, err := rules.Read(domain)
-	if err != nil {
-		t.Fatal(err)
-	}
-	after, err := rules.Read(result.Domain)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, breach := range rules.Breaches(before, after) {
-		t.Errorf("%s with %s, %d parts: %s", m.name, layout, n, breach)
+	for _, violation := range rules.Violations(domain, result.Domain) {
+		t.Errorf("%s with %s, %d parts: %s", m.name, layout, n, violation)
 	}
 	return refused
 }

@@ -4,22 +4,25 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"hook-sidecar/test/tree"
 )
 
-// GuestNUMA says which host nodes the memory of each guest cell is on.
+// GuestNUMA are the host nodes that the memory of each guest cell is on.
 type GuestNUMA [][]int
 
-// CellOf is the guest cell that alone has memory on a host node, or Unknown.
+// CellOf is the guest cell that alone has memory on a host node, or
+// tree.Unknown.
 func (g GuestNUMA) CellOf(node int) int {
 	for cell, nodes := range g {
 		if slices.Contains(nodes, node) {
 			return cell
 		}
 	}
-	return Unknown
+	return tree.Unknown
 }
 
-// Domain is a domain as virt-launcher hands it to a hook: a disk and a NIC
+// Domain is a domain as virt-launcher passes it to a hook: a disk and a NIC
 // without an address, and hostdevs in the given order. Without cells the guest
 // has no NUMA.
 func Domain(numa GuestNUMA, devices []string) []byte {

@@ -1,27 +1,27 @@
+// Package matrix has hosts, real and random, and domains of guests on them. With
+// package tree, its tests compare the path types of host and guest.
 package matrix
 
 import (
-	"fmt"
 	"io/fs"
 	"path"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"hook-sidecar/test/tree"
 )
 
 // Sysfs is a host's sysfs, live or a snapshot.
 type Sysfs struct{ FS fs.FS }
 
-var (
-	rootName     = regexp.MustCompile(`^pci[0-9a-f]{4,8}:[0-9a-f]{2}$`)
-	functionName = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
-)
+var functionName = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
 
-// Spot is where a device stands on the host: a PCI function by its address, a
-// mediated device by its UUID. It is false when the host does not show it, or
-// when the parent of a mediated device is no PCI function.
-func (s Sysfs) Spot(id string) (Spot, bool, error) {
+// Spot is the place of a device on the host: of a PCI function by its address, of
+// a mediated device by its UUID. It is false when the host does not have the
+// device, and when the parent of a mediated device is not a PCI function.
+func (s Sysfs) Spot(id string) (spot tree.Spot, found bool, err error) {
 	bus := "pci"
 	if !strings.Contains(id, ":") {
 		bus = "mdev"
@@ -29,51 +29,35 @@ func (s Sysfs) Spot(id string) (Spot, bool, error) {
 	link := path.Join("bus", bus, "devices", id)
 	target, err := fs.ReadLink(s.FS, link)
 	if err != nil {
-		return Spot{}, false, nil
+		return tree.Spot{}, false, nil
 	}
 	dir := path.Join(path.Dir(link), target)
 	if bus == "mdev" {
 		dir = path.Dir(dir)
 	}
 	if !functionName.MatchString(path.Base(dir)) {
-		return Spot{}, false, nil
+		return tree.Spot{}, false, nil
 	}
-	spot, err := s.function(dir)
-	return spot, err == nil, err
+	node, err := s.node(dir)
+	return tree.PathSpot(dir, node), err == nil, err
 }
 
-func (s Sysfs) function(dir string) (Spot, error) {
-	parts := strings.Split(dir, "/")
-	at := len(parts) - 1
-	for at >= 0 && !rootName.MatchString(parts[at]) {
-		at--
-	}
-	if at < 0 {
-		return Spot{}, fmt.Errorf("%s: no host bridge in the path", dir)
-	}
-	name := parts[len(parts)-1]
-	spot := Spot{Root: parts[at], Bridges: parts[at+1 : len(parts)-1], Slot: name[:len(name)-2]}
-	var err error
-	spot.Node, err = s.node(dir)
-	return spot, err
-}
-
-// node is the NUMA node of a function. On a host with one node everything
-// stands on it, whatever the kernel says.
+// node is the NUMA node of a function. On a host with one node every function is
+// on it, whatever the kernel says.
 func (s Sysfs) node(dir string) (int, error) {
 	nodes, err := s.Nodes()
 	if err != nil {
-		return Unknown, err
+		return tree.Unknown, err
 	}
 	if len(nodes) == 1 {
 		return nodes[0], nil
 	}
 	data, err := fs.ReadFile(s.FS, path.Join(dir, "numa_node"))
 	if err != nil {
-		return Unknown, nil // the kernel has no such file without CONFIG_NUMA
+		return tree.Unknown, nil // the kernel has no such file without CONFIG_NUMA
 	}
 	node, err := strconv.Atoi(strings.TrimSpace(string(data)))
-	return max(node, Unknown), err
+	return max(node, tree.Unknown), err
 }
 
 // Nodes are the NUMA nodes of the host.

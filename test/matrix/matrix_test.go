@@ -2,7 +2,6 @@ package matrix_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -20,14 +19,15 @@ import (
 	"hook-sidecar/test/oracle"
 	"hook-sidecar/test/readback"
 	"hook-sidecar/test/rules"
+	"hook-sidecar/test/tree"
 )
 
 // trees is how many random hosts are tried. Their seeds are 0, 1, …, so that a
 // failure can be run again.
 const trees = 200
 
-// TestHosts takes everything that can be passed through of each host of
-// testdata, and holds the path types of the guest against those of the host.
+// TestHosts passes through everything that each host of testdata has for that,
+// and compares the path types of the guest with those of the host.
 func TestHosts(t *testing.T) {
 	files, err := filepath.Glob("../../testdata/hosts/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -114,7 +114,7 @@ func checkLayouts(t *testing.T, name string, host fs.FS, devices []string, numa 
 	return fitted
 }
 
-// checker holds one mutation against what the layout promises.
+// checker compares one mutation with what the layout promises.
 type checker struct {
 	*testing.T
 	layout policy.Layout
@@ -122,12 +122,12 @@ type checker struct {
 	numa   matrix.GuestNUMA
 }
 
-// standing is where a device stands on the host and in the guest.
-type standing struct {
+// device is a device's place on the host and in the guest.
+type device struct {
 	id            string
-	host, guest   matrix.Spot
-	shown, placed bool // by the host, below an expander bus of the guest
-	cell          int  // the guest cell that it belongs to, or Unknown
+	host, guest   tree.Spot
+	found, placed bool // on the host; under an expander bus of the guest
+	cell          int  // the guest cell that it belongs to, or tree.Unknown
 }
 
 // check is false when the plan does not fit.
@@ -143,18 +143,14 @@ func (c checker) check(domain []byte, devices []string) bool {
 	if again := m.Mutate(mutate.Request{Domain: result.Domain}); again.Err != nil || !bytes.Equal(again.Domain, result.Domain) {
 		c.Errorf("a second call changes the result, error %v", again.Err)
 	}
-	before, err := rules.Read(domain)
+	for _, violation := range rules.Violations(domain, result.Domain) {
+		c.Error(violation)
+	}
+	guest, err := tree.Read(result.Domain)
 	if err != nil {
 		c.Fatal(err)
 	}
-	after, err := rules.Read(result.Domain)
-	if err != nil {
-		c.Fatal(err)
-	}
-	for _, breach := range rules.Breaches(before, after) {
-		c.Error(breach)
-	}
-	all := c.standings(matrix.NewGuest(after), devices)
+	all := c.devices(guest, devices)
 	for i, a := range all {
 		c.device(a)
 		for _, b := range all[:i] {
@@ -164,38 +160,36 @@ func (c checker) check(domain []byte, devices []string) bool {
 	return true
 }
 
-func (c checker) standings(guest matrix.Guest, devices []string) []standing {
-	all := make([]standing, len(devices))
-	for i, id := range devices {
-		s := standing{id: id}
-		var hostErr, guestErr error
-		s.host, s.shown, hostErr = c.host.Spot(id)
-		s.guest, s.placed, guestErr = guest.Spot(id)
-		if err := errors.Join(hostErr, guestErr); err != nil {
+func (c checker) devices(guest *tree.Tree, ids []string) []device {
+	all := make([]device, len(ids))
+	for i, id := range ids {
+		d := device{id: id, cell: tree.Unknown}
+		var err error
+		if d.host, d.found, err = c.host.Spot(id); err != nil {
 			c.Fatal(err)
 		}
-		s.cell = matrix.Unknown
-		if s.shown {
-			s.cell = c.numa.CellOf(s.host.Node)
+		d.guest, d.placed = guest.Spot(id)
+		if d.found {
+			d.cell = c.numa.CellOf(d.host.Node)
 		}
-		all[i] = s
+		all[i] = d
 	}
 	return c.adopted(all)
 }
 
-// adopted gives a device whose node the host does not tell the lowest cell of
-// the devices below the same host bridge, so that they stay below one.
-func (c checker) adopted(all []standing) []standing {
+// adopted gives a device whose host node is unknown the lowest cell of the
+// devices under the same host bridge, so that they stay under one expander bus.
+func (c checker) adopted(all []device) []device {
 	if c.layout == policy.LayoutNUMA {
 		return all
 	}
 	got := slices.Clone(all)
-	for i, s := range all {
-		if s.host.Node != matrix.Unknown {
+	for i, d := range all {
+		if d.host.Node != tree.Unknown {
 			continue
 		}
 		for _, other := range all {
-			if s.shown && other.host.Root == s.host.Root && other.cell != matrix.Unknown && (got[i].cell == matrix.Unknown || other.cell < got[i].cell) {
+			if d.found && other.host.Root == d.host.Root && other.cell != tree.Unknown && (got[i].cell == tree.Unknown || other.cell < got[i].cell) {
 				got[i].cell = other.cell
 			}
 		}
@@ -203,23 +197,23 @@ func (c checker) adopted(all []standing) []standing {
 	return got
 }
 
-// device: a device whose place on the host is known stands below an expander
-// bus of its cell. Without a cell it stays on the root bus with numa, and stands
-// below an expander bus without one with the others.
-func (c checker) device(s standing) {
-	want := s.shown && (s.cell != matrix.Unknown || c.layout != policy.LayoutNUMA)
-	if s.placed != want || s.placed && s.guest.Node != s.cell {
-		c.Errorf("%s on node %d: placed %v in cell %d, want %v in cell %d", s.id, s.host.Node, s.placed, s.guest.Node, want, s.cell)
+// device: a device that the host has is placed under an expander bus of its cell.
+// Without a cell it stays on the root bus with numa; with the other layouts it is
+// under an expander bus without a cell.
+func (c checker) device(d device) {
+	want := d.found && (d.cell != tree.Unknown || c.layout != policy.LayoutNUMA)
+	if d.placed != want || d.placed && d.guest.Node != d.cell {
+		c.Errorf("%s on node %d: placed %v in cell %d, want %v in cell %d", d.id, d.host.Node, d.placed, d.guest.Node, want, d.cell)
 	}
 }
 
-// pair compares the path type between two placed devices with what the layout
-// makes of the host's.
-func (c checker) pair(a, b standing) {
-	if !a.shown || !b.shown || !a.placed || !b.placed {
+// pair compares the path type of two placed devices with what the layout makes
+// of the host's.
+func (c checker) pair(a, b device) {
+	if !a.found || !b.found || !a.placed || !b.placed {
 		return
 	}
-	host, guest := matrix.Class(a.host, b.host), matrix.Class(a.guest, b.guest)
+	host, guest := tree.PathType(a.host, b.host), tree.PathType(a.guest, b.guest)
 	want := c.promised(host, a.cell, b.cell)
 	// Functions of one device share a slot: nothing is between them.
 	if a.guest.Slot == b.guest.Slot {
@@ -234,7 +228,7 @@ func (c checker) pair(a, b standing) {
 	}
 }
 
-// promised is the class that two placed devices have in the guest.
+// promised is the path type of two placed devices in the guest.
 func (c checker) promised(host string, cellA, cellB int) string {
 	within := strings.Contains("PIX PXB PHB", host)
 	switch {
@@ -244,7 +238,7 @@ func (c checker) promised(host string, cellA, cellB int) string {
 		return host
 	case c.layout == policy.LayoutRoot && within:
 		return "PHB"
-	case cellA == matrix.Unknown || cellB == matrix.Unknown || cellA != cellB:
+	case cellA == tree.Unknown || cellB == tree.Unknown || cellA != cellB:
 		return "SYS"
 	case c.layout == policy.LayoutNUMA:
 		return "PHB"

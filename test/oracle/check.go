@@ -2,20 +2,20 @@ package oracle
 
 import (
 	"fmt"
+	"maps"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
-	"libvirt.org/go/libvirtxml"
-
-	"hook-sidecar/test/xmltree"
+	"hook-sidecar/test/tree"
 )
 
-// Check defines a domain, after Prepare, and fails the test where libvirt
-// refuses it or understands it otherwise than it is written, or where it is
-// accepted though QEMU or the firmware would lose devices. It returns the
-// readback, nil when the domain was refused.
+// Check defines a domain, after Prepare. It fails the test where libvirt refuses
+// the domain or understands it otherwise than it is written, and where QEMU or
+// the firmware would lose devices of a domain that libvirt accepts. It returns
+// the readback, nil when the domain was refused.
 func (l *Libvirt) Check(tb testing.TB, domain []byte) (readback []byte) {
 	tb.Helper()
 	readback, findings, err := l.Examine(domain)
@@ -32,161 +32,96 @@ func (l *Libvirt) Check(tb testing.TB, domain []byte) (readback []byte) {
 	return readback
 }
 
-// Examine is Check for those who want to see the findings. The error is
-// libvirt's refusal.
+// Examine is Check for callers that want the findings. The error is libvirt's
+// refusal.
 func (l *Libvirt) Examine(domain []byte) (readback []byte, findings []string, err error) {
 	prepared, _ := Prepare(domain)
 	if readback, err = l.Define(prepared); err != nil {
 		return nil, nil, err
 	}
-	readable, err := withMode(prepared)
+	want, err := tree.Read(prepared)
 	if err != nil {
 		return nil, nil, err
 	}
-	var want, got libvirtxml.Domain
-	if err := want.Unmarshal(string(readable)); err != nil {
-		return nil, nil, fmt.Errorf("libvirtxml reads the domain: %w", err)
-	}
-	if err := got.Unmarshal(string(readback)); err != nil {
-		return nil, nil, fmt.Errorf("libvirtxml reads the readback: %w", err)
-	}
-	in, err := newTopology(prepared)
+	got, err := tree.Read(readback)
 	if err != nil {
 		return nil, nil, err
 	}
-	out, err := newTopology(readback)
-	if err != nil {
-		return nil, nil, err
-	}
-	findings = slices.Concat(compareHostdevs(&want, &got), compareControllers(&want, &got),
-		in.holes(), out.intruders(in), out.lostDevices())
-	return readback, findings, nil
+	return readback, slices.Concat(hostdevs(want, got), controllers(want, got), added(want, got), faults(want, got)), nil
 }
 
-// compareHostdevs: every hostdev is still there, at the address that it had.
-func compareHostdevs(want, got *libvirtxml.Domain) (findings []string) {
-	found := map[string]string{}
-	for _, h := range hostdevs(got) {
-		found[hostdevID(h)] = guestAddress(h.Address)
-	}
-	for _, h := range hostdevs(want) {
-		id := hostdevID(h)
-		if id == "" {
-			continue
-		}
-		place, present := found[id]
-		switch planned := guestAddress(h.Address); {
-		case !present:
+// hostdevs compares where hostdevs are: each is still there, at its address.
+func hostdevs(want, got *tree.Tree) (findings []string) {
+	read := got.Hostdevs()
+	for id, planned := range want.Hostdevs() {
+		device, exists := read[id]
+		switch {
+		case !exists:
 			findings = append(findings, fmt.Sprintf("hostdev %s is not in the readback", id))
-		case planned != "" && planned != place:
-			findings = append(findings, fmt.Sprintf("hostdev %s reads back at %s, not at %s", id, place, planned))
+		case planned.At != nil && (device.At == nil || *planned.At != *device.At):
+			findings = append(findings, fmt.Sprintf("hostdev %s reads back at %v, not at %s", id, device.At, planned.At))
 		}
 	}
 	return findings
 }
 
-func hostdevs(d *libvirtxml.Domain) []libvirtxml.DomainHostdev {
-	if d.Devices == nil {
-		return nil
-	}
-	return d.Devices.Hostdevs
-}
-
-// hostdevID is the host address or UUID of what a hostdev passes through, ""
-// for kinds other than PCI and mdev.
-func hostdevID(h libvirtxml.DomainHostdev) string {
-	switch {
-	case h.SubsysPCI != nil && h.SubsysPCI.Source != nil:
-		return pciAddress(h.SubsysPCI.Source.Address)
-	case h.SubsysMDev != nil && h.SubsysMDev.Source != nil && h.SubsysMDev.Source.Address != nil:
-		return strings.ToLower(h.SubsysMDev.Source.Address.UUID)
-	}
-	return ""
-}
-
-func guestAddress(a *libvirtxml.DomainAddress) string {
-	if a == nil {
-		return ""
-	}
-	return pciAddress(a.PCI)
-}
-
-func pciAddress(a *libvirtxml.DomainAddressPCI) string {
-	if a == nil {
-		return ""
-	}
-	return fmt.Sprintf("%04x:%02x:%02x.%x", value(a.Domain), value(a.Bus), value(a.Slot), value(a.Function))
-}
-
-func value(n *uint) uint {
-	if n == nil {
-		return 0
-	}
-	return *n
-}
-
-// compareControllers: every PCI controller has the model, the address and the
+// controllers compares PCI controllers: each has the model, the address and the
 // target that it was given.
-func compareControllers(want, got *libvirtxml.Domain) (findings []string) {
-	found := map[uint]libvirtxml.DomainController{}
-	for _, c := range pciControllers(got) {
-		found[value(c.Index)] = c
-	}
-	for _, c := range pciControllers(want) {
-		if c.Index == nil {
-			continue // libvirt numbers it
+func controllers(want, got *tree.Tree) (findings []string) {
+	for _, index := range slices.Sorted(maps.Keys(want.Controllers)) {
+		given, read := want.Controllers[index], got.Controllers[index]
+		// What is not given is libvirt's choice.
+		if given.Model == "" {
+			read.Model = ""
 		}
-		back, present := found[*c.Index]
-		if !present {
-			findings = append(findings, fmt.Sprintf("controller %d is not in the readback", *c.Index))
-			continue
+		if given.At == nil {
+			read.At = nil
 		}
-		wanted, read := controllerFacts(c), controllerFacts(back)
-		for _, name := range []string{"model", "address", "busNr", "node", "hotplug"} {
-			if wanted[name] != "" && wanted[name] != read[name] {
-				findings = append(findings, fmt.Sprintf("controller %d reads back with %s %q, not %q",
-					*c.Index, name, read[name], wanted[name]))
-			}
+		if given.BusNr == tree.Unknown {
+			read.BusNr = tree.Unknown
+		}
+		if given.Cell == tree.Unknown {
+			read.Cell = tree.Unknown
+		}
+		if given.Hotplug == "" {
+			read.Hotplug = ""
+		}
+		if !reflect.DeepEqual(given, read) {
+			findings = append(findings, fmt.Sprintf("controller %d reads back as %+v, not as %+v", index, read, given))
 		}
 	}
 	return findings
 }
 
-func pciControllers(d *libvirtxml.Domain) []libvirtxml.DomainController {
-	if d.Devices == nil {
-		return nil
+// added lists what libvirt added under an expander bus: it fills free ports
+// wherever they are.
+func added(want, got *tree.Tree) (findings []string) {
+	planned := map[tree.Address]bool{}
+	for _, device := range want.Devices {
+		if device.At != nil {
+			planned[*device.At] = true
+		}
 	}
-	return slices.DeleteFunc(slices.Clone(d.Devices.Controllers), func(c libvirtxml.DomainController) bool {
-		return c.Type != "pci"
-	})
+	for _, device := range got.Devices {
+		if bus := got.RootBus(device.At); bus != 0 && !planned[*device.At] {
+			findings = append(findings, fmt.Sprintf("%s is placed at %s, under expander bus %d", device.Label, device.At, bus))
+		}
+	}
+	return findings
 }
 
-// controllerFacts are the values that a controller states; what it leaves open
-// is "".
-func controllerFacts(c libvirtxml.DomainController) map[string]string {
-	facts := map[string]string{"model": c.Model, "address": guestAddress(c.Address)}
-	if c.PCI == nil || c.PCI.Target == nil {
-		return facts
+// faults are what libvirt accepts and QEMU refuses at start, or the firmware does
+// not number.
+func faults(want, got *tree.Tree) []string {
+	var findings []string
+	for _, index := range want.Holes() {
+		findings = append(findings, fmt.Sprintf("no controller has index %d, and a higher one is in use", index))
 	}
-	target := c.PCI.Target
-	facts["hotplug"] = target.Hotplug
-	if target.BusNr != nil {
-		facts["busNr"] = fmt.Sprint(*target.BusNr)
+	for _, c := range got.BeforeParents() {
+		findings = append(findings, fmt.Sprintf("controller %d is on bus %d: QEMU makes it before its parent", c.Index, c.At.Bus))
 	}
-	if target.NUMANode != nil {
-		facts["node"] = fmt.Sprint(*target.NUMANode)
+	for _, slot := range got.Hidden() {
+		findings = append(findings, fmt.Sprintf("no device has function 0 of slot %s: the other functions are invisible in the guest", slot))
 	}
-	return facts
-}
-
-// parseTree reads a document whose well-formedness libvirt has seen to.
-func parseTree(document []byte) (*xmltree.Node, error) {
-	root, err := xmltree.Parse(document)
-	if err != nil {
-		return nil, err
-	}
-	if root.Find("devices") == nil {
-		return nil, fmt.Errorf("domain has no <devices>")
-	}
-	return root, nil
+	return append(findings, got.BusShortages()...)
 }

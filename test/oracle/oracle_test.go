@@ -133,18 +133,18 @@ func TestAcceptedButWrong(t *testing.T) {
 	}{
 		{"hole in the indexes", "no controller has index 6", []string{
 			"index='6'", "index='8'", "index='7'", "index='9'", "bus='0x06'", "bus='0x08'", "bus='0x07'", "bus='0x09'"}},
-		{"address on a bus without controller", "no controller has index 8, and 9 is in use", []string{
+		{"address on a bus without controller", "no controller has index 8", []string{
 			gpu0, strings.Replace(gpu0, "0x04", "0x09", 1)}},
 		// gpu0 takes the port of the main bus, and the rng the one that gpu0 left.
-		{"free port below an expander bus", "<rng> landed at 0000:04:00.0, below expander bus 2", []string{
+		{"free port below an expander bus", "rng 0 is placed at 0000:04:00.0, under expander bus 2", []string{
 			gpu0, "<alias name='ua-gpu0'/>"}},
 		{"bus number twice", "needs 2, has 0", []string{"busNr='180'", "busNr='100'"}},
-		{"bus numbers overlap", "starts at bus number 100 and needs 2, has 1", []string{"busNr='180'", "busNr='101'"}},
-		{"no number left for the switch", "starts at bus number 254 and needs 4, has 2", []string{"busNr='180'", "busNr='254'"}},
-		{"main bus has no number left", "root bus of controller 0 starts at bus number 0 and needs 2, has 1", []string{"busNr='100'", "busNr='1'"}},
-		{"function 1 alone", "no function 0 beside it", []string{
+		{"bus numbers overlap", "root bus 2 starts at bus number 100 and needs 2, has 1", []string{"busNr='180'", "busNr='101'"}},
+		{"no number left for the switch", "root bus 3 starts at bus number 254 and needs 4, has 2", []string{"busNr='180'", "busNr='254'"}},
+		{"main bus has no number left", "root bus 0 starts at bus number 0 and needs 2, has 1", []string{"busNr='100'", "busNr='1'"}},
+		{"function 1 alone", "no device has function 0 of slot 0000:04:00.0", []string{
 			gpu0, strings.Replace(gpu0, "function='0x0'", "function='0x1'", 1)}},
-		{"child before parent", "controller 5 stands on bus 6", []string{
+		{"child before parent", "controller 5 is on bus 6", []string{
 			"index='5'", "index='y'", "index='6'", "index='5'", "index='y'", "index='6'",
 			"bus='0x05'", "bus='0x0y'", "bus='0x06'", "bus='0x05'", "bus='0x0y'", "bus='0x06'"}},
 	}

@@ -2,13 +2,11 @@ package oracle
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"regexp"
 	"slices"
-	"strconv"
-	"strings"
 
+	"hook-sidecar/test/tree"
 	"hook-sidecar/test/xmltree"
 )
 
@@ -132,7 +130,7 @@ func knownMachine(s *splices, root *xmltree.Node) {
 	if match == nil {
 		return
 	}
-	if match[2] != "" && number(match[2])*100+number(match[3]) <= 702 {
+	if match[2] != "" && tree.Number(match[2])*100+tree.Number(match[3]) <= 702 {
 		return
 	}
 	s.set(kind, "machine", match[1])
@@ -157,7 +155,7 @@ func fullSysinfo(s *splices, root *xmltree.Node) {
 }
 
 func slottedMaxMemory(s *splices, root *xmltree.Node) {
-	if n := root.Find("maxMemory"); number(n.Attr("slots")) == 0 {
+	if n := root.Find("maxMemory"); tree.Number(n.Attr("slots")) == 0 {
 		s.drop(n)
 	}
 }
@@ -212,29 +210,4 @@ func withoutPCIBus(s *splices, root *xmltree.Node) {
 			s.drop(iommu)
 		}
 	}
-}
-
-// withMode adds the mode that libvirtxml cannot do without and libvirt can.
-func withMode(domain []byte) ([]byte, error) {
-	root, err := xmltree.Parse(domain)
-	if err != nil {
-		return nil, fmt.Errorf("add mode to hostdevs: %w", err)
-	}
-	s := splices{source: domain}
-	for _, hostdev := range root.Find("devices").All("hostdev") {
-		if _, present := hostdev.Lookup("mode"); !present {
-			at := hostdev.Start + len("<hostdev")
-			s.edits = append(s.edits, splice{at, at, ` mode="subsystem"`})
-		}
-	}
-	return s.bytes(), nil
-}
-
-// number reads a number in libvirt's ways, base 0; what is none counts as 0.
-func number(text string) int {
-	n, err := strconv.ParseInt(strings.TrimSpace(text), 0, 32)
-	if err != nil {
-		return 0
-	}
-	return int(n)
 }
