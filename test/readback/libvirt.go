@@ -2,8 +2,10 @@ package readback
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
+	"hook-sidecar/test/tree"
 	"hook-sidecar/test/xmltree"
 )
 
@@ -22,15 +24,12 @@ func Libvirt(domain []byte) ([]byte, error) {
 	if devices == nil {
 		return nil, fmt.Errorf("define domain: no <devices>")
 	}
-	board := &board{
-		q35:     !strings.HasPrefix(root.Find("os", "type").Attr("machine"), "virt"),
-		devices: devices,
-	}
-	addImplicit(root, devices, board.q35)
+	q35 := !strings.HasPrefix(root.Find("os", "type").Attr("machine"), "virt")
+	addImplicit(root, devices, q35)
 	for _, device := range devices.Nodes {
 		normalize(device, devices)
 	}
-	if err := board.assign(); err != nil {
+	if err := (&allocator{q35: q35, devices: devices}).assign(root); err != nil {
 		return nil, fmt.Errorf("define domain: %w", err)
 	}
 	sortControllers(devices)
@@ -45,37 +44,21 @@ func addImplicit(root, devices *xmltree.Node, q35 bool) {
 	if devices.Find("emulator") == nil {
 		devices.Add("emulator").Text = "/usr/bin/qemu-system-" + arch
 	}
-	if q35 && controllers(devices, "sata") == nil {
-		addAddress(devices.Add("controller", "type", "sata", "index", "0"), address{slot: 0x1f, function: 2})
-	}
 	if q35 {
+		if len(controllers(devices, "sata")) == 0 {
+			addAddress(devices.Add("controller", "type", "sata", "index", "0"), tree.Address{Slot: 0x1f, Function: 2})
+		}
 		for _, kind := range []string{"mouse", "keyboard"} {
-			if !hasInput(devices, kind) {
+			isKind := func(n *xmltree.Node) bool { return n.Attr("type") == kind && n.Attr("bus") == "ps2" }
+			if !slices.ContainsFunc(devices.All("input"), isKind) {
 				devices.Add("input", "type", kind, "bus", "ps2")
 			}
 		}
 	}
-	if !hasIndex(devices, 0) {
+	hasRoot := func(c *xmltree.Node) bool { return tree.Number(c.Attr("index")) == 0 }
+	if !slices.ContainsFunc(controllers(devices, "pci"), hasRoot) {
 		devices.Add("controller", "type", "pci", "index", "0", "model", "pcie-root")
 	}
-}
-
-func hasInput(devices *xmltree.Node, kind string) bool {
-	for _, input := range devices.All("input") {
-		if input.Attr("type") == kind && input.Attr("bus") == "ps2" {
-			return true
-		}
-	}
-	return false
-}
-
-func hasIndex(devices *xmltree.Node, index int) bool {
-	for _, c := range controllers(devices, "pci") {
-		if number(c.Attr("index")) == index {
-			return true
-		}
-	}
-	return false
 }
 
 // normalize is what libvirt changes in a device besides its address.
@@ -134,18 +117,15 @@ func fillTarget(controller *xmltree.Node) {
 // index (src/conf/domain_conf.c virDomainControllerInsert); types stay in the
 // order of their first controller.
 func sortControllers(devices *xmltree.Node) {
-	var types []string
-	byType := map[string][]*xmltree.Node{}
-	for _, c := range devices.All("controller") {
-		kind := c.Attr("type")
-		if byType[kind] == nil {
-			types = append(types, kind)
-		}
-		byType[kind] = append(byType[kind], c)
-	}
+	all := devices.All("controller")
 	devices.Remove(func(n *xmltree.Node) bool { return n.Name == "controller" })
-	for _, kind := range types {
-		byIndex(byType[kind])
-		devices.Nodes = append(devices.Nodes, byType[kind]...)
+	for len(all) > 0 {
+		kind := all[0].Attr("type")
+		for _, c := range byIndex(all) {
+			if c.Attr("type") == kind {
+				devices.Nodes = append(devices.Nodes, c)
+			}
+		}
+		all = slices.DeleteFunc(all, func(c *xmltree.Node) bool { return c.Attr("type") == kind })
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"hook-sidecar/test/tree"
 	"hook-sidecar/test/xmltree"
 )
 
@@ -46,7 +47,7 @@ func AppendRootPorts(domain []byte, n int) ([]byte, error) {
 	return edit(domain, func(devices *xmltree.Node) {
 		highest := 0
 		for _, c := range controllers(devices, "pci") {
-			highest = max(highest, number(c.Attr("index")))
+			highest = max(highest, tree.Number(c.Attr("index")))
 		}
 		for index := highest + 1; index <= min(highest+n, highestPortIndex); index++ {
 			port := &xmltree.Node{Name: "controller"}

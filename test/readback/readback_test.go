@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"hook-sidecar/test/tree"
 	"hook-sidecar/test/xmltree"
 )
 
@@ -207,14 +208,14 @@ func TestLibvirtRules(t *testing.T) {
 <controller type="pci" index="2" model="pcie-root-port"><address type="pci" domain="0x0000" bus="0x01" slot="0x00" function="0x0"/></controller>`
 	t.Run("free port below an expander is taken", func(t *testing.T) {
 		out := readbackOf(t, devices(pxb+`<rng model="virtio"/>`))
-		if a, _ := addressOf(out.Find("devices", "rng")); a != (address{bus: 2}) {
-			t.Errorf("rng at %+v, want bus 2", a)
+		if at := tree.AddressOf(out.Find("devices", "rng")); at == nil || *at != (tree.Address{Bus: 2}) {
+			t.Errorf("rng at %v, want bus 2", at)
 		}
 	})
 	t.Run("a hole becomes a root port of the main bus", func(t *testing.T) {
 		out := readbackOf(t, devices(strings.ReplaceAll(strings.ReplaceAll(pxb, `index="2"`, `index="4"`), `bus="0x01"`, `bus="1"`)))
 		for _, c := range controllers(out.Find("devices"), "pci") {
-			if a, _ := addressOf(c); c.Attr("index") == "3" && a == (address{slot: 1, function: 1}) {
+			if at := tree.AddressOf(c); c.Attr("index") == "3" && at != nil && *at == (tree.Address{Slot: 1, Function: 1}) {
 				return
 			}
 		}
@@ -249,11 +250,11 @@ func readbackOf(t *testing.T, domain []byte) *xmltree.Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tree, err := xmltree.Parse(out)
+	root, err := xmltree.Parse(out)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tree
+	return root
 }
 
 func compare(t *testing.T, what string, want, got []byte) {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"hook-sidecar/test/oracle"
+	"hook-sidecar/test/tree"
 	"hook-sidecar/test/xmltree"
 )
 
@@ -22,20 +23,20 @@ func place(domain []byte) ([]byte, error) {
 			if c.Attr("model") == "pcie-expander-bus" {
 				return
 			}
-			next = max(next, number(c.Attr("index"))+1)
+			next = max(next, tree.Number(c.Attr("index"))+1)
 		}
 		pxb := devices.Add("controller", "type", "pci", "index", fmt.Sprint(next), "model", "pcie-expander-bus")
 		pxb.Add("target", "busNr", "200")
-		addAddress(pxb, address{slot: 0x1c})
+		addAddress(pxb, tree.Address{Slot: 0x1c})
 		for slot, hostdev := range devices.All("hostdev") {
 			if hostdev.Attr("type") != "pci" {
 				continue
 			}
 			port := devices.Add("controller", "type", "pci", "index", fmt.Sprint(next+1+slot), "model", "pcie-root-port")
-			addAddress(port, address{bus: next, slot: slot})
+			addAddress(port, tree.Address{Bus: next, Slot: slot})
 			port.Add("target", "hotplug", "off")
 			hostdev.Remove(func(n *xmltree.Node) bool { return n.Name == "address" })
-			addAddress(hostdev, address{bus: next + 1 + slot})
+			addAddress(hostdev, tree.Address{Bus: next + 1 + slot})
 		}
 	})
 }
@@ -140,20 +141,20 @@ func TestPlacedDevicesStayThroughTheBoot(t *testing.T) {
 	}
 }
 
-// places maps each hostdev's host bus to its guest bus.
+// places maps each hostdev to its guest bus.
 func places(t *testing.T, domain []byte) map[string]int {
 	t.Helper()
-	tree, err := xmltree.Parse(domain)
+	read, err := tree.Read(domain)
 	if err != nil {
 		t.Fatal(err)
 	}
 	found := map[string]int{}
-	for _, h := range tree.Find("devices").All("hostdev") {
-		a, ok := addressOf(h)
-		if !ok {
+	for id, h := range read.Hostdevs() {
+		if h.At == nil {
 			t.Errorf("hostdev without address: %s", h.Bytes())
+			continue
 		}
-		found[h.Find("source", "address").Attr("bus")] = a.bus
+		found[id] = h.At.Bus
 	}
 	return found
 }

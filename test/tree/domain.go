@@ -74,6 +74,11 @@ func Read(domain []byte) (*Tree, error) {
 	if root.Find("devices") == nil {
 		return nil, errors.New("read domain: no <devices>")
 	}
+	return Of(root), nil
+}
+
+// Of is the tree of a domain that has been read.
+func Of(root *xmltree.Node) *Tree {
 	t := &Tree{Controllers: map[int]Controller{0: {BusNr: Unknown, Cell: Unknown}}}
 	for _, cell := range root.Find("cpu", "numa").All("cell") {
 		t.Cells = append(t.Cells, Number(cell.Attr("id")))
@@ -93,7 +98,7 @@ func Read(domain []byte) (*Tree, error) {
 		}
 		t.Devices = append(t.Devices, device)
 	}
-	return t, nil
+	return t
 }
 
 func readController(node *xmltree.Node) Controller {

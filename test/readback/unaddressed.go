@@ -2,25 +2,26 @@ package readback
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"hook-sidecar/test/xmltree"
 )
 
 // placingOrder is the order in which libvirt gives addresses to kinds of
-// devices (src/qemu/qemu_domain_address.c qemuDomainAssignDevicePCISlots, seen
-// again in the samples).
+// devices (src/qemu/qemu_domain_address.c qemuDomainAssignDevicePCISlots; the
+// samples show it too).
 func placingOrder() []string {
 	return []string{"filesystem", "interface", "controller", "disk", "hostdev",
 		"memballoon", "rng", "video", "input", "vsock"}
 }
 
-// waiting lists the devices that need a port of their own, in libvirt's order.
-func (b *board) waiting() ([]*xmltree.Node, error) {
+// unaddressed are the devices that take a port of their own, in libvirt's order.
+func (a *allocator) unaddressed() ([]*xmltree.Node, error) {
 	var list []*xmltree.Node
 	for _, name := range placingOrder() {
-		for _, device := range b.devices.All(name) {
-			need, err := b.needsPort(device)
+		for _, device := range a.devices.All(name) {
+			need, err := a.needsPort(device)
 			if err != nil {
 				return nil, err
 			}
@@ -32,8 +33,8 @@ func (b *board) waiting() ([]*xmltree.Node, error) {
 	return list, nil
 }
 
-// needsPort says whether a device is a PCI Express endpoint without address.
-func (b *board) needsPort(device *xmltree.Node) (bool, error) {
+// needsPort reports whether a device is a PCI Express endpoint without address.
+func (a *allocator) needsPort(device *xmltree.Node) (bool, error) {
 	if device.Find("address") != nil {
 		return false, nil
 	}
@@ -50,11 +51,13 @@ func (b *board) needsPort(device *xmltree.Node) (bool, error) {
 	case "input":
 		return device.Attr("bus") == "virtio", nil
 	case "video":
-		return !b.q35 && device.Find("model").Attr("type") == "virtio", nil
+		return !a.q35 && device.Find("model").Attr("type") == "virtio", nil
 	case "filesystem", "vsock":
 		return true, nil
 	case "controller":
-		if !wantsPort(device) {
+		// PCI bridges and the chipset's controllers take no port.
+		kind := device.Attr("type")
+		if kind != "scsi" && kind != "virtio-serial" && !(kind == "usb" && strings.HasSuffix(model, "xhci")) {
 			return false, nil
 		}
 	case "memballoon":
@@ -62,21 +65,8 @@ func (b *board) needsPort(device *xmltree.Node) (bool, error) {
 			return false, nil
 		}
 	}
-	switch model {
-	case "", "virtio", "virtio-non-transitional", "qemu-xhci", "nec-xhci", "e1000e", "igb":
+	if slices.Contains([]string{"", "virtio", "virtio-non-transitional", "qemu-xhci", "nec-xhci", "e1000e", "igb"}, model) {
 		return true, nil
 	}
-	return false, fmt.Errorf("the model knows no place for a <%s> of model %q", device.Name, model)
-}
-
-// wantsPort tells the controllers that are PCI devices on a port from the PCI
-// bridges and from those that are part of the chipset.
-func wantsPort(controller *xmltree.Node) bool {
-	switch controller.Attr("type") {
-	case "scsi", "virtio-serial":
-		return true
-	case "usb":
-		return strings.HasSuffix(controller.Attr("model"), "xhci")
-	}
-	return false
+	return false, fmt.Errorf("the model does not know where libvirt puts a <%s> of model %q", device.Name, model)
 }
