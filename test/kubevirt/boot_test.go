@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
-	"strconv"
 	"testing"
 
 	v1 "kubevirt.io/api/core/v1"
@@ -61,14 +60,13 @@ func (b *boot) run(first []byte) []call {
 	}
 	if placeholders > 0 {
 		// virtwrap/network/nichotplug.go, WithNetworkIfacesResources.
-		read := b.spec(b.define(withPlaceholders(spec, placeholders)).readback)
+		read := b.spec(b.define(b.edited(spec, readback.Placeholders, placeholders)).readback)
 		read.Devices.Interfaces = spec.Devices.Interfaces
 		read.Devices.DeepCopyInto(&spec.Devices)
 	}
 	b.define(spec)
 	if ports > 0 {
-		appendRootPorts(spec, ports)
-		b.define(spec)
+		b.define(b.edited(spec, readback.AppendRootPorts, ports))
 	}
 	return b.calls
 }
@@ -80,6 +78,22 @@ func (b *boot) spec(domain []byte) *api.DomainSpec {
 		b.t.Fatalf("KubeVirt reads the domain: %v", err)
 	}
 	return spec
+}
+
+// edited is a copy of a spec with placeholders or root ports. KubeVirt's own code
+// for that, in virtwrap and virtwrap/network, cannot be imported without cgo.
+func (b *boot) edited(spec *api.DomainSpec, edit func([]byte, int) ([]byte, error), count int) *api.DomainSpec {
+	b.t.Helper()
+	domain, err := xml.Marshal(spec)
+	if err == nil {
+		domain, err = edit(domain, count)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	copied := b.spec(domain)
+	copied.XmlNS = spec.XmlNS
+	return copied
 }
 
 func (b *boot) define(spec *api.DomainSpec) call {
@@ -94,37 +108,6 @@ func (b *boot) define(spec *api.DomainSpec) call {
 	}
 	b.calls = append(b.calls, call{answer, back})
 	return b.calls[len(b.calls)-1]
-}
-
-// withPlaceholders is AppendPlaceholderInterfacesToTheDomain of
-// virtwrap/network/nichotplug.go, which cannot be imported without cgo.
-func withPlaceholders(spec *api.DomainSpec, count int) *api.DomainSpec {
-	spec = spec.DeepCopy()
-	for i := range count {
-		name := fmt.Sprintf("placeholder-%d", i)
-		spec.Devices.Interfaces = append(spec.Devices.Interfaces, api.Interface{
-			Type:   "ethernet",
-			Model:  &api.Model{Type: "virtio-non-transitional"},
-			Alias:  api.NewNonUserDefinedAlias(name),
-			Target: &api.InterfaceTarget{Device: name, Managed: "no"},
-		})
-	}
-	return spec
-}
-
-// appendRootPorts is appendPCIeRootPortControllers of virtwrap/manager.go: it
-// ends above index 31.
-func appendRootPorts(spec *api.DomainSpec, count int) {
-	highest := 0
-	for _, c := range spec.Devices.Controllers {
-		if index, err := strconv.Atoi(c.Index); err == nil && c.Type == "pci" {
-			highest = max(highest, index)
-		}
-	}
-	for index := highest + 1; index <= min(highest+count, 31); index++ {
-		spec.Devices.Controllers = append(spec.Devices.Controllers,
-			api.Controller{Type: "pci", Index: strconv.Itoa(index), Model: "pcie-root-port"})
-	}
 }
 
 // legacy is ApplySidecarHooks of virtwrap/util/libvirt_helper.go: the answer is
