@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"hook-sidecar/test/oracle"
+	"hook-sidecar/test/tree"
 	"hook-sidecar/test/xmltree"
 )
 
@@ -110,7 +110,7 @@ func slim(root *xmltree.Node) (nics []*xmltree.Node) {
 func nicArguments(i int, nic *xmltree.Node) ([]string, error) {
 	at := nic.Find("address")
 	bus := "pcie.0"
-	if index := number(at.Attr("bus")); index != 0 {
+	if index := tree.Number(at.Attr("bus")); index != 0 {
 		bus = fmt.Sprintf("pci.%d", index)
 	}
 	model := nic.Find("model").Attr("type")
@@ -119,17 +119,7 @@ func nicArguments(i int, nic *xmltree.Node) ([]string, error) {
 	}
 	device, err := json.Marshal(map[string]any{
 		"driver": model, "netdev": fmt.Sprint("net", i), "mac": nic.Find("mac").Attr("address"), "romfile": "",
-		"bus": bus, "addr": fmt.Sprintf("0x%x.0x%x", number(at.Attr("slot")), number(at.Attr("function"))),
+		"bus": bus, "addr": fmt.Sprintf("0x%x.0x%x", tree.Number(at.Attr("slot")), tree.Number(at.Attr("function"))),
 	})
 	return []string{"-netdev", fmt.Sprintf("hubport,hubid=%d,id=net%d", i, i), "-device", string(device)}, err
-}
-
-// number reads a number of libvirt's readback, which is decimal or 0x hex; 0
-// for none.
-func number(text string) int {
-	n, err := strconv.ParseInt(text, 0, 32)
-	if err != nil {
-		return 0
-	}
-	return int(n)
 }

@@ -47,7 +47,7 @@ func TestEndToEnd(t *testing.T) {
 			if d := cmp.Diff(plan.Expectations(), found); d != "" || len(found) != len(i.devices) {
 				t.Errorf("%d of %d devices (-planned +in the inner guest):\n%s", len(found), len(i.devices), d)
 			}
-			checkClasses(t, i, nodePaths(t, i, results.node(t)), guestPaths(guest, found))
+			checkPathTypes(t, i, nodeSpots(t, i, results.node(t)), guestSpots(guest, found))
 			checkSnapshot(t, i, results)
 			checkCompared(t, i, results)
 			checkDoctor(t, i, results)

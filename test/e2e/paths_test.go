@@ -9,6 +9,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"hook-sidecar/test/boot"
+	"hook-sidecar/test/tree"
 )
 
 // seen is where the inner guest shows each of its devices: NVMe devices are known
@@ -37,11 +38,11 @@ func (r results) node(t *testing.T) map[string]string {
 	return files
 }
 
-// nodePaths are the paths of the devices below /sys/devices of the node. A
-// mediated device stands where its parent stands.
-func nodePaths(t *testing.T, i inner, files map[string]string) map[string]place {
+// nodeSpots are the places of the devices on the node. A mediated device is where
+// its parent is.
+func nodeSpots(t *testing.T, i inner, files map[string]string) map[string]tree.Spot {
 	t.Helper()
-	all := map[string]place{}
+	all := map[string]tree.Spot{}
 	for _, d := range i.devices {
 		link := files["bus/pci/devices/"+d.id]
 		if d.isMediated() {
@@ -51,91 +52,45 @@ func nodePaths(t *testing.T, i inner, files map[string]string) map[string]place 
 		if !found {
 			t.Fatalf("the snapshot has no link for %s: %q", d.id, link)
 		}
-		all[d.id] = place{strings.Split(path, "/"), files["devices/"+path+"/numa_node"]}
+		node, err := strconv.Atoi(files["devices/"+path+"/numa_node"])
+		if err != nil {
+			node = tree.Unknown
+		}
+		all[d.id] = tree.PathSpot(path, node)
 	}
 	return all
 }
 
-// guestPaths are the paths of the devices that were found in the inner guest.
-func guestPaths(guest *boot.Guest, found map[string]boot.Expected) map[string]place {
-	all := map[string]place{}
+// guestSpots are the places of the devices that were found in the inner guest.
+func guestSpots(guest *boot.Guest, found map[string]boot.Expected) map[string]tree.Spot {
+	all := map[string]tree.Spot{}
 	for id, at := range found {
 		for _, g := range guest.Devices {
 			if g.Address() == at.Address {
-				all[id] = place{strings.Split(g.Path, "/"), strconv.Itoa(at.Node)}
+				all[id] = tree.PathSpot(g.Path, at.Node)
 			}
 		}
 	}
 	return all
 }
 
-// place is a device's path, root bus first, and its NUMA node.
-type place struct {
-	path []string
-	node string
-}
-
-// class is the path type of two devices as nvidia-smi topo -m names it: what
-// the way from one to the other crosses.
-func class(a, b place) string {
-	switch {
-	case a.node != b.node:
-		return "SYS"
-	case a.path[0] != b.path[0]:
-		return "NODE"
-	}
-	common := 0
-	for common < len(a.path) && common < len(b.path) && a.path[common] == b.path[common] {
-		common++
-	}
-	// path[1] is the root port; what is common beyond it is inside a switch.
-	if common < 2 {
-		return "PHB"
-	}
-	// Each way leads up from the device's own port to the bridge that is common:
-	// one switch when that is its port or the next bridge above it.
-	if len(a.path)-common <= 2 && len(b.path)-common <= 2 {
-		return "PIX"
-	}
-	return "PXB"
-}
-
-// checkClasses: mirror keeps every class; any layout keeps devices of two nodes
-// apart and those of one node together. What stands on no node is SYS to all.
-func checkClasses(t *testing.T, i inner, node, guest map[string]place) {
+// checkPathTypes: mirror keeps every path type; any layout keeps devices of two
+// nodes apart and those of one node together. What is on no node is SYS to all.
+func checkPathTypes(t *testing.T, i inner, node, guest map[string]tree.Spot) {
 	t.Helper()
-	var classes []string
+	var types []string
 	for n, a := range i.devices {
 		for _, b := range i.devices[n+1:] {
-			want, got := class(node[a.id], node[b.id]), class(guest[boot.Label(a.id)], guest[boot.Label(b.id)])
-			classes = append(classes, want)
+			want, got := tree.PathType(node[a.id], node[b.id]), tree.PathType(guest[boot.Label(a.id)], guest[boot.Label(b.id)])
+			types = append(types, want)
 			if want != got && (i.layout == "mirror" || want == "SYS" || got == "SYS") {
 				t.Errorf("%s and %s: %s on the node, %s in the inner guest", a.id, b.id, want, got)
 			}
 		}
 	}
 	for _, each := range []string{"PIX", "PXB", "PHB", "NODE", "SYS"} {
-		if !slices.Contains(classes, each) {
+		if !slices.Contains(types, each) {
 			t.Errorf("no pair of the node's devices is %s, so that was not tried", each)
 		}
-	}
-}
-
-func TestClass(t *testing.T) {
-	at := func(node, path string) place { return place{strings.Split(path, "/"), node} }
-	device := at("0", "root0/port0/up/down0/a")
-	for want, other := range map[string]place{
-		"PIX":  at("0", "root0/port0/up/down1/b"),
-		"PXB":  at("0", "root0/port0/up/down1/up/down/b"),
-		"PHB":  at("0", "root0/port1/b"),
-		"NODE": at("0", "root1/port0/b"),
-		"SYS":  at("1", "root2/port0/b"),
-	} {
-		if got := class(device, other); got != want {
-			t.Errorf("%v and %v: %s, want %s", device, other, got, want)
-		}
-	}
-	if got := class(at("0", "root0/port0/a"), at("0", "root0/port0/b")); got != "PIX" {
-		t.Errorf("two functions behind one port: %s, want PIX", got)
 	}
 }
