@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/json"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,29 +12,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	ocispecs "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// builder is buildah, which takes no daemon, with a store of its own.
-type builder []string
+// requireVariable names the environment variable that has the image built, with
+// buildah and as root; .ci/run sets it to 1.
+const requireVariable = "REQUIRE_BUILDAH"
 
-// newBuilder skips the test where there is no buildah or no root; where
-// REQUIRE_BUILDAH is set, it fails it.
-func newBuilder(t *testing.T) builder {
-	t.Helper()
-	_, missing := exec.LookPath("buildah")
-	if os.Geteuid() != 0 {
-		missing = errors.Join(missing, errors.New("the build takes root, to change its own root"))
-	}
-	if missing != nil && os.Getenv("REQUIRE_BUILDAH") != "" {
-		t.Fatal(missing)
-	}
-	if missing != nil {
-		t.Skip(missing)
-	}
-	store := t.TempDir()
-	return builder{"--root", filepath.Join(store, "root"), "--runroot", filepath.Join(store, "run"), "--storage-driver", "vfs"}
-}
+// builder is buildah, which needs no daemon, with a store of its own.
+type builder []string
 
 // run is what a command of buildah prints.
 func (b builder) run(t *testing.T, args ...string) string {
@@ -45,25 +29,25 @@ func (b builder) run(t *testing.T, args ...string) string {
 
 func output(t *testing.T, name string, args ...string) string {
 	t.Helper()
-	var said bytes.Buffer
+	var stderr bytes.Buffer
 	command := exec.Command(name, args...)
-	command.Stderr = &said
+	command.Stderr = &stderr
 	out, err := command.Output()
 	if err != nil {
-		t.Fatalf("%s: %v\n%s", command, err, said.Bytes())
+		t.Fatalf("%s: %v\n%s", command, err, stderr.Bytes())
 	}
 	return strings.TrimSpace(string(out))
 }
 
-// compiler commits what stands in for the image of Go: folders, which the build
-// fills with this machine's /usr, its Go and its caches, so that nothing is
-// fetched. It returns the image's name and the options of the build.
+// compiler commits a stand-in for the image of Go: directories on which the build
+// mounts this machine's /usr, its Go and its caches, so that nothing is fetched.
+// It returns the image's name and the options of the build.
 func compiler(t *testing.T, b builder) (name string, options []string) {
 	t.Helper()
 	root := t.TempDir()
 	options = []string{"--volume", "/usr:/usr:ro"}
-	for _, folder := range []string{"usr", "etc", "tmp"} {
-		if err := os.Mkdir(filepath.Join(root, folder), 0o755); err != nil {
+	for _, directory := range []string{"usr", "etc", "tmp"} {
+		if err := os.Mkdir(filepath.Join(root, directory), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -88,28 +72,54 @@ func compiler(t *testing.T, b builder) (name string, options []string) {
 	return name, options
 }
 
-// The image that is built holds the program and its other name, and nothing
-// else; virt-launcher's user can run it there.
+// TestBuild: the image of each platform has that platform's program with its
+// other name, and nothing else; virt-launcher's user can run it there.
 func TestBuild(t *testing.T) {
-	b := newBuilder(t)
+	if os.Getenv(requireVariable) != "1" {
+		t.Skipf("%s is not 1; `.ci/run image` sets it for root", requireVariable)
+	}
+	store := t.TempDir()
+	b := builder{"--root", filepath.Join(store, "root"), "--runroot", filepath.Join(store, "run"), "--storage-driver", "vfs"}
 	// The build gets its modules from this machine's cache, all of go.mod.
 	output(t, "go", "-C", "../..", "mod", "download")
 	golang, options := compiler(t, b)
-	const name = "localhost/hook-sidecar:test"
-	b.run(t, append(append([]string{"build", "--quiet", "--isolation", "chroot", "--platform", "linux/" + runtime.GOARCH, "--target", "hook",
-		"--build-arg", "GO_IMAGE=" + golang, "--tag", name}, options...), "../..")...)
+	for arch, machine := range map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64} {
+		t.Run(arch, func(t *testing.T) {
+			name := "localhost/hook-sidecar:" + arch
+			// BuildKit sets BUILDPLATFORM, buildah 1.28 does not.
+			b.run(t, append(append([]string{"build", "--quiet", "--isolation", "chroot", "--platform", "linux/" + arch, "--target", "hook",
+				"--build-arg", "BUILDPLATFORM=linux/" + runtime.GOARCH, "--build-arg", "GO_IMAGE=" + golang, "--tag", name}, options...), "../..")...)
+			checkConfiguration(t, b.run(t, "inspect", "--type", "image", name), arch)
+			root := b.run(t, "mount", b.run(t, "from", "--pull-never", "--arch", arch, name))
+			checkFiles(t, root, machine)
+			if arch == runtime.GOARCH {
+				checkRuns(t, root)
+			}
+		})
+	}
+}
 
-	var about struct{ OCIv1 ocispecs.Image }
-	if err := json.Unmarshal([]byte(b.run(t, "inspect", "--type", "image", name)), &about); err != nil {
+func checkConfiguration(t *testing.T, inspected, arch string) {
+	t.Helper()
+	type configuration struct{ User, WorkingDir, Env, Entrypoint, Cmd, Volumes, ExposedPorts any }
+	var about struct {
+		OCIv1 struct {
+			Architecture string
+			Config       configuration
+		}
+	}
+	if err := json.Unmarshal([]byte(inspected), &about); err != nil {
 		t.Fatal(err)
 	}
-	config := about.OCIv1.Config
-	config.Labels = nil // buildah's own version
-	want := ocispecs.ImageConfig{User: "107:107", Env: []string{"PATH=/"}, Entrypoint: []string{"/hook-sidecar"}}
-	if diff := cmp.Diff(want, config); diff != "" {
-		t.Errorf("configuration (-want +got):\n%s", diff)
+	want := configuration{User: "107:107", Env: []any{"PATH=/"}, Entrypoint: []any{"/hook-sidecar"}}
+	if diff := cmp.Diff(want, about.OCIv1.Config); diff != "" || about.OCIv1.Architecture != arch {
+		t.Errorf("configuration for %s (-want +got):\n%s", about.OCIv1.Architecture, diff)
 	}
-	root := b.run(t, "mount", b.run(t, "from", "--pull-never", name))
+}
+
+// checkFiles: the image has the program, static and for the machine, and a link.
+func checkFiles(t *testing.T, root string, machine elf.Machine) {
+	t.Helper()
 	entries, err := os.ReadDir(root)
 	if err != nil {
 		t.Fatal(err)
@@ -122,37 +132,40 @@ func TestBuild(t *testing.T) {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
 	if target, err := os.Readlink(filepath.Join(root, "onDefineDomain")); target != "hook-sidecar" {
-		t.Errorf("onDefineDomain leads to %q, %v", target, err)
+		t.Errorf("onDefineDomain links to %q, %v", target, err)
 	}
 	program, err := elf.Open(filepath.Join(root, "hook-sidecar"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer program.Close()
+	if program.Machine != machine {
+		t.Errorf("the program is for %v, want %v", program.Machine, machine)
+	}
 	for _, p := range program.Progs {
 		if p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC {
 			t.Errorf("the program is not static: it has a segment %v", p.Type)
 		}
 	}
-	checkRuns(t, root)
 }
 
 // checkRuns runs the program in its image, as virt-launcher's user, by both of
 // its names.
 func checkRuns(t *testing.T, root string) {
 	t.Helper()
-	// A folder of a store is its owner's alone, unlike the root of a container.
+	// A store's directories are open to their owner alone, unlike the root of a
+	// container.
 	for dir := root; dir != filepath.Dir(dir) && dir != os.TempDir(); dir = filepath.Dir(dir) {
 		if err := os.Chmod(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
 	inside := []string{"--no-new-privs", "chroot", "--userspec=107:107", "--groups=107", root}
-	if said := output(t, "setpriv", append(inside, "/hook-sidecar", "version")...); !strings.HasPrefix(said, "hook-sidecar ") {
-		t.Errorf("version prints %q", said)
+	if printed := output(t, "setpriv", append(inside, "/hook-sidecar", "version")...); !strings.HasPrefix(printed, "hook-sidecar ") {
+		t.Errorf("version prints %q", printed)
 	}
 	const domain = "<domain type='kvm'><devices></devices></domain>"
-	if said := output(t, "setpriv", append(inside, "/onDefineDomain", "--vmi", "{}", "--domain", domain)...); said != domain {
-		t.Errorf("onDefineDomain prints %q, want its input, in which nothing is to be done", said)
+	if printed := output(t, "setpriv", append(inside, "/onDefineDomain", "--vmi", "{}", "--domain", domain)...); printed != domain {
+		t.Errorf("onDefineDomain prints %q, want its input: there is nothing to do", printed)
 	}
 }
