@@ -36,8 +36,8 @@ image: ## build IMAGE for PLATFORMS with BuildKit, SBOM and provenance; PUSH=tru
 		--build-arg SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(arguments) \
 		--output $(output),name=$(IMAGE),rewrite-timestamp=true .
 
-release: ## build dist/ from a clean checkout of a tag: programs, manifests, SBOMs, checksums
-	go -C release run . -root "$(CURDIR)" -out "$(CURDIR)/dist" -repository "$(REPOSITORY)"
+release: ## make dist/ from a clean checkout of a tag: programs, manifests, SBOMs, checksums
+	REPOSITORY="$(REPOSITORY)" release/make dist
 
 test: ## run the tests; without libvirt, those that need it are skipped
 	go test ./...
