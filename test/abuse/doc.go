@@ -1,5 +1,5 @@
-// Package abuse feeds the product input that lies: domains, VMIs and variables
-// that try to reach other files or other XML, and a host that changes while it
-// is read. The rows of docs/reliability.md name these tests; those that need a
-// process of its own are in hook-sidecar/test/sidecar.
+// Package abuse gives the product hostile input: domains, VMIs and environment
+// variables that try to reach other files or other XML, and a host that changes
+// while it is read. The rows of docs/reliability.md name these tests; those that
+// need a process of their own are in hook-sidecar/test/sidecar.
 package abuse

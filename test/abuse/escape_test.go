@@ -14,7 +14,7 @@ import (
 	"hook-sidecar/pkg/policy"
 )
 
-// vmiWith is a VMI that has the value wherever text of a user goes.
+// vmiWith is a VMI that has the value wherever a VMI has text of a user.
 func vmiWith(t *testing.T, value string) []byte {
 	t.Helper()
 	device := []any{map[string]any{"name": value, "deviceName": "vendor.example/" + value}, map[string]any{"name": "b" + value, "deviceName": "nvidia.com/gpu"}}
@@ -29,9 +29,8 @@ func vmiWith(t *testing.T, value string) []byte {
 	return data
 }
 
-// No input reaches an attribute unescaped: whatever a user names a device, the
-// result is XML, has no element that was not there, and holds the name as it
-// was given.
+// TestNothingUnescaped: no input reaches an attribute unescaped. Whatever a user
+// names a device, the result is XML and has no elements but the known ones.
 func TestNothingUnescaped(t *testing.T) {
 	added := 0
 	for i, value := range evil {
@@ -46,7 +45,7 @@ func TestNothingUnescaped(t *testing.T) {
 				result := m.Mutate(mutate.Request{Domain: []byte(domain), VMI: vmiWith(t, value)})
 				if result.Err != nil {
 					if string(result.Domain) != domain {
-						t.Errorf("an error and other bytes than the input's: %s", result.Domain)
+						t.Errorf("an error, and the domain changed: %s", result.Domain)
 					}
 					return
 				}
@@ -55,13 +54,12 @@ func TestNothingUnescaped(t *testing.T) {
 			})
 		}
 	}
-	// Else nothing would have been tried.
 	if added == 0 {
-		t.Error("no device was added in any case")
+		t.Error("no device was added in any case, so nothing was tried")
 	}
 }
 
-// known are the elements that the product writes, and those of the domain.
+// known has the elements that the product writes, and those of the domain.
 var known = map[string]bool{
 	"domain": true, "name": true, "os": true, "type": true, "devices": true, "hostdev": true, "source": true,
 	"address": true, "alias": true, "controller": true, "target": true, "node": true, "model": true, "driver": true,

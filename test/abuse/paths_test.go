@@ -14,17 +14,16 @@ import (
 	"hook-sidecar/test/hostfs"
 )
 
-// evil are values that would lead elsewhere or end an attribute where they
-// were taken as they are.
+// evil has values that would lead to other files or end an attribute if they were
+// used as they are.
 var evil = []string{
 	"../../../../etc/passwd", "/etc/passwd", "0000:02:00.0/../../../../../etc/passwd", "..", ".", "",
 	"%2e%2e%2f", "..\\..", "0000:02:00.0\x00/etc", "0000:02:00.0\n../x", "$(reboot)", "`reboot`",
 	`"><evil/>`, `'/><evil x='`, "]]><evil/>", "&evil;", "<!--", strings.Repeat("../", 4096),
 }
 
-// domainWith is a domain with a device of the host, with the value as text
-// wherever a domain has text, and with the address and the UUID given for two
-// more devices.
+// domainWith is a domain that has the text wherever a domain has text, and two
+// devices: one with the PCI domain of its address given, one with its UUID.
 func domainWith(text, address, uuid string) []byte {
 	escape := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "\x00", "", "\n", "&#10;").Replace
 	return fmt.Appendf(nil, `<domain type="kvm"><name>%[1]s</name><os><type arch="x86_64" machine="q35">hvm</type></os><devices>
@@ -34,13 +33,13 @@ func domainWith(text, address, uuid string) []byte {
 		escape(text), escape(address), escape(uuid))
 }
 
-// What a domain's devices are called when nobody means harm.
+// A harmless PCI domain and a harmless UUID.
 const (
 	goodAddress = "0x0000"
 	goodUUID    = "4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01"
 )
 
-// host is one that has the device 0000:02:00.0.
+// host is a host with the device 0000:02:00.0.
 func host(t *testing.T) fs.FS {
 	t.Helper()
 	files, err := hostfs.Parse("cpus 0 0-7\npci0000:00/0000:00:01.0/0000:02:00.0 node=0 group=1 driver=vfio-pci\n")
@@ -50,7 +49,7 @@ func host(t *testing.T) fs.FS {
 	return files
 }
 
-// recorder is a file system that writes down what it is asked for.
+// recorder is a file system that records which names it is asked for.
 type recorder struct {
 	fs.FS
 	mu    sync.Mutex
@@ -83,10 +82,10 @@ func (r *recorder) note(name string) {
 	r.asked = append(r.asked, name)
 }
 
-// No path leaves the root of sysfs whatever the domain, the VMI or the
-// variables say: what is asked of it is valid by the rules of io/fs, which
-// allow no "..", no absolute path and no empty part, and lies where sysfs keeps
-// devices.
+// TestPathsStayInside: no path leaves the root of sysfs, whatever the domain, the
+// VMI and the environment variables say. Every name is valid by the rules of
+// io/fs, which allow no "..", no absolute path and no empty part, and is where
+// sysfs has devices.
 func TestPathsStayInside(t *testing.T) {
 	for i, value := range evil {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
@@ -103,7 +102,7 @@ func TestPathsStayInside(t *testing.T) {
 				m.Mutate(mutate.Request{Domain: domain, VMI: vmiWith(t, value)})
 			}
 			if !slices.Contains(sysfs.asked, "bus/pci/devices/0000:02:00.0") {
-				t.Errorf("the device was not looked for, so nothing was tried: %q", sysfs.asked)
+				t.Errorf("the device was not read, so nothing was tried: %q", sysfs.asked)
 			}
 			for _, name := range sysfs.asked {
 				top, _, _ := strings.Cut(name, "/")

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Each row of docs/reliability.md names tests, and each of them is there.
+// TestTable: each row of docs/reliability.md names tests, and each of them exists.
 func TestTable(t *testing.T) {
 	top := filepath.Join("..", "..")
 	doc, err := os.ReadFile(filepath.Join(top, "docs", "reliability.md"))
@@ -34,14 +34,14 @@ func TestTable(t *testing.T) {
 		}
 	}
 	if rows < 20 {
-		t.Errorf("%d rows, which is not the table", rows)
+		t.Errorf("%d rows, want the table", rows)
 	}
 }
 
-// declared reports whether a folder's tests have the function.
-func declared(t *testing.T, folder, function string) bool {
+// declared reports whether a directory's tests have the function.
+func declared(t *testing.T, dir, function string) bool {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,8 +14,8 @@ import (
 	"hook-sidecar/pkg/mutate"
 )
 
-// A device that comes and goes while its host is read, as at a hotplug or an
-// unbind: each call either places it or leaves it, and what comes back is a
+// TestSysfsVanishes: a device comes and goes while its host is read, as in a
+// hotplug or an unbind. Each call either places it or leaves it, and returns a
 // domain with every device in it.
 func TestSysfsVanishes(t *testing.T) {
 	dir := t.TempDir()
@@ -63,7 +63,7 @@ func TestSysfsVanishes(t *testing.T) {
 	}
 }
 
-// churn takes the device and its link away and puts them back.
+// churn removes the device and its link and puts them back, until stop is closed.
 func churn(t *testing.T, dir string, stop <-chan struct{}) {
 	device := filepath.Join(dir, "devices/pci0000:00/0000:00:01.0/0000:02:00.0")
 	link := filepath.Join(dir, "bus/pci/devices/0000:02:00.0")

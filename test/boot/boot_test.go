@@ -19,29 +19,29 @@ const root = "../.."
 type bench struct {
 	lab     *Lab
 	libvirt *oracle.Libvirt
-	binary  string // the program under test, here
+	binary  string // the program under test, for this machine
 }
 
-// newBench is for guests of a system whose kernel is in a folder that a variable
-// of the environment names.
-func newBench(t *testing.T, s System, variable, folder string) *bench {
+// newBench is for guests of a system whose kernel is in a directory of the one
+// that an environment variable names.
+func newBench(t *testing.T, s System, variable, dir string) *bench {
 	t.Helper()
 	if os.Getenv(variable) == "" {
 		t.Skipf("%s is not set; `make boot` sets it", variable)
 	}
-	dir := t.TempDir()
-	b := &bench{libvirt: oracle.New(t), binary: filepath.Join(dir, "hook-sidecar-"+runtime.GOARCH)}
+	work := t.TempDir()
+	b := &bench{libvirt: oracle.New(t), binary: filepath.Join(work, "hook-sidecar-"+runtime.GOARCH)}
 	if err := build(b.binary, runtime.GOARCH); err != nil {
 		t.Fatal(err)
 	}
 	inGuest := b.binary
 	var err error
 	if s.architecture != runtime.GOARCH {
-		inGuest = filepath.Join(dir, "hook-sidecar-"+s.architecture)
+		inGuest = filepath.Join(work, "hook-sidecar-"+s.architecture)
 		err = build(inGuest, s.architecture)
 	}
 	if err == nil {
-		b.lab, err = newLab(dir, s, filepath.Join(os.Getenv(variable), folder), inGuest)
+		b.lab, err = newLab(work, s, filepath.Join(os.Getenv(variable), dir), inGuest)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -78,21 +78,21 @@ func (b *bench) hook(flags ...string) readback.Hook {
 	return func(domain []byte) ([]byte, error) { return mutate(b.binary, domain, flags...) }
 }
 
-// checkGuest: the guest shows every device where explain says, at a place that
-// its firmware gave it; and the program's own comparison with a snapshot that it
-// took in the guest says so, too.
+// checkGuest: the guest shows every device where explain predicts it, with memory
+// that its firmware assigned. The program's own comparison with a snapshot that
+// it took in the guest has the same result.
 func (b *bench) checkGuest(t *testing.T, guest *Guest, plan *Explained, domain []byte, flags []string) {
 	t.Helper()
 	want, found := plan.Expectations(), guest.found()
 	if d := cmp.Diff(want, found); d != "" {
 		t.Errorf("%d of %d devices (-planned +in the guest):\n%s", len(found), len(want), d)
 	}
-	// On x86 Linux mends what the firmware leaves, and other systems do not. On
-	// arm64 it assigns all anew, whatever the firmware did
-	// (arch/arm64/kernel/pci.c, pci_acpi_scan_root).
+	// On x86 Linux assigns what the firmware left out, and other systems do not. On
+	// arm64 it assigns everything again (arch/arm64/kernel/pci.c,
+	// pci_acpi_scan_root).
 	for _, line := range guest.Kernel {
 		if strings.Contains(line, "[mem") && b.lab.system.architecture == "amd64" {
-			t.Errorf("the kernel had to assign what the firmware did not: %s", line)
+			t.Errorf("the kernel assigned what the firmware did not: %s", line)
 		}
 	}
 	c, err := compare(b.binary, t.TempDir(), domain, guest.Snapshot, flags...)
@@ -100,7 +100,7 @@ func (b *bench) checkGuest(t *testing.T, guest *Guest, plan *Explained, domain [
 		t.Fatal(err)
 	}
 	if c.Status != 0 || c.Source != "snapshot" || c.Outcomes("as-planned") != len(want) || len(c.Devices) != len(want) {
-		t.Errorf("explain --guest ends with %d, %d of %d devices as planned by the %s: %+v",
+		t.Errorf("explain --guest exits with %d, %d of %d devices as planned by the %s: %+v",
 			c.Status, c.Outcomes("as-planned"), len(want), c.Source, c.Devices)
 	}
 }
@@ -143,7 +143,7 @@ func TestKubeVirt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// From here on the host's devices are what the guest gets.
+	// From here on the host's devices have the IDs of what the guest gets.
 	if err := os.WriteFile(sysfs, withIDs(host, plan.ids(), nvme().ids), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func TestKubeVirt(t *testing.T) {
 			}
 			// The NIC, two disks and their controllers, beside the chipset's own.
 			if d := cmp.Diff(plain.others(), placed.others()); d != "" || len(plain.others()) < 7 {
-				t.Errorf("other devices move (-without the hook +with it):\n%s", d)
+				t.Errorf("other devices moved (-without the hook +with it):\n%s", d)
 			}
 			for _, name := range []string{"02:1f:4c:00:00:01", "ua-rootdisk", "ua-cloudinitdisk"} {
 				if !strings.Contains(strings.Join(plain.others(), "\n"), name+" at") {

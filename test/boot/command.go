@@ -15,8 +15,8 @@ import (
 // kernel and the bridges' tables, little enough to boot fast.
 const cellMemory = 256
 
-// arguments is how QEMU is to be started for a domain that libvirt has read
-// back, without firmware, CPU and kernel.
+// arguments are QEMU's for a domain that libvirt has read back, without firmware,
+// CPU and kernel.
 func arguments(lib *oracle.Libvirt, readback []byte, instead standIn) ([]string, error) {
 	root, err := xmltree.Parse(readback)
 	if err != nil {
@@ -63,8 +63,8 @@ func arguments(lib *oracle.Libvirt, readback []byte, instead standIn) ([]string,
 // flash names files of a UEFI, which a domain of aarch64 has to have.
 var flash = regexp.MustCompile(`,pflash[01]=[^,]*`)
 
-// slim takes out of a domain what needs a host of the right size or has no
-// part in where devices stand, and returns its NICs, which it takes out as well.
+// slim removes from a domain what needs a large host or does not decide where
+// devices sit. It removes the NICs too, and returns them.
 func slim(root *xmltree.Node) (nics []*xmltree.Node) {
 	root.Remove(func(n *xmltree.Node) bool {
 		switch n.Name {
@@ -105,8 +105,8 @@ func slim(root *xmltree.Node) (nics []*xmltree.Node) {
 }
 
 // nicArguments is a NIC as libvirt would make it (src/qemu/qemu_command.c): on
-// the bus that is called after its controller. It is JSON as libvirt's devices
-// are, for QEMU makes all others before those, and before their bus.
+// the bus that is named after its controller. It is JSON as libvirt's devices
+// are: QEMU makes all others before those, and before their bus.
 func nicArguments(i int, nic *xmltree.Node) ([]string, error) {
 	at := nic.Find("address")
 	bus := "pcie.0"

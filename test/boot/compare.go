@@ -1,23 +1,22 @@
 package boot
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 )
 
-// Compared is what `explain --guest --format json` says.
+// Compared is what `explain --guest --format json` prints.
 type Compared struct {
 	Source  string
 	Devices []struct {
 		ID, Outcome string
 		Differences []string
 	}
-	Status int `json:"-"` // of the program
+	Notes  []string
+	Status int `json:"-"` // of the program; 1 when something differs
 }
 
 // Outcomes counts the devices of an outcome.
@@ -31,25 +30,23 @@ func (c *Compared) Outcomes(outcome string) int {
 	return n
 }
 
-// compare asks the program under test whether the guest whose snapshot this is
-// sees the devices of a domain as planned.
+// compare asks the program under test whether the guest with this snapshot has
+// the devices of a domain where they were planned.
 func compare(binary, dir string, domain, snapshot []byte, flags ...string) (*Compared, error) {
 	if len(snapshot) == 0 {
-		return nil, errors.New("the guest gave no snapshot")
+		return nil, errors.New("the guest printed no snapshot")
 	}
 	file := filepath.Join(dir, "guest.txtar")
 	if err := os.WriteFile(file, snapshot, 0o644); err != nil {
 		return nil, err
 	}
-	command := exec.Command(binary, append([]string{"explain", "--format", "json", "--domain", "-", "--guest", file}, flags...)...)
-	command.Stdin = bytes.NewReader(domain)
-	var stderr bytes.Buffer
-	command.Stderr = &stderr
-	out, err := command.Output()
-	// 1 says that something differs.
-	if err != nil && command.ProcessState.ExitCode() != 1 {
-		return nil, fmt.Errorf("explain --guest: %w: %s", err, stderr.String())
+	out, err := ask(binary, domain, append([]string{"explain", "--format", "json", "--domain", "-", "--guest", file}, flags...)...)
+	c := &Compared{}
+	if exit := new(exec.ExitError); errors.As(err, &exit) && exit.ExitCode() == 1 {
+		c.Status, err = 1, nil
 	}
-	c := &Compared{Status: command.ProcessState.ExitCode()}
+	if err != nil {
+		return nil, err
+	}
 	return c, json.Unmarshal(out, c)
 }

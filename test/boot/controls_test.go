@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestControls boots what libvirt accepts and a guest then has not, so that it
-// is known that these tests can fail. The program's own comparison has to name
-// every device that is not where it was planned.
+// TestControls boots domains that libvirt accepts and that lose devices in the
+// guest, to show that these tests can fail. The program's own comparison has to
+// name every device that is not where it was planned.
 func TestControls(t *testing.T) {
 	t.Parallel()
 	b := newPC(t)
@@ -26,14 +26,14 @@ func TestControls(t *testing.T) {
 		flags    []string
 		broken   *strings.Replacer
 	}{
-		// Two ports need 191 to 193, and from 192 on the numbers are the other's.
+		// Two ports need 191 to 193, and 192 is where the other expander bus starts.
 		{"numbers-too-tight", OVMF, placed, plan, fourFlags, replace("busNr='192'", "busNr='223'")},
 		// libvirt takes 254 and 252, one number for two ports.
 		{"numbers-of-libvirt", OVMF, placed, plan, fourFlags, replace(" busNr='192'", "", " busNr='224'", "")},
 		{"no-function-0", SeaBIOS, placed, plan, fourFlags, replace("bus='0x05' slot='0x00' function='0x0'", "bus='0x05' slot='0x00' function='0x1'")},
-		// OVMF 2022.11 keeps room at each of 24 switch ports, and then has none for
-		// the devices; with 12 ports it has. They stand where they should and are of
-		// no use.
+		// OVMF 2022.11 reserves memory at each of 24 switch ports, and then has none
+		// for the devices; with 12 ports it has. They are where they should be, without
+		// memory.
 		{"ports-can-hotplug", OVMF, mirrored, mirrorPlan, cascadesFlags, replace(" hotplug='off'", "")},
 	}
 	for _, c := range cases {
@@ -42,12 +42,12 @@ func TestControls(t *testing.T) {
 			guest := b.bootBroken(t, c.domain, c.firmware, c.broken)
 			var lost []string
 			for id := range c.plan.Expectations() {
-				if _, there := guest.found()[id]; !there {
+				if _, exists := guest.found()[id]; !exists {
 					lost = append(lost, id)
 				}
 			}
 			if len(lost) == 0 {
-				t.Errorf("every device is there: %v", guest.found())
+				t.Errorf("no device is lost: %v", guest.found())
 			}
 			t.Logf("%d of %d devices lost", len(lost), len(c.plan.Expectations()))
 			b.checkDiffers(t, c.domain, guest, lost, c.flags)
@@ -68,7 +68,7 @@ func (b *bench) checkDiffers(t *testing.T, domain []byte, guest *Guest, lost, fl
 		}
 	}
 	if seen.Status != 1 {
-		t.Errorf("explain --guest ends with %d, want 1", seen.Status)
+		t.Errorf("explain --guest exits with %d, want 1", seen.Status)
 	}
 }
 
@@ -81,13 +81,13 @@ func (b *bench) bootBroken(t *testing.T, domain []byte, firmware Firmware, chang
 	}
 	readback, err := b.libvirt.Define([]byte(broken))
 	if err != nil {
-		t.Fatalf("libvirt sees it, so it shows nothing: %v", err)
+		t.Fatalf("libvirt refuses it, so nothing is tried: %v", err)
 	}
 	return b.boot(t, readback, firmware, nvme())
 }
 
-// TestOVMF2025 boots the domain of ports-can-hotplug, of which OVMF 2022.11 loses
-// every device: in the OVMF of 2025.02 nothing is lost.
+// TestOVMF2025 boots the domain of ports-can-hotplug: OVMF 2022.11 loses every
+// device of it, OVMF 2025.02 none.
 func TestOVMF2025(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(Debian13Variable) == "" {

@@ -13,7 +13,7 @@ import (
 	"hook-sidecar/test/hostfs"
 )
 
-// snapshot is a host in the words of package hostfs, as a file that the program
+// snapshot is a host in the format of package hostfs, as a file that the program
 // under test reads with --sysfs.
 func snapshot(text string) ([]byte, error) {
 	files, err := hostfs.Parse(text)

@@ -14,37 +14,37 @@ import (
 	"strings"
 )
 
-// KernelVariable names the environment variable with the folder of an unpacked
+// KernelVariable names the environment variable with the directory of an unpacked
 // Debian kernel package (boot/vmlinuz-*, lib/modules/*). Its nvme driver must be
 // built in, as in linux-image-cloud-amd64. The tests are skipped without it.
 const KernelVariable = "BOOT_KERNEL"
 
-// GuestInitramfs is the file system of the guest under test, seen from a
-// package beside this one. Its modules give disks and NICs their names.
-func GuestInitramfs(kernelFolder string) Initramfs {
+// GuestInitramfs is the file system of the guest under test. Its modules give
+// disks and NICs their names.
+func GuestInitramfs(kernelDir string) Initramfs {
 	return Initramfs{
-		Program: "hook-sidecar/test/boot/guest", Kernel: kernelFolder,
+		Program: "hook-sidecar/test/boot/guest", Kernel: kernelDir,
 		Modules: []string{"virtio_pci", "virtio_blk", "virtio_net"},
 	}
 }
 
-// KernelIn finds the kernel in the folder of an unpacked package.
-func KernelIn(folder string) (string, error) {
-	found, err := filepath.Glob(filepath.Join(folder, "boot", "vmlinuz-*"))
+// KernelIn finds the kernel in the directory of an unpacked package.
+func KernelIn(dir string) (string, error) {
+	found, err := filepath.Glob(filepath.Join(dir, "boot", "vmlinuz-*"))
 	if err != nil || len(found) != 1 {
-		return "", fmt.Errorf("%s: %d kernels in boot/, want 1", folder, len(found))
+		return "", fmt.Errorf("find kernel in %s: %d files boot/vmlinuz-*, want 1", dir, len(found))
 	}
 	return found[0], nil
 }
 
 // Initramfs is a guest's first file system: a Go program of this module as
-// /init, and kernel modules with what they depend on as /modules/NN-*.ko,
-// numbered in the order of loading.
+// /init, and kernel modules with their dependencies as /modules/NNN-*.ko, numbered
+// in the order of loading.
 type Initramfs struct {
 	Program      string   // import path
 	Architecture string   // GOARCH, amd64 where empty
-	Kernel       string   // folder of the unpacked kernel package
-	Modules      []string // by name, with a module's parameters behind a blank
+	Kernel       string   // directory of the unpacked kernel package
+	Modules      []string // names, each with the module's parameters after a space
 	Binary       string   // file of the program under test, as /hook-sidecar; "" for none
 }
 
@@ -114,9 +114,9 @@ type module struct {
 	data []byte
 }
 
-// withDependencies reads modules, each behind those it needs.
-func withDependencies(folder string, names []string) ([]module, error) {
-	files, err := moduleFiles(folder)
+// withDependencies reads modules, each after those that it needs.
+func withDependencies(dir string, names []string) ([]module, error) {
+	files, err := moduleFiles(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func withDependencies(folder string, names []string) ([]module, error) {
 			return nil
 		}
 		if files[name] == "" {
-			return fmt.Errorf("kernel module %s is not below %s", name, folder)
+			return fmt.Errorf("kernel module %s is not in %s", name, dir)
 		}
 		data, err := unpacked(files[name])
 		if err != nil {
@@ -155,13 +155,13 @@ func withDependencies(folder string, names []string) ([]module, error) {
 }
 
 // moduleFiles maps the names of modules to their files.
-func moduleFiles(folder string) (map[string]string, error) {
+func moduleFiles(dir string) (map[string]string, error) {
 	files := map[string]string{}
-	folder, err := filepath.EvalSymlinks(folder)
+	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return nil, err
 	}
-	err = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if name, ok := strings.CutSuffix(strings.TrimSuffix(filepath.Base(path), ".xz"), ".ko"); err == nil && ok {
 			files[strings.ReplaceAll(name, "-", "_")] = path
 		}

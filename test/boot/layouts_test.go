@@ -27,12 +27,12 @@ func (b *bench) place(t *testing.T, m *machine, flags []string) (domain []byte, 
 	return domain, plan
 }
 
-// largest is the most that the program under test can place before it says that
-// a budget is exceeded.
-func (b *bench) largest(t *testing.T, layout string, of func(int) *machine) int {
+// largest is the most devices that the program under test can place before it
+// reports that a budget is exceeded.
+func (b *bench) largest(t *testing.T, layout string, newMachine func(int) *machine) int {
 	t.Helper()
 	return sort.Search(255, func(n int) bool {
-		m := of(n + 1)
+		m := newMachine(n + 1)
 		_, err := mutate(b.binary, m.domain(), m.flags(t, layout)...)
 		if err != nil && !strings.Contains(err.Error(), "budget-exceeded") {
 			t.Fatal(err)
@@ -41,17 +41,17 @@ func (b *bench) largest(t *testing.T, layout string, of func(int) *machine) int 
 	})
 }
 
-// LargestVariable names the environment variable that with 1 has the largest
-// machines of each layout booted with both firmwares, which takes minutes.
+// LargestVariable names the environment variable that, set to 1, adds the largest
+// machines of each layout with both firmwares, which takes minutes.
 const LargestVariable = "BOOT_LARGEST"
 
-// TestLayouts boots the largest machines of each layout's budget, or what of
-// them can be booted in a minute and a half, and devices of several functions.
+// TestLayouts boots the largest machines that each layout has budgets for, or as
+// many devices as boot in a minute and a half, and devices with several functions.
 func TestLayouts(t *testing.T) {
 	t.Parallel()
 	b := newPC(t)
 	numa, root, mirror := b.largest(t, "numa", crowd), b.largest(t, "root", ports), b.largest(t, "mirror", eights)
-	t.Logf("there is room for %d devices with numa, for %d PCIe roots with root, for %d devices with mirror, eight below a switch", numa, root, mirror)
+	t.Logf("the budgets allow %d devices with numa, %d PCIe roots with root, %d devices with mirror, eight under a switch", numa, root, mirror)
 	type layoutCase struct {
 		name, layout string
 		machine      *machine

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// machine is a host and the domain that gets these devices of it.
+// machine is a host, and the devices of it that the domain gets.
 type machine struct {
 	host     []string // lines of package hostfs
 	hostdevs []string // host addresses
@@ -16,20 +16,20 @@ type machine struct {
 	aarch64  bool // the guest is a virt machine
 }
 
-// with has other stand-ins than nvme.
+// with replaces the stand-ins, which are nvme otherwise.
 func (m *machine) with(instead standIn) *machine {
 	m.instead = instead
 	return m
 }
 
-// add puts a device below bridges of the host, root bus first.
+// add adds a device under bridges of the host; the path begins with the root bus.
 func (m *machine) add(node int, path ...string) {
 	m.host = append(m.host, fmt.Sprintf("%s node=%d driver=vfio-pci", strings.Join(path, "/"), node))
 	m.hostdevs = append(m.hostdevs, path[len(path)-1])
 }
 
-// domain has two guest cells, each for the host's node of that number, and
-// besides the hostdevs a NIC, a disk and an entropy source.
+// domain has two guest cells, each for the host's node of that number, the
+// hostdevs, a NIC, a disk and an entropy source.
 func (m *machine) domain() []byte {
 	var hostdevs strings.Builder
 	for i, id := range m.hostdevs {
@@ -65,12 +65,12 @@ func (m *machine) flags(t *testing.T, layout string) []string {
 	return []string{"--sysfs", file, "--layout", layout, "--strict"}
 }
 
-// ports has n devices, each below a PCIe root of its own and every second on the
+// ports has n devices, each under a PCIe root of its own and every second on the
 // second node.
 func ports(n int) *machine { return onNodes(n, func(i int) int { return i % 2 }) }
 
-// crowd has one device in eight on the second node: from 38 devices on the first
-// node has more than the 32 slots of an expander bus.
+// crowd has one device in eight on the second node. From 38 devices on, the first
+// node has more of them than an expander bus has slots, 32.
 func crowd(n int) *machine {
 	return onNodes(n, func(i int) int {
 		if i%8 == 0 {
@@ -88,8 +88,8 @@ func onNodes(n int, node func(i int) int) *machine {
 	return m
 }
 
-// switches has n PCIe roots, each with a switch below a switch, and a device
-// below both: every path type but PHB.
+// switches has n PCIe roots, each with a switch under a switch and devices under
+// both: every path type but PHB.
 func switches(n int) *machine {
 	m := &machine{instead: nvme()}
 	for i := range n {
@@ -102,7 +102,7 @@ func switches(n int) *machine {
 	return m
 }
 
-// eights has n devices, eight below a switch on each PCIe root.
+// eights has n devices, eight under a switch on each PCIe root.
 func eights(n int) *machine {
 	m := &machine{instead: nvme()}
 	for i := range n {
@@ -112,8 +112,8 @@ func eights(n int) *machine {
 	return m
 }
 
-// functions has two devices of several functions, of which the domain names
-// some in any order, and one whose function 0 is not in the domain.
+// functions has two devices with several functions, which the domain names in any
+// order, and one whose function 0 is not in the domain.
 func functions() *machine {
 	m := &machine{instead: nvme()}
 	for _, function := range []string{"01:00.1", "01:00.3", "01:00.0"} {

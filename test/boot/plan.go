@@ -39,13 +39,14 @@ func mutate(binary string, domain []byte, flags ...string) ([]byte, error) {
 	return ask(binary, domain, append([]string{"mutate", "--domain", "-"}, flags...)...)
 }
 
+// ask runs the program under test and returns what it prints.
 func ask(binary string, domain []byte, args ...string) ([]byte, error) {
 	command := exec.Command(binary, args...)
 	command.Stdin = bytes.NewReader(domain)
 	var out, stderr bytes.Buffer
 	command.Stdout, command.Stderr = &out, &stderr
 	if err := command.Run(); err != nil {
-		return nil, fmt.Errorf("%s: %w: %s", args[0], err, stderr.String())
+		return out.Bytes(), fmt.Errorf("%s: %w: %s", args[0], err, stderr.String())
 	}
 	return out.Bytes(), nil
 }
@@ -54,8 +55,8 @@ func ask(binary string, domain []byte, args ...string) ([]byte, error) {
 type Expected struct {
 	Address string
 	Node    int
-	// Tree is the root bus and each bridge's slot and function, then the
-	// device's own: what stays when bus numbers change.
+	// Tree has the root bus, then slot and function of each bridge and of the
+	// device: what stays the same when bus numbers change.
 	Tree string
 }
 
@@ -76,7 +77,7 @@ func (e *Explained) Expectations() map[string]Expected {
 	return all
 }
 
-// Label is the serial number that stands for a device's id.
+// Label is the serial number of the stand-in for a device.
 func Label(id string) string { return id[:min(len(id), serialLength)] }
 
 // ids are the devices' ids.
@@ -109,14 +110,14 @@ func (g *Guest) found() map[string]Expected {
 	all := map[string]Expected{}
 	for _, d := range g.Devices {
 		if isStandIn(d.ID) {
-			all[d.Label] = d.Standing()
+			all[d.Label] = d.Place()
 		}
 	}
 	return all
 }
 
-// Standing is where the guest shows a device.
-func (d Device) Standing() Expected {
+// Place is where the guest shows a device.
+func (d Device) Place() Expected {
 	return Expected{Address: d.Address(), Node: d.Node, Tree: d.tree()}
 }
 
@@ -129,9 +130,9 @@ func (d Device) tree() string {
 	return strings.Join(parts, "/")
 }
 
-// others are the devices that have to stand where they stand without the hook:
-// all but the stand-ins, the bridges, and those that libvirt addresses after
-// hostdevs. They are named by label where they have one.
+// others are the devices that the hook must not move: all but the stand-ins, the
+// bridges, and those that libvirt addresses after hostdevs. They are named by
+// label where they have one.
 func (g *Guest) others() []string {
 	var all []string
 	for _, d := range g.Devices {
@@ -148,8 +149,8 @@ func (g *Guest) others() []string {
 	return all
 }
 
-// shifting are the expander bus itself, and virtio's entropy source, balloon,
-// input and socket, which come after hostdevs in libvirt's order.
+// shifting are the IDs of the expander bus, and of virtio's entropy source,
+// balloon, input and socket, which come after hostdevs in libvirt's order.
 func shifting() []string {
 	return []string{"1b36:000b", "1af4:1044", "1af4:1005", "1af4:1045", "1af4:1002", "1af4:1052", "1af4:1053", "1af4:1012"}
 }

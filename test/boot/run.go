@@ -22,11 +22,10 @@ import (
 // while it numbers the buses.
 const silence = 90 * time.Second
 
-// ErrHung is a guest that the watchdog stopped.
+// ErrHung is the error of a guest that the watchdog stopped.
 var ErrHung = errors.New("the guest hangs")
 
-// Lab boots guests and counts what had to be done twice. It is safe for
-// concurrent use.
+// Lab boots guests and counts the retries. It is safe for concurrent use.
 type Lab struct {
 	system System
 
@@ -35,7 +34,7 @@ type Lab struct {
 }
 
 // Boot boots a guest and reads what it prints. About one boot in fifty hangs
-// under TCG, so one that falls silent is started once more.
+// under TCG, so a guest that stops printing is started once more.
 func (l *Lab) Boot(ctx context.Context, args []string, firmware Firmware) (guest *Guest, err error) {
 	for attempt := range 2 {
 		l.mu.Lock()
@@ -46,7 +45,7 @@ func (l *Lab) Boot(ctx context.Context, args []string, firmware Firmware) (guest
 		if console, err = l.run(ctx, args, firmware); err == nil {
 			return ReadGuest(console)
 		}
-		err = fmt.Errorf("%w; its last words:\n%s", err, console[max(0, len(console)-2000):])
+		err = fmt.Errorf("%w; the end of its console:\n%s", err, console[max(0, len(console)-2000):])
 		if !errors.Is(err, ErrHung) {
 			break
 		}
@@ -54,7 +53,7 @@ func (l *Lab) Boot(ctx context.Context, args []string, firmware Firmware) (guest
 	return nil, err
 }
 
-// Counts are the boots that were begun, and how many of them were a second try.
+// Counts are the boots that were started, and how many of them were retries.
 func (l *Lab) Counts() (boots, retries int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,8 +64,8 @@ func (l *Lab) run(ctx context.Context, args []string, firmware Firmware) (consol
 	return Run(ctx, silence, l.system.program, slices.Concat(l.system.arguments(), firmware.arguments(), args)...)
 }
 
-// Run runs a program until it ends, or prints nothing for so long, which is an
-// ErrHung, and returns what it printed.
+// Run runs a program until it ends and returns what it printed. It is stopped
+// with ErrHung when it prints nothing for the time of silence.
 func Run(ctx context.Context, silence time.Duration, program string, args ...string) (console []byte, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -95,7 +94,7 @@ func Run(ctx context.Context, silence time.Duration, program string, args ...str
 	return console, readErr
 }
 
-// readWatched reads all there is and keeps the watchdog quiet with every piece.
+// readWatched reads to the end and resets the watchdog with every piece.
 func readWatched(r io.Reader, watchdog *time.Timer, silence time.Duration) ([]byte, error) {
 	var all bytes.Buffer
 	piece := make([]byte, 64<<10)
@@ -117,17 +116,17 @@ func readWatched(r io.Reader, watchdog *time.Timer, silence time.Duration) ([]by
 // Guest is what a guest's kernel shows.
 type Guest struct {
 	Devices  []Device
-	Kernel   []string // what the kernel said of BARs that it had to assign
-	Snapshot []byte   // what `hook-sidecar snapshot` says in the guest, nil where it was not asked
+	Kernel   []string // the kernel's messages about BARs that it had to assign
+	Snapshot []byte   // what `hook-sidecar snapshot` printed in the guest; nil where it did not run
 }
 
 // Device is a PCI device of the guest.
 type Device struct {
-	Path  string // below /sys/devices: root bus, bridges, device
+	Path  string // under /sys/devices: root bus, bridges, device
 	ID    string // vendor:device
 	Class string
 	Node  int
-	Label string // serial number or MAC, "" where it has none
+	Label string // serial number or MAC, or ""
 }
 
 // Address is the device's PCI address.
@@ -139,7 +138,7 @@ func ReadGuest(console []byte) (*Guest, error) {
 	ended := false
 	var packed []byte
 	for lines := bufio.NewScanner(bytes.NewReader(console)); lines.Scan(); {
-		// The firmware's last escape sequences can stand before a line.
+		// A line can begin with the firmware's last escape sequences.
 		at := strings.Index(lines.Text(), "GUEST-")
 		if at < 0 {
 			continue
@@ -147,7 +146,7 @@ func ReadGuest(console []byte) (*Guest, error) {
 		kind, text, _ := strings.Cut(strings.TrimSpace(lines.Text()[at:]), " ")
 		switch kind {
 		case "GUEST-ERROR":
-			return nil, errors.New("in the guest: " + text)
+			return nil, errors.New("the guest reports: " + text)
 		case "GUEST-END":
 			ended = true
 		case "GUEST-KERNEL":
@@ -155,7 +154,7 @@ func ReadGuest(console []byte) (*Guest, error) {
 		case "GUEST-SNAPSHOT":
 			data, err := base64.StdEncoding.DecodeString(text)
 			if err != nil {
-				return nil, fmt.Errorf("the guest's snapshot: %w", err)
+				return nil, fmt.Errorf("decode the guest's snapshot: %w", err)
 			}
 			packed = append(packed, data...)
 		case "GUEST-DEVICE":
@@ -167,25 +166,25 @@ func ReadGuest(console []byte) (*Guest, error) {
 		}
 	}
 	if !ended {
-		return nil, fmt.Errorf("the guest did not come to its end:\n%s", console[max(0, len(console)-2000):])
+		return nil, fmt.Errorf("the guest did not finish:\n%s", console[max(0, len(console)-2000):])
 	}
 	var err error
 	guest.Snapshot, err = unpack(packed)
 	return guest, err
 }
 
-// unpack undoes what the guest did to the snapshot.
+// unpack decompresses the snapshot.
 func unpack(packed []byte) ([]byte, error) {
 	if packed == nil {
 		return nil, nil
 	}
 	z, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
-		return nil, fmt.Errorf("the guest's snapshot: %w", err)
+		return nil, fmt.Errorf("unpack the guest's snapshot: %w", err)
 	}
 	text, err := io.ReadAll(z)
 	if err != nil {
-		return nil, fmt.Errorf("the guest's snapshot: %w", err)
+		return nil, fmt.Errorf("unpack the guest's snapshot: %w", err)
 	}
 	return text, z.Close()
 }
@@ -204,7 +203,7 @@ func readDevice(text string) (d Device, err error) {
 			d.Label = value
 		case "node":
 			if d.Node, err = strconv.Atoi(value); err != nil {
-				return d, fmt.Errorf("guest's device %s: %w", text, err)
+				return d, fmt.Errorf("read device %s of the guest: %w", text, err)
 			}
 		}
 	}

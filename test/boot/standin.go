@@ -8,15 +8,15 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// standIn is an emulated device that takes the place of passthrough devices and
-// lets the guest tell for which device it stands.
+// standIn is an emulated device that replaces passthrough devices. The guest can
+// read which device it replaces.
 type standIn struct {
 	ids        string // vendor:device
 	properties func(id string) (map[string]any, error)
 }
 
-// nvme is a controller whose serial number is the device's id. Its driver takes
-// it into use, with interrupts and DMA, before the guest can tell the number.
+// nvme is a controller whose serial number is the device's id. Its driver has to
+// use interrupts and DMA before the guest can read the number.
 func nvme() standIn {
 	return standIn{"1b36:0010", func(id string) (map[string]any, error) {
 		return map[string]any{"driver": "nvme", "serial": Label(id), "max_ioqpairs": 1, "msix_qsize": 2}, nil
@@ -24,7 +24,7 @@ func nvme() standIn {
 }
 
 // cardReader has one small BAR and needs no driver, so that hundreds of them can
-// be booted. A register of it is the device's PCI address
+// be booted. One of its registers is the device's PCI address
 // (hook-sidecar/test/boot/guest, cardreader.go).
 func cardReader() standIn {
 	return standIn{"1b36:0007", func(id string) (map[string]any, error) {
@@ -37,7 +37,7 @@ func cardReader() standIn {
 	}}
 }
 
-// replace replaces what is behind a device and leaves where it stands.
+// replace replaces a device and keeps its address.
 func replace(given string, instead standIn) ([]string, error) {
 	var device map[string]any
 	if err := json.Unmarshal([]byte(given), &device); err != nil {
@@ -47,16 +47,16 @@ func replace(given string, instead standIn) ([]string, error) {
 	var backend []string
 	switch {
 	case strings.HasPrefix(driver, "vfio-pci"):
-		stand, err := instead.properties(hostID(device))
+		replacement, err := instead.properties(hostID(device))
 		if err != nil {
 			return nil, fmt.Errorf("-device %s: %w", given, err)
 		}
 		for _, key := range []string{"id", "bus", "addr", "multifunction"} {
 			if value, given := device[key]; given {
-				stand[key] = value
+				replacement[key] = value
 			}
 		}
-		device = stand
+		device = replacement
 	case device["drive"] != nil:
 		name := fmt.Sprint("disk-", device["id"])
 		backend = []string{"-blockdev", "driver=null-co,read-zeroes=on,node-name=" + name}
@@ -65,7 +65,7 @@ func replace(given string, instead standIn) ([]string, error) {
 			device["serial"] = fmt.Sprint(device["id"])
 		}
 	case device["bus"] == nil, device["chardev"] != nil:
-		return nil, nil // no PCI device: a serial port, a channel, a disk's LUN
+		return nil, nil // not a PCI device: a serial port, a channel, a disk's LUN
 	}
 	text, err := json.Marshal(device)
 	if err != nil {
@@ -86,5 +86,5 @@ func hostID(device map[string]any) string {
 // Express base specification, identify controller, SN). A UUID is cut.
 const serialLength = 20
 
-// isStandIn tells a stand-in's ids.
+// isStandIn reports whether the ids are a stand-in's.
 func isStandIn(ids string) bool { return ids == nvme().ids || ids == cardReader().ids }

@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// Debian13Variable names the environment variable with the folder that
-// get-debian13 fills: the OVMF of 2025 and a kernel for aarch64. What needs
-// them is skipped without it.
+// Debian13Variable names the environment variable with the directory that
+// get-debian13 fills: the OVMF of 2025 and a kernel for aarch64. Tests that need
+// them are skipped without it.
 const Debian13Variable = "BOOT_DEBIAN13"
 
 // Firmware is what starts the guest's kernel.
 type Firmware string
 
-// The firmwares of this machine's packages seabios and ovmf, and the ovmf and
-// qemu-efi-aarch64 of Debian 13, from the folder of Debian13Variable.
+// The firmwares of this machine's packages seabios and ovmf, and of the packages
+// ovmf and qemu-efi-aarch64 of Debian 13, in the directory of Debian13Variable.
 const (
 	SeaBIOS   Firmware = "seabios"
 	OVMF      Firmware = "ovmf"
@@ -25,30 +25,29 @@ const (
 	AAVMF2025 Firmware = "aavmf-2025"
 )
 
-// arguments give a firmware its two chips, but for SeaBIOS, which QEMU starts by
-// itself.
+// arguments give a UEFI its two flash chips. QEMU starts SeaBIOS by itself.
 func (f Firmware) arguments() []string {
 	debian13 := os.Getenv(Debian13Variable)
-	var code, variables string
+	var code, vars string
 	switch f {
 	case OVMF:
-		code, variables = "/usr/share/OVMF/OVMF_CODE_4M.fd", "/usr/share/OVMF/OVMF_VARS_4M.fd"
+		code, vars = "/usr/share/OVMF/OVMF_CODE_4M.fd", "/usr/share/OVMF/OVMF_VARS_4M.fd"
 	case OVMF2025:
-		code, variables = filepath.Join(debian13, "OVMF_CODE_4M.fd"), filepath.Join(debian13, "OVMF_VARS_4M.fd")
+		code, vars = filepath.Join(debian13, "OVMF_CODE_4M.fd"), filepath.Join(debian13, "OVMF_VARS_4M.fd")
 	case AAVMF2025:
-		code, variables = filepath.Join(debian13, "AAVMF_CODE.no-secboot.fd"), filepath.Join(debian13, "AAVMF_VARS.fd")
+		code, vars = filepath.Join(debian13, "AAVMF_CODE.no-secboot.fd"), filepath.Join(debian13, "AAVMF_VARS.fd")
 	default:
 		return nil
 	}
 	return []string{
 		"-drive", "if=pflash,unit=0,format=raw,readonly=on,file=" + code,
-		"-drive", "if=pflash,unit=1,format=raw,snapshot=on,file=" + variables,
+		"-drive", "if=pflash,unit=1,format=raw,snapshot=on,file=" + vars,
 	}
 }
 
-// System is what a guest of an architecture is made of, beside its devices.
+// System is a guest of an architecture, without its devices.
 type System struct {
-	architecture string // as Go has it
+	architecture string // GOARCH
 	program      string // QEMU
 	cpu, console string
 	modules      []string
@@ -68,15 +67,15 @@ func arm64() System {
 		modules: []string{"virtio_blk", "virtio_net"}}
 }
 
-// newLab prepares a system's kernel and initramfs in a folder. The guest has the
-// program under test as well, to take a snapshot with.
-func newLab(dir string, s System, kernelFolder, binary string) (*Lab, error) {
+// newLab prepares a system's kernel and initramfs in a directory. The guest has
+// the program under test too, which takes a snapshot.
+func newLab(dir string, s System, kernelDir, binary string) (*Lab, error) {
 	var err error
-	if s.kernel, err = KernelIn(kernelFolder); err != nil {
+	if s.kernel, err = KernelIn(kernelDir); err != nil {
 		return nil, err
 	}
 	s.initramfs = filepath.Join(dir, "initramfs")
-	content := GuestInitramfs(kernelFolder)
+	content := GuestInitramfs(kernelDir)
 	content.Architecture, content.Modules, content.Binary = s.architecture, s.modules, binary
 	return &Lab{system: s}, content.Write(s.initramfs)
 }
@@ -91,12 +90,11 @@ func build(file, architecture string) error {
 	return nil
 }
 
-// arguments let the kernel wait for nothing. Its messages are what the watchdog
-// hears while hundreds of devices are found. pcie_ports=compat keeps the drivers
-// of the ports away: each takes an interrupt, for which QEMU lays out the whole
-// memory anew, and gives it back in the end; a guest with 38 devices takes 10 s
-// instead of 17. What the kernel does to bridges and BARs does not depend on it
-// (drivers/pci/pcie/portdrv.c).
+// arguments let the kernel start without waiting. Its messages reset the watchdog
+// while hundreds of devices are found. With pcie_ports=compat no driver binds to
+// the ports: each would take an interrupt, for which QEMU rebuilds its map of the
+// whole memory, and a guest with 38 devices would take 17 s instead of 10. It does
+// not change what the kernel does to bridges and BARs (drivers/pci/pcie/portdrv.c).
 func (s System) arguments() []string {
 	kernel := []string{"console=" + s.console, "loglevel=7", "panic=-1", "mitigations=off", "nokaslr", "tsc=reliable", "random.trust_cpu=on", "pcie_ports=compat"}
 	return []string{"-cpu", s.cpu, "-serial", "stdio", "-kernel", s.kernel, "-initrd", s.initramfs, "-append", strings.Join(kernel, " ")}

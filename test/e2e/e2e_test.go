@@ -17,11 +17,12 @@ import (
 	"hook-sidecar/test/boot"
 )
 
-// imageVariable names the folder that get-image has filled.
+// imageVariable names the environment variable with the directory that get-image
+// has filled.
 const imageVariable = "E2E_IMAGE"
 
 const (
-	silence  = 2 * time.Minute // a node that says nothing for so long hangs
+	silence  = 2 * time.Minute // a node that prints nothing for so long hangs
 	attempts = 3
 )
 
@@ -40,7 +41,7 @@ func TestEndToEnd(t *testing.T) {
 			planned, plan := &boot.Explained{}, &boot.Explained{}
 			results.read(t, i.name+".planned.json", planned)
 			checkOutcomes(t, i, planned, "placed", "memnode")
-			// As libvirt has it nothing is left to do.
+			// In libvirt's readback every device is aligned.
 			results.read(t, i.name+".explained.json", plan)
 			checkOutcomes(t, i, plan, "kept", "already-aligned")
 			found := seen(i, guest)
@@ -52,7 +53,7 @@ func TestEndToEnd(t *testing.T) {
 			checkCompared(t, i, results)
 			checkDoctor(t, i, results)
 			if string(results.file(t, i.name+".domain.xml")) != string(results.file(t, i.name+".plugin.xml")) {
-				t.Error("MutateDomain of the plugin gives another domain than OnDefineDomain of the hook")
+				t.Error("the plugin's MutateDomain and the hook's OnDefineDomain return different domains")
 			}
 		})
 	}
@@ -60,10 +61,11 @@ func TestEndToEnd(t *testing.T) {
 	t.Run("unbound", func(t *testing.T) { checkUnbound(t, results) })
 }
 
-// results is the folder with what the node has left, and the program that ran there.
-type results struct{ folder, program string }
+// results is the directory that the node has written to, and the program that ran
+// on it.
+type results struct{ dir, program string }
 
-func (r results) path(name string) string { return filepath.Join(r.folder, name) }
+func (r results) path(name string) string { return filepath.Join(r.dir, name) }
 
 func (r results) file(t *testing.T, name string) []byte {
 	t.Helper()
@@ -81,8 +83,8 @@ func (r results) read(t *testing.T, name string, value any) {
 	}
 }
 
-// checkOutcomes: every device has the outcome and a cell, but the one without a
-// PCI parent, of which nobody says a node.
+// checkOutcomes: every device has the outcome and a cell, except the one without a
+// PCI parent, which has no node.
 func checkOutcomes(t *testing.T, i inner, plan *boot.Explained, outcome, reason string) {
 	t.Helper()
 	var ids []string
@@ -106,8 +108,8 @@ func checkOutcomes(t *testing.T, i inner, plan *boot.Explained, outcome, reason 
 	}
 }
 
-// aborted is an assertion of the QEMU that is the node, whose emulation of a
-// guest in a guest has errors of its own.
+// aborted reports a failed assertion of the QEMU that runs the node: its emulation
+// of a guest in a guest has errors.
 func aborted(err error) bool {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
@@ -117,8 +119,8 @@ func aborted(err error) bool {
 	return ok && status.Signaled() && status.Signal() == syscall.SIGABRT
 }
 
-// run runs the node until it has done its work, and returns what it left.
-func run(t *testing.T, image, kernelFolder string) results {
+// run runs the node to its end and returns what it wrote.
+func run(t *testing.T, image, kernelDir string) results {
 	t.Helper()
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "hook-sidecar")
@@ -139,7 +141,7 @@ func run(t *testing.T, image, kernelFolder string) results {
 	}
 	for attempt := 1; ; attempt++ {
 		share := t.TempDir()
-		if err := fill(share, binary, kernelFolder); err != nil {
+		if err := fill(share, binary, kernelDir); err != nil {
 			t.Fatal(err)
 		}
 		program, args := qemu(image)
@@ -150,7 +152,7 @@ func run(t *testing.T, image, kernelFolder string) results {
 		lost := errors.Is(err, boot.ErrHung) || strings.Contains(string(console), "HOST-HUNG") || aborted(err)
 		switch {
 		case lost && attempt < attempts:
-			t.Logf("its last words:\n%s", console[max(0, len(console)-2000):])
+			t.Logf("the end of its console:\n%s", console[max(0, len(console)-2000):])
 			continue
 		case err != nil || lost || !strings.Contains(string(console), "HOST-END") || strings.Contains(string(console), "HOST-ERROR"):
 			t.Fatalf("the node failed: %v\n%s", err, console[max(0, len(console)-8000):])

@@ -23,11 +23,12 @@ func (i inner) has(id string) bool {
 	return slices.ContainsFunc(i.devices, func(d device) bool { return d.id == id })
 }
 
-// ovmfVariable switches the guest with OVMF on, which takes minutes.
+// ovmfVariable names the environment variable that adds the guest with OVMF, which
+// takes minutes.
 const ovmfVariable = "E2E_OVMF"
 
 // inners are the guests that the node starts, one after the other. The device
-// without a PCI parent finds no place, which strict would refuse.
+// without a PCI parent is not placed, which strict would refuse.
 func inners() []inner {
 	all := append(devices(), device{loose, "4348:3253"})
 	guests := []inner{
@@ -41,8 +42,8 @@ func inners() []inner {
 }
 
 // domain is what KubeVirt would make of a VM with these devices, as far as the
-// node can run it: cells for both nodes, and no address. The source has no type,
-// which KubeVirt writes and libvirt's schema does not know.
+// node can run it: cells for both nodes, and no addresses. The source has no type,
+// which KubeVirt writes and libvirt's schema does not allow.
 func (i inner) domain() string {
 	firmware := ""
 	if i.firmware == boot.OVMF {
@@ -72,9 +73,9 @@ func (i inner) domain() string {
 const vmiJSON = `{"metadata": {"name": "e2e", "namespace": "default"}, "spec": {"domain": {"devices": {}}}}
 `
 
-// fill puts into the shared folder what the node reads from it: who is bound to
-// vfio-pci, the mediated devices, the guests, and the files that they boot.
-func fill(share, binary, kernelFolder string) error {
+// fill writes what the node reads to the shared directory: which devices are bound
+// to vfio-pci, the mediated devices, the guests, and the files that they boot.
+func fill(share, binary, kernelDir string) error {
 	if err := os.Mkdir(filepath.Join(share, "out"), 0o755); err != nil {
 		return err
 	}
@@ -94,7 +95,7 @@ func fill(share, binary, kernelFolder string) error {
 			return err
 		}
 	}
-	kernel, err := boot.KernelIn(kernelFolder)
+	kernel, err := boot.KernelIn(kernelDir)
 	if err != nil {
 		return err
 	}
@@ -107,7 +108,7 @@ func fill(share, binary, kernelFolder string) error {
 			return err
 		}
 	}
-	initramfs := boot.GuestInitramfs(kernelFolder)
+	initramfs := boot.GuestInitramfs(kernelDir)
 	initramfs.Binary = binary
 	return initramfs.Write(filepath.Join(share, "initramfs"))
 }

@@ -17,7 +17,7 @@ func devices() []device {
 		{"0000:24:00.0", "1b36:0010"}, // switch of that root, first port
 		{"0000:25:00.0", "8086:10d3"}, // and second
 		{"0000:63:00.0", "1b36:0010"}, // switch of the first root of node 1
-		{"0000:66:00.0", "1b36:0010"}, // switch below that switch
+		{"0000:66:00.0", "1b36:0010"}, // switch under that switch
 		{"0000:67:10.2", "8086:10ca"}, // second virtual function of the NIC of that root
 		{"0000:a1:00.0", "1b36:0010"}, // second root of node 1
 		{mediated, "4348:5053"},       // a serial port of the kernel's sample mtty, whose parent is that NIC
@@ -28,13 +28,13 @@ const (
 	mediated = "83b8f4f2-509f-382f-3c1e-e6bfe0fa1001"
 	parent   = "0000:67:00.0"
 
-	// loose is one of the sample as it comes, which has no PCI device above it.
+	// loose is a device of the unchanged sample, which has no PCI parent.
 	loose = "a297db4a-f4c2-11e6-90f6-d3b88d6c9525"
-	// unbound is the device that loses its driver in the end.
+	// unbound is the device whose driver is unbound in the end.
 	unbound = "0000:a1:00.0"
 )
 
-// isMediated tells a UUID from a PCI address.
+// isMediated reports whether the id is a UUID.
 func (d device) isMediated() bool { return d.id == mediated || d.id == loose }
 
 // hostdev is the device as KubeVirt writes it.

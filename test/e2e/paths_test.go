@@ -19,15 +19,15 @@ func seen(i inner, guest *boot.Guest) map[string]boot.Expected {
 	for _, d := range i.devices {
 		for _, g := range guest.Devices {
 			if g.ID == d.ids && (g.Label == "" || g.Label == d.id) {
-				found[boot.Label(d.id)] = g.Standing()
+				found[boot.Label(d.id)] = g.Place()
 			}
 		}
 	}
 	return found
 }
 
-// node is the snapshot that the program took of the node: files with their
-// content, links with their target.
+// node is the program's snapshot of the node: the content of files and the target
+// of links.
 func (r results) node(t *testing.T) map[string]string {
 	t.Helper()
 	files := map[string]string{}

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"hook-sidecar/test/boot"
 )
 
 // explain asks the program about a guest's domain as the node did, with the
@@ -33,21 +35,22 @@ func (r results) explain(t *testing.T, i inner, more ...string) (out []byte, sta
 	return out, status
 }
 
-// checkSnapshot: the snapshot of the node is as good as the node.
+// checkSnapshot: explain prints the same with the snapshot of the node as on the
+// node.
 func checkSnapshot(t *testing.T, i inner, r results) {
 	t.Helper()
 	out, status := r.explain(t, i)
 	if d := cmp.Diff(string(r.file(t, i.name+".explained.json")), string(out)); d != "" || status != 0 {
-		t.Errorf("explain with the snapshot of the node ends with %d (-on the node +with its snapshot):\n%s", status, d)
+		t.Errorf("explain with the snapshot of the node exits with %d (-on the node +with its snapshot):\n%s", status, d)
 	}
 }
 
-// checkOtherGuest: what a guest with another layout has seen is not as planned,
-// but for the device that stands on the main bus in both.
+// checkOtherGuest: a guest with another layout is not as planned, except for the
+// device that is on the root bus in both.
 func checkOtherGuest(t *testing.T, r results) {
 	numa, mirror := inners()[0], inners()[1]
 	out, status := r.explain(t, mirror, "--guest", r.path(numa.name+".guest.txtar"))
-	var got comparison
+	var got boot.Compared
 	if err := json.Unmarshal(out, &got); err != nil {
 		t.Fatal(err)
 	}
@@ -63,21 +66,11 @@ func checkOtherGuest(t *testing.T, r results) {
 	}
 }
 
-// comparison is the part of `explain --guest --format json` that is looked at.
-type comparison struct {
-	Source  string
-	Devices []struct {
-		ID, Outcome string
-		Differences []string
-	}
-	Notes []string
-}
-
-// checkCompared: with the snapshot that the inner guest took of itself the program
-// finds every device as planned, and has compared all there is.
+// checkCompared: with the inner guest's snapshot of itself the program finds every
+// device as planned, and has compared all of them.
 func checkCompared(t *testing.T, i inner, r results) {
 	t.Helper()
-	var got comparison
+	var got boot.Compared
 	r.read(t, i.name+".compared.json", &got)
 	if got.Source != "snapshot" || len(got.Devices) != len(i.devices) || len(got.Notes) > 0 {
 		t.Errorf("a %s with %d devices, want a snapshot with %d; not compared: %q", got.Source, len(got.Devices), len(i.devices), got.Notes)
@@ -89,12 +82,12 @@ func checkCompared(t *testing.T, i inner, r results) {
 	}
 }
 
-// diagnosis is the part of `doctor --format json` that is looked at.
+// diagnosis is the part of `doctor --format json` that the tests read.
 type diagnosis struct {
 	Results []struct{ Name, Status, Device, Found, Hint string }
 }
 
-// with are the results of a status, as name and device.
+// with are the results that have a status, as name and device.
 func (d diagnosis) with(status string) []string {
 	all := []string{}
 	for _, r := range d.Results {
@@ -105,8 +98,8 @@ func (d diagnosis) with(status string) []string {
 	return all
 }
 
-// checkDoctor: nothing is wrong with the node and the domain but that one device
-// stands on no node.
+// checkDoctor: nothing is wrong with the node and the domain except that one
+// device is on no node.
 func checkDoctor(t *testing.T, i inner, r results) {
 	t.Helper()
 	var got diagnosis
@@ -120,8 +113,8 @@ func checkDoctor(t *testing.T, i inner, r results) {
 	}
 }
 
-// checkUnbound: doctor names the device without a driver, and libvirt indeed
-// refuses to start the domain, for it finds no file of that device's IOMMU group.
+// checkUnbound: doctor names the device without a driver, and libvirt refuses to
+// start the domain because the device's IOMMU group has no file.
 func checkUnbound(t *testing.T, r results) {
 	guests := inners()
 	last := guests[len(guests)-1]
@@ -134,7 +127,7 @@ func checkUnbound(t *testing.T, r results) {
 	if d := cmp.Diff(want, got.with("FAIL")); d != "" {
 		t.Errorf("FAILs of doctor (-want +got):\n%s\n%+v", d, got.Results)
 	}
-	// A group of which no member has the driver has no file (Linux drivers/vfio/group.c).
+	// A group has a file where a member has the driver (Linux drivers/vfio/group.c).
 	files := r.node(t)
 	_, path, _ := strings.Cut(files["bus/pci/devices/"+unbound], "/devices/")
 	group := "/dev/vfio/" + filepath.Base(files["devices/"+path+"/iommu_group"])

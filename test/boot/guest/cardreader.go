@@ -12,8 +12,8 @@ import (
 )
 
 // cardReader are the ids of QEMU's SD card reader (sdhci-pci), the stand-in that
-// needs no driver: hook-sidecar/test/boot writes the host's address of a device
-// into a register of it that QEMU lets be anything.
+// needs no driver: hook-sidecar/test/boot writes a device's host address into a
+// register for which QEMU takes any value.
 const cardReader = "0x1b360x0007"
 
 // currentRegister is that register: the maximum current capabilities, 64 bits
@@ -21,8 +21,8 @@ const cardReader = "0x1b360x0007"
 // hw/sd/sdhci-internal.h, SDHC_MAXCURR).
 const currentRegister = 0x48
 
-// cardReaderLabel reads the address from the device's memory, "" where it has
-// none.
+// cardReaderLabel reads the address from the device's memory. It is "" where the
+// device has none.
 func cardReaderLabel(device string) string {
 	if err := os.WriteFile(filepath.Join(device, "enable"), []byte("1"), 0); err != nil {
 		return ""

@@ -1,8 +1,8 @@
 //go:build linux
 
-// Command guest is the first and only process of a guest under test: it prints
-// what the guest's kernel shows of its PCI devices, a line each, and powers the
-// guest off. See hook-sidecar/test/boot for who reads it.
+// Command guest is the only process of a guest under test: it prints what the
+// guest's kernel shows of its PCI devices, one line per device, and powers the
+// guest off. Package hook-sidecar/test/boot reads the lines.
 package main
 
 import (
@@ -18,15 +18,15 @@ import (
 	"hook-sidecar/test/boot/pid1"
 )
 
-// patience is how long to wait for the next driver to come up, before which its
-// device has no name. A device that the firmware has lost never gets one.
+// patience is how long to wait for the next driver to name its device. A device
+// that the firmware has lost never gets a name.
 const patience = 10 * time.Second
 
 func main() { pid1.Run("GUEST", run) }
 
 func run() error {
-	// What the kernel says must not stand in the middle of a line of this
-	// program; 6 is SYSLOG_ACTION_CONSOLE_OFF (syslog(2)).
+	// The kernel's messages must not break this program's lines; 6 is
+	// SYSLOG_ACTION_CONSOLE_OFF (syslog(2)).
 	if _, err := syscall.Klogctl(6, nil); err != nil {
 		return fmt.Errorf("turn off the kernel's console: %w", err)
 	}
@@ -46,8 +46,8 @@ func run() error {
 	return errors.Join(snapshot(devices), printKernel())
 }
 
-// waitForDrivers waits until every device whose driver gives it a name has one,
-// or no further one comes.
+// waitForDrivers waits until every device whose driver names it has a name, or
+// until no more names appear.
 func waitForDrivers(devices []string) {
 	missing := len(devices)
 	for last := time.Now(); missing > 0 && time.Since(last) < patience; time.Sleep(20 * time.Millisecond) {
@@ -63,8 +63,8 @@ func waitForDrivers(devices []string) {
 	}
 }
 
-// named are the devices whose driver gives them a name: class nvme, and virtio
-// NICs and disks, transitional or not (virtio 1.2, 4.1.2).
+// named reports whether the device's driver gives it a name: class nvme, and
+// virtio NICs and disks, transitional or not (virtio 1.2, 4.1.2).
 func named(device string) bool {
 	if strings.HasPrefix(read(device, "class"), "0x010802") {
 		return true
@@ -73,7 +73,7 @@ func named(device string) bool {
 	return slices.Contains([]string{"0x1af40x1000", "0x1af40x1041", "0x1af40x1001", "0x1af40x1042"}, id)
 }
 
-// label is the serial number or MAC of a device, "" where it has none.
+// label is the serial number or MAC of a device, or "".
 func label(device string) string {
 	if read(device, "vendor")+read(device, "device") == cardReader {
 		return cardReaderLabel(device)
@@ -107,8 +107,8 @@ func printDevice(device string) error {
 	return nil
 }
 
-// printKernel prints what the kernel said of memory that the firmware has not
-// given to a device.
+// printKernel prints the kernel's messages about memory that the firmware did not
+// assign to a device.
 func printKernel() error {
 	f, err := os.OpenFile("/dev/kmsg", os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -121,7 +121,7 @@ func printKernel() error {
 			continue // records were overwritten
 		}
 		if err != nil {
-			break // EAGAIN: that was all
+			break // EAGAIN: no more records
 		}
 		_, text, _ := strings.Cut(string(record[:n]), ";")
 		if text, _, _ = strings.Cut(text, "\n"); strings.Contains(text, "BAR") && strings.Contains(text, "ssign") {

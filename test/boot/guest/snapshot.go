@@ -17,7 +17,7 @@ import (
 	"hook-sidecar/test/boot/pid1"
 )
 
-// program is the program under test, in a guest that is to run it.
+// program is the program under test, in a guest that has it.
 const program = "/hook-sidecar"
 
 // snapshot has the program write a snapshot of this guest to the disk with the
@@ -46,10 +46,10 @@ func snapshot(devices []string) error {
 	return errors.Join(command.Run(), disk.Sync(), disk.Close())
 }
 
-// chunk is how many bytes of a snapshot stand in a line.
+// chunk is how many bytes of a snapshot one line has.
 const chunk = 600
 
-// toConsole prints the snapshot packed: each character of a console costs an
+// toConsole prints the snapshot compressed: each character on a console costs an
 // exit of the emulated CPU.
 func toConsole() error {
 	command := exec.Command(program, "snapshot")

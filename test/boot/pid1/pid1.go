@@ -15,7 +15,7 @@ import (
 	"unsafe"
 )
 
-// Run runs the guest's work, says how it ended in a line that begins with the
+// Run runs the guest's work, prints how it ended in lines that begin with the
 // name, and powers the machine off.
 func Run(name string, work func() error) {
 	if err := work(); err != nil {
@@ -31,7 +31,7 @@ func Run(name string, work func() error) {
 	select {}
 }
 
-// Mount mounts a file system on a folder that it makes.
+// Mount mounts a file system on a directory that it makes.
 func Mount(source, target, kind, options string) error {
 	if err := os.MkdirAll(target, 0o755); err != nil {
 		return err
@@ -42,8 +42,8 @@ func Mount(source, target, kind, options string) error {
 	return nil
 }
 
-// LoadModules loads /modules/*.ko in the order of their names, with the
-// parameters that the file of that name and .parameters holds.
+// LoadModules loads /modules/*.ko in the order of their names, each with the
+// parameters in the file NAME.ko.parameters.
 func LoadModules() error {
 	files, err := filepath.Glob("/modules/*.ko")
 	if err != nil {

@@ -30,7 +30,8 @@ type guest struct {
 func (g guest) input() string          { return lab + "/" + g.name + ".xml" }
 func (g guest) out(kind string) string { return lab + "/out/" + g.name + "." + kind }
 
-// boot has the devices placed, boots the domain, and asks what is to be said of it.
+// boot has the devices placed, boots the domain, and saves the program's reports
+// on it.
 func (g guest) boot() (err error) {
 	hook, err := g.serve()
 	if err != nil {
@@ -59,7 +60,7 @@ func (g guest) serve() (*exec.Cmd, error) {
 	})
 }
 
-// call is virt-launcher's, once as for a hook and once as for a plugin.
+// call calls the program as virt-launcher does, once as a hook and once as a plugin.
 func (g guest) call() error {
 	inputs := []string{"--vmi", vmi, "--domain", g.input()}
 	hook := append([]string{"call", "--socket", sockets + "/hostdev-e2e.sock", "-o", g.out("domain.xml")}, inputs...)
@@ -74,8 +75,8 @@ func (g guest) define() error {
 	return save(g.out("readback.xml"), "virsh", "-q", "dumpxml", "--inactive", "e2e")
 }
 
-// examine asks the program what it says of the domain, before and after it was
-// placed, and of the node.
+// examine saves the program's reports on the domain, before and after placement,
+// and on the node.
 func (g guest) examine() error {
 	return errors.Join(
 		g.ask("planned.json", "explain", "--format", "json", "--domain", g.input()),
@@ -85,7 +86,7 @@ func (g guest) examine() error {
 
 // start boots the guest, which powers itself off.
 func (g guest) start() error {
-	// As large as a snapshot of a guest can get, and some.
+	// Larger than any snapshot of a guest.
 	if err := errors.Join(os.RemoveAll(console), os.RemoveAll(seen), os.WriteFile(seen, nil, 0o644), os.Truncate(seen, 1<<20)); err != nil {
 		return err
 	}
@@ -99,23 +100,23 @@ func (g guest) start() error {
 	if err = errors.Join(err, save(g.out("console"), "cat", console)); err != nil {
 		return err
 	}
-	said, err := os.ReadFile(console)
+	printed, err := os.ReadFile(console)
 	if err != nil {
 		return err
 	}
-	last := said[max(0, len(said)-1000):]
+	last := printed[max(0, len(printed)-1000):]
 	switch {
-	case !bytes.Contains(said, []byte("GUEST-END")):
-		// As after a hang, the node is to be started anew.
-		fmt.Println("HOST-HUNG", g.name, "has ended before its time")
-		return fmt.Errorf("the inner guest has ended before its time: %s", last)
-	case bytes.Contains(said, []byte("GUEST-ERROR")):
+	case !bytes.Contains(printed, []byte("GUEST-END")):
+		// The node is started again, as after a hang.
+		fmt.Println("HOST-HUNG", g.name, "did not finish")
+		return fmt.Errorf("the inner guest did not finish: %s", last)
+	case bytes.Contains(printed, []byte("GUEST-ERROR")):
 		return fmt.Errorf("the inner guest failed: %s", last)
 	}
 	return nil
 }
 
-// compare hands back to the program what the guest has seen.
+// compare passes the guest's snapshot to the program.
 func (g guest) compare() error {
 	data, err := os.ReadFile(seen)
 	if err != nil {
@@ -127,8 +128,8 @@ func (g guest) compare() error {
 	return g.ask("compared.json", "explain", "--format", "json", "--domain", g.out("readback.xml"), "--guest", g.out("guest.txtar"))
 }
 
-// withoutDriver takes a device's driver away, and asks the program and libvirt
-// what they say of the domain then.
+// withoutDriver unbinds a device's driver, and saves what the program and libvirt
+// report on the domain then.
 func (g guest) withoutDriver(address string) error {
 	if err := write("/sys/bus/pci/devices/"+address+"/driver/unbind", address); err != nil {
 		return err
@@ -138,13 +139,13 @@ func (g guest) withoutDriver(address string) error {
 	}
 	refusal, err := exec.Command("virsh", "-q", "start", "e2e").CombinedOutput()
 	if err == nil {
-		return errors.New("libvirt starts a domain with a device that has no driver")
+		return errors.New("libvirt started a domain with a device that has no driver")
 	}
 	return os.WriteFile(g.out("refusal"), refusal, 0o644)
 }
 
-// ask saves what the program under test says of the guest's domain. Its exit
-// status 1 is a finding, which is in what it says.
+// ask saves what the program under test prints about the guest's domain. Exit
+// status 1 is a finding, which is part of what it prints.
 func (g guest) ask(kind string, args ...string) error {
 	args = append(append(args, "--vmi", vmi), g.flags...)
 	err := save(g.out(kind), program, args...)

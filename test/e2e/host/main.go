@@ -1,9 +1,9 @@
 //go:build linux
 
-// Command host is the first process of the machine that stands for a KubeVirt
-// node: it hands devices to vfio-pci, starts libvirt, and for each inner guest has
-// the program under test place them in its domain, boots that, and leaves what it
-// was told in /lab/out. See hook-sidecar/test/e2e for who starts it.
+// Command host is the first process of the machine that is the KubeVirt node: it
+// binds devices to vfio-pci and starts libvirt. For each inner guest it has the
+// program under test place them in the guest's domain, boots that, and writes
+// reports to /lab/out. Package hook-sidecar/test/e2e starts it.
 package main
 
 import (
@@ -21,16 +21,16 @@ import (
 )
 
 const (
-	lab     = "/lab" // the folder that the test shares
+	lab     = "/lab" // the directory that the test shares
 	program = lab + "/hook-sidecar"
 
-	// patience bounds what takes seconds: the start of libvirt, which asks QEMU
-	// what it can do, and the inner guest. A node on which that is not enough is
-	// started anew (HOST-HUNG).
+	// patience bounds what takes seconds: the start of libvirt, which asks QEMU for
+	// its capabilities, and the inner guest. A node that needs longer is started
+	// again (HOST-HUNG).
 	patience = 6 * time.Minute
 )
 
-// libvirtConfiguration: no confinement, nothing that takes a service manager
+// libvirtConfiguration has no confinement and nothing that needs a service manager
 // (https://libvirt.org/drvqemu.html).
 const libvirtConfiguration = `user = "root"
 group = "root"
@@ -51,9 +51,8 @@ func main() {
 	}
 }
 
-// reap does the work in a process of its own and buries the others: libvirt
-// waits for the QEMUs that it has asked what they can do, and kills, until they
-// are gone.
+// reap does the work in a process of its own and reaps all others: libvirt kills
+// the QEMUs that it has asked for capabilities, and waits until they are gone.
 func reap() error {
 	worker, err := os.StartProcess("/init", []string{"/init"}, &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
 	if err != nil {
@@ -70,7 +69,7 @@ func reap() error {
 	}
 }
 
-func say(words ...any) {
+func logLine(words ...any) {
 	uptime, _, _ := strings.Cut(read("/proc/uptime"), " ")
 	fmt.Println(append([]any{"HOST", uptime}, words...)...)
 }
@@ -95,12 +94,12 @@ func run() error {
 	return last.withoutDriver(read(lab + "/unbound"))
 }
 
-// enterRoot makes the read-only image the root, with a layer in memory above.
+// enterRoot makes the read-only image the root, with an overlay in memory.
 func enterRoot() error {
 	if err := errors.Join(pid1.Mount("proc", "/proc", "proc", ""), pid1.Mount("devtmpfs", "/dev", "devtmpfs", ""), pid1.LoadModules()); err != nil {
 		return err
 	}
-	// The disk's driver asks for its disks by itself.
+	// The disk's driver finds its disks asynchronously.
 	if err := until("the disk", func() bool { return strings.Contains(read("/proc/partitions"), "vda") }); err != nil {
 		return err
 	}
@@ -125,17 +124,17 @@ func enterRoot() error {
 			return err
 		}
 	}
-	say("in the root file system")
+	logLine("in the root file system")
 	return errors.Join(syscall.Chroot("/root"), os.Chdir("/"),
 		os.Setenv("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"), os.Setenv("LC_ALL", "C"),
 		os.Setenv("CONTAINER_NAME", "e2e"))
 }
 
-// slowTimers bounds the periodic timers of inner guests to 25 ticks a second, if
-// one has OVMF, which asks for a hundred. Its interrupt handlers write CR8, and QEMU's
-// emulation of that in a guest of SVM ends in an assertion when the next
-// interrupt is pending by then (QEMU 10.0 target/i386/tcg/system/misc_helper.c:
-// helper_write_crN calls cpu_interrupt without the lock that it takes).
+// slowTimers limits the periodic timers of inner guests to 25 ticks per second, if
+// one has OVMF, which wants a hundred. OVMF's interrupt handlers write CR8, and
+// QEMU's emulation of that in a guest of SVM fails an assertion when the next
+// interrupt is already pending (QEMU 10.0 target/i386/tcg/system/misc_helper.c:
+// helper_write_crN calls cpu_interrupt without the lock that it needs).
 func slowTimers() error {
 	if !strings.Contains(read(lab+"/guests"), "ovmf") {
 		return nil
@@ -143,7 +142,7 @@ func slowTimers() error {
 	return write("/sys/module/kvm/parameters/min_timer_period_us", "40000")
 }
 
-// virtualFunctions makes two virtual functions of each device that can.
+// virtualFunctions enables two virtual functions of each device that has some.
 func virtualFunctions() error {
 	files, err := filepath.Glob("/sys/bus/pci/drivers/igb/*/sriov_numvfs")
 	if err != nil {
@@ -160,8 +159,8 @@ func virtualFunctions() error {
 	return nil
 }
 
-// mediatedDevices makes one of each of the kernel's sample drivers: the folder of
-// the parent is called after a PCI function, or after the driver itself.
+// mediatedDevices makes one device of each of the kernel's sample drivers: the
+// parent's directory is named after a PCI function, or after the driver itself.
 func mediatedDevices() error {
 	for name, parent := range map[string]string{"mediated": "0000:*", "loose": "mtty"} {
 		types, err := filepath.Glob("/sys/class/mdev_bus/" + parent + "/mdev_supported_types/*-1/create")
@@ -171,7 +170,7 @@ func mediatedDevices() error {
 		if len(types) != 1 {
 			return fmt.Errorf("%d parents %s of mediated devices, want 1", len(types), parent)
 		}
-		say("mediated device of", types[0])
+		logLine("mediated device of", types[0])
 		if err := write(types[0], read(lab+"/"+name)); err != nil {
 			return err
 		}
@@ -179,30 +178,30 @@ func mediatedDevices() error {
 	return nil
 }
 
-// bindDevices binds the devices that the domain names to vfio-pci, as a device
-// plugin's node has them.
+// bindDevices binds the devices that the domain names to vfio-pci, as on a node
+// with a device plugin.
 func bindDevices() error {
 	for _, address := range strings.Fields(read(lab + "/devices")) {
-		folder := "/sys/bus/pci/devices/" + address
-		if err := errors.Join(write(folder+"/driver_override", "vfio-pci"), write("/sys/bus/pci/drivers_probe", address)); err != nil {
+		dir := "/sys/bus/pci/devices/" + address
+		if err := errors.Join(write(dir+"/driver_override", "vfio-pci"), write("/sys/bus/pci/drivers_probe", address)); err != nil {
 			return err
 		}
-		group, err := os.Readlink(folder + "/iommu_group")
+		group, err := os.Readlink(dir + "/iommu_group")
 		if err != nil {
 			return err
 		}
-		driver, err := os.Readlink(folder + "/driver")
+		driver, err := os.Readlink(dir + "/driver")
 		if err != nil {
 			return fmt.Errorf("%s has no driver: %w", address, err)
 		}
-		say(address, "driver", filepath.Base(driver), "group", filepath.Base(group), "node", read(folder+"/numa_node"))
+		logLine(address, "driver", filepath.Base(driver), "group", filepath.Base(group), "node", read(dir+"/numa_node"))
 	}
 	return nil
 }
 
 func startLibvirt() error {
-	for _, folder := range []string{"/run/libvirt", "/var/log/libvirt/qemu", "/var/lib/libvirt/qemu", sockets} {
-		if err := os.MkdirAll(folder, 0o755); err != nil {
+	for _, dir := range []string{"/run/libvirt", "/var/log/libvirt/qemu", "/var/lib/libvirt/qemu", sockets} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
 	}
@@ -219,26 +218,26 @@ func startLibvirt() error {
 	return until("libvirt", func() bool { return exec.Command("virsh", "-q", "version").Run() == nil })
 }
 
-// until waits for something, and says so while it waits.
+// until waits for something, and logs that it waits.
 func until(name string, done func() bool) error {
-	say("waiting for", name)
-	for start, said := time.Now(), time.Now(); time.Since(start) < patience; time.Sleep(200 * time.Millisecond) {
+	logLine("waiting for", name)
+	for start, logged := time.Now(), time.Now(); time.Since(start) < patience; time.Sleep(200 * time.Millisecond) {
 		if done() {
-			say(name, "after", time.Since(start).Round(100*time.Millisecond))
+			logLine(name, "after", time.Since(start).Round(100*time.Millisecond))
 			return nil
 		}
-		if time.Since(said) > 10*time.Second {
-			say("still waiting for", name)
-			said = time.Now()
+		if time.Since(logged) > 10*time.Second {
+			logLine("still waiting for", name)
+			logged = time.Now()
 		}
 	}
 	fmt.Println("HOST-HUNG", name)
-	return fmt.Errorf("%s: nothing within %v", name, patience)
+	return fmt.Errorf("wait for %s: not done after %v", name, patience)
 }
 
 func command(name string, args ...string) error {
 	out, err := exec.Command(name, args...).CombinedOutput()
-	say(filepath.Base(name), args[0], string(out))
+	logLine(filepath.Base(name), args[0], string(out))
 	if err != nil {
 		return fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, out)
 	}
