@@ -1,5 +1,5 @@
-// Package cases loads the golden cases of testdata/cases: one txtar file a
-// case. The comment says why the case is there and why its outcome is right.
+// Package cases loads the golden cases of testdata/cases: one txtar file per
+// case. The comment says why the case exists and why its outcome is right.
 //
 //	-- case --        key: value lines, each optional:
 //	  host: NAME      a snapshot of testdata/hosts, instead of a host section
@@ -7,8 +7,8 @@
 //	  vmi: FILE       a VMI of testdata/samples, instead of vmi.json
 //	  flags: K=V …    policy flags
 //	  keep: ALIAS …   aliases that are not moved
-//	  libvirt: no     why libvirt's verdict on the result does not count
-//	-- host --        a host in the words of package hostfs
+//	  libvirt: TEXT   why libvirt's verdict on the result does not count
+//	-- host --        a host in the format of package hostfs
 //	-- env --         NAME=VALUE lines
 //	-- domain.xml --
 //	-- vmi.json --
@@ -37,20 +37,20 @@ type Case struct {
 	Name    string
 	Mutator mutate.Mutator
 	Request mutate.Request
-	// NoLibvirt says why the result cannot be shown to libvirt; "" when it can.
+	// NoLibvirt says why libvirt is not asked about the result; "" when it is.
 	NoLibvirt string
 
 	file    string
 	archive *txtar.Archive
 }
 
-// Load loads every case below root/testdata/cases; root is the module's folder
-// as seen from the test.
+// Load loads every case in root/testdata/cases; root is the module's directory as
+// seen from the test.
 func Load(tb testing.TB, root string) []Case {
 	tb.Helper()
 	files, err := filepath.Glob(filepath.Join(root, "testdata", "cases", "*.txtar"))
 	if err != nil || len(files) == 0 {
-		tb.Fatalf("no cases below %s: %v", root, err)
+		tb.Fatalf("no cases in %s/testdata/cases: %v", root, err)
 	}
 	all := make([]Case, len(files))
 	for i, file := range files {
@@ -68,7 +68,7 @@ func load(root, file string) (Case, error) {
 	}
 	c := Case{Name: strings.TrimSuffix(filepath.Base(file), ".txtar"), file: file, archive: archive}
 	if len(strings.TrimSpace(string(archive.Comment))) == 0 {
-		return c, fmt.Errorf("the case does not say why it is there")
+		return c, fmt.Errorf("the case has no comment that says why it exists")
 	}
 	said, err := settings(string(c.Section("case")))
 	if err != nil {
@@ -100,10 +100,10 @@ func settings(text string) (map[string]string, error) {
 		switch key {
 		case "host", "domain", "vmi", "flags", "keep", "libvirt":
 		default:
-			return nil, fmt.Errorf("section case: %q is not known", key)
+			return nil, fmt.Errorf("section case: unknown key %q", key)
 		}
 		if !ok {
-			return nil, fmt.Errorf("section case: %q has no value", line)
+			return nil, fmt.Errorf("section case: no value in %q", line)
 		}
 		said[key] = value
 	}
@@ -136,7 +136,7 @@ func sysfs(root, name string, host []byte) (fs.FS, error) {
 	return env.ParseSnapshot(data)
 }
 
-// Section is a section of the case, nil when it has none of that name.
+// Section is a section of the case, nil when the case does not have it.
 func (c *Case) Section(name string) []byte {
 	for _, f := range c.archive.Files {
 		if f.Name == name {
@@ -146,7 +146,7 @@ func (c *Case) Section(name string) []byte {
 	return nil
 }
 
-// Update writes the case with these sections in place of its own.
+// Update writes the case with these sections replaced.
 func (c *Case) Update(sections map[string][]byte) error {
 	for _, name := range []string{"want.diff", "want.txt"} {
 		data, given := sections[name]

@@ -13,7 +13,7 @@ import (
 )
 
 // seen is where the inner guest shows each of its devices: NVMe devices are known
-// by their serial number, the others by their kind, of which there is one each.
+// by their serial number, the others by their kind, one of each.
 func seen(i inner, guest *boot.Guest) map[string]boot.Expected {
 	found := map[string]boot.Expected{}
 	for _, d := range i.devices {

@@ -9,23 +9,23 @@ import (
 	"testing/fstest"
 )
 
-// diagnosis makes the files of a function that only diagnosis reads.
-func (h host) diagnosis(dir string, said map[string]string) error {
+// diagnosis makes the files of a function that only doctor reads.
+func (h host) diagnosis(dir string, values map[string]string) error {
 	for key, which := range map[string]string{"link": "current", "maxlink": "max"} {
-		if value, given := said[key]; given {
+		if value, given := values[key]; given {
 			speed, width, ok := strings.Cut(value, "x")
 			if !ok {
-				return fmt.Errorf("%s=%s is no speed and width like 16.0x8", key, value)
+				return fmt.Errorf("invalid %s=%s: want speed and width, such as 16.0x8", key, value)
 			}
 			h.file(dir+"/"+which+"_link_speed", speed+" GT/s PCIe")
 			h.file(dir+"/"+which+"_link_width", width)
 		}
 	}
-	if methods, given := said["reset"]; given {
+	if methods, given := values["reset"]; given {
 		h.file(dir+"/reset_method", strings.ReplaceAll(methods, ",", " "))
 	}
-	acs, hasACS := said["acs"]
-	ats, hasATS := said["ats"]
+	acs, hasACS := values["acs"]
+	ats, hasATS := values["ats"]
 	if hasACS || hasATS {
 		h.files[dir+"/config"] = &fstest.MapFile{Data: configSpace(acs, ats), Mode: 0o444}
 	}
@@ -33,7 +33,7 @@ func (h host) diagnosis(dir string, said map[string]string) error {
 }
 
 // configSpace is 4096 bytes with a list of extended capabilities from 0x100 on
-// (PCI Express 5.0, 7.6): a serial number, ACS and ATS as far as they are there.
+// (PCI Express 5.0, 7.6): a serial number, and ACS and ATS unless they are absent.
 func configSpace(acs, ats string) []byte {
 	config := make([]byte, 4096)
 	at := 0x100
@@ -59,14 +59,14 @@ func configSpace(acs, ats string) []byte {
 		}
 		capability(0x000f, control)
 	}
-	return config // the last capability leads to one of all zeros, which ends the list
+	return config // the last capability points to one of all zeros, which ends the list
 }
 
-// packages makes so many CPU packages of one CPU each.
+// packages makes CPU packages of one CPU each.
 func (h host) packages(count string) error {
 	n, err := strconv.Atoi(count)
 	if err != nil || n < 1 || n > 64 {
-		return fmt.Errorf("packages %s: want 1 to 64", count)
+		return fmt.Errorf("invalid packages %s: must be between 1 and 64", count)
 	}
 	for i := range n {
 		h.file(fmt.Sprintf("devices/system/cpu/cpu%d/topology/physical_package_id", i), strconv.Itoa(i))

@@ -1,8 +1,8 @@
 // Package hostfs makes the sysfs of a host from a few lines, so that a test can
 // show the whole host that it is about.
 //
-// Each line is a path below /sys/devices with what is to be said of its last
-// part; the bridges above it are made as needed:
+// Each line is a path under /sys/devices with the attributes of its last part; the
+// bridges above it are made as needed:
 //
 //	cpus 0 0-3
 //	cpus 1 4-7
@@ -11,16 +11,16 @@
 //	pci0000:00/0000:00:01.0/0000:01:00.0/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01 type=nvidia-222
 //	virtual/mtty/mtty/83b8f4f2-509f-382f-3c1e-e6bfe0fa1001
 //
-// Keys of a function: node, group, driver, class, vendor, device, physfn; the
-// word io gives it an I/O BAR, bar=37,25 memory BARs of 2^37 and 2^25 bytes
-// instead of one of 16 MiB. Keys of a mediated device: type, group. Without node there is no
-// numa_node file; node=-1 is what the kernel writes for none.
+// Keys of a function: node, group, driver, class, vendor, device, physfn. The word
+// io gives it an I/O BAR; bar=37,25 gives it memory BARs of 2^37 and 2^25 bytes
+// instead of one of 16 MiB. Without node there is no file numa_node; node=-1 is
+// what the kernel writes for no node. Keys of a mediated device: type, group.
 //
-// For diagnosis: link=16.0x8 and maxlink=32.0x16 are GT/s and lanes;
-// reset=flr,bus its reset methods, reset= a file without one; acs=rr,cr,dt the
-// redirects that are on, acs=off none, acs=none no such capability; ats=on, off
-// or none. Either of the last two makes a configuration space as root sees it.
-// packages N gives the host so many CPU packages of one CPU each.
+// Keys for doctor: link=16.0x8 and maxlink=32.0x16 are GT/s and lanes;
+// reset=flr,bus are reset methods, reset= is an empty file; acs=rr,cr,dt are the
+// redirects that are on, with acs=off none is on, with acs=none there is no such
+// capability; ats is on, off or none. acs and ats make a configuration space as
+// root sees it. packages N gives the host N CPU packages of one CPU each.
 package hostfs
 
 import (
@@ -71,7 +71,7 @@ var (
 func (h host) add(fields []string) error {
 	if fields[0] == "cpus" {
 		if len(fields) != 3 {
-			return fmt.Errorf("want: cpus NODE LIST")
+			return fmt.Errorf("invalid cpus: want cpus NODE LIST")
 		}
 		h.nodes[fields[1]] = true
 		h.file("devices/system/node/node"+fields[1]+"/cpulist", fields[2])
@@ -80,21 +80,21 @@ func (h host) add(fields []string) error {
 	if fields[0] == "packages" && len(fields) == 2 {
 		return h.packages(fields[1])
 	}
-	place := fields[0]
-	h.bridgesAbove(place)
-	switch name := path.Base(place); {
+	device := fields[0]
+	h.bridgesAbove(device)
+	switch name := path.Base(device); {
 	case function.MatchString(name):
-		return h.function(place, fields[1:])
+		return h.function(device, fields[1:])
 	case mediated.MatchString(name):
-		return h.mediated(place, fields[1:])
+		return h.mediated(device, fields[1:])
 	}
-	return fmt.Errorf("%q ends in neither a PCI address nor a UUID", place)
+	return fmt.Errorf("invalid path %q: want a PCI address or a UUID at its end", device)
 }
 
-func (h host) function(place string, settings []string) error {
-	dir := "devices/" + place
-	h.link("bus/pci/devices/"+path.Base(place), dir)
-	said := map[string]string{"class": "0x030200", "vendor": "0x10de", "device": "0x2330"}
+func (h host) function(device string, settings []string) error {
+	dir := "devices/" + device
+	h.link("bus/pci/devices/"+path.Base(device), dir)
+	values := map[string]string{"class": "0x030200", "vendor": "0x10de", "device": "0x2330"}
 	bars := []string{memoryBAR(24)}
 	diagnosis := map[string]string{}
 	for _, setting := range settings {
@@ -103,7 +103,7 @@ func (h host) function(place string, settings []string) error {
 		case setting == "io":
 			bars = append(bars, "0x000000000000e000 0x000000000000e07f 0x0000000000040101")
 		case !isPair:
-			return fmt.Errorf("%q is no key=value", setting)
+			return fmt.Errorf("invalid attribute %q: want key=value", setting)
 		case key == "node":
 			h.file(dir+"/numa_node", value)
 		case key == "group":
@@ -120,11 +120,11 @@ func (h host) function(place string, settings []string) error {
 		case key == "physfn":
 			h.link(dir+"/physfn", path.Dir(dir)+"/"+value)
 		default:
-			said[key] = value
+			values[key] = value
 		}
 	}
 	for _, key := range []string{"class", "vendor", "device"} {
-		h.file(dir+"/"+key, said[key])
+		h.file(dir+"/"+key, values[key])
 	}
 	for len(bars) < 13 {
 		bars = append(bars, noBAR)
@@ -133,14 +133,14 @@ func (h host) function(place string, settings []string) error {
 	return h.diagnosis(dir, diagnosis)
 }
 
-// largeBARs are lines of a resource file: BARs of 2^bits bytes each, and the
-// empty line behind each that is its upper half.
+// largeBARs are lines of a resource file: a BAR of 2^bits bytes for each number,
+// and the empty line of its upper half after each.
 func largeBARs(list string) ([]string, error) {
 	var lines []string
 	for digits := range strings.SplitSeq(list, ",") {
 		bits, err := strconv.Atoi(digits)
 		if err != nil || bits < 4 || bits > 43 || len(lines) > 4 {
-			return nil, fmt.Errorf("bar=%s is no list of up to 3 BARs of 2^4 to 2^43 bytes", list)
+			return nil, fmt.Errorf("invalid bar=%s: want up to 3 numbers between 4 and 43", list)
 		}
 		lines = append(lines, memoryBAR(bits), noBAR)
 	}
@@ -156,9 +156,9 @@ func memoryBAR(bits int) string {
 	return fmt.Sprintf("0x%016x 0x%016x 0x000000000014220c", start, start+1<<bits-1)
 }
 
-func (h host) mediated(place string, settings []string) error {
-	dir := "devices/" + place
-	h.link("bus/mdev/devices/"+path.Base(place), dir)
+func (h host) mediated(device string, settings []string) error {
+	dir := "devices/" + device
+	h.link("bus/mdev/devices/"+path.Base(device), dir)
 	for _, setting := range settings {
 		key, value, _ := strings.Cut(setting, "=")
 		switch key {
@@ -167,15 +167,15 @@ func (h host) mediated(place string, settings []string) error {
 		case "group":
 			h.group(dir, value)
 		default:
-			return fmt.Errorf("%q is not known of a mediated device", key)
+			return fmt.Errorf("unknown key %q of a mediated device", key)
 		}
 	}
 	return nil
 }
 
-// bridgesAbove makes the PCI functions of a path that stand above its last part.
-func (h host) bridgesAbove(place string) {
-	for above := path.Dir(place); above != "."; above = path.Dir(above) {
+// bridgesAbove makes the bridges of a path, which are above its last part.
+func (h host) bridgesAbove(device string) {
+	for above := path.Dir(device); above != "."; above = path.Dir(above) {
 		link := "bus/pci/devices/" + path.Base(above)
 		if !function.MatchString(path.Base(above)) || h.files[link] != nil {
 			continue

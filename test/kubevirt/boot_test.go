@@ -15,8 +15,8 @@ import (
 
 const qemuNamespace = "http://libvirt.org/schemas/domain/qemu/1.0"
 
-// hook answers one call of a boot with the domain that is to be defined, and
-// leaves in the spec what KubeVirt goes on with.
+// hook answers one call of a boot with the domain to define, and changes the spec
+// to what KubeVirt continues with.
 type hook func(*api.DomainSpec) (string, error)
 
 // boot plays virt-launcher's lookupOrCreateVirDomain (KubeVirt v1.9.0,
@@ -31,8 +31,8 @@ type boot struct {
 
 // call is one definition of the domain.
 type call struct {
-	answer   string // what was handed to libvirt
-	readback []byte // what libvirt made of it
+	answer   string // the domain that libvirt gets
+	readback []byte
 }
 
 // run plays the boot of a domain as the hook sees it in its first call.
@@ -111,7 +111,7 @@ func (b *boot) define(spec *api.DomainSpec) call {
 }
 
 // legacy is ApplySidecarHooks of virtwrap/util/libvirt_helper.go: the answer is
-// defined as it is, and KubeVirt goes on with what its types keep of it.
+// defined as it is, and KubeVirt continues with what its types keep of it.
 func legacy(onDefineDomain func(*api.DomainSpec, *v1.VirtualMachineInstance) (string, error), vmi *v1.VirtualMachineInstance) hook {
 	return func(spec *api.DomainSpec) (string, error) {
 		answer, err := onDefineDomain(spec, vmi)

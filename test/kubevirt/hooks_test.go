@@ -16,8 +16,8 @@ import (
 )
 
 // samples are the domains that KubeVirt made, each with the host that has its
-// devices and the number of devices that can be placed by layout. Sample 02
-// alone has guest NUMA, without which layout numa has nowhere to put a device.
+// devices and the number of devices that each layout places. Only sample 02 has
+// guest NUMA, without which layout numa places nothing.
 func samples() []struct {
 	name, host string
 	placed     map[string]int
@@ -33,8 +33,8 @@ func samples() []struct {
 	}
 }
 
-// TestSamples: the samples are what KubeVirt's types print, to the byte, so that
-// these tests begin where a boot begins.
+// TestSamples: the samples are what KubeVirt's types print, byte for byte, so that
+// these tests begin as a boot begins.
 func TestSamples(t *testing.T) {
 	for _, s := range samples() {
 		spec := firstSpec(t, s.name)
@@ -49,9 +49,9 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// TestBoot plays whole boots: every sample with every layout. What the first
-// call plans stands after the last definition, one more call changes nothing,
-// and disks and NICs stand where they do without the hook.
+// TestBoot plays whole boots: every sample with every layout. The places of the
+// first call are those after the last definition, one more call changes nothing,
+// and disks and NICs are where they are without the hook.
 func TestBoot(t *testing.T) {
 	lib := oracle.New(t)
 	for _, s := range samples() {
@@ -94,16 +94,15 @@ func checkBoot(t *testing.T, calls, without []call, count int) {
 	}
 	for id, place := range planned {
 		if !strings.Contains(place, "hotplug=off") {
-			t.Errorf("%s: its port can hotplug: %s", id, place)
+			t.Errorf("%s: its port allows hotplug: %s", id, place)
 		}
 	}
 	if d := cmp.Diff(others(t, without[len(without)-1].readback), others(t, last)); d != "" {
-		t.Errorf("disks, NICs or controllers move (-without the hook +with it):\n%s", d)
+		t.Errorf("disks, NICs or controllers moved (-without the hook +with it):\n%s", d)
 	}
 }
 
-// checkStable: libvirt's last word, read by KubeVirt once more, is an answer to
-// itself.
+// checkStable: one more call with the last readback changes nothing.
 func checkStable(t *testing.T, ask hook, last call) {
 	t.Helper()
 	spec := &api.DomainSpec{}
@@ -114,9 +113,8 @@ func checkStable(t *testing.T, ask hook, last call) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The MAC of a NIC that names none is libvirt's own; it has been read back.
 	if d := cmp.Diff(placed(t, last.readback), placed(t, []byte(again))); d != "" {
-		t.Errorf("one more call moves devices:\n%s", d)
+		t.Errorf("one more call moved devices (-last readback +answer):\n%s", d)
 	}
 }
 
@@ -129,9 +127,9 @@ func checkReadable(t *testing.T, answer string) {
 	}
 }
 
-// TestVersions: virt-launcher finds the program with each version of the hooks
-// that it is told to serve, and it ends with status 0 as the version has it: by
-// Shutdown, or by the kubelet's SIGTERM where there is none.
+// TestVersions: virt-launcher finds the program with each version of the hooks. The
+// program exits with status 0 after Shutdown, or after the kubelet's SIGTERM in the
+// versions without Shutdown.
 func TestVersions(t *testing.T) {
 	name := "02-8gpu-8nic-gate-off"
 	for _, version := range []string{"v1alpha1", "v1alpha2", "v1alpha3"} {
@@ -158,8 +156,8 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestTwoSidecars: virt-launcher knows sockets by their file name alone, and
-// the second sidecar gets what the first one answered.
+// TestTwoSidecars: virt-launcher tells sockets apart by their file name, and passes
+// the first sidecar's answer to the second.
 func TestTwoSidecars(t *testing.T) {
 	name := "02-8gpu-8nic-gate-off"
 	start(t, "hook-sidecar-0", "x86-2n8g-hgx-h100")
@@ -177,8 +175,8 @@ func TestTwoSidecars(t *testing.T) {
 	}
 }
 
-// TestStrict: a refusal reaches virt-launcher as an error that names the device
-// and what to do, which is what the VMI's event then says.
+// TestStrict: a refusal reaches virt-launcher as an error that names the device and
+// the remedy. KubeVirt copies it to the VMI's event.
 func TestStrict(t *testing.T) {
 	name := "01-single-gpu"
 	start(t, "hook-sidecar-0", "x86-2n8g-hgx-h100")

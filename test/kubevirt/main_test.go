@@ -14,17 +14,17 @@ import (
 	"hook-sidecar/test/oracle"
 )
 
-// binaryVariable names the program under test to the process that runs the
-// tests, and says to it that it is that process.
+// binaryVariable names the environment variable with the program under test. It is
+// set in the process that runs the tests.
 const binaryVariable = "KUBEVIRT_TEST_BINARY"
 
-// pluginFolder is where virt-launcher looks for the sockets of plugins
-// (KubeVirt virtwrap/plugins/sidecar.go, pluginSocketBaseDir).
-const pluginFolder = "/var/run/kubevirt-plugin"
+// pluginDir is where virt-launcher looks for the sockets of plugins (KubeVirt
+// virtwrap/plugins/sidecar.go, pluginSocketBaseDir).
+const pluginDir = "/var/run/kubevirt-plugin"
 
 // TestMain gives the tests a /run of their own: KubeVirt's client looks for
-// sockets below /var/run and nowhere else. It builds the program and starts
-// itself again in a mount namespace, which takes root.
+// sockets in /var/run and nowhere else. It builds the program and starts itself
+// again in a mount namespace, which needs root.
 func TestMain(m *testing.M) {
 	if os.Getenv(binaryVariable) != "" {
 		if err := mountRun(); err != nil {
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	if os.Geteuid() != 0 {
-		fmt.Fprintln(os.Stderr, "test/kubevirt: SKIPPED: a /run of its own takes root; run go test -exec 'sudo -E'")
+		fmt.Fprintln(os.Stderr, "test/kubevirt: SKIPPED: a /run of its own needs root; run go test -exec 'sudo -E'")
 		if os.Getenv(oracle.RequireVariable) == "1" {
 			os.Exit(1)
 		}
@@ -81,5 +81,5 @@ func mountRun() error {
 	if err := syscall.Mount("tmpfs", "/run", "tmpfs", 0, "mode=755"); err != nil {
 		return fmt.Errorf("mount a tmpfs on /run: %w", err)
 	}
-	return errors.Join(os.MkdirAll(hooks.HookSocketsSharedDirectory, 0o755), os.MkdirAll(pluginFolder, 0o755))
+	return errors.Join(os.MkdirAll(hooks.HookSocketsSharedDirectory, 0o755), os.MkdirAll(pluginDir, 0o755))
 }

@@ -17,9 +17,9 @@ import (
 	"hook-sidecar/test/oracle"
 )
 
-// pluginSocket is where the Plugin hostdev names its sidecar; virt-launcher
-// takes a path below a folder of the plugin's name only.
-const pluginSocket = pluginFolder + "/hostdev/hook.sock"
+// pluginSocket is the sidecar's socket in the Plugin hostdev. virt-launcher accepts
+// only paths in a directory of the plugin's name.
+const pluginSocket = pluginDir + "/hostdev/hook.sock"
 
 func plugin(name string, hook pluginv1alpha1.DomainHook) pluginv1alpha1.Plugin {
 	return pluginv1alpha1.Plugin{
@@ -33,14 +33,14 @@ func hostdev() pluginv1alpha1.Plugin {
 	return plugin("hostdev", pluginv1alpha1.DomainHook{Sidecar: &pluginv1alpha1.SidecarDomainHook{SocketPath: pluginSocket}})
 }
 
-// stranger is a Plugin that has nothing to do with devices.
-func stranger() pluginv1alpha1.Plugin {
-	return plugin("stranger", pluginv1alpha1.DomainHook{CEL: &pluginv1alpha1.CELDomainHook{Expression: `Domain{Title: "one of many"}`}})
+// unrelated is a Plugin that has nothing to do with devices.
+func unrelated() pluginv1alpha1.Plugin {
+	return plugin("unrelated", pluginv1alpha1.DomainHook{CEL: &pluginv1alpha1.CELDomainHook{Expression: `Domain{Title: "one of many"}`}})
 }
 
 // pipeline is SetDomainSpecStrWithHooks of virtwrap/util/libvirt_helper.go with
-// a Plugin in the cluster: before is what the hooks have done, and what is
-// defined is KubeVirt's translation of what its types keep of that.
+// Plugins in the cluster: before is the hooks' answer, and KubeVirt defines its
+// translation of what its types keep of that.
 func pipeline(before hook, vmi *v1.VirtualMachineInstance, list ...pluginv1alpha1.Plugin) hook {
 	return func(spec *api.DomainSpec) (string, error) {
 		if _, err := before(spec); err != nil {
@@ -55,10 +55,10 @@ func pipeline(before hook, vmi *v1.VirtualMachineInstance, list ...pluginv1alpha
 	}
 }
 
-// TestPluginBehindHook: one process serves both sockets. The hook gives PCI
-// hostdevs the mode that KubeVirt's translation cannot do without, and the
-// plugin writes again what KubeVirt's types have lost of the hook's answer.
-func TestPluginBehindHook(t *testing.T) {
+// TestPluginAfterHook: one process serves both sockets. The hook gives PCI hostdevs
+// the mode that KubeVirt's translation requires, and the plugin writes again what
+// KubeVirt's types have lost of the hook's answer.
+func TestPluginAfterHook(t *testing.T) {
 	lib := oracle.New(t)
 	for _, s := range samples() {
 		t.Run(s.name, func(t *testing.T) {
@@ -66,12 +66,12 @@ func TestPluginBehindHook(t *testing.T) {
 			manager := launcher(t, 1)
 			plain := sampleVMI(t, s.name, nil)
 			// A Plugin that changes nothing: the translation alone.
-			none := pipeline(legacy(manager.OnDefineDomain, sampleVMI(t, s.name, map[string]string{"layout": "keep"})), plain, stranger())
+			none := pipeline(legacy(manager.OnDefineDomain, sampleVMI(t, s.name, map[string]string{"layout": "keep"})), plain, unrelated())
 			without := (&boot{t: t, vmi: plain, hook: none, libvirt: lib}).run(sample(t, s.name+".xml"))
 			for _, layout := range []string{"keep", "numa", "root", "mirror"} {
 				t.Run(layout, func(t *testing.T) {
 					vmi := sampleVMI(t, s.name, map[string]string{"layout": layout})
-					ask := pipeline(legacy(manager.OnDefineDomain, vmi), vmi, stranger(), hostdev())
+					ask := pipeline(legacy(manager.OnDefineDomain, vmi), vmi, unrelated(), hostdev())
 					calls := (&boot{t: t, vmi: vmi, hook: ask, libvirt: lib}).run(sample(t, s.name+".xml"))
 					checkBoot(t, calls, without, s.placed[layout])
 					checkStable(t, ask, calls[len(calls)-1])
@@ -86,8 +86,8 @@ func TestPluginBehindHook(t *testing.T) {
 }
 
 // TestPluginAlone: without the hook, a domain with an mdev is placed as with it.
-// One with a PCI hostdev does not come as far as the plugin: KubeVirt's
-// translation cannot read its own first domain (kubevirt issue 18861).
+// With a PCI hostdev KubeVirt does not call the plugin: its translation cannot read
+// its own first domain (kubevirt issue 18861).
 func TestPluginAlone(t *testing.T) {
 	lib := oracle.New(t)
 	sidecar := start(t, "plugin-sidecar-0", "x86-2n2g-t4-vgpu", "--socket-dir", "", "--plugin-socket", pluginSocket)
@@ -95,7 +95,7 @@ func TestPluginAlone(t *testing.T) {
 		t.Run(layout, func(t *testing.T) {
 			name := "03-vgpu-mdev-display"
 			vmi := sampleVMI(t, name, map[string]string{"layout": layout})
-			without := (&boot{t: t, vmi: vmi, hook: pipeline(identity, vmi, stranger()), libvirt: lib}).run(sample(t, name+".xml"))
+			without := (&boot{t: t, vmi: vmi, hook: pipeline(identity, vmi, unrelated()), libvirt: lib}).run(sample(t, name+".xml"))
 			ask := pipeline(identity, vmi, hostdev())
 			calls := (&boot{t: t, vmi: vmi, hook: ask, libvirt: lib}).run(sample(t, name+".xml"))
 			checkBoot(t, calls, without, 1)
@@ -104,7 +104,7 @@ func TestPluginAlone(t *testing.T) {
 	}
 	_, err := pipeline(identity, sampleVMI(t, "01-single-gpu", nil), hostdev())(firstSpec(t, "01-single-gpu"))
 	if want := "Missing 'mode' attribute"; err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("a PCI hostdev without the hook: %v, want %q; if KubeVirt has mended it, docs/testing.md and the README say otherwise", err, want)
+		t.Errorf("a PCI hostdev without the hook: %v, want %q; if KubeVirt has fixed it, correct docs/testing.md and the README", err, want)
 	}
 	if err := sidecar.command.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -112,11 +112,10 @@ func TestPluginAlone(t *testing.T) {
 	sidecar.ended(t)
 }
 
-// TestHookBeforeOtherPlugin: only the hook is served, and the cluster has a
-// Plugin of somebody else. What is defined is then KubeVirt's translation of
-// what its types keep of the answer: the places, but not hotplug='off' of their
-// ports, which v1.9.0 has no field for (virtwrap/api/schema.go,
-// ControllerTarget).
+// TestHookBeforeOtherPlugin: only the hook is served, and the cluster has another
+// Plugin. KubeVirt then defines its translation of what its types keep of the
+// answer: the places, but not hotplug='off' of their ports, for which v1.9.0 has no
+// field (virtwrap/api/schema.go, ControllerTarget).
 func TestHookBeforeOtherPlugin(t *testing.T) {
 	lib := oracle.New(t)
 	name := "02-8gpu-8nic-gate-off"
@@ -124,7 +123,7 @@ func TestHookBeforeOtherPlugin(t *testing.T) {
 	vmi := sampleVMI(t, name, map[string]string{"layout": "mirror"})
 	ask := legacy(launcher(t, 1).OnDefineDomain, vmi)
 	direct := (&boot{t: t, vmi: vmi, hook: ask, libvirt: lib}).run(sample(t, name+".xml"))
-	translated := (&boot{t: t, vmi: vmi, hook: pipeline(ask, vmi, stranger()), libvirt: lib}).run(sample(t, name+".xml"))
+	translated := (&boot{t: t, vmi: vmi, hook: pipeline(ask, vmi, unrelated()), libvirt: lib}).run(sample(t, name+".xml"))
 	want := map[string]string{}
 	for id, place := range placed(t, direct[len(direct)-1].readback) {
 		want[id] = strings.ReplaceAll(place, " hotplug=off", "")
@@ -134,8 +133,8 @@ func TestHookBeforeOtherPlugin(t *testing.T) {
 	}
 }
 
-// TestMigrationTarget: KubeVirt throws the answer away there, so the domain goes
-// back as it came, strict or not.
+// TestMigrationTarget: KubeVirt ignores the answer there, so the domain is returned
+// unchanged, strict or not.
 func TestMigrationTarget(t *testing.T) {
 	name := "02-8gpu-8nic-gate-off"
 	start(t, "plugin-sidecar-0", "x86-2n8g-hgx-h100", "--socket-dir", "", "--plugin-socket", pluginSocket, "--strict")
@@ -154,6 +153,6 @@ func TestMigrationTarget(t *testing.T) {
 		t.Fatal(err)
 	}
 	if strings.Contains(string(text), "pcie-expander-bus") || len(got.Devices.Controllers) != len(spec.Devices.Controllers) {
-		t.Errorf("the domain of a migration target changes:\n%s\nwas:\n%s", text, want)
+		t.Errorf("the domain of a migration target changed:\n%s\nwas:\n%s", text, want)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"kubevirt.io/kubevirt/pkg/hooks"
 )
 
-// patience bounds what takes milliseconds: the start and the end of a sidecar.
+// patience bounds the start and the end of a sidecar, which take milliseconds.
 const patience = 20 * time.Second
 
 // sidecar is the program under test, running as the container of that name.
@@ -25,17 +25,17 @@ type sidecar struct {
 	log       bytes.Buffer // read it only after the process has ended
 }
 
-// start starts a sidecar on a host of testdata, with the folders of sockets as
-// a pod has them: virt-launcher sees a folder for each container.
+// start starts a sidecar on a host of testdata, with a directory for its socket as
+// in a pod: virt-launcher sees one directory per container.
 func start(t *testing.T, container, host string, flags ...string) *sidecar {
 	t.Helper()
-	folder := filepath.Join(hooks.HookSocketsSharedDirectory, container)
-	if err := os.Mkdir(folder, 0o755); err != nil {
+	dir := filepath.Join(hooks.HookSocketsSharedDirectory, container)
+	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	s := &sidecar{container: container}
 	s.command = exec.Command(os.Getenv(binaryVariable), append([]string{
-		"--socket-dir", folder, "--sysfs", filepath.Join("..", "..", "testdata", "hosts", host+".txtar"),
+		"--socket-dir", dir, "--sysfs", filepath.Join("..", "..", "testdata", "hosts", host+".txtar"),
 	}, flags...)...)
 	s.command.Env = []string{"CONTAINER_NAME=" + container}
 	s.command.Stderr = &s.log
@@ -48,22 +48,22 @@ func start(t *testing.T, container, host string, flags ...string) *sidecar {
 				t.Error(err)
 			}
 			if err := s.command.Wait(); err == nil {
-				t.Errorf("%s ended by itself", container)
+				t.Errorf("%s exited by itself", container)
 			}
 		}
 		if t.Failed() {
 			lines := strings.SplitAfter(s.log.String(), "\n")
 			t.Logf("end of the log of %s:\n%s", container, strings.Join(lines[max(0, len(lines)-20):], ""))
 		}
-		if err := os.RemoveAll(folder); err != nil {
+		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
 		}
 	})
 	return s
 }
 
-// ended waits for the process and fails the test where it did not end with
-// status 0: another status makes the pod Failed.
+// ended waits for the process to exit and fails the test where its status is not 0,
+// which would make the pod Failed.
 func (s *sidecar) ended(t *testing.T) {
 	t.Helper()
 	done := make(chan error, 1)
@@ -74,7 +74,7 @@ func (s *sidecar) ended(t *testing.T) {
 			t.Errorf("%s: %v", s.container, err)
 		}
 	case <-time.After(patience):
-		t.Errorf("%s still runs %v after it was told to end", s.container, patience)
+		t.Errorf("%s still runs %v after the request to exit", s.container, patience)
 		if err := s.command.Process.Signal(syscall.SIGKILL); err != nil {
 			t.Error(err)
 		}
@@ -98,7 +98,7 @@ func sample(t *testing.T, name string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The sample's vGPU is none of the host's, whose UUIDs a test made up.
+	// The sample's vGPU gets the UUID of one of the host's.
 	return bytes.ReplaceAll(data, []byte("aa618089-8b16-4d01-a136-25a0f3c73123"), []byte("4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01"))
 }
 

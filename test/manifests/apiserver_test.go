@@ -29,8 +29,8 @@ import (
 	"kubevirt.io/kubevirt/pkg/virt-operator/resource/generate/components/validatingadmissionpolicies"
 )
 
-// apiServer is what kube-apiserver does to a request by admission policies:
-// its two plugins, over a store that the test fills.
+// apiServer has kube-apiserver's two plugins for admission policies, over a store
+// that the test fills.
 type apiServer struct {
 	scheme     *runtime.Scheme
 	mutating   *mutating.Plugin
@@ -38,7 +38,7 @@ type apiServer struct {
 }
 
 // newAPIServer starts the plugins over policies, bindings and their parameters,
-// with the policies that KubeVirt's operator installs beside them.
+// and the policies that KubeVirt's operator installs.
 func newAPIServer(t *testing.T, objects []runtime.Object) apiServer {
 	t.Helper()
 	s := apiServer{scheme: scheme(t)}
@@ -82,15 +82,15 @@ func newAPIServer(t *testing.T, objects []runtime.Object) apiServer {
 	return s
 }
 
-// storeClient is a client of the store. That of client-go panics when it is
-// asked for OpenAPI schemas.
+// storeClient is a client of the store. client-go's own fake panics when it is asked
+// for OpenAPI schemas.
 type storeClient struct{ *fake.Clientset }
 
 func (c storeClient) Discovery() discovery.DiscoveryInterface {
 	return schemas{c.Clientset.Discovery()}
 }
 
-// schemas has those of Kubernetes' own kinds.
+// schemas has the schemas of Kubernetes' own kinds.
 type schemas struct{ discovery.DiscoveryInterface }
 
 func (schemas) OpenAPIV3() openapi.Client { return openapitest.NewEmbeddedFileClient() }
@@ -108,8 +108,8 @@ func kubeVirtPolicies() []runtime.Object {
 	}
 }
 
-// setDefaults fills what kube-apiserver fills in policies and bindings when it
-// stores them (Kubernetes pkg/apis/admissionregistration/v1/defaults.go).
+// setDefaults sets the defaults that kube-apiserver sets in policies and bindings
+// when it stores them (Kubernetes pkg/apis/admissionregistration/v1/defaults.go).
 func setDefaults(objects []runtime.Object) {
 	for _, object := range objects {
 		switch o := object.(type) {
@@ -145,7 +145,7 @@ func defaultMatch(match *admissionv1.MatchResources) {
 	}
 }
 
-// createPod is a pod as it is stored after its creation was asked for.
+// createPod is the pod that is stored when this one is created.
 func (s apiServer) createPod(t *testing.T, pod *corev1.Pod) (*corev1.Pod, error) {
 	t.Helper()
 	attributes := s.attributes(pod, corev1.SchemeGroupVersion, "Pod", "pods", pod.Namespace, pod.Name)
@@ -156,7 +156,7 @@ func (s apiServer) createPod(t *testing.T, pod *corev1.Pod) (*corev1.Pod, error)
 	return attributes.GetObject().(*corev1.Pod), s.validating.Validate(t.Context(), attributes, interfaces)
 }
 
-// createPlugin says whether a plugin may be created.
+// createPlugin returns the refusal of a plugin's creation.
 func (s apiServer) createPlugin(t *testing.T, plugin *pluginv1alpha1.Plugin) error {
 	t.Helper()
 	attributes := s.attributes(plugin, pluginv1alpha1.SchemeGroupVersion, "Plugin", "plugins", "", plugin.Name)

@@ -113,7 +113,7 @@ require (
 
 replace hook-sidecar => ../..
 
-// KubeVirt's go.mod names folders of its own repository and releases of Kubernetes that do not
+// KubeVirt's go.mod names directories of its own repository and releases of Kubernetes that do not
 // serve MutatingAdmissionPolicy as v1.
 replace (
 	k8s.io/api => k8s.io/api v0.36.0

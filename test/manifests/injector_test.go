@@ -16,8 +16,9 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// pod is a pod of virt-launcher as KubeVirt 1.9 renders it for manifests/plugin/vm.yaml with the
-// gate Plugins; testdata/README.md says how it came about.
+// pod is a pod of virt-launcher as KubeVirt 1.9 renders it for
+// manifests/plugin/vm.yaml with the gate Plugins; testdata/README.md says how it was
+// recorded.
 func pod(t *testing.T) *corev1.Pod {
 	t.Helper()
 	p := one[*corev1.Pod](t, decode(t, "pod", read(t, filepath.Join("testdata", "virt-launcher.json"))))
@@ -27,7 +28,7 @@ func pod(t *testing.T) *corev1.Pod {
 
 func pluginObjects(t *testing.T) []runtime.Object {
 	t.Helper()
-	return build(t, filepath.Join(folder, "plugin"))
+	return build(t, filepath.Join(dir, "plugin"))
 }
 
 func TestSidecarIsInjected(t *testing.T) {
@@ -42,14 +43,14 @@ func TestSidecarIsInjected(t *testing.T) {
 		t.Fatalf("%d init containers, of %d", added+1, len(before.Spec.InitContainers))
 	}
 	sidecar := after.Spec.InitContainers[added]
-	wantLocked(t, sidecar)
+	wantRestricted(t, sidecar)
 	if sidecar.RestartPolicy == nil || *sidecar.RestartPolicy != corev1.ContainerRestartPolicyAlways {
 		t.Errorf("restart policy %v: the pod would wait for the hook to end before it starts", sidecar.RestartPolicy)
 	}
 	if want := "registry.example.com/hook-sidecar:v1"; sidecar.Image != want {
 		t.Errorf("image %q, want %q", sidecar.Image, want)
 	}
-	// Nothing else of the pod changes.
+	// The rest of the pod does not change.
 	after.Spec.InitContainers = slices.Delete(after.Spec.InitContainers, added, added+1)
 	if len(after.Spec.InitContainers) == 0 {
 		after.Spec.InitContainers = nil
@@ -59,21 +60,21 @@ func TestSidecarIsInjected(t *testing.T) {
 	}
 }
 
-// wantLocked wants what Pod Security's profile "restricted" asks for, and more.
-func wantLocked(t *testing.T, c corev1.Container) {
+// wantRestricted wants what Pod Security's profile "restricted" requires, and more.
+func wantRestricted(t *testing.T, c corev1.Container) {
 	t.Helper()
 	s := c.SecurityContext
 	if s == nil {
 		t.Fatal("no security context")
 	}
 	for name, ok := range map[string]bool{
-		"runs as 107":              s.RunAsUser != nil && *s.RunAsUser == 107 && s.RunAsGroup != nil && *s.RunAsGroup == 107,
-		"is not root":              s.RunAsNonRoot != nil && *s.RunAsNonRoot,
-		"no privileges":            s.Privileged != nil && !*s.Privileged && s.AllowPrivilegeEscalation != nil && !*s.AllowPrivilegeEscalation,
-		"root is read-only":        s.ReadOnlyRootFilesystem != nil && *s.ReadOnlyRootFilesystem,
-		"no capabilities":          s.Capabilities != nil && slices.Equal(s.Capabilities.Drop, []corev1.Capability{"ALL"}) && len(s.Capabilities.Add) == 0,
-		"seccomp":                  s.SeccompProfile != nil && s.SeccompProfile.Type == corev1.SeccompProfileTypeRuntimeDefault,
-		"no devices, no variables": len(c.VolumeDevices) == 0 && len(c.Env) == 0,
+		"runs as 107":                s.RunAsUser != nil && *s.RunAsUser == 107 && s.RunAsGroup != nil && *s.RunAsGroup == 107,
+		"is not root":                s.RunAsNonRoot != nil && *s.RunAsNonRoot,
+		"no privileges":              s.Privileged != nil && !*s.Privileged && s.AllowPrivilegeEscalation != nil && !*s.AllowPrivilegeEscalation,
+		"root is read-only":          s.ReadOnlyRootFilesystem != nil && *s.ReadOnlyRootFilesystem,
+		"no capabilities":            s.Capabilities != nil && slices.Equal(s.Capabilities.Drop, []corev1.Capability{"ALL"}) && len(s.Capabilities.Add) == 0,
+		"seccomp":                    s.SeccompProfile != nil && s.SeccompProfile.Type == corev1.SeccompProfileTypeRuntimeDefault,
+		"no devices, no environment": len(c.VolumeDevices) == 0 && len(c.Env) == 0,
 		"one mount": len(c.VolumeMounts) == 1 && c.VolumeMounts[0].Name == "kubevirt-plugin-sockets" &&
 			c.VolumeMounts[0].SubPath == "hostdev" && c.VolumeMounts[0].MountPath == "/var/run/kubevirt-plugin/hostdev",
 	} {
@@ -83,9 +84,9 @@ func wantLocked(t *testing.T, c corev1.Container) {
 	}
 }
 
-// A container without requests equal to limits takes the class Guaranteed
-// from the pod (Kubernetes, "Pod Quality of Service Classes"), and KubeVirt's
-// dedicated CPUs with it.
+// TestPodStaysGuaranteed: with a container whose requests differ from its limits
+// the pod loses the class Guaranteed (Kubernetes, "Pod Quality of Service Classes"),
+// and KubeVirt's dedicated CPUs with it.
 func TestPodStaysGuaranteed(t *testing.T) {
 	server := newAPIServer(t, pluginObjects(t))
 	after, err := server.createPod(t, pod(t))
@@ -118,9 +119,9 @@ func TestSidecarOfAPodWithoutInitContainers(t *testing.T) {
 func TestOtherPodsStayAsTheyAre(t *testing.T) {
 	server := newAPIServer(t, pluginObjects(t))
 	for name, change := range map[string]func(*corev1.Pod){
-		"the VM does not ask":  func(p *corev1.Pod) { delete(p.Labels, label) },
-		"the VM asks for less": func(p *corev1.Pod) { p.Labels[label] = "disabled" },
-		"no virt-launcher":     func(p *corev1.Pod) { p.Labels[kubevirtv1.AppLabel] = "hotplug-disk" },
+		"the VM does not ask": func(p *corev1.Pod) { delete(p.Labels, label) },
+		"the VM asks for not": func(p *corev1.Pod) { p.Labels[label] = "disabled" },
+		"no virt-launcher":    func(p *corev1.Pod) { p.Labels[kubevirtv1.AppLabel] = "hotplug-disk" },
 		"no gate Plugins": func(p *corev1.Pod) {
 			isSockets := func(v corev1.Volume) bool { return v.Name == "kubevirt-plugin-sockets" }
 			p.Spec.Volumes = slices.DeleteFunc(p.Spec.Volumes, isSockets)
@@ -140,8 +141,8 @@ func TestOtherPodsStayAsTheyAre(t *testing.T) {
 	}
 }
 
-// Without its settings the policy refuses the pod, instead of starting a VM
-// that asked for the hook without it.
+// TestSettingsAreMissing: without its settings the policy refuses the pod. Otherwise
+// a VM that asks for the hook would start without it.
 func TestSettingsAreMissing(t *testing.T) {
 	withoutSettings := slices.DeleteFunc(pluginObjects(t), func(o runtime.Object) bool {
 		_, ok := o.(*corev1.ConfigMap)
@@ -153,8 +154,8 @@ func TestSettingsAreMissing(t *testing.T) {
 	}
 }
 
-// KubeVirt's policies are there and can refuse: a sidecar without subPath, and
-// a plugin whose socket lies elsewhere.
+// TestKubeVirtsPolicies: KubeVirt's policies take effect: they refuse a sidecar
+// without subPath, and a plugin whose socket is in another directory.
 func TestKubeVirtsPolicies(t *testing.T) {
 	objects := pluginObjects(t)
 	server := newAPIServer(t, objects)
@@ -176,8 +177,8 @@ func TestKubeVirtsPolicies(t *testing.T) {
 	}
 }
 
-// The socket that virt-launcher dials is the one that the sidecar is told to
-// serve, in the folder that is mounted for it.
+// TestSocketOfPluginAndSidecar: the sidecar serves the socket that virt-launcher
+// dials, in the directory that is mounted for it.
 func TestSocketOfPluginAndSidecar(t *testing.T) {
 	objects := pluginObjects(t)
 	after, err := newAPIServer(t, objects).createPod(t, pod(t))
@@ -195,8 +196,8 @@ func TestSocketOfPluginAndSidecar(t *testing.T) {
 	}
 }
 
-// The plugin's condition in KubeVirt's own evaluator: only VMs that ask have a
-// socket to wait for.
+// TestPluginCondition evaluates the plugin's condition with KubeVirt's own code: it
+// is true only for VMs that ask for the hook, which have a socket to wait for.
 func TestPluginCondition(t *testing.T) {
 	condition := one[*pluginv1alpha1.Plugin](t, pluginObjects(t)).Spec.Condition
 	evaluator, err := cel.NewEvaluator()

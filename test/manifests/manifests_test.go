@@ -28,10 +28,10 @@ func TestFilesDecode(t *testing.T) {
 			t.Errorf("%s is empty", file)
 		}
 	}
-	for _, dir := range kustomizations(t) {
+	for _, overlay := range kustomizations(t) {
 		var k types.Kustomization
-		if err := k.Unmarshal(read(t, filepath.Join(dir, "kustomization.yaml"))); err != nil {
-			t.Errorf("%s: %v", dir, err)
+		if err := k.Unmarshal(read(t, filepath.Join(overlay, "kustomization.yaml"))); err != nil {
+			t.Errorf("%s: %v", overlay, err)
 		}
 	}
 }
@@ -45,7 +45,7 @@ func templates(t *testing.T) map[string]*kubevirtv1.VirtualMachineInstanceTempla
 			switch o := object.(type) {
 			case *kubevirtv1.VirtualMachine:
 				if len(o.Annotations)+len(o.Labels) != 0 {
-					t.Errorf("%s: annotations and labels belong to the template, KubeVirt does not copy those of the VM", file)
+					t.Errorf("%s: annotations and labels belong in the template, KubeVirt does not copy the VM's", file)
 				}
 				found[file] = o.Spec.Template
 			case *kubevirtv1.VirtualMachineInstance:
@@ -56,8 +56,8 @@ func templates(t *testing.T) map[string]*kubevirtv1.VirtualMachineInstanceTempla
 	return found
 }
 
-// Every VM of the examples has guest NUMA cells, asks for the hook in one way,
-// and says to it only what it knows.
+// TestVMs: every VM of the examples has guest NUMA cells and asks for the hook in
+// one way, and the hook knows each of its annotations.
 func TestVMs(t *testing.T) {
 	ways := map[string]bool{}
 	for file, vmi := range templates(t) {
@@ -79,7 +79,7 @@ func TestVMs(t *testing.T) {
 		}
 		list, asks := vmi.ObjectMeta.Annotations[hooks.HookSidecarListAnnotationName]
 		if asks == (vmi.ObjectMeta.Labels[label] == "enabled") {
-			t.Errorf("%s: has to ask for the hook either by annotation or by label", file)
+			t.Errorf("%s: want either the annotation or the label that asks for the hook", file)
 		}
 		if asks {
 			wantSidecar(t, file, list)
@@ -88,7 +88,7 @@ func TestVMs(t *testing.T) {
 	}
 	for _, way := range []string{"annotation", "shim", "plugin"} {
 		if !ways[way] {
-			t.Errorf("no VM of the way %s", way)
+			t.Errorf("no example in directory %s", way)
 		}
 	}
 }
@@ -102,15 +102,15 @@ func wantSidecar(t *testing.T, file, list string) {
 	}
 }
 
-// A gate that KubeVirt does not know is ignored by it without a word.
+// TestFeatureGates: KubeVirt silently ignores gates that it does not know.
 func TestFeatureGates(t *testing.T) {
-	objects := decode(t, "kubevirt.yaml", read(t, filepath.Join(folder, "kubevirt", "kubevirt.yaml")))
+	objects := decode(t, "kubevirt.yaml", read(t, filepath.Join(dir, "kubevirt", "kubevirt.yaml")))
 	kubevirt := one[*kubevirtv1.KubeVirt](t, objects)
 	gates := kubevirt.Spec.Configuration.DeveloperConfiguration.FeatureGates
 	for _, gate := range gates {
 		info := featuregate.FeatureGateInfo(gate)
 		if info == nil || info.State == featuregate.GA || info.State == featuregate.Deprecated || info.State == featuregate.Discontinued {
-			t.Errorf("KubeVirt 1.9 has no use for the gate %s: %+v", gate, info)
+			t.Errorf("gate %s has no effect in KubeVirt 1.9: %+v", gate, info)
 		}
 	}
 	for _, gate := range []string{featuregate.SidecarGate, featuregate.PluginsGate, featuregate.CPUManager, featuregate.HostDevicesGate} {
@@ -120,7 +120,7 @@ func TestFeatureGates(t *testing.T) {
 	}
 }
 
-// What an overlay changes of the base, and nothing else.
+// TestOverlays: each overlay changes these settings of the base and nothing else.
 func TestOverlays(t *testing.T) {
 	overlays := map[string]map[string]string{
 		"plugin":                   {},
@@ -131,10 +131,10 @@ func TestOverlays(t *testing.T) {
 		"overlays/strict":          {"strict": "true", "lock": "strict"},
 		"overlays/kubernetes-1.34": {},
 	}
-	base := one[*corev1.ConfigMap](t, build(t, filepath.Join(folder, "plugin")))
+	base := one[*corev1.ConfigMap](t, build(t, filepath.Join(dir, "plugin")))
 	seen := 0
-	for _, dir := range kustomizations(t) {
-		name, err := filepath.Rel(folder, dir)
+	for _, overlay := range kustomizations(t) {
+		name, err := filepath.Rel(dir, overlay)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -144,7 +144,7 @@ func TestOverlays(t *testing.T) {
 			continue
 		}
 		seen++
-		objects := build(t, dir)
+		objects := build(t, overlay)
 		want := maps.Clone(base.Data)
 		maps.Copy(want, change)
 		if got := one[*corev1.ConfigMap](t, objects).Data; !maps.Equal(got, want) {
@@ -164,12 +164,12 @@ func TestOverlays(t *testing.T) {
 	}
 }
 
-// The policy of version v1beta1 says what that of v1 says.
+// wantSamePolicy wants the same spec in the policy of v1beta1 as in that of v1.
 func wantSamePolicy(t *testing.T, objects []runtime.Object) {
 	t.Helper()
 	old := one[*admissionv1beta1.MutatingAdmissionPolicy](t, objects)
-	now := one[*admissionv1.MutatingAdmissionPolicy](t, build(t, filepath.Join(folder, "plugin")))
+	now := one[*admissionv1.MutatingAdmissionPolicy](t, build(t, filepath.Join(dir, "plugin")))
 	if got, want := toJSON(t, old.Spec), toJSON(t, now.Spec); got != want {
-		t.Errorf("v1beta1 says %s, v1 %s", got, want)
+		t.Errorf("v1beta1 has %s, v1 %s", got, want)
 	}
 }

@@ -25,10 +25,10 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// folder is where the manifests are.
-const folder = "../../manifests"
+// dir is where the manifests are.
+const dir = "../../manifests"
 
-// scheme knows every kind that the manifests hold, and no other.
+// scheme has the kinds of the manifests, and no others.
 func scheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	s := runtime.NewScheme()
@@ -42,7 +42,7 @@ func scheme(t *testing.T) *runtime.Scheme {
 	return s
 }
 
-// decode decodes documents of YAML; an unknown or doubled field is an error.
+// decode decodes documents of YAML; an unknown or duplicate field is an error.
 func decode(t *testing.T, name string, documents []byte) []runtime.Object {
 	t.Helper()
 	decoder := serializer.NewCodecFactory(scheme(t), serializer.EnableStrict).UniversalDeserializer()
@@ -71,9 +71,9 @@ func decode(t *testing.T, name string, documents []byte) []runtime.Object {
 	}
 }
 
-// lost are the fields that were written and that the type does not have. The
-// strict decoder does not see them all: the VMI's type has a decoder of its own
-// that takes anything (KubeVirt's api core/v1/types.go, UnmarshalJSON).
+// lost are the fields that the type does not have. The strict decoder does not
+// report all of them: the VMI's type has a decoder of its own that accepts anything
+// (KubeVirt's api core/v1/types.go, UnmarshalJSON).
 func lost(path string, written, kept any) []string {
 	var fields []string
 	switch w := written.(type) {
@@ -97,7 +97,7 @@ func lost(path string, written, kept any) []string {
 	return fields
 }
 
-// generic is an object as JSON has it.
+// generic is an object as decoded JSON.
 func generic(t *testing.T, object runtime.Object) map[string]any {
 	t.Helper()
 	var kept map[string]any
@@ -107,7 +107,7 @@ func generic(t *testing.T, object runtime.Object) map[string]any {
 	return kept
 }
 
-// files are the manifests that are no kustomizations.
+// files are the manifests without the kustomizations.
 func files(t *testing.T) []string {
 	t.Helper()
 	return find(t, func(name string) bool {
@@ -115,20 +115,20 @@ func files(t *testing.T) []string {
 	})
 }
 
-// kustomizations are the folders that kustomize builds.
+// kustomizations are the directories that kustomize builds.
 func kustomizations(t *testing.T) []string {
 	t.Helper()
-	var folders []string
+	var dirs []string
 	for _, file := range find(t, func(name string) bool { return name == "kustomization.yaml" }) {
-		folders = append(folders, filepath.Dir(file))
+		dirs = append(dirs, filepath.Dir(file))
 	}
-	return folders
+	return dirs
 }
 
 func find(t *testing.T, wanted func(name string) bool) []string {
 	t.Helper()
 	var found []string
-	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() && wanted(entry.Name()) {
 			found = append(found, path)
 		}
@@ -138,7 +138,7 @@ func find(t *testing.T, wanted func(name string) bool) []string {
 		t.Fatal(err)
 	}
 	if len(found) == 0 {
-		t.Fatalf("no manifest below %s", folder)
+		t.Fatalf("no manifest in %s", dir)
 	}
 	return found
 }
@@ -152,7 +152,7 @@ func read(t *testing.T, file string) []byte {
 	return data
 }
 
-// build is what `kubectl apply -k` of a folder below manifests hands over.
+// build is what `kubectl apply -k` applies for a directory.
 func build(t *testing.T, name string) []runtime.Object {
 	t.Helper()
 	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), name)
@@ -166,7 +166,7 @@ func build(t *testing.T, name string) []runtime.Object {
 	return decode(t, name, documents)
 }
 
-// one is the only object of a type.
+// one is the object of a type, of which there has to be one.
 func one[T runtime.Object](t *testing.T, objects []runtime.Object) T {
 	t.Helper()
 	var found []T

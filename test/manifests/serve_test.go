@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The arguments that the policy puts together start the program, for every
-// kustomization: a flag that it does not know would only show in a cluster.
+// TestArgumentsServe: the program starts with the arguments that the policy writes,
+// for every kustomization. Otherwise an unknown flag would only fail in a cluster.
 func TestArgumentsServe(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "hook-sidecar")
 	compile := exec.Command("go", "build", "-o", binary, "./cmd/hook-sidecar")
@@ -21,12 +21,12 @@ func TestArgumentsServe(t *testing.T) {
 	if out, err := compile.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, dir := range kustomizations(t) {
-		if strings.HasSuffix(dir, "kubernetes-1.34") {
+	for _, overlay := range kustomizations(t) {
+		if strings.HasSuffix(overlay, "kubernetes-1.34") {
 			continue // the same policy, see TestOverlays
 		}
-		t.Run(filepath.Base(dir), func(t *testing.T) {
-			after, err := newAPIServer(t, build(t, dir)).createPod(t, pod(t))
+		t.Run(filepath.Base(overlay), func(t *testing.T) {
+			after, err := newAPIServer(t, build(t, overlay)).createPod(t, pod(t))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -35,11 +35,11 @@ func TestArgumentsServe(t *testing.T) {
 	}
 }
 
-// serve runs the program as the container says, but for the place of its
-// socket, until it listens, and ends it as the kubelet does.
+// serve runs the program as the container does, with its socket in another
+// directory, until it listens, and stops it as the kubelet does.
 func serve(t *testing.T, binary string, c corev1.Container) {
 	t.Helper()
-	sockets, err := os.MkdirTemp("", "plugin") // short, for a socket's path has 107 bytes
+	sockets, err := os.MkdirTemp("", "plugin") // short: a socket's path has 107 bytes
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,23 +53,23 @@ func serve(t *testing.T, binary string, c corev1.Container) {
 		args = append(args, strings.ReplaceAll(arg, c.VolumeMounts[0].MountPath, sockets))
 	}
 	command := exec.Command(binary, args...)
-	log, err := command.StderrPipe()
+	stderr, err := command.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
-	var said []string
-	for lines := bufio.NewScanner(log); lines.Scan(); {
-		said = append(said, lines.Text())
+	var log []string
+	for lines := bufio.NewScanner(stderr); lines.Scan(); {
+		log = append(log, lines.Text())
 		if strings.Contains(lines.Text(), `"listening"`) {
 			if err := command.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Error(err)
 			}
 		}
 	}
-	if err := command.Wait(); err != nil || !strings.Contains(strings.Join(said, "\n"), sockets+"/hook.sock") {
-		t.Errorf("%s %s: %v\n%s", binary, strings.Join(args, " "), err, strings.Join(said, "\n"))
+	if err := command.Wait(); err != nil || !strings.Contains(strings.Join(log, "\n"), sockets+"/hook.sock") {
+		t.Errorf("%s %s: %v\n%s", binary, strings.Join(args, " "), err, strings.Join(log, "\n"))
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"hook-sidecar/pkg/report"
 )
 
-// TestDocsTrees holds the trees and the counts of docs/layouts.md to what
-// explain prints for the HGX machine.
+// TestDocsTrees: docs/layouts.md has the trees and the counts that explain prints
+// for the HGX machine.
 func TestDocsTrees(t *testing.T) {
 	docs := readFile(t, "../../docs/layouts.md")
 	host, err := env.ParseSnapshot([]byte(readFile(t, "../../testdata/hosts/x86-2n8g-hgx-h100.txtar")))
@@ -35,7 +35,7 @@ func TestDocsTrees(t *testing.T) {
 	if err := report.NewAsIs(plan(running, "keep"), plan(running, "numa")).WriteText(&asIs, report.Style{}); err != nil {
 		t.Fatal(err)
 	}
-	compareDocs(t, docs, "as it stands", asIs.String(), false)
+	compareDocs(t, docs, "the current domain", asIs.String(), false)
 	for _, layout := range []string{"numa", "root", "mirror"} {
 		var text strings.Builder
 		if err := plan(".xml", layout).WriteText(&text, report.Style{}); err != nil {

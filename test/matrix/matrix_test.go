@@ -23,7 +23,7 @@ import (
 )
 
 // trees is how many random hosts are tried. Their seeds are 0, 1, …, so that a
-// failure can be run again.
+// failure can be reproduced.
 const trees = 200
 
 // TestHosts passes through everything that each host of testdata has for that,
@@ -68,14 +68,14 @@ func TestTrees(t *testing.T) {
 			t.Fatalf("%s: cells %v, devices %v of the host\n%s", name, h.NUMA, h.Devices, h.Text)
 		}
 	}
-	// The trees are made so that nearly all fit: a product that gives up would
-	// keep every promise.
+	// Nearly all trees are made to fit: a product that places nothing would pass all
+	// other checks.
 	if want := trees * 3 * 2 * 95 / 100; fitted < want {
 		t.Errorf("%d plans fit, want at least %d", fitted, want)
 	}
 }
 
-// TestTreesLibvirt shows some of the random hosts to a real libvirt.
+// TestTreesLibvirt has a real libvirt check the results for some random hosts.
 func TestTreesLibvirt(t *testing.T) {
 	lib := oracle.New(t)
 	for seed := range uint64(20) {
@@ -93,8 +93,8 @@ func TestTreesLibvirt(t *testing.T) {
 	}
 }
 
-// checkLayouts checks every layout, in the domain of a first call and in that
-// of a later one, which libvirt has read back. It returns how many plans fit.
+// checkLayouts checks every layout, for the domain of a first call and for that of
+// a later one, which libvirt has read back. It returns how many plans fit.
 func checkLayouts(t *testing.T, name string, host fs.FS, devices []string, numa matrix.GuestNUMA) (fitted int) {
 	first := matrix.Domain(numa, devices)
 	later, err := readback.Libvirt(first)

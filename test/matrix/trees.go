@@ -6,36 +6,37 @@ import (
 	"strings"
 )
 
-// RandomHost is a host as hostfs reads it, and what a VM takes of it.
+// RandomHost is a host in the format of package hostfs, and its devices that a VM
+// gets.
 type RandomHost struct {
 	Text    string   // for hostfs
-	Devices []string // in random order, as a domain names them
+	Devices []string // PCI addresses and UUIDs in random order
 	NUMA    GuestNUMA
 }
 
-// grower makes a random host. Bus numbers are counted for each PCI domain, so
-// that several domains have the same ones.
+// grower makes a random host. Bus numbers are counted per PCI domain, so that
+// several domains have the same ones.
 type grower struct {
 	*rand.Rand
-	lines   strings.Builder
-	buses   map[string]int
-	devices []string
-	room    int // devices still to be made
+	lines     strings.Builder
+	buses     map[string]int
+	devices   []string
+	remaining int // devices to make
 }
 
-// NewRandomHost is the host of a seed: 1 to 4 nodes, several roots a node in
-// several PCI domains, VMD; below them devices straight on the root complex,
-// root ports, switches of 1 to 6 ports down to a depth of 3, functions, virtual
-// functions and mediated devices; nodes that are -1 or missing; devices that
-// the host does not show; guests with fewer cells than nodes.
+// NewRandomHost is the host of a seed: 1 to 4 nodes, several roots per node in
+// several PCI domains, VMD; under them devices directly on the root complex, root
+// ports, switches with 1 to 6 ports to a depth of 3, functions, virtual functions
+// and mediated devices; nodes that are -1 or missing; devices that the host does
+// not have; guests with fewer cells than nodes.
 func NewRandomHost(seed uint64) RandomHost {
 	g := &grower{Rand: rand.New(rand.NewPCG(seed, 3)), buses: map[string]int{}}
-	g.room = 1 + g.IntN(24)
+	g.remaining = 1 + g.IntN(24)
 	nodes := 1 + g.IntN(4)
 	for n := range nodes {
 		fmt.Fprintf(&g.lines, "cpus %d %d-%d\n", n, 8*n, 8*n+7)
 	}
-	for g.room > 0 {
+	for g.remaining > 0 {
 		g.root(g.node(nodes))
 	}
 	if g.IntN(4) == 0 {
@@ -45,8 +46,7 @@ func NewRandomHost(seed uint64) RandomHost {
 	return RandomHost{Text: g.lines.String(), Devices: g.devices, NUMA: g.cells(nodes)}
 }
 
-// node is what the files below a root say of their node: a number, -1 or
-// nothing at all.
+// node is the node of the functions under a root: a number, -1 or no file.
 func (g *grower) node(nodes int) string {
 	switch g.IntN(10) {
 	case 0:
@@ -57,8 +57,8 @@ func (g *grower) node(nodes int) string {
 	return fmt.Sprintf(" node=%d", g.IntN(nodes))
 }
 
-// cells are a guest's: one a node; fewer than nodes, the last with the memory
-// of several; fewer, with nodes that no cell has memory on; or none.
+// cells are a guest's: one per node; fewer, the last with the memory of several
+// nodes; fewer, with nodes on which no cell has memory; or none.
 func (g *grower) cells(nodes int) GuestNUMA {
 	var numa GuestNUMA
 	count := 1 + g.IntN(nodes)
@@ -81,13 +81,13 @@ func (g *grower) bus(domain string) int {
 	return g.buses[domain]
 }
 
-// root makes a host bridge with all below it.
+// root makes a host bridge with everything under it.
 func (g *grower) root(node string) {
 	domain, path := "0000", ""
 	switch g.IntN(6) {
 	case 0:
 		domain = "0001"
-	case 1: // VMD: a host bridge below an endpoint of another
+	case 1: // VMD: a host bridge under an endpoint of another
 		above := g.bus("0000")
 		domain, path = "10000", fmt.Sprintf("pci0000:%02x/0000:%02x:05.5/", above, above)
 	}
@@ -107,11 +107,11 @@ func (g *grower) root(node string) {
 	}
 }
 
-// branch makes a switch below a port.
+// branch makes a switch under a port.
 func (g *grower) branch(port, domain, node string, depth int) {
 	upstream := fmt.Sprintf("%s/%s:%02x:00.0", port, domain, g.bus(domain))
 	inner := g.bus(domain)
-	if g.IntN(5) == 0 { // an endpoint beside the downstream ports, as a switch's management function
+	if g.IntN(5) == 0 { // an endpoint beside the downstream ports, such as a management function
 		g.endpoint(fmt.Sprintf("%s/%s:%02x:1e", upstream, domain, inner), node)
 	}
 	for n := range 1 + g.IntN(6) {
@@ -131,14 +131,14 @@ func (g *grower) device(port, domain, node string) {
 }
 
 // endpoint makes a device: one function, several, virtual functions of one that
-// stays on the host, or mediated devices on one.
+// stays on the host, or mediated devices of one.
 func (g *grower) endpoint(slot, node string) {
 	kind := g.IntN(10)
 	switch {
 	case kind < 6:
 		g.function(slot+".0", node, true)
 	case kind < 8:
-		first := g.IntN(2) // 1: function 0 is there, and not in the VM
+		first := g.IntN(2) // 1: the VM does not get function 0
 		g.function(slot+".0", node, first == 0)
 		for f := range 1 + g.IntN(3) {
 			g.function(fmt.Sprintf("%s.%x", slot, 1+f), node, g.IntN(4) > 0)
@@ -147,7 +147,7 @@ func (g *grower) endpoint(slot, node string) {
 		g.function(slot+".0", node, false)
 		dir, name := slot[:strings.LastIndex(slot, "/")], slot[strings.LastIndex(slot, "/")+1:]
 		for v := range 1 + g.IntN(4) {
-			// Functions go on in the next device number (ARI).
+			// Functions continue in the next device number (ARI).
 			vf := fmt.Sprintf("%s.%x", name, 1+v)
 			if v > 1 {
 				vf = fmt.Sprintf("%s%02x.%x", name[:len(name)-2], 0x18+g.IntN(2), v)
@@ -171,8 +171,8 @@ func (g *grower) function(path, node string, taken bool) {
 	}
 }
 
-// stray is now and then another node than that of the root's other devices, or
-// none: firmware may give a device a node of its own (_PXM).
+// stray is sometimes another node than that of the root's other devices, or none:
+// firmware may give a device a node of its own (_PXM).
 func (g *grower) stray(node string) string {
 	switch _, physfn, _ := strings.Cut(node, " physfn="); {
 	case physfn != "":
@@ -186,6 +186,6 @@ func (g *grower) stray(node string) string {
 }
 
 func (g *grower) take(id string) {
-	g.room--
+	g.remaining--
 	g.devices = append(g.devices, id)
 }

@@ -9,9 +9,9 @@ import (
 )
 
 // QEMUArguments is the command line with which libvirt would start a domain,
-// without the program's name and environment. Nothing is defined or started.
-// Two things of a domain stand in its way: PCI hostdevs need <driver
-// name='vfio'/>, and for a NIC libvirt makes a tap device, which takes root.
+// without the program's name and environment. Nothing is defined or started. It
+// needs <driver name='vfio'/> in PCI hostdevs, and a domain without NICs: for them
+// libvirt makes tap devices, which needs root.
 func (l *Libvirt) QEMUArguments(domain []byte) ([]string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -36,8 +36,8 @@ func (l *Libvirt) QEMUArguments(domain []byte) ([]string, error) {
 	return nil, fmt.Errorf("domxml-to-native: no option in %d words", len(words))
 }
 
-// shellWords splits what libvirt has quoted for a shell: single quotes, a
-// backslash before a quote, and one before the end of a line.
+// shellWords splits what libvirt has quoted for a shell: with single quotes, and
+// with a backslash before a quote or a newline.
 func shellWords(line string) ([]string, error) {
 	var words []string
 	var word strings.Builder

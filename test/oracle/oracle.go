@@ -1,8 +1,8 @@
 // Package oracle asks a real libvirt, for tests only: it defines a domain with
 // schema validation, reads it back and compares. No daemon is needed and
-// nothing is shared: virsh carries libvirt's QEMU driver in its own process
+// nothing is shared: virsh runs libvirt's QEMU driver in its own process
 // (qemu:///embed, https://libvirt.org/drvqemu.html, "Embedded driver") with a
-// folder of its own.
+// directory of its own.
 package oracle
 
 import (
@@ -27,16 +27,16 @@ import (
 // from a skipped test into a failed one; CI sets it to 1.
 const RequireVariable = "REQUIRE_LIBVIRT"
 
-// RootVariable names the environment variable with the folder of another Debian,
-// such as the one that test/e2e/get-image builds: its libvirt is asked then, in
-// a chroot, which takes root.
+// RootVariable names the environment variable with the directory of another
+// Debian, such as the one that test/e2e/get-image builds: its libvirt is asked
+// then, in a chroot, which needs root.
 const RootVariable = "LIBVIRT_ROOT"
 
-// nobody is the user that a test run as root hands virsh to. Two things depend
-// on it: without root libvirt does not look for its own system user, which only
-// the daemon's package creates, and QEMU cannot open a /dev/kvm that is root's.
-// libvirt throws its capabilities of QEMU away, 1.5 s, whenever it finds KVM at
-// one time and not at another.
+// nobody is the user of virsh in a test that runs as root. Two things depend on
+// it: libvirt without root does not look for its own system user, which only the
+// daemon's package creates, and QEMU cannot open a /dev/kvm that is root's.
+// libvirt asks QEMU for its capabilities again, which takes 1.5 s, whenever KVM has
+// appeared or disappeared.
 const nobody = 65534
 
 // conf is the driver's configuration, https://libvirt.org/drvqemu.html: no
@@ -48,20 +48,20 @@ namespaces = []
 stdio_handler = "file"
 `
 
-// defineTimeout bounds one virsh process. A define takes about 0.05 s, the
-// first one of a folder 1.6 s, since libvirt asks QEMU what it can do.
+// defineTimeout bounds one virsh process. A define takes about 0.05 s, the first
+// one in a directory 1.6 s, since libvirt asks QEMU for its capabilities.
 const defineTimeout = time.Minute
 
-// Libvirt is an embedded libvirt with a folder of its own. The first domain
-// costs 1.6 s, so share one among the cases of a test. It is safe for
-// concurrent use; calls wait for each other.
+// Libvirt is an embedded libvirt with a directory of its own. The first domain
+// costs 1.6 s, so share one among the cases of a test. It is safe for concurrent
+// use; calls wait for each other.
 type Libvirt struct {
 	dir string
 	mu  sync.Mutex
 }
 
-// Available says whether New gives an oracle, or must give one: for tests that
-// fall back to a model of libvirt.
+// Available reports whether New returns an oracle, or must return one. It is for
+// tests that use a model of libvirt otherwise.
 func Available() bool {
 	if os.Getenv(RequireVariable) == "1" {
 		return true
@@ -74,11 +74,11 @@ func Available() bool {
 	return true
 }
 
-// programs are what New looks for. Domains of aarch64 need qemu-system-aarch64
-// besides, and are refused without it.
+// programs are what New looks for. Domains of aarch64 need qemu-system-aarch64 too,
+// and are refused without it.
 func programs() []string { return []string{"virsh", "qemu-system-x86_64"} }
 
-// lookUp finds a program, in the folder of RootVariable where that is set.
+// lookUp finds a program, in the directory of RootVariable where that is set.
 func lookUp(program string) (string, error) {
 	if root := os.Getenv(RootVariable); root != "" {
 		return exec.LookPath(filepath.Join(root, "usr", "bin", program))
@@ -122,7 +122,7 @@ func missing(tb testing.TB, err error) {
 
 func newLibvirt() (*Libvirt, error) {
 	// Not tb.TempDir: its parent is closed to other users. The name is short
-	// because libvirt makes sockets below it (108 bytes).
+	// because libvirt makes sockets in it (108 bytes).
 	parent := ""
 	if root := os.Getenv(RootVariable); root != "" {
 		parent = filepath.Join(root, "tmp")
@@ -151,9 +151,9 @@ func (l *Libvirt) fill() error {
 	return errors.Join(os.Chown(l.dir, nobody, nobody), os.Chown(filepath.Join(l.dir, "etc"), nobody, nobody))
 }
 
-// Define hands a domain to libvirt as it is, with schema validation, and
-// returns what `dumpxml --inactive` prints. Nothing stays defined. The error
-// holds libvirt's own words.
+// Define passes a domain to libvirt as it is, with schema validation, and returns
+// what `dumpxml --inactive` prints. Nothing stays defined. The error has libvirt's
+// own words.
 func (l *Libvirt) Define(domain []byte) (readback []byte, err error) {
 	root, err := xmltree.Parse(domain)
 	if err != nil {
@@ -161,7 +161,7 @@ func (l *Libvirt) Define(domain []byte) (readback []byte, err error) {
 	}
 	name := root.Find("name")
 	if name == nil {
-		return nil, errors.New("define domain: it has no <name>")
+		return nil, errors.New("define domain: no <name>")
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -194,17 +194,17 @@ func (l *Libvirt) virsh(commands string) ([]byte, error) {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		said := strings.TrimSpace(logLine.ReplaceAllString(stderr.String(), ""))
-		return nil, fmt.Errorf("virsh %s: %w: %s", strings.Fields(commands)[0], err, said)
+		message := strings.TrimSpace(logLine.ReplaceAllString(stderr.String(), ""))
+		return nil, fmt.Errorf("virsh %s: %w: %s", strings.Fields(commands)[0], err, message)
 	}
 	return bytes.TrimSpace(stdout.Bytes()), nil
 }
 
-// inRoot runs a command as nobody in the folder $0, with a /proc that goes with it.
+// inRoot runs a command as nobody in the root directory $0, with its own /proc.
 const inRoot = `mount -t proc proc "$0/proc"
 exec chroot --userspec=65534:65534 "$0" "$@"`
 
-// inside is a path as libvirt sees it.
+// inside is the path that libvirt sees.
 func (l *Libvirt) inside(path string) string {
 	return strings.TrimPrefix(path, os.Getenv(RootVariable))
 }

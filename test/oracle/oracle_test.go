@@ -28,7 +28,8 @@ func read(t *testing.T, file string) []byte {
 	return content
 }
 
-// What KubeVirt and libvirt have made without this project passes the check.
+// TestSamplesPass: domains that KubeVirt and libvirt made without this project pass
+// the check.
 func TestSamplesPass(t *testing.T) {
 	libvirt := New(t)
 	for _, file := range sampleFiles(t) {
@@ -43,8 +44,8 @@ func TestSamplesPass(t *testing.T) {
 	}
 }
 
-// good has two expander buses, one root port with a GPU on each, the second
-// behind a switch, two NUMA cells and a device without address.
+// good has two NUMA cells, two expander buses with a root port and a GPU each, the
+// second GPU under a switch, and a device without address.
 const good = `<domain type='qemu'>
   <name>it's "good" &amp; small</name>
   <memory unit='MiB'>512</memory>
@@ -91,8 +92,8 @@ func TestGoodPasses(t *testing.T) {
 
 const gpu0 = "<alias name='ua-gpu0'/><address type='pci' domain='0x0000' bus='0x04' slot='0x00' function='0x0'/>"
 
-// Negative controls: these must not pass, so that it is known that the check
-// can fail. Words are libvirt 9.0's.
+// TestRefused has negative controls, which show that the check can fail. The words
+// are libvirt 9.0's.
 func TestRefused(t *testing.T) {
 	libvirt := New(t)
 	cases := []struct {
@@ -103,7 +104,7 @@ func TestRefused(t *testing.T) {
 		{"hostdev on an expander bus", gpu0, strings.Replace(gpu0, "0x04", "0x02", 1), "cannot be plugged into the PCI controller with index='2'"},
 		{"busNr 255", "busNr='180'", "busNr='255'", "PCI controller busNr '255' out of range"},
 		{"node without cell", "<node>1</node>", "<node>7</node>", "configured for a NUMA node (7) not present"},
-		{"slot 1 below a root port", gpu0, strings.Replace(gpu0, "slot='0x00'", "slot='0x01'", 1), "slot must be <= 0"},
+		{"slot 1 under a root port", gpu0, strings.Replace(gpu0, "slot='0x00'", "slot='0x01'", 1), "slot must be <= 0"},
 		{"index twice", "index='7'", "index='6'", "Multiple 'pci' controllers with index '6'"},
 		{"unknown element", "<rng model", "<foo/><rng model", "failed to validate"},
 		{"unknown attribute", "<alias name='ua-gpu0'/>", "<alias name='ua-gpu0' x='1'/>", "failed to validate"},
@@ -124,7 +125,7 @@ func TestRefused(t *testing.T) {
 	t.Run("and then a good one", func(t *testing.T) { libvirt.Check(t, []byte(good)) })
 }
 
-// libvirt accepts these, and the check must complain.
+// TestAcceptedButWrong: libvirt accepts these, and the check must report them.
 func TestAcceptedButWrong(t *testing.T) {
 	libvirt := New(t)
 	cases := []struct {
@@ -135,13 +136,13 @@ func TestAcceptedButWrong(t *testing.T) {
 			"index='6'", "index='8'", "index='7'", "index='9'", "bus='0x06'", "bus='0x08'", "bus='0x07'", "bus='0x09'"}},
 		{"address on a bus without controller", "no controller has index 8", []string{
 			gpu0, strings.Replace(gpu0, "0x04", "0x09", 1)}},
-		// gpu0 takes the port of the main bus, and the rng the one that gpu0 left.
-		{"free port below an expander bus", "rng 0 is placed at 0000:04:00.0, under expander bus 2", []string{
+		// gpu0 takes the port of the root bus, and the rng the one that gpu0 left.
+		{"free port under an expander bus", "rng 0 is placed at 0000:04:00.0, under expander bus 2", []string{
 			gpu0, "<alias name='ua-gpu0'/>"}},
 		{"bus number twice", "needs 2, has 0", []string{"busNr='180'", "busNr='100'"}},
 		{"bus numbers overlap", "root bus 2 starts at bus number 100 and needs 2, has 1", []string{"busNr='180'", "busNr='101'"}},
 		{"no number left for the switch", "root bus 3 starts at bus number 254 and needs 4, has 2", []string{"busNr='180'", "busNr='254'"}},
-		{"main bus has no number left", "root bus 0 starts at bus number 0 and needs 2, has 1", []string{"busNr='100'", "busNr='1'"}},
+		{"root bus has no number left", "root bus 0 starts at bus number 0 and needs 2, has 1", []string{"busNr='100'", "busNr='1'"}},
 		{"function 1 alone", "no device has function 0 of slot 0000:04:00.0", []string{
 			gpu0, strings.Replace(gpu0, "function='0x0'", "function='0x1'", 1)}},
 		{"child before parent", "controller 5 is on bus 6", []string{

@@ -10,9 +10,9 @@ import (
 	"hook-sidecar/test/xmltree"
 )
 
-// rule is one thing that this libvirt (9.0, QEMU 7.2, no KVM) does not take
-// though KubeVirt emits it or newer versions know it. TestEveryRuleIsNeeded
-// shows that a domain is refused, or the value lost, without the rule.
+// rule changes one thing that this libvirt (9.0, QEMU 7.2, no KVM) refuses though
+// KubeVirt emits it or newer versions know it. TestEveryRuleIsNeeded shows that a
+// domain is refused without the rule.
 type rule struct {
 	name  string // also the note that Prepare returns
 	apply func(*splices, *xmltree.Node)
@@ -21,11 +21,11 @@ type rule struct {
 // rules is the whole list of what Prepare changes.
 func rules() []rule {
 	return []rule{
-		{"domain type kvm is defined as qemu: KVM is not at hand", kvmAsQEMU},
+		{"domain type kvm is defined as qemu: there is no KVM", kvmAsQEMU},
 		{"machine type newer than QEMU 7.2 or a vendor's is defined as its family's default", knownMachine},
 		{"emulator that is not on this machine is left to libvirt", knownEmulator},
-		{"empty sysinfo sections are left out: the schema wants an entry", fullSysinfo},
-		{"maxMemory without slots is left out: libvirt 9 wants both", slottedMaxMemory},
+		{"empty sysinfo sections are left out: the schema requires an entry", fullSysinfo},
+		{"maxMemory without slots is left out: libvirt 9 requires both", slottedMaxMemory},
 		{"disk elements filesystemOverhead and capacity are left out: KubeVirt's own", plainDisk},
 		{"disk source name is left out: the schema has it for network disks only", plainDiskSource},
 		{"type of a hostdev's source address is left out: the schema has none", plainSourceAddress},
@@ -35,9 +35,9 @@ func rules() []rule {
 	}
 }
 
-// Prepare returns the domain without what this libvirt cannot take, everything
-// else byte for byte, and a note for each kind of change. What is no XML comes
-// back as it is, for libvirt to refuse.
+// Prepare returns the domain without what this libvirt refuses, and a note for each
+// kind of change. Everything else stays byte for byte; so does input that is not
+// XML, for libvirt to refuse.
 func Prepare(domain []byte) (stripped []byte, notes []string) {
 	return prepare(domain, rules())
 }
@@ -76,7 +76,7 @@ func (s *splices) drop(n *xmltree.Node) {
 	}
 }
 
-// attribute finds `name="value"` in a start tag, with the blanks before it.
+// attribute finds `name="value"` in a start tag, with the whitespace before it.
 func attribute(name string) *regexp.Regexp {
 	return regexp.MustCompile(`\s+` + regexp.QuoteMeta(name) + `\s*=\s*("[^"]*"|'[^']*')`)
 }
@@ -97,7 +97,7 @@ func (s *splices) replaceAttribute(n *xmltree.Node, name, text string) {
 	}
 }
 
-// bytes applies the edits; one inside another's range is part of that one.
+// bytes applies the edits; an edit inside the range of another has no effect.
 func (s *splices) bytes() []byte {
 	slices.SortStableFunc(s.edits, func(a, b splice) int { return a.start - b.start })
 	var out bytes.Buffer

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// demanding has what every rule is about, written as KubeVirt writes it:
-// a newer KubeVirt on a newer libvirt, Grace path included.
+// demanding has something for every rule, as a newer KubeVirt on a newer libvirt
+// writes it, its path for Grace included.
 const demanding = `<domain type="kvm" xmlns:qemu="http://libvirt.org/schemas/domain/qemu/1.0">
 	<name>default_demanding</name>
 	<memory unit="b">536870912</memory>
@@ -53,19 +53,19 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 	libvirt := New(t)
 	prepared, notes := Prepare([]byte(demanding))
 	if len(notes) != len(rules()) {
-		t.Fatalf("%d notes, want one for each of the %d rules: %q", len(notes), len(rules()), notes)
+		t.Fatalf("%d notes, want one per rule, %d: %q", len(notes), len(rules()), notes)
 	}
 	if _, err := libvirt.Define(prepared); err != nil {
 		t.Fatalf("prepared domain: %v", err)
 	}
-	// The first rule depends on the machine: with a usable /dev/kvm the domain
-	// is taken as it is.
+	// The first rule depends on the machine: with a usable /dev/kvm libvirt accepts
+	// the domain as it is.
 	for i, r := range rules()[1:] {
 		t.Run(r.name, func(t *testing.T) {
 			list := slices.Delete(rules(), i+1, i+2)
 			without, _ := prepare([]byte(demanding), list)
 			if _, err := libvirt.Define(without); err == nil {
-				t.Errorf("libvirt takes the domain without this rule, so it strips too much")
+				t.Errorf("libvirt accepts the domain without this rule, so the rule is not needed")
 			}
 		})
 	}
@@ -91,7 +91,7 @@ func TestPrepareKeepsTheRest(t *testing.T) {
 	}
 }
 
-// What this libvirt takes is not touched.
+// TestPrepareChangesNothingWithoutNeed: what this libvirt accepts stays as it is.
 func TestPrepareChangesNothingWithoutNeed(t *testing.T) {
 	for _, domain := range []string{good, "no xml", "<domain/>"} {
 		if got, notes := Prepare([]byte(domain)); string(got) != domain || notes != nil {

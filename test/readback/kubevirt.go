@@ -1,9 +1,9 @@
 // Package readback models what happens to a libvirt domain between two hook
-// calls of one boot: libvirt gives addresses and adds controllers, KubeVirt
+// calls of one boot: libvirt assigns addresses and adds controllers, KubeVirt
 // reads that back into its own types, which lose what they do not know, and
-// prints it again. Tests feed a hook's answer through it and see whether the
-// next call converges. Where a real libvirt is at hand, tests take that in
-// place of this package's model of it.
+// prints it again. With it tests play the calls of a boot and see whether the
+// answers converge. Where there is a real libvirt, they use that in place of this
+// package's model.
 package readback
 
 import (
@@ -76,9 +76,9 @@ func parseField(word string) field {
 	return f
 }
 
-// Remarshal is what KubeVirt makes of a domain that a hook or libvirt hands
-// it: parsed into api.DomainSpec and printed again. It fails where that
-// parsing fails: a number that is not decimal, another root element.
+// Remarshal is what KubeVirt makes of a domain from a hook or libvirt: parsed into
+// api.DomainSpec and printed again. It fails where that parsing fails: a number
+// that is not decimal, another root element.
 func (v Version) Remarshal(domain []byte) ([]byte, error) {
 	spec, err := v.parse(domain)
 	if err != nil {

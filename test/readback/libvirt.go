@@ -12,9 +12,9 @@ import (
 // Libvirt models define followed by `dumpxml --inactive` of libvirt 9.0, as far
 // as KubeVirt's types can see it and for the devices that KubeVirt emits on q35
 // and aarch64 virt: addresses, the controllers that libvirt adds, mode,
-// aliases. The result is printed as a tree, not in libvirt's own spelling. It
-// fails where libvirt refuses an address and on devices that it does not know
-// how to place (a conventional PCI device needs a bridge).
+// aliases. The result is formatted as KubeVirt does, not as libvirt. It fails where
+// libvirt refuses an address, and for devices that the model does not know (a
+// conventional PCI device needs a bridge).
 func Libvirt(domain []byte) ([]byte, error) {
 	root, err := xmltree.Parse(domain)
 	if err != nil {
@@ -90,8 +90,8 @@ func normalize(device, devices *xmltree.Node) {
 	}
 }
 
-// mirrorSerial: the first console of type serial is the first serial port seen
-// from another side, and libvirt prints that port's backend for it.
+// mirrorSerial: the first console of type serial is the first serial port, and
+// libvirt prints that port's backend for it.
 func mirrorSerial(console, serial *xmltree.Node) {
 	if serial == nil || console.Find("target").Attr("type") != "serial" {
 		return
@@ -102,8 +102,8 @@ func mirrorSerial(console, serial *xmltree.Node) {
 	}
 }
 
-// fillTarget: ports get a chassis and a port number, which KubeVirt's types
-// lose; of the element itself an empty <target> stays.
+// fillTarget: ports get a target with chassis and port number. KubeVirt's types
+// lose these and keep an empty <target>.
 func fillTarget(controller *xmltree.Node) {
 	switch controller.Attr("model") {
 	case "pcie-root-port", "pcie-switch-downstream-port":

@@ -10,7 +10,7 @@ import (
 	"hook-sidecar/test/xmltree"
 )
 
-// Placeholders adds n placeholder interfaces behind the domain's own
+// Placeholders adds n placeholder interfaces after the domain's own
 // (virtwrap/network/nichotplug.go newInterfacePlaceholder).
 func Placeholders(domain []byte, n int) ([]byte, error) {
 	return edit(domain, func(devices *xmltree.Node) {
@@ -21,13 +21,13 @@ func Placeholders(domain []byte, n int) ([]byte, error) {
 			nic.Add("target", "dev", name, "managed", "no")
 			nic.Add("model", "type", "virtio-non-transitional")
 			nic.Add("alias", "name", name)
-			insertBehind(devices, "interface", nic)
+			insertAfter(devices, "interface", nic)
 		}
 	})
 }
 
-// WithoutPlaceholders takes the placeholder interfaces out of a first call and
-// says how many there were.
+// WithoutPlaceholders removes the placeholder interfaces from the domain of a first
+// call, and returns how many there were.
 func WithoutPlaceholders(domain []byte) ([]byte, int, error) {
 	removed := 0
 	out, err := edit(domain, func(devices *xmltree.Node) {
@@ -40,9 +40,8 @@ func WithoutPlaceholders(domain []byte) ([]byte, int, error) {
 	return out, removed, err
 }
 
-// AppendRootPorts adds n root ports behind the controllers, from the highest
-// PCI index on; it stops above index 31 (virtwrap/manager.go
-// appendPCIeRootPortControllers).
+// AppendRootPorts adds n root ports after the controllers, from the highest PCI
+// index on, up to index 31 (virtwrap/manager.go appendPCIeRootPortControllers).
 func AppendRootPorts(domain []byte, n int) ([]byte, error) {
 	return edit(domain, func(devices *xmltree.Node) {
 		highest := 0
@@ -54,7 +53,7 @@ func AppendRootPorts(domain []byte, n int) ([]byte, error) {
 			port.Set("type", "pci")
 			port.Set("index", strconv.Itoa(index))
 			port.Set("model", "pcie-root-port")
-			insertBehind(devices, "controller", port)
+			insertAfter(devices, "controller", port)
 		}
 	})
 }
@@ -72,8 +71,8 @@ func edit(domain []byte, change func(devices *xmltree.Node)) ([]byte, error) {
 	return root.Bytes(), nil
 }
 
-// insertBehind puts an element behind the last one of its name.
-func insertBehind(devices *xmltree.Node, name string, element *xmltree.Node) {
+// insertAfter inserts an element after the last one of its name.
+func insertAfter(devices *xmltree.Node, name string, element *xmltree.Node) {
 	at := 0
 	for i, n := range devices.Nodes {
 		if n.Name == name {

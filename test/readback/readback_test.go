@@ -69,8 +69,9 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// With KubeVirt's real readback from libvirt 9.0 as input, the model prints
-// every later call as KubeVirt did, byte for byte.
+// TestKubeVirtReproducesTheRecordedCalls: with KubeVirt's real readback from
+// libvirt 9.0 as input, the model prints every later call as KubeVirt did, byte for
+// byte.
 func TestKubeVirtReproducesTheRecordedCalls(t *testing.T) {
 	for _, r := range recordings() {
 		t.Run(r.name, func(t *testing.T) {
@@ -103,8 +104,9 @@ func TestKubeVirtReproducesTheRecordedCalls(t *testing.T) {
 	}
 }
 
-// The whole boot with the model of libvirt: the calls are the recorded ones
-// byte for byte, but for the extra ports counted as the source counts them.
+// TestSequenceReproducesTheRecordings: in a whole boot with the model of libvirt
+// the calls are the recorded ones byte for byte, except that extra ports are
+// counted as the source counts them.
 func TestSequenceReproducesTheRecordings(t *testing.T) {
 	for _, r := range recordings() {
 		t.Run(r.name, func(t *testing.T) {
@@ -131,8 +133,9 @@ func TestSequenceReproducesTheRecordings(t *testing.T) {
 	}
 }
 
-// v1.9.0 makes the same calls where there are placeholders; where there are
-// none its last call has no readback before it: no addresses.
+// TestReleaseDoesNotReadBackWithoutPlaceholders: v1.9.0 makes the same calls where
+// there are placeholders. Without them it does not read back before its last call,
+// which has no addresses then.
 func TestReleaseDoesNotReadBackWithoutPlaceholders(t *testing.T) {
 	name := "02-8gpu-8nic-gate-off"
 	calls, _ := V190.Sequence(t, sample(t, name+".xml"), sample(t, name+".vmi.json"), identity, Libvirt)
@@ -198,21 +201,21 @@ func TestRemarshalRefuses(t *testing.T) {
 	}
 }
 
-// A hook's own controllers stay, the stolen-port rule holds in the model, and
-// the extra ports stop at index 31.
+// TestLibvirtRules: a hook's own controllers stay, libvirt fills free ports under
+// expander buses, and the extra ports stop at index 31.
 func TestLibvirtRules(t *testing.T) {
 	devices := func(inner string) []byte {
 		return []byte(`<domain type="kvm"><os><type arch="x86_64" machine="q35">hvm</type></os><devices>` + inner + `</devices></domain>`)
 	}
 	pxb := `<controller type="pci" index="1" model="pcie-expander-bus"><address type="pci" domain="0x0000" bus="0x00" slot="0x1c" function="0x0"/><target busNr="200"/></controller>
 <controller type="pci" index="2" model="pcie-root-port"><address type="pci" domain="0x0000" bus="0x01" slot="0x00" function="0x0"/></controller>`
-	t.Run("free port below an expander is taken", func(t *testing.T) {
+	t.Run("free port under an expander bus is taken", func(t *testing.T) {
 		out := readbackOf(t, devices(pxb+`<rng model="virtio"/>`))
 		if at := tree.AddressOf(out.Find("devices", "rng")); at == nil || *at != (tree.Address{Bus: 2}) {
 			t.Errorf("rng at %v, want bus 2", at)
 		}
 	})
-	t.Run("a hole becomes a root port of the main bus", func(t *testing.T) {
+	t.Run("a hole becomes a port of the root bus", func(t *testing.T) {
 		out := readbackOf(t, devices(strings.ReplaceAll(strings.ReplaceAll(pxb, `index="2"`, `index="4"`), `bus="0x01"`, `bus="1"`)))
 		for _, c := range controllers(out.Find("devices"), "pci") {
 			if at := tree.AddressOf(c); c.Attr("index") == "3" && at != nil && *at == (tree.Address{Slot: 1, Function: 1}) {

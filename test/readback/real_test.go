@@ -13,9 +13,9 @@ import (
 	"hook-sidecar/test/xmltree"
 )
 
-// place is a small stand-in for the product: every PCI hostdev gets a root port
-// of its own below one expander bus, whose index is the highest so far plus
-// one. It does nothing where an expander bus exists.
+// place is a small hook: every PCI hostdev gets a root port of its own under one
+// expander bus, whose index is the highest plus one. It does nothing where an
+// expander bus exists.
 func place(domain []byte) ([]byte, error) {
 	return edit(domain, func(devices *xmltree.Node) {
 		next := 1
@@ -41,9 +41,9 @@ func place(domain []byte) ([]byte, error) {
 	})
 }
 
-// The model agrees with a real libvirt 9.0, as far as KubeVirt's types see it,
-// on every call of every boot: with a hook that does nothing, and with one that
-// places devices.
+// TestModelAgreesWithLibvirt: the model agrees with a real libvirt 9.0, as far as
+// KubeVirt's types see it, on every call of every boot: with a hook that does
+// nothing, and with one that places devices.
 func TestModelAgreesWithLibvirt(t *testing.T) {
 	libvirt := oracle.New(t)
 	for _, r := range recordings() {
@@ -71,9 +71,9 @@ func TestModelAgreesWithLibvirt(t *testing.T) {
 	}
 }
 
-// The same on aarch64 virt, where the main bus has no chipset: sample 01 with
-// the machine changed and with KubeVirt's arm64 defaults, a virtio-gpu and
-// virtio inputs.
+// TestModelAgreesWithLibvirtOnARM does the same on aarch64 virt, where the root bus
+// has no chipset: sample 01 with the machine changed and with KubeVirt's arm64
+// defaults, a virtio-gpu and virtio inputs.
 func TestModelAgreesWithLibvirtOnARM(t *testing.T) {
 	libvirt := oracle.New(t)
 	arm := strings.NewReplacer(
@@ -105,9 +105,10 @@ func TestModelAgreesWithLibvirtOnARM(t *testing.T) {
 	}
 }
 
-// seen is the devices of a readback as KubeVirt keeps them, one text each,
-// sorted: the order in which libvirt prints controllers that it added itself is
-// no part of the model; at the next parse it sorts them by type and index. The MAC that libvirt makes up for a placeholder is random.
+// seen is the devices of a readback as KubeVirt keeps them, one text each, sorted:
+// the model does not have the order in which libvirt prints controllers that it
+// added itself; at the next parse it sorts them by type and index. The MAC that
+// libvirt generates for a placeholder is random.
 func seen(t *testing.T, version Version, readback []byte) []string {
 	t.Helper()
 	spec, err := version.parse(readback)
@@ -125,8 +126,8 @@ func seen(t *testing.T, version Version, readback []byte) []string {
 	return texts
 }
 
-// With a placing hook the boot converges: what was planned in call 1 is there
-// in the last readback.
+// TestPlacedDevicesStayThroughTheBoot: with a hook that places devices the boot
+// converges: the places of call 1 are those of the last readback.
 func TestPlacedDevicesStayThroughTheBoot(t *testing.T) {
 	for _, version := range []Version{V190, Main} {
 		name := "02-8gpu-8nic-gate-off"

@@ -12,10 +12,9 @@ type (
 	Lib  func(domain []byte) ([]byte, error)
 )
 
-// Sequence plays one boot: every call that KubeVirt makes to the hook, and what
-// the hook answers. first is a domain as the hook sees it in call 1, with or
-// without placeholder interfaces. Every answer is defined in lib, as
-// virt-launcher does. A failure of any party ends the test.
+// Sequence plays one boot: every call that KubeVirt makes to the hook, and every
+// answer. first is the domain of call 1, with or without placeholder interfaces.
+// Every answer is defined in lib, as virt-launcher does. An error ends the test.
 func (v Version) Sequence(tb testing.TB, first, vmiJSON []byte, hook Hook, lib Lib) (calls, answers [][]byte) {
 	tb.Helper()
 	boot := &boot{version: v, hook: hook, lib: lib}
@@ -92,8 +91,8 @@ func (b *boot) untilAddressed(original []byte, placeholders int) ([]byte, error)
 		if err != nil {
 			return nil, err
 		}
-		// The answer's own devices live on in the readback only, and the rest
-		// of the answer is thrown away.
+		// Of this answer KubeVirt keeps nothing but the devices, as libvirt reads
+		// them back.
 		_, readback, err := b.define(call)
 		if err != nil {
 			return nil, err

@@ -25,8 +25,8 @@ import (
 	"hook-sidecar/pkg/hooks"
 )
 
-// sidecarWith is the program under a sidecar's limit of memory, on the host of
-// a domain with that many devices.
+// sidecarWith starts the program with a sidecar's memory, on the host of a domain
+// with that many devices.
 func sidecarWith(t *testing.T, devices int) (s *container, domain []byte) {
 	t.Helper()
 	needRoot(t)
@@ -34,8 +34,8 @@ func sidecarWith(t *testing.T, devices int) (s *container, domain []byte) {
 	return start(t, root(t, buildBinary(t, filepath.Join("..", "..")), host), []group{memoryGroup(t)}), domain
 }
 
-// Ten thousand calls: every answer is the first one's, no memory and no file
-// descriptor is lost on the way. -short makes five hundred.
+// TestTenThousandCalls: every answer is the first one's, and no memory and no file
+// descriptor leaks. With -short there are five hundred calls.
 func TestTenThousandCalls(t *testing.T) {
 	s, domain := sidecarWith(t, 2)
 	client, _ := s.dial(t)
@@ -57,7 +57,7 @@ func TestTenThousandCalls(t *testing.T) {
 			first, open = got, s.descriptors(t)
 		}
 		if !bytes.Equal(got, first) {
-			t.Fatalf("call %d has another answer than the first", i)
+			t.Fatalf("call %d: the answer differs from the first", i)
 		}
 	}
 	slices.Sort(took)
@@ -71,7 +71,7 @@ func TestTenThousandCalls(t *testing.T) {
 	}
 }
 
-// descriptors is how many files the program has open.
+// descriptors is the number of open files of the program.
 func (s *container) descriptors(t *testing.T) int {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(s.process.Process.Pid), "fd"))
@@ -81,8 +81,8 @@ func (s *container) descriptors(t *testing.T) int {
 	return len(entries)
 }
 
-// Many clients at once each get the answer to their own question, within the
-// memory of a sidecar.
+// TestManyAtOnce: of many clients at once each gets the answer to its own request,
+// within a sidecar's memory.
 func TestManyAtOnce(t *testing.T) {
 	s, domain := sidecarWith(t, 64)
 	want := map[string][]byte{}
@@ -115,7 +115,8 @@ func TestManyAtOnce(t *testing.T) {
 	t.Logf("peak %.1f MiB", s.peakMiB(t))
 }
 
-// The largest requests that are taken, many at once, in the memory of a sidecar.
+// TestManyLargeAtOnce: many requests of the largest accepted size at once, within a
+// sidecar's memory.
 func TestManyLargeAtOnce(t *testing.T) {
 	_, host := onDevices(1)
 	s := start(t, root(t, buildBinary(t, filepath.Join("..", "..")), host), []group{memoryGroup(t)})
@@ -133,11 +134,11 @@ func TestManyLargeAtOnce(t *testing.T) {
 	peak := s.peakMiB(t)
 	t.Logf("peak %.1f MiB", peak)
 	if peak > 61 {
-		t.Errorf("peak of %.1f MiB, more than a sidecar has", peak)
+		t.Errorf("peak of %.1f MiB, more than a sidecar's memory", peak)
 	}
 }
 
-// Clients that hang up at any moment of a call cost nothing.
+// TestHangUps: clients that hang up at any moment of a call leak nothing.
 func TestHangUps(t *testing.T) {
 	s, domain := sidecarWith(t, 64)
 	client, _ := s.dial(t)
@@ -149,7 +150,7 @@ func TestHangUps(t *testing.T) {
 	cut := 0
 	const clients = 100
 	for i := range clients {
-		// From at once to long after the answer.
+		// From immediately to long after the answer.
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*whole/(clients/4))
 		hasty, err := hooks.Dial(ctx, s.socket)
 		if err == nil {
@@ -169,8 +170,7 @@ func TestHangUps(t *testing.T) {
 	if _, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, domain, nil); err != nil {
 		t.Errorf("the call after: %v", err)
 	}
-	// The server learns of a closed connection when it reads from it, at once
-	// but not at the same time.
+	// The server notices a closed connection soon, when it reads from it.
 	for deadline := time.Now().Add(10 * time.Second); s.descriptors(t) > open; {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d open files, %d before", s.descriptors(t), open)
@@ -178,9 +178,9 @@ func TestHangUps(t *testing.T) {
 	}
 }
 
-// SIGTERM during calls: each is answered or turned away, none is cut off, the
-// socket is gone and the program ends with status 0 (else the pod's phase is
-// Failed).
+// TestTermDuringCalls: at SIGTERM during calls each is answered or refused, none is
+// cut off, the socket is removed and the program exits with status 0 (otherwise the
+// pod's phase is Failed).
 func TestTermDuringCalls(t *testing.T) {
 	s, domain := sidecarWith(t, 16)
 	var answered atomic.Int64
@@ -206,17 +206,17 @@ func TestTermDuringCalls(t *testing.T) {
 	}
 	callers.Wait()
 	if err := s.process.Wait(); err != nil {
-		t.Errorf("the program ended with %v\n%s", err, s.log)
+		t.Errorf("the program exited with %v\n%s", err, s.log)
 	}
 	if _, err := os.Lstat(s.socket); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the socket: %v, want it gone", err)
+		t.Errorf("the socket: %v, want it removed", err)
 	}
 	if strings.Contains(s.log.String(), "cut off") {
 		t.Errorf("a call was cut off\n%s", s.log)
 	}
 }
 
-// A disk that is full leaves the file that was there, and nothing beside it.
+// TestFullDisk: on a full disk the old file stays, and nothing is left beside it.
 func TestFullDisk(t *testing.T) {
 	needRoot(t)
 	disk := t.TempDir()
@@ -228,7 +228,7 @@ func TestFullDisk(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	domain := filled(1<<20, "<!--", "x", "-->") // more than the disk holds
+	domain := filled(1<<20, "<!--", "x", "-->") // larger than the disk
 	in, out := filepath.Join(t.TempDir(), "in.xml"), filepath.Join(disk, "out.xml")
 	if err := errors.Join(os.WriteFile(in, domain, 0o600), os.WriteFile(out, []byte("before"), 0o600)); err != nil {
 		t.Fatal(err)
@@ -239,9 +239,9 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("%v: %s", err, said)
 	}
 	if got, err := os.ReadFile(out); err != nil || string(got) != "before" {
-		t.Errorf("the file now holds %q, %v", got, err)
+		t.Errorf("the file now has %q, %v", got, err)
 	}
 	if entries, err := os.ReadDir(disk); err != nil || len(entries) != 1 {
-		t.Errorf("on the disk are %v, %v", entries, err)
+		t.Errorf("the disk has %v, %v", entries, err)
 	}
 }

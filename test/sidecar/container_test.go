@@ -29,7 +29,7 @@ const (
 	userID      = 107
 )
 
-// container is one that runs the program.
+// container runs the program.
 type container struct {
 	process *exec.Cmd
 	socket  string
@@ -37,11 +37,11 @@ type container struct {
 	stamp   string // file with the nanosecond of its start
 }
 
-// root makes the root of a container: the program, /sys and a folder for the
-// socket, which alone the program's user can write to.
+// root makes the root of a container: the program, /sys and a directory for the
+// socket, the only one that the program's user can write to.
 func root(t *testing.T, binary, host string) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "limits") // short, for a socket's path has 107 bytes
+	dir, err := os.MkdirTemp("", "limits") // short: a socket's path has 107 bytes
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,10 +79,10 @@ func root(t *testing.T, binary, host string) string {
 	return dir
 }
 
-// enter makes a root read-only but for the folder of the socket, as a pod's
-// readOnlyRootFilesystem does, notes the time, puts the process into control
-// groups and becomes the program, as user 107 without capabilities
-// (capabilities(7): they go with the change from user 0) and without a way to
+// enter makes a root read-only except for the socket's directory, as a pod's
+// readOnlyRootFilesystem does, writes the time to a file, puts the process into
+// control groups and executes the program, as user 107 without capabilities
+// (capabilities(7): they are lost with the change from user 0) and without a way to
 // gain any.
 const enter = `dir=$1; groups=$2; stamp=$3; shift 3
 mount --bind "$dir" "$dir"
@@ -92,20 +92,20 @@ date +%s%N > "$stamp"
 for group in $groups; do echo $$ > "$group/cgroup.procs"; done
 exec setpriv --no-new-privs chroot --userspec=107:107 --groups=107 "$dir" /hook-sidecar "$@"`
 
-// start runs the program in a root until the test ends, in the groups that
-// hold it to its limits.
+// start runs the program in a root until the test ends, in the groups that limit
+// it.
 func start(t *testing.T, dir string, groups []group, args ...string) *container {
 	t.Helper()
 	s := &container{
 		log: &bytes.Buffer{}, socket: filepath.Join(dir, "var", "run", "kubevirt-hooks", "hostdev-limits.sock"),
 		stamp: filepath.Join(t.TempDir(), "started"),
 	}
-	var folders []string
+	var dirs []string
 	for _, g := range groups {
-		folders = append(folders, g.dir)
+		dirs = append(dirs, g.dir)
 	}
 	s.process = exec.Command("unshare", append([]string{"--mount", "--propagation", "private",
-		"/bin/sh", "-euc", enter, "sh", dir, strings.Join(folders, " "), s.stamp}, args...)...)
+		"/bin/sh", "-euc", enter, "sh", dir, strings.Join(dirs, " "), s.stamp}, args...)...)
 	s.process.Stderr, s.process.Env = s.log, []string{"CONTAINER_NAME=limits", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
 	if err := s.process.Start(); err != nil {
 		t.Fatal(err)
@@ -114,7 +114,7 @@ func start(t *testing.T, dir string, groups []group, args ...string) *container 
 	return s
 }
 
-// end ends the program as the kubelet does.
+// end stops the program as the kubelet does.
 func (s *container) end(t *testing.T) {
 	t.Helper()
 	if s.process.ProcessState != nil {
@@ -124,7 +124,7 @@ func (s *container) end(t *testing.T) {
 		t.Error(err)
 	}
 	if err := s.process.Wait(); err != nil {
-		t.Errorf("the program ended with %v\n%s", err, s.log)
+		t.Errorf("the program exited with %v\n%s", err, s.log)
 	}
 }
 
@@ -153,7 +153,7 @@ func (s *container) dial(t *testing.T) (*hooks.Client, time.Duration) {
 	}
 }
 
-// started is when the program was about to start.
+// started is the time just before the program started.
 func (s *container) started(t *testing.T) time.Time {
 	t.Helper()
 	data, err := os.ReadFile(s.stamp)
@@ -172,7 +172,7 @@ func (s *container) status(t *testing.T, name string) string {
 	t.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.process.Process.Pid))
 	if err != nil {
-		t.Fatalf("the program is gone: %v", err)
+		t.Fatalf("the program does not run: %v", err)
 	}
 	for line := range strings.Lines(string(data)) {
 		if value, ok := strings.CutPrefix(line, name+":"); ok {
@@ -183,9 +183,9 @@ func (s *container) status(t *testing.T, name string) string {
 	return ""
 }
 
-// peakMiB is the most memory that the program has had of its own: all of it
-// (VmHWM) without what it maps of its file, which stands in the page cache and
-// which the kernel drops before it runs out of memory.
+// peakMiB is the program's peak of memory of its own: all of it (VmHWM) without
+// what it maps of its file, which is in the page cache and which the kernel drops
+// before it runs out of memory.
 func (s *container) peakMiB(t *testing.T) float64 {
 	t.Helper()
 	return s.kib(t, "VmHWM")/1024 - s.kib(t, "RssFile")/1024

@@ -1,7 +1,6 @@
-// Package sidecar runs the built program as a sidecar's container has to: a
-// static binary in a root of its own that it cannot write to, as user 107
-// without capabilities, with the memory and the CPU time that KubeVirt gives
-// the sidecars of VMs with dedicated CPUs; and treats it badly there. It takes
-// root, and control groups for the memory and the CPU time; what is missing is
-// said and skipped.
+// Package sidecar stress-tests the built program under the conditions of a
+// sidecar's container: a static binary in a read-only root of its own, user 107, no
+// capabilities, and the memory and CPU time that KubeVirt gives the sidecars of VMs
+// with dedicated CPUs. It needs root, and control groups for memory and CPU time;
+// tests that lack one are skipped.
 package sidecar

@@ -7,7 +7,7 @@ import (
 )
 
 // onDevices is a domain with passthrough devices on two cells, as virt-launcher
-// would write it, and what hostfs makes their host of.
+// would write it, and their host in the format of package hostfs.
 func onDevices(count int) (domain []byte, host string) {
 	var lines strings.Builder
 	lines.WriteString("cpus 0 0-7\ncpus 1 8-15\n")
@@ -25,8 +25,8 @@ func devicesOf(count int) []byte {
 	return hostdevs.Bytes()
 }
 
-// around is a domain with two cells and these devices, and some text behind.
-func around(devices, behind []byte) []byte {
+// around is a domain with two cells, these devices and some text at its end.
+func around(devices, end []byte) []byte {
 	return fmt.Appendf(nil, `<domain type="kvm">
 <name>limits</name>
 <os><type arch="x86_64" machine="q35">hvm</type></os>
@@ -34,16 +34,16 @@ func around(devices, behind []byte) []byte {
 %s</devices>
 <cpu><numa><cell id="0" cpus="0-7" memory="1" unit="GiB"></cell><cell id="1" cpus="8-15" memory="1" unit="GiB"></cell></numa></cpu>
 <numatune><memnode cellid="0" mode="strict" nodeset="0"></memnode><memnode cellid="1" mode="strict" nodeset="1"></memnode></numatune>
-%s</domain>`, devices, behind)
+%s</domain>`, devices, end)
 }
 
-// filled is a domain with devices that is padded with a pattern to a size.
+// filled is a domain with devices, padded with a pattern to a size.
 func filled(size int, opening, pattern, closing string) []byte {
 	rest := size - len(around(devicesOf(4), nil)) - len(opening) - len(closing)
 	return around(devicesOf(4), []byte(opening+strings.Repeat(pattern, rest/len(pattern))+closing))
 }
 
-// fill is a pattern repeated that many times, padded with a comment to a size.
+// fill is a pattern repeated, padded with a comment to a size.
 func fill(opening, pattern, closing string, count, size int) []byte {
 	body := opening + strings.Repeat(pattern, count)
 	return []byte(body + "<!--" + strings.Repeat(" ", size-len(body)-len(closing)-len("<!---->")) + "-->" + closing)

@@ -15,16 +15,16 @@ import (
 // group is a control group with a limit, of version 1 or 2.
 type group struct{ dir string }
 
-// setting is a file of a control group and what it is set to.
+// setting is a file of a control group and its value.
 type setting struct{ file, value string }
 
-// memoryGroup holds a program to the memory of a sidecar, without swap.
+// memoryGroup limits a program to a sidecar's memory, without swap.
 func memoryGroup(t *testing.T) group {
 	bytes := strconv.Itoa(memoryBytes)
 	return newGroup(t, "memory", []setting{{"memory.limit_in_bytes", bytes}}, []setting{{"memory.max", bytes}, {"memory.swap.max", "0"}})
 }
 
-// cpuGroup holds a program to the CPU time of a sidecar.
+// cpuGroup limits a program to a sidecar's CPU time.
 func cpuGroup(t *testing.T) group {
 	const period = 100_000 // microseconds, as the kubelet sets it
 	quota := milliCPU * period / 1000
@@ -32,7 +32,7 @@ func cpuGroup(t *testing.T) group {
 		[]setting{{"cpu.max", fmt.Sprintf("%d %d", quota, period)}})
 }
 
-// newGroup makes a group, or skips the test where this machine has none to give.
+// newGroup makes a group, or skips the test where this machine does not allow one.
 func newGroup(t *testing.T, controller string, v1, v2 []setting) group {
 	t.Helper()
 	g, settings := group{filepath.Join("/sys/fs/cgroup", controller)}, v1

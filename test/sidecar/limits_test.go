@@ -17,14 +17,15 @@ import (
 	"hook-sidecar/pkg/hooks"
 )
 
-// The goals of the project, and what a container of 61 MiB leaves.
+// The goals of the project, and the largest program that a container of 61 MiB
+// leaves memory for.
 const (
 	goalMiB      = 24
 	goalStart    = 30 * time.Millisecond
 	maxBinaryMiB = 30
 )
 
-// buildBinary builds the program as the Dockerfile does, from a folder.
+// buildBinary builds the program as the Dockerfile does, from a directory.
 func buildBinary(t *testing.T, from string) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "hook-sidecar")
@@ -39,7 +40,7 @@ func buildBinary(t *testing.T, from string) string {
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("a root of its own and another user take root")
+		t.Skip("a root directory of its own and another user need root")
 	}
 }
 
@@ -89,8 +90,8 @@ func TestBinary(t *testing.T) {
 	}
 }
 
-// Whatever comes, the sidecar stays within its memory and answers the next
-// call. The goal holds for what a VM really is.
+// TestMemory: whatever the request, the sidecar stays within its memory and answers
+// the next call. The goal is for domains of real VMs.
 func TestMemory(t *testing.T) {
 	needRoot(t)
 	binary := buildBinary(t, filepath.Join("..", ".."))
@@ -105,8 +106,8 @@ func TestMemory(t *testing.T) {
 		{"16 devices", sixteen, vmi(30 << 10), false, goalMiB},
 		{"64 devices", sixtyFour, vmi(30 << 10), false, goalMiB},
 		{"VMI of 3 MiB", sixtyFour, vmi(3 << 20), false, 61},
-		{"the most elements that are worked on", around(devicesOf(4), fill("<x>", "<a/>", "</x>", 49_000, 2<<20-8<<10)), vmi(3 << 20), false, 61},
-		{"the most attributes that are worked on", around(devicesOf(4), fill("<x>", `<a b="" c="" d=""/>`, "</x>", 12_000, 2<<20-8<<10)), vmi(3 << 20), false, 61},
+		{"the most elements that are accepted", around(devicesOf(4), fill("<x>", "<a/>", "</x>", 49_000, 2<<20-8<<10)), vmi(3 << 20), false, 61},
+		{"the most attributes that are accepted", around(devicesOf(4), fill("<x>", `<a b="" c="" d=""/>`, "</x>", 12_000, 2<<20-8<<10)), vmi(3 << 20), false, 61},
 		{"domain of 3.9 MiB of text", filled(39<<20/10, "<!--", " ", "-->"), vmi(3 << 20), false, 61},
 		{"domain of 3.9 MiB of elements", filled(39<<20/10, "<x>", "<a b=\"c\"/>", "</x>"), vmi(3 << 20), false, 61},
 		{"domain of 8 MiB of text", filled(8<<20, "<!--", " ", "-->"), vmi(3 << 20), true, 61},
@@ -120,7 +121,7 @@ func TestMemory(t *testing.T) {
 				got, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, tt.domain, tt.vmi)
 				switch {
 				case tt.lost && err == nil:
-					t.Errorf("a reply of %d bytes came through", len(got))
+					t.Errorf("a reply of %d bytes was received", len(got))
 				case !tt.lost && (err != nil || len(got) < len(tt.domain)):
 					t.Fatalf("%d bytes, %v\n%.2000s", len(got), err, s.log)
 				}
@@ -137,7 +138,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// The program's user, and what it may do.
+// TestPrivileges: the program runs as its user, without capabilities, on a
+// read-only root.
 func TestPrivileges(t *testing.T) {
 	needRoot(t)
 	_, host := onDevices(1)
@@ -159,8 +161,8 @@ func TestPrivileges(t *testing.T) {
 	}
 }
 
-// From the start of the process to the answer of Info, with all of a CPU and
-// with a sidecar's share. virt-launcher looks for sockets every 300 ms.
+// TestStart measures from the start of the process to the answer of Info, with a
+// whole CPU and with a sidecar's share. virt-launcher looks for sockets every 300 ms.
 func TestStart(t *testing.T) {
 	needRoot(t)
 	binary := buildBinary(t, filepath.Join("..", ".."))
@@ -181,8 +183,8 @@ func TestStart(t *testing.T) {
 			}
 			slices.Sort(took)
 			t.Logf("start to Info: median %v, worst %v; the goal is %v", took[len(took)/2], took[len(took)-1], goalStart)
-			// virt-launcher's patience is 2 s for a connection and 1 s for Info
-			// (KubeVirt pkg/hooks/manager.go); the goal is for a quiet machine.
+			// virt-launcher waits 2 s for a connection and 1 s for Info (KubeVirt
+			// pkg/hooks/manager.go); the goal is for an idle machine.
 			if median := took[len(took)/2]; median > time.Second {
 				t.Errorf("median %v", median)
 			}

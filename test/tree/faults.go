@@ -81,8 +81,8 @@ func (t *Tree) BusShortages() (shortages []string) {
 				limit = min(limit, start)
 			}
 		}
-		if need, room := 1+bridges[index], limit-starts[index]; need > room {
-			shortages = append(shortages, fmt.Sprintf("root bus %d starts at bus number %d and needs %d, has %d", index, starts[index], need, room))
+		if need, has := 1+bridges[index], limit-starts[index]; need > has {
+			shortages = append(shortages, fmt.Sprintf("root bus %d starts at bus number %d and needs %d, has %d", index, starts[index], need, has))
 		}
 	}
 	return shortages

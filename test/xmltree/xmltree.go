@@ -1,9 +1,8 @@
 // Package xmltree is a small tree of XML elements for the project's tests: it
-// keeps names and attributes in the order and with the prefixes they were
-// written with, knows where each element stands in the bytes, and prints as
-// encoding/xml's MarshalIndent with tabs does, which is what virt-launcher
-// hands to hooks (KubeVirt pkg/hooks/manager.go). It shares no code with the
-// product, so that the two can be compared.
+// keeps the order and the prefixes of names and attributes, knows the byte offsets
+// of each element, and prints as encoding/xml's MarshalIndent with tabs does, which
+// is what virt-launcher passes to hooks (KubeVirt pkg/hooks/manager.go). It shares
+// no code with the product, so that the two can be compared.
 package xmltree
 
 import (
@@ -26,9 +25,9 @@ type Node struct {
 	Name  string // with its prefix as written, "qemu:commandline"
 	Attrs []Attr
 	Nodes []*Node
-	Text  string // character data directly inside; blanks between child elements are left out
+	Text  string // character data directly inside; whitespace between child elements is left out
 
-	Start, TagEnd, End int // byte offsets: of '<', behind the start tag, behind the end tag
+	Start, TagEnd, End int // byte offsets: of '<', after the start tag, after the end tag
 }
 
 // Parse reads one document. It fails when the document is not well-formed or
@@ -69,9 +68,9 @@ func Parse(document []byte) (*Node, error) {
 		return nil, fmt.Errorf("parse XML: <%s> is not closed", stack[len(stack)-1].Name)
 	}
 	if len(top.Nodes) != 1 || strings.TrimSpace(top.Text) != "" {
-		return nil, fmt.Errorf("parse XML: %d root elements, want 1 and nothing beside it", len(top.Nodes))
+		return nil, fmt.Errorf("parse XML: %d root elements, want 1 and no text beside it", len(top.Nodes))
 	}
-	top.Nodes[0].dropBlanks()
+	top.Nodes[0].dropWhitespace()
 	return top.Nodes[0], nil
 }
 
@@ -82,13 +81,13 @@ func rawName(n xml.Name) string {
 	return n.Space + ":" + n.Local
 }
 
-// dropBlanks removes the indentation between child elements.
-func (n *Node) dropBlanks() {
+// dropWhitespace removes the indentation between child elements.
+func (n *Node) dropWhitespace() {
 	if len(n.Nodes) > 0 && strings.TrimSpace(n.Text) == "" {
 		n.Text = ""
 	}
 	for _, kid := range n.Nodes {
-		kid.dropBlanks()
+		kid.dropWhitespace()
 	}
 }
 
@@ -158,8 +157,8 @@ func (n *Node) All(name string) []*Node {
 	return found
 }
 
-// Add appends a new child element with the given attributes, name and value by
-// turns, and returns it.
+// Add appends a new child element with the given attributes, pairs of name and
+// value, and returns it.
 func (n *Node) Add(name string, attrs ...string) *Node {
 	kid := &Node{Name: name}
 	for i := 0; i+1 < len(attrs); i += 2 {
@@ -169,7 +168,7 @@ func (n *Node) Add(name string, attrs ...string) *Node {
 	return kid
 }
 
-// Remove takes out the child elements that match.
+// Remove removes the child elements that match.
 func (n *Node) Remove(match func(*Node) bool) {
 	n.Nodes = slices.DeleteFunc(n.Nodes, match)
 }

@@ -25,7 +25,7 @@ func TestPrintsAsVirtLauncher(t *testing.T) {
 			t.Fatalf("%s: %v", file, err)
 		}
 		if diff := cmp.Diff(string(want), string(tree.Bytes())); diff != "" {
-			t.Errorf("%s printed anew (-file +printed):\n%s", file, diff)
+			t.Errorf("%s printed again (-file +printed):\n%s", file, diff)
 		}
 	}
 }

@@ -23,7 +23,7 @@ func Run(name string, work func() error) {
 	}
 	fmt.Println(name + "-END")
 	syscall.Sync()
-	// The console's buffer has to be empty before the machine is gone.
+	// The console's buffer has to be empty before the machine powers off.
 	time.Sleep(100 * time.Millisecond)
 	if err := syscall.Reboot(syscall.LINUX_REBOOT_CMD_POWER_OFF); err != nil {
 		fmt.Println(name+"-ERROR power off:", err)
