@@ -6,8 +6,8 @@ ARG SHIM_IMAGE=quay.io/kubevirt/sidecar-shim:v1.9.0
 
 # Go cross-compiles, so no step is emulated.
 FROM --platform=${BUILDPLATFORM} ${GO_IMAGE} AS build
-# These must not have defaults: they would override the requested platform and put an amd64 binary
-# into the arm64 image (BuildKit v0.27.0; test/image shows it).
+# These two have no default: it would win over the platform that is asked for, and put the program
+# of amd64 into the image of arm64 (BuildKit v0.27.0).
 ARG TARGETOS
 ARG TARGETARCH
 WORKDIR /src
