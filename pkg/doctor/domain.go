@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
@@ -13,7 +14,7 @@ import (
 
 func machineType(in Inputs) []Result {
 	d := in.Plan.Domain()
-	if !placement.SupportedMachine(d) {
+	if !libvirt.HasExpanderBuses(d) {
 		return fail(reasons.Machine.Remedy(), "machine %q has no expander buses", d.Machine)
 	}
 	return pass("%s", d.Machine)
@@ -112,7 +113,7 @@ func requested(in Inputs) []Result {
 func variables(in Inputs) []Result {
 	var found []Result
 	for _, p := range in.Problems {
-		if p.Code == env.CodeBadVariable || p.Code == env.CodeVariableConflict {
+		if p.Code == reasons.CodeBadVariable || p.Code == reasons.CodeVariableConflict {
 			found = append(found, warn(reasons.Code(p.Code).Remedy(), "%s: %s", p.Source, p.Text)...)
 		}
 	}
@@ -160,12 +161,8 @@ func (in Inputs) isUsed(id topology.DeviceID) bool {
 }
 
 func (in Inputs) hasVariableFor(resource string, kind topology.Kind) bool {
-	prefix := env.PCIResourcePrefix
-	if kind == topology.KindMDEV {
-		prefix = env.MDEVResourcePrefix
-	}
 	return resource != "" && slices.ContainsFunc(in.Variables, func(v env.Variable) bool {
-		return v.Name == env.VariableName(prefix, resource)
+		return v.Kind == kind && v.IsFor(resource)
 	})
 }
 

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
@@ -18,7 +17,7 @@ func sysfs(in Inputs) []Result {
 		}
 	}
 	for _, p := range in.Problems {
-		if p.Code == env.CodeBadSysfs {
+		if p.Code == reasons.CodeBadSysfs {
 			found = append(found, warn("check the host's kernel and firmware", "%s: %s", p.Source, p.Text)...)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -47,7 +48,7 @@ func (r *hostReader) details(dir string) *topology.Details {
 	}
 	config, err := r.tree.raw(dir + "/config")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		r.problem(CodeBadSysfs, dir+"/config", err.Error())
+		r.problem(reasons.CodeBadSysfs, dir+"/config", err.Error())
 	}
 	readCapabilities(d, []byte(config))
 	return d
@@ -65,7 +66,7 @@ func (r *hostReader) link(dir, which string) *topology.Link {
 	}
 	link := topology.Link{Width: int(lanes)}
 	if link.Speed, err = topology.ParseLinkSpeed(text); err != nil {
-		r.problem(CodeBadSysfs, speed, err.Error())
+		r.problem(reasons.CodeBadSysfs, speed, err.Error())
 		return nil
 	}
 	return &link

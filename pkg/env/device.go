@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -27,7 +28,7 @@ func (r *hostReader) device(a topology.Address, dir string) *topology.Device {
 	d.IsBridge = d.Class>>8 == classBridgePCI
 	var err error
 	if d.Root, d.Bridges, err = splitPath(dir); err != nil {
-		r.problem(CodeBadSysfs, path.Join(pciDevices, path.Base(dir)), err.Error())
+		r.problem(reasons.CodeBadSysfs, path.Join(pciDevices, path.Base(dir)), err.Error())
 	}
 	return d
 }
@@ -91,7 +92,7 @@ func (r *hostReader) hex(name string, bits int) uint64 {
 	digits, _ := strings.CutPrefix(content, "0x")
 	n, err := strconv.ParseUint(digits, 16, bits)
 	if err != nil {
-		r.problem(CodeBadSysfs, name, fmt.Sprintf("invalid number %q: want hex of at most %d bits", topology.Abridge(content), bits))
+		r.problem(reasons.CodeBadSysfs, name, fmt.Sprintf("invalid number %q: want hex of at most %d bits", topology.Abridge(content), bits))
 		return 0
 	}
 	return n
@@ -105,7 +106,7 @@ func (r *hostReader) physFn(name string) *topology.Address {
 	}
 	a, err := topology.ParseAddress(base)
 	if err != nil {
-		r.problem(CodeBadSysfs, name, err.Error())
+		r.problem(reasons.CodeBadSysfs, name, err.Error())
 		return nil
 	}
 	return &a
@@ -119,7 +120,7 @@ func (r *hostReader) iommuGroup(name string) *int {
 	}
 	n, err := strconv.ParseUint(base, 10, 31)
 	if err != nil {
-		r.problem(CodeBadSysfs, name, fmt.Sprintf("invalid IOMMU group %q: want a number", topology.Abridge(base)))
+		r.problem(reasons.CodeBadSysfs, name, fmt.Sprintf("invalid IOMMU group %q: want a number", topology.Abridge(base)))
 		return nil
 	}
 	return new(int(n))
@@ -152,7 +153,7 @@ func (r *hostReader) bars(name string) []topology.BAR {
 		}
 		bar, used, err := parseBAR(line)
 		if err != nil {
-			r.problem(CodeBadSysfs, name, fmt.Sprintf("line %d: %v", number, err))
+			r.problem(reasons.CodeBadSysfs, name, fmt.Sprintf("line %d: %v", number, err))
 			return nil
 		}
 		if used {

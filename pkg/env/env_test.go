@@ -105,7 +105,7 @@ func wantProblems(t *testing.T, got []env.Problem, want []string) {
 		head, part, _ := strings.Cut(w, ": ")
 		found := false
 		for i, p := range got {
-			if p.Code+" "+p.Source == head && strings.Contains(p.Text, part) {
+			if string(p.Code)+" "+p.Source == head && strings.Contains(p.Text, part) {
 				found, expected[i] = true, true
 			}
 		}

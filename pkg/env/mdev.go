@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -36,7 +37,7 @@ func (r *hostReader) addMDEV(u topology.UUID) {
 	}
 	m.Parent = &parent
 	if _, shown := r.pciNames[parent]; !shown {
-		r.problem(CodeBadSysfs, dir, fmt.Sprintf("the parent %s of this mediated device is not in %s", parent, pciDevices))
+		r.problem(reasons.CodeBadSysfs, dir, fmt.Sprintf("the parent %s of this mediated device is not in %s", parent, pciDevices))
 		return
 	}
 	r.addRequested(parent)

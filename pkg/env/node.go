@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -21,19 +22,19 @@ func (r *hostReader) numaNodes() []topology.NUMANode {
 	content := r.file(name)
 	ids, err := topology.ParseIDs(content)
 	if err != nil {
-		r.problem(CodeBadSysfs, name, err.Error())
+		r.problem(reasons.CodeBadSysfs, name, err.Error())
 		return nil
 	}
 	var nodes []topology.NUMANode
 	for _, id := range ids.List() {
 		if id > maxNode {
-			r.problem(CodeBadSysfs, name, invalidNode(strconv.Itoa(id)).Error())
+			r.problem(reasons.CodeBadSysfs, name, invalidNode(strconv.Itoa(id)).Error())
 			break
 		}
 		node := topology.NUMANode{ID: topology.NodeID(id)}
 		list := path.Join(nodesDir, fmt.Sprintf("node%d", id), "cpulist")
 		if node.CPUs, err = topology.ParseIDs(r.file(list)); err != nil {
-			r.problem(CodeBadSysfs, list, err.Error())
+			r.problem(reasons.CodeBadSysfs, list, err.Error())
 		}
 		nodes = append(nodes, node)
 	}
@@ -49,13 +50,13 @@ func (r *hostReader) affinity(name string) topology.Affinity {
 	}
 	n, err := strconv.ParseUint(content, 10, 32)
 	if err != nil || n > maxNode {
-		r.problem(CodeBadSysfs, name, invalidNode(content).Error())
+		r.problem(reasons.CodeBadSysfs, name, invalidNode(content).Error())
 		return topology.Affinity{}
 	}
 	node := topology.NodeID(n)
 	online := slices.ContainsFunc(r.nodes, func(known topology.NUMANode) bool { return known.ID == node })
 	if !online && len(r.nodes) > 0 {
-		r.problem(CodeBadSysfs, name, fmt.Sprintf("NUMA node %d is not online", node))
+		r.problem(reasons.CodeBadSysfs, name, fmt.Sprintf("NUMA node %d is not online", node))
 		return topology.Affinity{}
 	}
 	return topology.OnNode(node)

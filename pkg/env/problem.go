@@ -11,23 +11,15 @@ import (
 // Problem is a part of an input that cannot be used. The rest of the input is
 // used.
 type Problem struct {
-	Code   string            // kebab case, documented in docs/reasons.md
+	Code   reasons.Code      // bad-variable-value, variable-conflict, no-sysfs or bad-sysfs
 	Device topology.DeviceID // the device that sysfs does not show; else zero
 	Source string            // the environment variable, or the path in /sys: "PCI_RESOURCE_NVIDIA_COM_GPU"
 	Text   string            // what is wrong, abridged
 }
 
-// The codes of problems.
-const (
-	CodeBadVariable      = string(reasons.CodeBadVariable)      // part of a variable is not used
-	CodeVariableConflict = string(reasons.CodeVariableConflict) // a variable is given twice with different values
-	CodeNoSysfs          = string(reasons.CodeNoSysfs)          // sysfs does not show a device
-	CodeBadSysfs         = string(reasons.CodeBadSysfs)         // a file of sysfs cannot be read or is invalid
-)
-
 // Warning returns the problem as a warning of a plan.
 func (p Problem) Warning() reasons.Warning {
-	w := reasons.NewWarning(reasons.Code(p.Code), nil, p.Source+": "+p.Text)
+	w := reasons.NewWarning(p.Code, nil, p.Source+": "+p.Text)
 	if p.Device != (topology.DeviceID{}) {
 		w.Device = &p.Device
 	}

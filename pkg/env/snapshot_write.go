@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -97,9 +98,9 @@ func (w *snapshotWriter) copyFiles(dir, names string) {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
-			w.problem(CodeBadSysfs, file, err.Error())
+			w.problem(reasons.CodeBadSysfs, file, err.Error())
 		case len(txtar.Parse([]byte(content)).Files) > 0:
-			w.problem(CodeBadSysfs, file, "has a line of the form -- path --, which begins an entry of a snapshot")
+			w.problem(reasons.CodeBadSysfs, file, "has a line of the form -- path --, which begins an entry of a snapshot")
 		default:
 			w.emit(file, []byte(content))
 		}
@@ -126,7 +127,7 @@ func (w *snapshotWriter) copyLink(link string) {
 			return
 		}
 	}
-	w.problem(CodeBadSysfs, link, err.Error())
+	w.problem(reasons.CodeBadSysfs, link, err.Error())
 }
 
 func (w *snapshotWriter) emit(name string, data []byte) {

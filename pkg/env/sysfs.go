@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -49,7 +50,7 @@ func ReadHost(fsys fs.FS, ids []topology.DeviceID) (*topology.Host, []Problem) {
 func ReadWholeHost(fsys fs.FS) (*topology.Host, []Problem) {
 	r := newHostReader(fsys)
 	if _, err := r.tree.list(pciDevices); errors.Is(err, fs.ErrNotExist) {
-		r.problem(CodeNoSysfs, pciDevices, "sysfs shows no PCI devices")
+		r.problem(reasons.CodeNoSysfs, pciDevices, "sysfs shows no PCI devices")
 	}
 	for a := range r.pciNames {
 		r.add(a)
@@ -92,7 +93,7 @@ func deviceNames[ID comparable](r *hostReader, dir string, parse func(string) (I
 		if id, err := parse(entry.Name()); err == nil {
 			names[id] = entry.Name()
 		} else {
-			r.problem(CodeBadSysfs, dir, err.Error())
+			r.problem(reasons.CodeBadSysfs, dir, err.Error())
 		}
 	}
 	return names
@@ -101,18 +102,18 @@ func deviceNames[ID comparable](r *hostReader, dir string, parse func(string) (I
 // close closes the open directories. The reader stays usable.
 func (r *hostReader) close() {
 	if err := r.tree.close(); err != nil {
-		r.problem(CodeBadSysfs, ".", err.Error())
+		r.problem(reasons.CodeBadSysfs, ".", err.Error())
 	}
 }
 
-func (r *hostReader) problem(code, source, text string) {
+func (r *hostReader) problem(code reasons.Code, source, text string) {
 	r.problems = append(r.problems, Problem{Code: code, Source: source, Text: text})
 }
 
 // notShown adds the problem that a device has no entry in its directory.
 func (r *hostReader) notShown(id topology.DeviceID, dir string) {
 	r.problems = append(r.problems, Problem{
-		Code: CodeNoSysfs, Device: id, Source: path.Join(dir, id.String()), Text: "sysfs does not show this device",
+		Code: reasons.CodeNoSysfs, Device: id, Source: path.Join(dir, id.String()), Text: "sysfs does not show this device",
 	})
 }
 
@@ -120,7 +121,7 @@ func (r *hostReader) notShown(id topology.DeviceID, dir string) {
 func (r *hostReader) entries(dir string) []fs.DirEntry {
 	entries, err := r.tree.list(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		r.problem(CodeBadSysfs, dir, err.Error())
+		r.problem(reasons.CodeBadSysfs, dir, err.Error())
 	}
 	return entries
 }
@@ -129,7 +130,7 @@ func (r *hostReader) entries(dir string) []fs.DirEntry {
 func (r *hostReader) file(name string) string {
 	content, err := r.tree.file(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		r.problem(CodeBadSysfs, name, err.Error())
+		r.problem(reasons.CodeBadSysfs, name, err.Error())
 	}
 	return content
 }
@@ -142,7 +143,7 @@ func (r *hostReader) linkBase(name string) string {
 	case err == nil:
 		return path.Base(target)
 	case !errors.Is(err, fs.ErrNotExist):
-		r.problem(CodeBadSysfs, name, err.Error())
+		r.problem(reasons.CodeBadSysfs, name, err.Error())
 	}
 	return ""
 }
@@ -159,7 +160,7 @@ func (r *hostReader) deviceDir(link string) (string, bool) {
 		_, err = r.tree.dir(dir)
 	}
 	if err != nil {
-		r.problem(CodeBadSysfs, link, err.Error())
+		r.problem(reasons.CodeBadSysfs, link, err.Error())
 		return "", false
 	}
 	return dir, true
@@ -215,7 +216,7 @@ func (r *hostReader) add(a topology.Address) *topology.Device {
 	r.devices[a] = device
 	for _, bridge := range device.Bridges {
 		if _, shown := r.pciNames[bridge]; !shown {
-			r.problem(CodeBadSysfs, dir, fmt.Sprintf("the bridge %s of this path is not in %s", bridge, pciDevices))
+			r.problem(reasons.CodeBadSysfs, dir, fmt.Sprintf("the bridge %s of this path is not in %s", bridge, pciDevices))
 			continue
 		}
 		r.add(bridge)

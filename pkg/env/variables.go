@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -23,11 +24,12 @@ type Variable struct {
 	IDs    []topology.DeviceID // in the order of the value, without duplicates; may be empty
 }
 
-// VariableName returns the environment variable that KubeVirt reads for a
-// resource: the name in upper case, with "_" for "/" and "." (KubeVirt
-// pkg/util/util.go, ResourceNameToEnvVar). Two resources can share a variable.
-func VariableName(prefix, resource string) string {
-	return prefix + "_" + strings.NewReplacer("/", "_", ".", "_").Replace(strings.ToUpper(resource))
+// IsFor reports whether v is the environment variable that KubeVirt reads for a
+// resource: its suffix is the resource's name in upper case, with "_" for "/" and
+// "." (KubeVirt pkg/util/util.go, ResourceNameToEnvVar). Two resources can share
+// a variable.
+func (v Variable) IsFor(resource string) bool {
+	return v.Suffix == strings.NewReplacer("/", "_", ".", "_").Replace(strings.ToUpper(resource))
 }
 
 // ParseVariables reads the PCI_RESOURCE_* and MDEV_PCI_RESOURCE_* variables from
@@ -51,7 +53,7 @@ func ParseVariables(environ []string) ([]Variable, []Problem) {
 		if first, seen := values[name]; seen {
 			if first != value {
 				problems = append(problems, Problem{
-					Code: CodeVariableConflict, Source: name,
+					Code: reasons.CodeVariableConflict, Source: name,
 					Text: "set twice with different values; the first is used",
 				})
 			}
@@ -60,13 +62,13 @@ func ParseVariables(environ []string) ([]Variable, []Problem) {
 		values[name] = value
 		if suffix == "" {
 			problems = append(problems, Problem{
-				Code: CodeBadVariable, Source: name, Text: "the name has no resource after the prefix",
+				Code: reasons.CodeBadVariable, Source: name, Text: "the name has no resource after the prefix",
 			})
 			continue
 		}
 		ids, bad := parseIDs(kind, value)
 		if bad != "" {
-			problems = append(problems, Problem{Code: CodeBadVariable, Source: name, Text: bad})
+			problems = append(problems, Problem{Code: reasons.CodeBadVariable, Source: name, Text: bad})
 		}
 		variables = append(variables, Variable{Name: name, Kind: kind, Suffix: suffix, IDs: ids})
 	}

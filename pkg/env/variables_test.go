@@ -11,19 +11,20 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-func TestVariableName(t *testing.T) {
-	for _, tc := range []struct{ prefix, resource, want string }{
-		{env.PCIResourcePrefix, "nvidia.com/GH100_H100_SXM5_80GB", "PCI_RESOURCE_NVIDIA_COM_GH100_H100_SXM5_80GB"},
-		{env.PCIResourcePrefix, "nvidia.com/TU106_GEFORCE_RTX_2060_REV__A", "PCI_RESOURCE_NVIDIA_COM_TU106_GEFORCE_RTX_2060_REV__A"},
-		{env.MDEVResourcePrefix, "nvidia.com/GRID_T4-1Q", "MDEV_PCI_RESOURCE_NVIDIA_COM_GRID_T4-1Q"},
-		{env.PCIResourcePrefix, "gpu.intel.com/vfio", "PCI_RESOURCE_GPU_INTEL_COM_VFIO"},
-		{env.PCIResourcePrefix, "vendor.com/hostdev_name0", "PCI_RESOURCE_VENDOR_COM_HOSTDEV_NAME0"},
+func TestVariableIsFor(t *testing.T) {
+	for resource, name := range map[string]string{
+		"nvidia.com/GH100_H100_SXM5_80GB":          "PCI_RESOURCE_NVIDIA_COM_GH100_H100_SXM5_80GB",
+		"nvidia.com/TU106_GEFORCE_RTX_2060_REV__A": "PCI_RESOURCE_NVIDIA_COM_TU106_GEFORCE_RTX_2060_REV__A",
+		"nvidia.com/GRID_T4-1Q":                    "MDEV_PCI_RESOURCE_NVIDIA_COM_GRID_T4-1Q",
+		"gpu.intel.com/vfio":                       "PCI_RESOURCE_GPU_INTEL_COM_VFIO",
+		"vendor.com/hostdev_name0":                 "PCI_RESOURCE_VENDOR_COM_HOSTDEV_NAME0",
 		// Two resources can have the same variable.
-		{env.PCIResourcePrefix, "a.b/c", "PCI_RESOURCE_A_B_C"},
-		{env.PCIResourcePrefix, "a_b/C", "PCI_RESOURCE_A_B_C"},
+		"a.b/c": "PCI_RESOURCE_A_B_C",
+		"a_b/C": "PCI_RESOURCE_A_B_C",
 	} {
-		if got := env.VariableName(tc.prefix, tc.resource); got != tc.want {
-			t.Errorf("VariableName(%q, %q) = %q, want %q", tc.prefix, tc.resource, got, tc.want)
+		variables, problems := env.ParseVariables([]string{name + "="})
+		if len(problems) > 0 || len(variables) != 1 || !variables[0].IsFor(resource) || variables[0].IsFor(resource+"0") {
+			t.Errorf("%s is not the variable of %s alone: %v %v", name, resource, variables, problems)
 		}
 	}
 }

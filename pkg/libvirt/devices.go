@@ -50,6 +50,19 @@ func (g *guest) add(d domain.Device, how connect) {
 	g.how = append(g.how, how)
 }
 
+// HasExpanderBuses reports whether the machine has expander buses: q35 and virt
+// on aarch64 (libvirt src/qemu/qemu_validate.c,
+// qemuValidateDomainDeviceDefControllerPCI).
+func HasExpanderBuses(d *domain.Domain) bool {
+	switch d.Arch {
+	case "aarch64":
+		return isVirt(d.Machine)
+	case "x86_64", "i686", "":
+		return isQ35(d.Machine)
+	}
+	return false
+}
+
 // isQ35 and isVirt report which machines have PCI Express (libvirt
 // src/qemu/qemu_domain.c, qemuDomainMachineIsQ35 and …IsARMVirt).
 func isQ35(machine string) bool { return machine == "q35" || strings.HasPrefix(machine, "pc-q35") }

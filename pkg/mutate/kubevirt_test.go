@@ -13,6 +13,7 @@ import (
 
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/reasons"
 )
 
 // The domain before virt-launcher's hostdevs. It has no NUMA cells, so that no
@@ -99,8 +100,8 @@ func (c hostdevCase) run(t *testing.T) {
 	var warnings []string
 	for _, w := range result.Plan.Warnings {
 		// Every device is missing in the empty sysfs.
-		if code := string(w.Code); code != env.CodeNoSysfs {
-			warnings = append(warnings, code)
+		if code := w.Code; code != reasons.CodeNoSysfs {
+			warnings = append(warnings, string(code))
 		}
 	}
 	if d := cmp.Diff(c.warnings, warnings); d != "" {

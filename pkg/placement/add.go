@@ -106,9 +106,8 @@ func (a *adder) isPresent(list requestList, r env.Request) bool {
 // before companions, so that a list of a whole IOMMU group in any order gives
 // the GPU and not its audio function.
 func (a *adder) pop(kind topology.Kind, resource string) (topology.DeviceID, bool) {
-	name := variableName(kind, resource)
 	for _, v := range a.Variables {
-		if v.Name != name || v.Kind != kind {
+		if v.Kind != kind || !v.IsFor(resource) {
 			continue
 		}
 		for _, id := range a.primariesFirst(v.IDs) {

@@ -3,9 +3,9 @@ package placement
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
@@ -56,7 +56,7 @@ func decideOne(in Input, device Device, cells cells, underReferenced bool) Decis
 	case kept:
 		d.Outcome, d.Reason = Kept, reason
 		return d
-	case !SupportedMachine(in.Domain):
+	case !libvirt.HasExpanderBuses(in.Domain):
 		d.Reason = reasons.Machine
 		return d
 	}
@@ -108,19 +108,6 @@ func hasUserAddress(in Input, d Device) bool {
 		if i.PCIAddress != "" && d.Alias == "ua-sriov-"+i.Name {
 			return true
 		}
-	}
-	return false
-}
-
-// SupportedMachine reports whether the machine has expander buses: q35 and
-// virt on aarch64 (libvirt src/qemu/qemu_validate.c,
-// qemuValidateDomainDeviceDefControllerPCI).
-func SupportedMachine(d *domain.Domain) bool {
-	switch d.Arch {
-	case "aarch64":
-		return d.Machine == "virt" || strings.HasPrefix(d.Machine, "virt-")
-	case "x86_64", "i686", "":
-		return d.Machine == "q35" || strings.HasPrefix(d.Machine, "pc-q35")
 	}
 	return false
 }

@@ -8,7 +8,6 @@ import (
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/reasons"
-	"hook-sidecar/pkg/topology"
 )
 
 // requests is what the VMI asks for and what the variables allocate for it.
@@ -79,20 +78,13 @@ func (r requests) resourcesOf(v env.Variable) []string {
 	var resources []string
 	for _, list := range r.lists {
 		for _, request := range list.requests {
-			if request.Resource != "" && variableName(v.Kind, request.Resource) == v.Name && !slices.Contains(resources, request.Resource) {
+			if request.Resource != "" && v.IsFor(request.Resource) && !slices.Contains(resources, request.Resource) {
 				resources = append(resources, request.Resource)
 			}
 		}
 	}
 	slices.Sort(resources)
 	return resources
-}
-
-func variableName(kind topology.Kind, resource string) string {
-	if kind == topology.KindMDEV {
-		return env.VariableName(env.MDEVResourcePrefix, resource)
-	}
-	return env.VariableName(env.PCIResourcePrefix, resource)
 }
 
 // collisions warns of variables that stand for several resources of the VMI.
