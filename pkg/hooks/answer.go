@@ -31,9 +31,6 @@ func (s *Server) answer(ctx context.Context, call Call) ([]byte, error) {
 	case len(domain) == 0 && len(call.Domain) > 0:
 		log.Error("the mutator returned an empty domain, returning the input")
 		return call.Domain, nil
-	case len(domain) > MaxReply && len(call.Domain) <= MaxReply:
-		log.Warn("the domain grew larger than virt-launcher can receive",
-			"bytes", len(domain), "limit", MaxReply)
 	}
 	return domain, nil
 }
