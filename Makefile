@@ -57,7 +57,7 @@ e2e: ## run everything end to end, with vfio-pci in a nested machine; needs root
 	BOOT_KERNEL=$(CACHE)/kernel E2E_IMAGE=$(CACHE)/e2e go test -count=1 -v -timeout 30m ./test/e2e
 
 lint: ## check formatting, vet, staticcheck and import rules
-	.ci/run format vet lint walls
+	.ci/run format vet lint imports
 
 fuzz: ## run every fuzz target, FUZZTIME (15s) each
 	.ci/run fuzz
