@@ -1,5 +1,10 @@
 package topology
 
+import (
+	"cmp"
+	"slices"
+)
+
 // PathType is what lies between two devices, in the words of
 // `nvidia-smi topo -m` and of NCCL.
 type PathType string
@@ -13,6 +18,11 @@ const (
 	SYS  PathType = "SYS"  // across NUMA nodes, or nodes not known
 	Self PathType = "X"    // a device and itself
 )
+
+// Compare orders path types from the nearest to the farthest, Self first.
+func (p PathType) Compare(q PathType) int { return cmp.Compare(p.distance(), q.distance()) }
+
+func (p PathType) distance() int { return slices.Index([]PathType{Self, PIX, PXB, PHB, NODE, SYS}, p) }
 
 // PathType is the path type between two nodes of the tree.
 func (t *Tree) PathType(a, b ID) PathType {

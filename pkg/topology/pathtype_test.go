@@ -1,7 +1,9 @@
 package topology_test
 
 import (
+	"fmt"
 	"hash/crc32"
+	"slices"
 	"strings"
 	"testing"
 
@@ -87,5 +89,13 @@ func TestPathType(t *testing.T) {
 		if got := tree.PathType(a, a); got != topology.Self {
 			t.Errorf("%s: a device and itself: %s", tc.name, got)
 		}
+	}
+}
+
+func TestComparePathTypes(t *testing.T) {
+	types := []topology.PathType{topology.SYS, topology.PHB, topology.Self, topology.PXB, topology.NODE, topology.PIX}
+	slices.SortFunc(types, topology.PathType.Compare)
+	if got := fmt.Sprint(types); got != "[X PIX PXB PHB NODE SYS]" {
+		t.Errorf("from the nearest to the farthest: %s", got)
 	}
 }
