@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/nccl"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/report"
 )
@@ -77,9 +78,9 @@ func (a *app) explain(in *inputFlags, flags explainFlags) error {
 	}
 	a.warnOfLimit(req.Domain)
 	if flags.format == formatNCCL {
-		topology := report.NewNCCL(shown.Plan)
-		a.warn(topology.Warnings)
-		return errors.Join(a.write(flags.output, []byte(topology.String())), failureOf(shown))
+		file := nccl.New(shown.Plan)
+		a.warn(file.Warnings)
+		return errors.Join(a.write(flags.output, []byte(file.String())), failureOf(shown))
 	}
 	r := report.New(planned.Plan, planned.Changed(), planned.Err)
 	var e explanation = r

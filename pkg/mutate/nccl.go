@@ -4,18 +4,18 @@ import (
 	"encoding/base64"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/nccl"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
-	"hook-sidecar/pkg/report"
 )
 
 // NCCLEntry is the fw_cfg entry with the topology file for NCCL, in base64. A
-// guest reads it below /sys/firmware/qemu_fw_cfg/by_name.
+// guest reads it under /sys/firmware/qemu_fw_cfg/by_name.
 const NCCLEntry = "opt/org.kubevirt.hostdev/nccl-topology"
 
 // withNCCL is the plan with the topology file for NCCL in the domain, where the
 // policy asks for it. The file is written in every call: KubeVirt's types do not
-// know fw_cfg, so the entry of one call is gone in the next (virtwrap/api/schema.go,
+// have fw_cfg, so the entry of one call is gone in the next (virtwrap/api/schema.go,
 // SysInfo).
 //
 // It is in base64 because libvirt 9 passes a text to QEMU with XML references in
@@ -26,7 +26,7 @@ func withNCCL(plan *placement.Plan) *placement.Plan {
 	if plan.Policy.NCCLTopology != policy.NCCLTopologyFWCfg {
 		return plan
 	}
-	file := report.NewNCCL(plan)
+	file := nccl.New(plan)
 	if file.IsEmpty() {
 		return plan.With(nil, file.Warnings)
 	}

@@ -12,8 +12,8 @@ import (
 	"libvirt.org/go/libvirtxml"
 
 	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/nccl"
 	"hook-sidecar/pkg/policy"
-	"hook-sidecar/pkg/report"
 	"hook-sidecar/test/cases"
 	"hook-sidecar/test/matrix"
 	"hook-sidecar/test/oracle"
@@ -21,8 +21,8 @@ import (
 	"hook-sidecar/test/xmltree"
 )
 
-// handsOver is a Mutator that hands the topology file over.
-func handsOver(t *testing.T, host string, layout policy.Layout) mutate.Mutator {
+// fwcfgMutator is a Mutator that passes the topology file to the guest.
+func fwcfgMutator(t *testing.T, host string, layout policy.Layout) mutate.Mutator {
 	m := withLayout(hosts(t)[host+".txtar"], layout)
 	m.Flags[policy.KeyNCCLTopology] = string(policy.NCCLTopologyFWCfg)
 	return m
@@ -44,8 +44,8 @@ func entriesOf(d *libvirtxml.Domain) []string {
 	return texts
 }
 
-// handedOver is what the guest decodes from the one entry of a domain.
-func handedOver(t *testing.T, domain []byte) string {
+// passedFile is what the guest decodes from the one entry of a domain.
+func passedFile(t *testing.T, domain []byte) string {
 	t.Helper()
 	texts := entriesOf(read(t, domain))
 	if len(texts) != 1 {
@@ -65,18 +65,18 @@ func handedOver(t *testing.T, domain []byte) string {
 
 var sysinfoElement = regexp.MustCompile(`(?s)<sysinfo type="smbios">.*?</sysinfo>`)
 
-// TestNCCLHandOver plays every call of a boot: each answer has the entry once,
-// with the very file that explain writes; the domain's own SMBIOS tables keep
+// TestNCCLEntry plays every call of a boot: each answer has the entry once,
+// with the same file that explain writes; the domain's own SMBIOS tables keep
 // every byte, in what libvirt gets and in what KubeVirt makes of the answer; and
 // the last answer is stable.
-func TestNCCLHandOver(t *testing.T) {
+func TestNCCLEntry(t *testing.T) {
 	for _, version := range []readback.Version{readback.V190, readback.Main} {
 		for _, layout := range layouts() {
-			m := handsOver(t, "x86-2n8g-hgx-h100", layout)
+			m := fwcfgMutator(t, "x86-2n8g-hgx-h100", layout)
 			vmi := sampleFile(t, "02-8gpu-8nic-gate-off.vmi.json")
 			hook := func(domain []byte) ([]byte, error) {
 				result := m.Mutate(mutate.Request{Domain: domain, VMI: vmi})
-				if got, want := handedOver(t, result.Domain), report.NewNCCL(result.Plan).String(); got != want {
+				if got, want := passedFile(t, result.Domain), nccl.New(result.Plan).String(); got != want {
 					t.Errorf("the guest gets %q, explain says %q", got, want)
 				}
 				checkSMBIOS(t, version, domain, result.Domain)
@@ -115,11 +115,11 @@ func checkSMBIOS(t *testing.T, version readback.Version, before, after []byte) {
 	}
 }
 
-// TestNCCLHandOverLibvirt: a real libvirt takes the entry with --validate and
+// TestNCCLEntryLibvirt: a real libvirt takes the entry with --validate and
 // reads it back, beside the SMBIOS tables.
-func TestNCCLHandOverLibvirt(t *testing.T) {
+func TestNCCLEntryLibvirt(t *testing.T) {
 	lib := oracle.New(t)
-	m := handsOver(t, "x86-2n8g-hgx-h100", policy.LayoutMirror)
+	m := fwcfgMutator(t, "x86-2n8g-hgx-h100", policy.LayoutMirror)
 	result := m.Mutate(mutate.Request{Domain: sampleFile(t, "02-8gpu-8nic-gate-off.xml"), VMI: sampleFile(t, "02-8gpu-8nic-gate-off.vmi.json")})
 	back := lib.Check(t, result.Domain)
 	if got, want := entriesOf(read(t, back)), entriesOf(read(t, result.Domain)); len(want) != 1 || !slices.Equal(got, want) {
@@ -136,10 +136,10 @@ func TestNCCLHandOverLibvirt(t *testing.T) {
 
 var fwcfgElement = regexp.MustCompile(`(?s)\s*<sysinfo type=["']fwcfg["']>.*?</sysinfo>`)
 
-// TestNCCLHandOverAddsOnly: in every case the entry is all that the key changes,
+// TestNCCLEntryAlone: in every case the entry is all that the key changes,
 // and a second call changes nothing.
-func TestNCCLHandOverAddsOnly(t *testing.T) {
-	handed := 0
+func TestNCCLEntryAlone(t *testing.T) {
+	passed := 0
 	for _, c := range cases.Load(t, root) {
 		m := c.Mutator
 		m.Flags = maps.Clone(m.Flags)
@@ -151,20 +151,20 @@ func TestNCCLHandOverAddsOnly(t *testing.T) {
 			t.Errorf("%s: more than the entry is changed:\n%s", c.Name, changes(without.Domain, got))
 		}
 		if !bytes.Equal(with.Domain, without.Domain) {
-			handed++
+			passed++
 		}
 		if again := m.Mutate(mutate.Request{Domain: with.Domain, VMI: c.Request.VMI}); !bytes.Equal(again.Domain, with.Domain) {
 			t.Errorf("%s: a second call changes the result:\n%s", c.Name, changes(with.Domain, again.Domain))
 		}
 	}
-	if handed < 20 {
-		t.Errorf("%d cases hand a file over: the test shows little", handed)
+	if passed < 20 {
+		t.Errorf("only %d cases pass a file: the test shows little", passed)
 	}
 }
 
-// TestNCCLHandOverOnly: the entry is there only where the policy asks for it and
-// where there is something to tell.
-func TestNCCLHandOverOnly(t *testing.T) {
+// TestNCCLEntryWanted: the entry is there only where the policy asks for it and
+// the file has a device.
+func TestNCCLEntryWanted(t *testing.T) {
 	hgx, host := sampleFile(t, "02-8gpu-8nic-gate-off.xml"), "x86-2n8g-hgx-h100"
 	devices, err := matrix.Sysfs{FS: hosts(t)[host+".txtar"]}.Endpoints()
 	if err != nil {
@@ -186,7 +186,7 @@ func TestNCCLHandOverOnly(t *testing.T) {
 		"no GPU and no NIC":   {matrix.Domain(matrix.GuestNUMA{{0}, {1}}, switches), nil, 0},
 		"no devices":          {matrix.Domain(matrix.GuestNUMA{{0}}, nil), nil, 0},
 	} {
-		m := handsOver(t, host, policy.LayoutNUMA)
+		m := fwcfgMutator(t, host, policy.LayoutNUMA)
 		maps.Copy(m.Flags, tc.set)
 		result := m.Mutate(mutate.Request{Domain: tc.domain})
 		if result.Err != nil {

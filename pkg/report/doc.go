@@ -1,5 +1,5 @@
 // Package report says what a plan decided and why: as JSON with a stable
-// schema, as text for a terminal, as a picture, and as NCCL's topology file. It
+// schema, as text for a terminal and as a picture. It NCCL's topology file. It
 // is pure: a plan in, text out.
 //
 // Text and pictures are made in two steps, so that they agree:

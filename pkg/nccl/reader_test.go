@@ -1,4 +1,4 @@
-package report_test
+package nccl_test
 
 import (
 	"fmt"
@@ -8,46 +8,46 @@ import (
 	"strings"
 )
 
-// ncclNode is an element as NCCL reads it.
-type ncclNode struct {
-	name   string
-	attrs  map[string]string
-	parent *ncclNode
-	below  []*ncclNode
+// node is an element of the file as NCCL reads it.
+type node struct {
+	name     string
+	attrs    map[string]string
+	parent   *node
+	children []*node
 }
 
 // The limits of NCCL's own reader (NVIDIA/nccl src/graph/xml.h and topo.h). A
 // value may have 253 bytes: the buffer of 255 also holds the quote.
 const (
-	ncclMaxValue = 253
-	ncclMaxAttrs = 16
-	ncclMaxBelow = 640
-	ncclMaxNodes = 256
+	maxValue    = 253
+	maxAttrs    = 16
+	maxChildren = 640
+	maxNodes    = 256
 )
 
 var (
-	ncclTag  = regexp.MustCompile(`^<(/?)([^ \n\r/>=]+)((?: [^ \n\r/>=]+="[^"]*")*)(/?)>`)
-	ncclAttr = regexp.MustCompile(` ([^ =]+)="([^"]*)"`)
-	ncclBDF  = regexp.MustCompile(`^[0-9a-f]{4}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]$`)
-	ncclMask = regexp.MustCompile(`^[0-9a-f]{1,8}(,[0-9a-f]{8})*$`)
+	tagPattern     = regexp.MustCompile(`^<(/?)([^ \n\r/>=]+)((?: [^ \n\r/>=]+="[^"]*")*)(/?)>`)
+	attrPattern    = regexp.MustCompile(` ([^ =]+)="([^"]*)"`)
+	addressPattern = regexp.MustCompile(`^[0-9a-f]{4}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]$`)
+	maskPattern    = regexp.MustCompile(`^[0-9a-f]{1,8}(,[0-9a-f]{8})*$`)
 )
 
-// readNCCL reads a topology file by the rules of NCCL's reader (xml.cc,
-// xmlGetNode and the loaders of each element), which is no XML parser: between
-// elements only blanks and line ends, one blank before each attribute, no
-// declaration, no references. It is stricter where NCCL passes something over:
-// an element or attribute that it does not know is an error here.
-func readNCCL(text string) (*ncclNode, error) {
-	top := &ncclNode{}
+// read reads a topology file by the rules of NCCL's reader (xml.cc,
+// xmlGetNode and the loaders of each element), which is not an XML parser: only
+// spaces and newlines between elements, one space before each attribute, no
+// declaration, no references. It is stricter where NCCL ignores something: an
+// unknown element or attribute is an error here.
+func read(text string) (*node, error) {
+	top := &node{}
 	at, nodes := top, 0
 	for {
 		text = strings.TrimLeft(text, " \n\r")
 		if text == "" {
 			break
 		}
-		tag := ncclTag.FindStringSubmatch(text)
+		tag := tagPattern.FindStringSubmatch(text)
 		if tag == nil {
-			return nil, fmt.Errorf("no element at %.60q", text)
+			return nil, fmt.Errorf("want an element at %.60q", text)
 		}
 		text = text[len(tag[0]):]
 		if tag[1] == "/" {
@@ -57,31 +57,31 @@ func readNCCL(text string) (*ncclNode, error) {
 			at = at.parent
 			continue
 		}
-		n := &ncclNode{name: tag[2], attrs: map[string]string{}, parent: at}
-		for _, a := range ncclAttr.FindAllStringSubmatch(tag[3], -1) {
-			if _, twice := n.attrs[a[1]]; twice || len(a[2]) > ncclMaxValue || strings.ContainsAny(a[2], "&<") {
+		n := &node{name: tag[2], attrs: map[string]string{}, parent: at}
+		for _, a := range attrPattern.FindAllStringSubmatch(tag[3], -1) {
+			if _, twice := n.attrs[a[1]]; twice || len(a[2]) > maxValue || strings.ContainsAny(a[2], "&<") {
 				return nil, fmt.Errorf("<%s>: attribute %s=%q", n.name, a[1], a[2])
 			}
 			n.attrs[a[1]] = a[2]
 		}
-		if nodes++; nodes > ncclMaxNodes || len(n.attrs) > ncclMaxAttrs || len(at.below) == ncclMaxBelow {
+		if nodes++; nodes > maxNodes || len(n.attrs) > maxAttrs || len(at.children) == maxChildren {
 			return nil, fmt.Errorf("too many nodes or attributes at <%s>", n.name)
 		}
-		at.below = append(at.below, n)
+		at.children = append(at.children, n)
 		if tag[4] == "" {
 			at = n
 		}
 	}
-	if at != top || len(top.below) != 1 {
-		return nil, fmt.Errorf("<%s> is not closed, or there are %d top elements", at.name, len(top.below))
+	if at != top || len(top.children) != 1 {
+		return nil, fmt.Errorf("<%s> is not closed, or there are %d top elements", at.name, len(top.children))
 	}
-	return top.below[0], top.below[0].check("")
+	return top.children[0], top.children[0].check("")
 }
 
-// check holds an element against what NCCL needs of it when it builds its
-// graph (topo.cc, ncclTopoAddCpu, ncclTopoAddPci): what it reads without a
+// check compares an element with what NCCL needs of it when it builds its graph
+// (topo.cc, ncclTopoAddCpu, ncclTopoAddPci): what it reads without a
 // default and cannot fill in later.
-func (n *ncclNode) check(parent string) error {
+func (n *node) check(parent string) error {
 	known := map[string][]string{
 		"system": {"version"},
 		"cpu":    {"numaid", "affinity", "arch"},
@@ -103,7 +103,7 @@ func (n *ncclNode) check(parent string) error {
 	default:
 		err = fmt.Errorf("NCCL reads no %s", under)
 	}
-	for _, b := range n.below {
+	for _, b := range n.children {
 		if err == nil {
 			err = b.check(n.name)
 		}
@@ -111,19 +111,19 @@ func (n *ncclNode) check(parent string) error {
 	return err
 }
 
-func (n *ncclNode) want(name string, good func(string) bool) error {
+func (n *node) want(name string, good func(string) bool) error {
 	if v, there := n.attrs[name]; !there || !good(v) {
 		return fmt.Errorf("<%s %v>: %s is %q", n.name, n.attrs, name, v)
 	}
 	return nil
 }
 
-func (n *ncclNode) checkCPU() error {
+func (n *node) checkCPU() error {
 	if err := n.want("numaid", func(v string) bool { _, err := strconv.Atoi(v); return err == nil }); err != nil {
 		return err
 	}
 	if _, there := n.attrs["affinity"]; there {
-		if err := n.want("affinity", ncclMask.MatchString); err != nil {
+		if err := n.want("affinity", maskPattern.MatchString); err != nil {
 			return err
 		}
 	}
@@ -133,12 +133,12 @@ func (n *ncclNode) checkCPU() error {
 // checkPCI: NCCL finds a GPU or NIC by the very text of its address, and takes
 // the class and the speed by how they begin (topo.cc, kvDictPciClass,
 // kvDictPciGen).
-func (n *ncclNode) checkPCI() error {
-	if err := n.want("busid", ncclBDF.MatchString); err != nil {
+func (n *node) checkPCI() error {
+	if err := n.want("busid", addressPattern.MatchString); err != nil {
 		return err
 	}
 	classes := []string{"0x02", "0x03"}
-	if len(n.below) > 0 {
+	if len(n.children) > 0 {
 		classes = []string{"0x060400"}
 	}
 	if err := n.want("class", func(v string) bool {
@@ -160,11 +160,11 @@ func (n *ncclNode) checkPCI() error {
 }
 
 // find is the element of an address, and how many there are.
-func (n *ncclNode) find(busID string) (found *ncclNode, count int) {
+func (n *node) find(busID string) (found *node, count int) {
 	if n.attrs["busid"] == busID {
 		found, count = n, 1
 	}
-	for _, b := range n.below {
+	for _, b := range n.children {
 		if f, c := b.find(busID); c > 0 {
 			found, count = f, count+c
 		}
@@ -173,18 +173,18 @@ func (n *ncclNode) find(busID string) (found *ncclNode, count int) {
 }
 
 // above are the elements above n, the nearest first; the last but one is its CPU.
-func (n *ncclNode) above() []*ncclNode {
-	var all []*ncclNode
+func (n *node) above() []*node {
+	var all []*node
 	for p := n.parent; p != nil && p.name != ""; p = p.parent {
 		all = append(all, p)
 	}
 	return all
 }
 
-// ncclDistance is the type of the path between two devices (paths.cc): PIX
+// distance is the type of the path between two devices (paths.cc): PIX
 // within a switch, PXB where the path goes from switch to switch, PHB through
 // a CPU, SYS from CPU to CPU.
-func ncclDistance(a, b *ncclNode) string {
+func distance(a, b *node) string {
 	if a.parent == b.parent && a.parent.name == "pci" {
 		return "PIX"
 	}

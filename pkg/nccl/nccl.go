@@ -1,0 +1,280 @@
+// Package nccl makes the topology file that shows NCCL in the guest the host's
+// switches and link speeds, with the guest's addresses and NUMA nodes. Its form
+// is what NCCL reads (NVIDIA/nccl src/graph/xml.cc and topo.cc, version 1 of the
+// format).
+package nccl
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/topology"
+)
+
+// File is a topology file.
+type File struct {
+	Warnings []reasons.Warning // about GPUs and NICs that are left out
+
+	cpus []*element // by NUMA node; the one without a node is last
+}
+
+// New makes the file of a plan. It has link speeds as far as the plan's host has
+// Details.
+//
+// What is not known is left to NCCL, which reads missing attributes from the
+// guest's sysfs, NVML and CPUID (xml.cc, ncclTopoGetXmlFromSys and
+// ncclTopoGetXmlFromCpu): so the CPU's vendor and model.
+func New(plan *placement.Plan) File {
+	b := builder{plan: plan, switches: map[*topology.Node]*element{}, addresses: guestAddresses(plan)}
+	for _, cell := range plan.Domain().Cells {
+		b.cpu(int(cell.ID))
+	}
+	for _, d := range plan.Devices {
+		if isForNCCL(d.Function) {
+			b.add(d)
+		}
+	}
+	for _, c := range b.file.cpus {
+		c.sort()
+	}
+	slices.SortFunc(b.file.cpus, func(x, y *element) int { return cmp.Compare(uint(x.node), uint(y.node)) })
+	return b.file
+}
+
+// IsEmpty reports whether the file has no GPU and no NIC.
+func (f File) IsEmpty() bool {
+	return !slices.ContainsFunc(f.cpus, func(c *element) bool { return len(c.children) > 0 })
+}
+
+// String is the file as NCCL reads it: its reader knows neither tabs nor an XML
+// declaration nor references (xml.cc, xmlGetNode). All values are numbers or
+// fixed words, which need none.
+func (f File) String() string {
+	var text strings.Builder
+	(&element{name: "system", attributes: ` version="1"`, children: f.cpus}).write(&text, "")
+	return text.String()
+}
+
+// isForNCCL reports whether NCCL looks at a device: at display controllers and
+// network controllers, by the base class (topo.cc, kvDictPciClass).
+func isForNCCL(f *topology.Device) bool {
+	const network, display = 0x02, 0x03
+	return f != nil && (f.Class>>16 == network || f.Class>>16 == display)
+}
+
+type builder struct {
+	plan      *placement.Plan
+	file      File
+	switches  map[*topology.Node]*element         // by the switch on the host
+	addresses map[*topology.Node]topology.Address // of such switches, in the guest
+	invented  int                                 // addresses of switches that the guest does not have
+}
+
+// add adds a device under the switches that it is under on the host.
+func (b *builder) add(d placement.Decision) {
+	if d.Predicted == nil {
+		b.file.Warnings = append(b.file.Warnings, reasons.NewWarning(reasons.CodeNCCLIncomplete, &d.ID,
+			fmt.Sprintf("%s is left out of NCCL's topology file: its guest address is not known until libvirt assigns one", d.ID)))
+		return
+	}
+	parent := b.cpu(b.nodeOf(d))
+	for _, s := range b.switchesAbove(d) {
+		parent = b.pciSwitch(s, parent)
+	}
+	device := pci(*d.Predicted, d.Function.Class)
+	// A mediated device has ids of its own, which the host does not show.
+	if d.ID.Kind() == topology.KindPCI {
+		device.identify(d.Function)
+	}
+	device.setLink(b.link(d.Function))
+	parent.children = append(parent.children, device)
+}
+
+func (b *builder) switchesAbove(d placement.Decision) []*topology.Node {
+	return b.plan.HostTree.Node(d.ID).Switches()
+}
+
+// nodeOf is the NUMA node of a device in the guest, or -1. Devices under one
+// switch have the node of the first of them that has one.
+func (b *builder) nodeOf(d placement.Decision) int {
+	cell := d.Cell
+	if above := b.switchesAbove(d); len(above) > 0 {
+		for _, other := range b.plan.Devices {
+			if cell == nil && slices.Contains(b.switchesAbove(other), above[0]) {
+				cell = other.Cell
+			}
+		}
+	}
+	if cell == nil {
+		return -1
+	}
+	return int(*cell)
+}
+
+// cpu is the CPU of a NUMA node of the guest.
+func (b *builder) cpu(node int) *element {
+	for _, c := range b.file.cpus {
+		if c.node == node {
+			return c
+		}
+	}
+	c := &element{name: "cpu", node: node}
+	c.set("numaid", strconv.Itoa(node))
+	for _, cell := range b.plan.Domain().Cells {
+		if int(cell.ID) == node {
+			c.set("affinity", cpuMask(cell.CPUs))
+			break
+		}
+	}
+	switch arch := b.plan.Domain().Arch; arch { // topo.cc, kvDictCpuArch
+	case "x86_64":
+		c.set("arch", arch)
+	case "aarch64":
+		c.set("arch", "arm64")
+	}
+	b.file.cpus = append(b.file.cpus, c)
+	return c
+}
+
+// pciSwitch is the element of a switch of the host. It is added under a parent
+// when it is not in the file yet.
+func (b *builder) pciSwitch(n *topology.Node, parent *element) *element {
+	if known := b.switches[n]; known != nil {
+		return known
+	}
+	address, isInGuest := b.addresses[n]
+	if !isInGuest {
+		// No device of a guest has such an address: its PCI domain is 0.
+		address = topology.Address{Domain: 0xffff, Bus: uint8(0xff - b.invented/32), Device: uint8(b.invented % 32)}
+		b.invented++
+	}
+	const bridge = 0x060400 // topo.cc, PCI_BRIDGE_DEVICE_CLASS
+	s := pci(address, bridge)
+	if f := b.plan.Host.Device(n.ID.(topology.Address)); f != nil {
+		s.identify(f)
+		s.setLink(b.link(f))
+	}
+	b.switches[n] = s
+	parent.children = append(parent.children, s)
+	return s
+}
+
+// guestAddresses are the guest's addresses of the host's switches that the guest
+// has: a switch of the guest is the innermost one that all devices under it share
+// on the host.
+func guestAddresses(plan *placement.Plan) map[*topology.Node]topology.Address {
+	addresses := map[*topology.Node]topology.Address{}
+	for _, c := range plan.Controllers {
+		if c.Model != domain.UpstreamPort || c.Predicted == nil {
+			continue
+		}
+		var shared []*topology.Node
+		first := true
+		for e := range plan.GuestTree.Node(topology.Index(c.Index)).Endpoints() {
+			device := plan.HostTree.Node(e.ID)
+			if device == nil {
+				continue // not a passthrough device
+			}
+			above := device.Switches()
+			if first {
+				shared, first = above, false
+			}
+			shared = slices.DeleteFunc(shared, func(s *topology.Node) bool { return !slices.Contains(above, s) })
+		}
+		if n := len(shared); n > 0 && addresses[shared[n-1]] == (topology.Address{}) {
+			addresses[shared[n-1]] = *c.Predicted
+		}
+	}
+	return addresses
+}
+
+// pci is an element with an address and a class, in the kernel's form.
+func pci(address topology.Address, class uint32) *element {
+	e := &element{name: "pci", address: address}
+	e.set("busid", address.String())
+	e.set("class", fmt.Sprintf("0x%06x", class))
+	return e
+}
+
+func (e *element) identify(f *topology.Device) {
+	e.set("vendor", hexID(f.Vendor))
+	e.set("device", hexID(f.Device))
+	if f.Details != nil {
+		e.set("subsystem_vendor", hexID(f.Details.SubsystemVendor))
+		e.set("subsystem_device", hexID(f.Details.SubsystemDevice))
+	}
+}
+
+// hexID is an id in the kernel's form; "" for 0, which is not known.
+func hexID(id uint16) string {
+	if id == 0 {
+		return ""
+	}
+	return fmt.Sprintf("0x%04x", id)
+}
+
+func (e *element) setLink(link *topology.Link) {
+	if link != nil {
+		e.set("link_speed", fmt.Sprintf("%.1f GT/s PCIe", link.Speed))
+		e.set("link_width", strconv.Itoa(link.Width))
+	}
+}
+
+// link is the fastest link that a function and the port above it support, as
+// NCCL computes it from sysfs; nil when neither is known. A virtual function has
+// its physical function's.
+func (b *builder) link(f *topology.Device) *topology.Link {
+	own := maxLink(f)
+	if own == nil && f.PhysFn != nil {
+		own = maxLink(b.plan.Host.Device(*f.PhysFn))
+	}
+	var above *topology.Link
+	if n := len(f.Bridges); n > 0 {
+		above = maxLink(b.plan.Host.Device(f.Bridges[n-1]))
+	}
+	switch {
+	case own == nil:
+		return above
+	case above == nil:
+		return own
+	}
+	return &topology.Link{Speed: min(own.Speed, above.Speed), Width: min(own.Width, above.Width)}
+}
+
+func maxLink(f *topology.Device) *topology.Link {
+	if f == nil || f.Details == nil {
+		return nil
+	}
+	return f.Details.MaxLink
+}
+
+// cpuMask is a list of vCPUs as the kernel writes masks: words of 32 bits, the
+// highest first. It is "" without a CPU, for an invalid list, and where it is
+// longer than NCCL's attributes may be (xml.h, MAX_STR_LEN); NCCL then asks
+// the kernel.
+func cpuMask(cpus string) string {
+	const longest = 253
+	set, err := topology.ParseIDs(cpus)
+	if err != nil || set.IsEmpty() {
+		return ""
+	}
+	words := make([]uint32, set.List()[set.Size()-1]/32+1)
+	for _, cpu := range set.UnsortedList() {
+		words[cpu/32] |= 1 << (cpu % 32)
+	}
+	texts := make([]string, len(words))
+	for i, word := range words {
+		texts[len(words)-1-i] = fmt.Sprintf("%08x", word)
+	}
+	mask := strings.Join(texts, ",")
+	if len(mask) > longest {
+		return ""
+	}
+	return mask
+}

@@ -1,0 +1,312 @@
+package nccl_test
+
+import (
+	"flag"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/nccl"
+	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/topology"
+	"hook-sidecar/test/hostfs"
+	"hook-sidecar/test/matrix"
+	"hook-sidecar/test/tree"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+const testdata = "../../testdata"
+
+// readHost is the sysfs of a machine of testdata/hosts.
+func readHost(t *testing.T, name string) fs.FS {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(testdata, "hosts", name+".txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, err := env.ParseSnapshot(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return host
+}
+
+// wholeHost is a domain with all devices of a host, and a cell for each node.
+func wholeHost(t *testing.T, host fs.FS) []byte {
+	t.Helper()
+	sysfs := matrix.Sysfs{FS: host}
+	devices, err := sysfs.Endpoints()
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes, err := sysfs.Nodes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var numa matrix.GuestNUMA
+	for _, node := range nodes {
+		numa = append(numa, []int{node})
+	}
+	return matrix.Domain(numa, devices)
+}
+
+func planOf(t *testing.T, host fs.FS, domain []byte, layout policy.Layout) *placement.Plan {
+	t.Helper()
+	m := mutate.Mutator{Sysfs: host, Details: true, Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}
+	result := m.Mutate(mutate.Request{Domain: domain})
+	if result.Err != nil {
+		t.Fatal(result.Err)
+	}
+	return result.Plan
+}
+
+// TestGolden has two machines, reviewed by reading each file against the links
+// under bus/pci/devices of its host and against the predicted addresses of
+// explain:
+//
+//	hgx numa     each pair under a switch that the guest does not have (ffff:…)
+//	hgx mirror   the same tree with the guest's own switches
+//	three-roots  no switches: NICs and GPUs directly under their CPU
+func TestGolden(t *testing.T) {
+	hgx, err := os.ReadFile(filepath.Join(testdata, "samples", "02-8gpu-8nic-gate-off.xml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		host   string
+		domain []byte
+		layout policy.Layout
+	}{
+		{"x86-2n8g-hgx-h100", hgx, policy.LayoutNUMA},
+		{"x86-2n8g-hgx-h100", hgx, policy.LayoutMirror},
+		{"x86-2n4g-three-roots", wholeHost(t, readHost(t, "x86-2n4g-three-roots")), policy.LayoutRoot},
+	} {
+		got := nccl.New(planOf(t, readHost(t, tc.host), tc.domain, tc.layout)).String()
+		golden := filepath.Join("testdata", fmt.Sprintf("%s-%s.xml", tc.host, tc.layout))
+		if *update {
+			if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(string(want), got); d != "" {
+			t.Errorf("%s (-want +got), rewrite with -update and review:\n%s", golden, d)
+		}
+		if tc.layout == policy.LayoutNUMA {
+			checkDocs(t, got)
+		}
+	}
+}
+
+// checkDocs looks for the start of the file in docs/nccl.md.
+func checkDocs(t *testing.T, file string) {
+	t.Helper()
+	docs, err := os.ReadFile("../../docs/nccl.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := strings.Join(strings.SplitAfter(file, "\n")[:6], "")
+	if !strings.Contains(string(docs), "```xml\n"+start+"```") {
+		t.Errorf("docs/nccl.md does not show\n%s", start)
+	}
+}
+
+// TestDistances reads the file of every host and layout, and of random hosts, by
+// NCCL's rules, and compares the distances that NCCL gets from it with the host's
+// path types.
+func TestDistances(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(testdata, "hosts", "*.txtar"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no hosts: %v", err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
+		host := readHost(t, name)
+		for _, layout := range []policy.Layout{policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror} {
+			t.Run(fmt.Sprintf("%s-%s", name, layout), func(t *testing.T) {
+				checkDistances(t, host, planOf(t, host, wholeHost(t, host), layout))
+			})
+		}
+	}
+	for seed := range uint64(60) {
+		h := matrix.NewRandomHost(2000 + seed)
+		host, err := hostfs.Parse(h.Text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, layout := range []policy.Layout{policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror} {
+			t.Run(fmt.Sprintf("seed-%d-%s", 2000+seed, layout), func(t *testing.T) {
+				checkDistances(t, host, planOf(t, host, matrix.Domain(h.NUMA, h.Devices), layout))
+			})
+		}
+	}
+}
+
+func checkDistances(t *testing.T, host fs.FS, plan *placement.Plan) {
+	file := nccl.New(plan)
+	system, err := read(file.String())
+	if err != nil {
+		t.Fatalf("NCCL cannot read it: %v\n%s", err, file)
+	}
+	seen := map[string]*node{}
+	spots := map[string]tree.Spot{}
+	for _, d := range plan.Devices {
+		id := d.ID.String()
+		inFile := d.Predicted != nil && d.Function != nil && (d.Function.Class>>16 == 2 || d.Function.Class>>16 == 3)
+		if !inFile {
+			continue
+		}
+		node, count := system.find(d.Predicted.String())
+		if count != 1 {
+			t.Fatalf("%s is in the file %d times\n%s", id, count, file)
+		}
+		spot, _, err := matrix.Sysfs{FS: host}.Spot(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen[id], spots[id] = node, spot
+	}
+	ids := slices.Sorted(maps.Keys(seen))
+	for i, a := range ids {
+		for _, b := range ids[:i] {
+			got, want := distance(seen[a], seen[b]), wantedDistance(spots[a], spots[b])
+			if want == "" {
+				want = map[bool]string{true: "PHB", false: "SYS"}[cpuOf(seen[a]) == cpuOf(seen[b])]
+			}
+			if got != want {
+				t.Errorf("%s and %s: NCCL sees %s, want %s\n%s", a, b, got, want, file)
+			}
+		}
+	}
+}
+
+// wantedDistance is the distance that NCCL would see on the host, "" where only
+// the CPUs decide. Devices under one root port and no switch meet at the CPU.
+func wantedDistance(a, b tree.Spot) string {
+	switch class := tree.PathType(a, b); {
+	case class == "PXB":
+		return "PXB"
+	case class == "PIX" && len(a.Bridges) > 1:
+		return "PIX"
+	}
+	return ""
+}
+
+func cpuOf(n *node) string {
+	above := n.above()
+	return above[len(above)-2].attrs["numaid"]
+}
+
+// TestNodes: the CPU above a device is the guest cell of the expander bus that it
+// is under.
+func TestNodes(t *testing.T) {
+	host := readHost(t, "x86-2n8g-hgx-h100")
+	plan := planOf(t, host, wholeHost(t, host), policy.LayoutNUMA)
+	system, err := read(nccl.New(plan).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for _, d := range plan.Devices {
+		if n, count := system.find(d.Predicted.String()); count == 1 && d.Cell != nil {
+			checked++
+			if cpu := cpuOf(n); cpu != fmt.Sprint(int(*d.Cell)) {
+				t.Errorf("%s is in cell %d, and under CPU %s", d.ID, *d.Cell, cpu)
+			}
+		}
+	}
+	if checked < 16 {
+		t.Errorf("%d devices checked, the machine has 8 GPUs and 8 NICs", checked)
+	}
+}
+
+// TestSwitchAddress: with mirror the switches have the addresses that the guest
+// shows, so that NCCL recognizes a device that is not in the file and that it
+// finds under one of them.
+func TestSwitchAddress(t *testing.T) {
+	host := readHost(t, "x86-2n8g-hgx-h100")
+	plan := planOf(t, host, wholeHost(t, host), policy.LayoutMirror)
+	system, err := read(nccl.New(plan).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range plan.Devices {
+		n, count := system.find(d.Predicted.String())
+		if count == 0 || len(d.GuestPath) < 4 {
+			continue // an NVSwitch, which NCCL does not look for here
+		}
+		upstream := d.GuestPath[2] // after the expander bus and the root port
+		for _, c := range plan.Controllers {
+			if c.Index == upstream && n.parent.attrs["busid"] != c.Predicted.String() {
+				t.Errorf("%s is under %s, its switch in the guest is at %s", d.ID, n.parent.attrs["busid"], c.Predicted)
+			}
+		}
+	}
+}
+
+// TestLeavesOut: a GPU whose guest address is not known yet is left out and named;
+// NCCL looks for it in sysfs.
+func TestLeavesOut(t *testing.T) {
+	host, err := hostfs.Parse("cpus 0 0-3\npci0000:00/0000:00:01.0/0000:01:00.0 node=0\npci0000:00/0000:00:02.0/0000:02:00.0 node=0 class=0x010802\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	domain := matrix.Domain(matrix.GuestNUMA{{0}}, []string{"0000:01:00.0", "0000:02:00.0"})
+	file := nccl.New(planOf(t, host, domain, policy.LayoutKeep))
+	if !file.IsEmpty() || strings.Contains(file.String(), "<pci") {
+		t.Errorf("it is not empty:\n%s", file)
+	}
+	if len(file.Warnings) != 1 || file.Warnings[0].Code != reasons.CodeNCCLIncomplete || file.Warnings[0].Device.String() != "0000:01:00.0" {
+		t.Errorf("warnings %v, want one for the GPU and none for the NVMe", file.Warnings)
+	}
+}
+
+// TestLinks: the slower of a function and the port above it counts, a virtual
+// function has its physical function's link, and what is not known is left to
+// NCCL.
+func TestLinks(t *testing.T) {
+	host, err := hostfs.Parse(`cpus 0 0-3
+pci0000:00/0000:00:01.0/0000:01:00.0 node=0
+pci0000:00/0000:00:02.0/0000:02:00.0 node=0
+pci0000:00/0000:00:02.0/0000:02:00.1 node=0 physfn=0000:02:00.0
+pci0000:00/0000:00:03.0/0000:03:00.0 node=0
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	links := map[string]topology.Link{
+		"0000:00:01.0": {Speed: 16, Width: 16}, "0000:01:00.0": {Speed: 32, Width: 8},
+		"0000:02:00.0": {Speed: 8, Width: 4}, // the port above has no file for it
+	}
+	plan := planOf(t, host, matrix.Domain(matrix.GuestNUMA{{0}}, []string{"0000:01:00.0", "0000:02:00.1", "0000:03:00.0"}), policy.LayoutNUMA)
+	for i := range plan.Host.Devices {
+		if link, known := links[plan.Host.Devices[i].Address.String()]; known {
+			plan.Host.Devices[i].Details.MaxLink = &link
+		}
+	}
+	system, err := read(nccl.New(plan).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"16.0 GT/s PCIe x8", "8.0 GT/s PCIe x4", " x"} {
+		n, _ := system.find(plan.Devices[i].Predicted.String())
+		if got := n.attrs["link_speed"] + " x" + n.attrs["link_width"]; got != want {
+			t.Errorf("%s: %q, want %q", plan.Devices[i].ID, got, want)
+		}
+	}
+}
