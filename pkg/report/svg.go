@@ -67,7 +67,7 @@ func (s shape) writeSVG(b *strings.Builder) {
 		fmt.Fprintf(b, `<text class="%s" x="%d" y="%d">%s</text>`+"\n", s.class, s.x, s.y+baseline, escape(s.text))
 	case line:
 		half := s.x + s.w/2
-		fmt.Fprintf(b, `<path type="%s" d="M%d %dC%d %d %d %d %d %d"/>`+"\n", s.class,
+		fmt.Fprintf(b, `<path class="%s" d="M%d %dC%d %d %d %d %d %d"/>`+"\n", s.class,
 			s.x, s.y, half, s.y, half, s.y+s.h, s.x+s.w, s.y+s.h)
 	default:
 		s.writeBox(b)
