@@ -24,6 +24,9 @@ func (t *Tree) addDevice(h *Host, id DeviceID) {
 	at := t.Add(nil, Node{Kind: Root, ID: f.Root})
 	for i, bridge := range f.Bridges {
 		at = t.Add(at, Node{Kind: hostBridge(i, len(f.Bridges)), ID: bridge, Slot: hostSlot(bridge), Function: int(bridge.Function)})
+		if at.Kind == Bridge && i+1 < len(f.Bridges) {
+			at.Kind = UpstreamPort // another device is directly under it
+		}
 	}
 	slot, function := hostSlot(f.Address), int(f.Address.Function)
 	if _, isMDEV := id.MDEV(); isMDEV {

@@ -67,11 +67,12 @@ func TestEqualComparesNUMANodes(t *testing.T) {
 }
 
 func TestHostTree(t *testing.T) {
-	gpu, nic := address(t, "0000:18:00.0"), address(t, "0000:19:00.0")
+	gpu, nic, direct := address(t, "0000:18:00.0"), address(t, "0000:19:00.0"), address(t, "0000:17:1f.0")
 	port, up, dn1, dn2 := address(t, "0000:15:01.0"), address(t, "0000:16:00.0"), address(t, "0000:17:00.0"), address(t, "0000:17:01.0")
 	const uuid = topology.UUID("4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01")
 	host := &topology.Host{
 		Devices: []topology.Device{
+			{Address: direct, Root: "pci0000:15", Bridges: []topology.Address{port, up}},
 			{Address: gpu, Root: "pci0000:15", Bridges: []topology.Address{port, up, dn1}, Node: topology.OnNode(1)},
 			{Address: nic, Root: "pci0000:15", Bridges: []topology.Address{port, up, dn2}},
 		},
@@ -79,7 +80,7 @@ func TestHostTree(t *testing.T) {
 	}
 	missing := topology.PCIDevice(address(t, "0000:aa:00.0"))
 	vgpu := topology.MediatedDevice(uuid)
-	tree := host.Tree([]topology.DeviceID{topology.PCIDevice(gpu), topology.PCIDevice(nic), vgpu, missing})
+	tree := host.Tree([]topology.DeviceID{topology.PCIDevice(direct), topology.PCIDevice(gpu), topology.PCIDevice(nic), vgpu, missing})
 	if got := tree.PathType(topology.PCIDevice(gpu), topology.PCIDevice(nic)); got != topology.PIX {
 		t.Errorf("GPU and NIC under one switch: %s", got)
 	}
