@@ -82,7 +82,7 @@ func logTo(log *slog.Logger) func(string, mutate.Result, time.Duration) {
 		logCall(log, protocol, result, r, took)
 		for _, d := range r.Devices {
 			level := slog.LevelInfo
-			if d.Outcome == string(placement.Unplaced) {
+			if d.Outcome == placement.Unplaced {
 				level = slog.LevelWarn
 			}
 			log.Log(context.Background(), level, "device",

@@ -57,7 +57,11 @@ func (f File) IsEmpty() bool {
 // fixed words, which need none.
 func (f File) String() string {
 	var text strings.Builder
-	(&element{name: "system", attributes: ` version="1"`, children: f.cpus}).write(&text, "")
+	text.WriteString("<system version=\"1\">\n")
+	for _, c := range f.cpus {
+		c.write(&text, "  ")
+	}
+	text.WriteString("</system>\n")
 	return text.String()
 }
 

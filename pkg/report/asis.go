@@ -8,11 +8,12 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
-// AsIs reports a domain as it stands, and what the layout would change.
+// AsIs reports the current domain, and what the layout would change in it.
 type AsIs struct {
 	Report
 	WouldChange Prospect `json:"wouldChange"`
@@ -20,44 +21,39 @@ type AsIs struct {
 
 // Prospect is what a layout would change in a domain.
 type Prospect struct {
-	Layout             string  `json:"layout"`
-	Changed            bool    `json:"changed"` // false also when devices stand where they should
-	Error              *string `json:"error"`
-	Devices            []Move  `json:"devices"` // those that would get another address, or be added
-	ControllersAdded   int     `json:"controllersAdded"`
-	ControllersRemoved int     `json:"controllersRemoved"`
-
-	Reasons map[string]int `json:"reasons"` // how many devices the layout has which reason for
+	Layout             policy.Layout          `json:"layout"`
+	Changed            bool                   `json:"changed"`
+	Error              *string                `json:"error"`
+	Devices            []Move                 `json:"devices"` // those that would get another address, or be added
+	ControllersAdded   int                    `json:"controllersAdded"`
+	ControllersRemoved int                    `json:"controllersRemoved"`
+	Reasons            map[reasons.Reason]int `json:"reasons"` // how many devices have which reason
 
 	unplaced []reasons.Reason
 }
 
-// Move is a device that would stand elsewhere.
+// Move is a device that would be somewhere else.
 type Move struct {
-	ID           string  `json:"id"`
-	Alias        *string `json:"alias"`
-	Added        bool    `json:"added"`
-	Reason       string  `json:"reason"`
-	GuestCell    *int    `json:"guestCell"`
-	GuestAddress *string `json:"guestAddress"`
-	Predicted    *string `json:"predicted"`
+	ID           topology.DeviceID `json:"id"`
+	Alias        *string           `json:"alias"`
+	Added        bool              `json:"added"`
+	Reason       reasons.Reason    `json:"reason"`
+	GuestCell    *topology.CellID  `json:"guestCell"`
+	GuestAddress *topology.Address `json:"guestAddress"`
+	Predicted    *topology.Address `json:"predicted"`
 }
 
-// NewAsIs puts the report of the domain as it stands together with that of what
-// the layout makes of it.
-func NewAsIs(standing, planned Report) AsIs {
-	standing.asIs = true
+// NewAsIs joins the report of the current domain with that of what the layout
+// makes of it.
+func NewAsIs(current, planned Report) AsIs {
+	current.isCurrent = true
 	p := Prospect{
-		Layout: planned.Layout, Changed: planned.Changed, Error: planned.Error, Devices: []Move{}, Reasons: map[string]int{},
+		Layout: planned.Layout, Changed: planned.Changed, Error: planned.Error, Devices: []Move{}, Reasons: map[reasons.Reason]int{},
 		unplaced: planned.unplacedReasons(),
-	}
-	now := map[string]Device{}
-	for _, d := range standing.Devices {
-		now[d.ID] = d
 	}
 	for _, d := range planned.Devices {
 		p.Reasons[d.Reason]++
-		if d.Added || orDash(d.GuestAddress) != orDash(now[d.ID].GuestAddress) {
+		if now := current.device(d.ID); now == nil || d.Added || !equal(d.GuestAddress, now.GuestAddress) {
 			p.Devices = append(p.Devices, Move{
 				ID: d.ID, Alias: d.Alias, Added: d.Added, Reason: d.Reason,
 				GuestCell: d.GuestCell, GuestAddress: d.GuestAddress, Predicted: d.Predicted,
@@ -69,31 +65,36 @@ func NewAsIs(standing, planned Report) AsIs {
 			p.ControllersAdded++
 		}
 	}
-	p.ControllersRemoved = len(standing.Controllers) + p.ControllersAdded - len(planned.Controllers)
-	return AsIs{Report: standing, WouldChange: p}
+	p.ControllersRemoved = len(current.Controllers) + p.ControllersAdded - len(planned.Controllers)
+	return AsIs{Report: current, WouldChange: p}
 }
 
-// WriteText writes the report of the domain as it stands, and then what the
-// layout would change in it.
+// WriteText writes the report of the current domain, and then what the layout
+// would change in it.
 func (a AsIs) WriteText(w io.Writer, style Style) error {
 	if err := a.Report.WriteText(w, style); err != nil {
 		return err
 	}
 	var b strings.Builder
 	p := a.WouldChange
-	fmt.Fprintf(&b, "\n%s\n", style.paint(bold, "LAYOUT "+p.Layout+" WOULD CHANGE"))
+	fmt.Fprintf(&b, "\n%s\n", style.paint(bold, fmt.Sprintf("LAYOUT %s WOULD CHANGE", p.Layout)))
 	switch {
 	case p.Error != nil:
 		writeLine(&b, style.paint(red, wrap("nothing: "+printable(*p.Error), textWidth, 2)))
 	case !p.Changed:
 		b.WriteString("nothing\n")
 	case len(p.Devices) == 0:
-		b.WriteString("nothing of where devices stand\n")
+		b.WriteString("no address of a device\n")
 	default:
 		fmt.Fprintf(&b, "%s, %s added, %d removed\n", topology.Counted(len(p.Devices), "device"), topology.Counted(p.ControllersAdded, "controller"), p.ControllersRemoved)
 	}
 	for _, m := range p.Devices {
-		writeLine(&b, "  "+a.moveText(m, style))
+		from := "not in the domain"
+		if d := a.device(m.ID); d != nil {
+			from = place(d.GuestCell, d.GuestAddress, d.Predicted)
+		}
+		writeLine(&b, fmt.Sprintf("  %s %s: %s -> %s (%s)", shortID(m.ID), style.fit(printable(title(m.Alias)), 24),
+			from, place(m.GuestCell, m.GuestAddress, m.Predicted), m.Reason))
 	}
 	for _, reason := range slices.Sorted(maps.Keys(p.Reasons)) {
 		writeLine(&b, fmt.Sprintf("reason %s: %s", reason, topology.Counted(p.Reasons[reason], "device")))
@@ -105,31 +106,15 @@ func (a AsIs) WriteText(w io.Writer, style Style) error {
 	return err
 }
 
-func (a AsIs) moveText(m Move, style Style) string {
-	from := "not in the domain"
-	for _, d := range a.Devices {
-		if d.ID == m.ID {
-			from = standsAt(d.GuestCell, d.GuestAddress, d.Predicted)
-		}
+// place is where a device is in the guest: the address that the guest shows, or
+// libvirt's where that is not known.
+func place(cell *topology.CellID, address, predicted *topology.Address) string {
+	text := shortOr(predicted, "libvirt's "+shortOr(address, ""))
+	if address == nil {
+		text = "no address"
 	}
-	device := Device{ID: m.ID, Alias: m.Alias, Kind: string(topology.KindPCI)}
-	if _, err := topology.ParseUUID(m.ID); err == nil {
-		device.Kind = string(topology.KindMDEV)
+	if cell == nil {
+		return text + ", no cell"
 	}
-	return fmt.Sprintf("%s %s: %s -> %s (%s)", device.shortID(), style.fit(printable(device.title()), 24),
-		from, standsAt(m.GuestCell, m.GuestAddress, m.Predicted), m.Reason)
-}
-
-func standsAt(cell *int, address, predicted *string) string {
-	where := "no cell"
-	if cell != nil {
-		where = fmt.Sprintf("cell %d", *cell)
-	}
-	switch {
-	case predicted != nil:
-		return where + " " + guestShort(*predicted)
-	case address != nil:
-		return where + " index " + guestShort(*address)
-	}
-	return where + " no address"
+	return fmt.Sprintf("%s, cell %d", text, *cell)
 }

@@ -5,25 +5,25 @@ import (
 	"fmt"
 	"slices"
 
+	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/topology"
 )
 
-// trend says how a path type of the guest compares with the host's.
-type trend int
+// look is what became of a path type, or of those of a device. In a picture it
+// is the class of the shapes.
+type look string
 
 const (
-	same    trend = iota
-	nearer        // the guest believes the devices nearer than they are
-	farther       // the guest believes the devices farther than they are
+	same     look = "same"
+	nearer   look = "nearer"  // the guest takes the devices for nearer than they are
+	farther  look = "farther" // the guest takes the devices for farther than they are
+	unknown  look = "unknown" // the host does not show the device
+	unplaced look = "unplaced"
 )
 
-// distance orders the path types.
-func distance(c topology.PathType) int {
-	return slices.Index([]topology.PathType{topology.Self, topology.PIX, topology.PXB, topology.PHB, topology.NODE, topology.SYS}, c)
-}
-
-func compareClasses(host, guest topology.PathType) trend {
-	switch cmp.Compare(distance(guest), distance(host)) {
+func compare(host, guest topology.PathType) look {
+	switch guest.Compare(host) {
 	case -1:
 		return nearer
 	case 1:
@@ -32,107 +32,110 @@ func compareClasses(host, guest topology.PathType) trend {
 	return same
 }
 
-// difference is a path type that is another one in the guest.
-type difference struct{ host, guest topology.PathType }
+// difference is how many pairs of devices have a path type on the host and
+// another one in the guest.
+type difference struct {
+	host, guest topology.PathType
+	pairs       int
+}
 
-func (d difference) trend() trend { return compareClasses(d.host, d.guest) }
+func (d difference) look() look { return compare(d.host, d.guest) }
 
-// weight orders differences: what was near on the host and is far now comes
-// first, for that is where bandwidth is lost.
-func (d difference) weight() int {
-	weight := distance(d.host)
-	if d.trend() == nearer {
-		weight += distance(topology.SYS) + 1 // behind every one that became farther
+func (d difference) String() string {
+	return fmt.Sprintf("%d %s on the host, %s in the guest (%s than on the host)", d.pairs, d.host, d.guest, d.look())
+}
+
+// compareDifferences puts first what is near on the host and farther in the
+// guest: there bandwidth is lost.
+func compareDifferences(a, b difference) int {
+	if a.look() != b.look() {
+		return map[look]int{farther: -1, nearer: 1}[a.look()]
 	}
-	return weight
+	return cmp.Or(a.host.Compare(b.host), a.guest.Compare(b.guest))
 }
 
-// count is how many pairs of devices have a difference.
-type count struct {
-	difference
-	pairs int
-}
-
-// isKnown reports whether the host shows where a device stands. Where it does
-// not, its classes count as SYS for want of a better, and nothing is compared.
+// isKnown reports whether the host shows a device. Where it does not, the path
+// types are SYS because nothing else is known, and nothing is compared.
 func (r Report) isKnown(device int) bool { return r.Devices[device].function != nil }
 
-// differences counts the pairs whose class differs, of one device or, with -1,
-// of all; the weightiest first.
-func (r Report) differences(device int) []count {
-	var all []count
+// allDevices stands for a device in differences.
+const allDevices = -1
+
+// differences counts the pairs that differ, of one device or of allDevices.
+func (r Report) differences(device int) []difference {
+	var all []difference
 	for i, row := range r.Paths.Host {
-		for j := range i {
-			d := difference{row[j], r.Paths.Guest[i][j]}
-			if d.host == d.guest || !r.isKnown(i) || !r.isKnown(j) || device >= 0 && device != i && device != j {
+		for j, host := range row[:i] {
+			guest := r.Paths.Guest[i][j]
+			if host == guest || !r.isKnown(i) || !r.isKnown(j) || device != allDevices && device != i && device != j {
 				continue
 			}
-			at := slices.IndexFunc(all, func(c count) bool { return c.difference == d })
+			at := slices.IndexFunc(all, func(d difference) bool { return d.host == host && d.guest == guest })
 			if at < 0 {
-				at, all = len(all), append(all, count{difference: d})
+				at, all = len(all), append(all, difference{host: host, guest: guest})
 			}
 			all[at].pairs++
 		}
 	}
-	slices.SortFunc(all, func(a, b count) int {
-		return cmp.Or(cmp.Compare(a.weight(), b.weight()), cmp.Compare(distance(a.guest), distance(b.guest)))
-	})
+	slices.SortFunc(all, compareDifferences)
 	return all
 }
 
-// trendOf is the trend of a device: farther when a class of its became so.
-func (r Report) trendOf(device int) trend {
-	worst := same
-	for _, c := range r.differences(device) {
-		worst = max(worst, c.trend())
+// lookOf is what became of a device: farther where one of its path types is.
+func (r Report) lookOf(device int) look {
+	all := r.differences(device)
+	switch {
+	case r.Devices[device].Outcome == placement.Unplaced:
+		return unplaced
+	case !r.isKnown(device):
+		return unknown
+	case len(all) == 0:
+		return same
 	}
-	return worst
+	return all[0].look()
 }
 
-func (c count) String() string {
-	word := "farther than on the host"
-	if c.trend() == nearer {
-		word = "nearer than on the host"
-	}
-	return fmt.Sprintf("%d %s on the host, %s in the guest (%s)", c.pairs, c.host, c.guest, word)
-}
-
-// pairs is the number of pairs of devices.
-func (r Report) pairs() int { return pairsOf(len(r.Devices)) }
-
-func pairsOf(n int) int { return n * (n - 1) / 2 }
-
-// unknownPairs is the number of pairs whose class on the host is not known.
-func (r Report) unknownPairs() int {
+// pairs are the numbers of pairs of devices: all, those that are not known on the
+// host, and those that are as on the host.
+func (r Report) pairs() (all, unknown, alike int) {
 	known := 0
 	for i := range r.Devices {
 		if r.isKnown(i) {
 			known++
 		}
 	}
-	return r.pairs() - pairsOf(known)
+	all, alike = pairsOf(len(r.Devices)), pairsOf(known)
+	unknown = all - alike
+	for _, d := range r.differences(allDevices) {
+		alike -= d.pairs
+	}
+	return all, unknown, alike
 }
 
-// alikePairs is the number of pairs whose class the guest keeps.
-func (r Report) alikePairs() int {
-	alike := r.pairs() - r.unknownPairs()
-	for _, c := range r.differences(-1) {
-		alike -= c.pairs
-	}
-	return alike
+func pairsOf(n int) int { return n * (n - 1) / 2 }
+
+// keepsMore reports whether layout mirror would keep path types that this layout
+// does not.
+func (r Report) keepsMore() bool {
+	return r.Layout != policy.LayoutMirror && slices.ContainsFunc(r.differences(allDevices), func(d difference) bool {
+		return d.host.Compare(topology.PHB) <= 0 || d.guest.Compare(topology.PHB) <= 0
+	})
 }
 
-// keeper is the layout that would keep what this one does not, "" when there is
-// none or nothing to keep.
-func (r Report) keeper() string {
-	if r.Layout == "mirror" {
-		return ""
+// aboutPathType is what a path type means.
+type aboutPathType struct {
+	topology.PathType
+	meaning string
+}
+
+func (a aboutPathType) String() string { return string(a.PathType) + ": " + a.meaning }
+
+func pathTypes() []aboutPathType {
+	return []aboutPathType{
+		{topology.PIX, "at most one PCIe switch between"},
+		{topology.PXB, "several switches"},
+		{topology.PHB, "a host bridge"},
+		{topology.NODE, "host bridges of one NUMA node"},
+		{topology.SYS, "across NUMA nodes, or not known"},
 	}
-	near := []topology.PathType{topology.PIX, topology.PXB, topology.PHB}
-	for _, c := range r.differences(-1) {
-		if slices.Contains(near, c.host) || slices.Contains(near, c.guest) {
-			return "mirror"
-		}
-	}
-	return ""
 }

@@ -7,8 +7,8 @@ import (
 	"hook-sidecar/pkg/report"
 )
 
-// Of a device that the host does not show no class is known: its pairs are
-// neither as on the host nor different, and no layout is promised to mend them.
+// Of a device that the host does not show no path type is known: its pairs are
+// neither as on the host nor different, and no layout promises to keep them.
 func TestUnknownHost(t *testing.T) {
 	snapshot := readHost(t, "x86-2n8g-hgx-h100")
 	r := reportOf(t, readHost(t, "x86-2n2g-t4-vgpu"), wholeHost(t, snapshot), "keep")

@@ -4,25 +4,26 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"hook-sidecar/pkg/topology"
 )
 
 // WriteDOT writes the report as a graph for graphviz: host and guest as
 // clusters, NUMA nodes and cells within them, and a dashed edge from each
 // device to where it is in the guest, in colour where its path type changed.
 func (r Report) WriteDOT(w io.Writer) error {
-	host := r.hostTree()
+	host, guest := r.trees()
 	d := dot{report: r}
 	d.line("digraph placement {")
 	d.line("  rankdir=LR; ranksep=0.3; nodesep=0.08")
 	d.line("  label=%s; labelloc=t; fontname=%s", quote(r.pictureTitle()), quote(dotFont))
 	d.line("  node [shape=box, style=\"rounded,filled\", fillcolor=\"#ffffff\", color=\"#818b98\", fontname=%s, fontsize=11]", quote(dotFont))
 	d.line("  edge [arrowhead=none, color=\"#818b98\"]")
-	d.tree("host", "Host", host)
-	d.tree("guest", "Guest", r.guestTree(host))
+	d.tree("Host", host)
+	d.tree("Guest", guest)
 	for i := range r.Devices {
-		look := r.lookOf(i)
 		d.line("  %s -> %s [style=dashed, color=%s, label=%s, fontname=%s, fontsize=9]",
-			deviceName("host", i), deviceName("guest", i), quote(dotColours(look).line), quote(r.chip(i)), quote(dotFont))
+			d.deviceName(host, i), d.deviceName(guest, i), quote(r.lookOf(i).dotColours().line), quote(r.chip(i)), quote(dotFont))
 	}
 	d.line("}")
 	_, err := io.WriteString(w, d.out.String())
@@ -31,20 +32,16 @@ func (r Report) WriteDOT(w io.Writer) error {
 
 const dotFont = "Helvetica,Arial,sans-serif"
 
-type dotColour struct{ line, fill string }
+type dotColours struct{ line, fill string }
 
-func dotColours(look string) dotColour {
-	switch look {
-	case "farther":
-		return dotColour{"#bc4c00", "#fff1d6"}
-	case "nearer":
-		return dotColour{"#0969da", "#ddf0ff"}
-	case "unknown":
-		return dotColour{"#818b98", "#f6f8fa"}
-	case "unplaced":
-		return dotColour{"#cf222e", "#ffebe9"}
-	}
-	return dotColour{"#1a7f37", "#dafbe1"}
+func (l look) dotColours() dotColours {
+	return map[look]dotColours{
+		same:     {"#1a7f37", "#dafbe1"},
+		nearer:   {"#0969da", "#ddf0ff"},
+		farther:  {"#bc4c00", "#fff1d6"},
+		unknown:  {"#818b98", "#f6f8fa"},
+		unplaced: {"#cf222e", "#ffebe9"},
+	}[l]
 }
 
 // dot writes a graph. Nodes but for the devices are numbered in order.
@@ -56,39 +53,41 @@ type dot struct {
 
 func (d *dot) line(format string, values ...any) { fmt.Fprintf(&d.out, format+"\n", values...) }
 
-func deviceName(side string, device int) string { return quote(fmt.Sprintf("%s-%d", side, device)) }
+func (d *dot) deviceName(t tree, number int) string {
+	return quote(fmt.Sprintf("%s-%d", t.side, number))
+}
 
-func (d *dot) tree(side, title string, top *node) {
-	d.line("  subgraph %s {", quote("cluster-"+side))
+func (d *dot) tree(title string, t tree) {
+	d.line("  subgraph %s {", quote("cluster-"+t.side))
 	d.line("    label=%s; color=\"#d1d9e0\"", quote(title))
-	for i, area := range top.below {
-		d.line("    subgraph %s {", quote(fmt.Sprintf("cluster-%s-%d", side, i)))
-		d.line("      label=%s; style=filled; fillcolor=\"#f6f8fa\"; color=\"#d1d9e0\"", quote(area.name))
-		for _, root := range area.below {
-			d.node(side, root)
+	for i, a := range t.areas {
+		d.line("    subgraph %s {", quote(fmt.Sprintf("cluster-%s-%d", t.side, i)))
+		d.line("      label=%s; style=filled; fillcolor=\"#f6f8fa\"; color=\"#d1d9e0\"", quote(t.areaName(a)))
+		for _, root := range a.Roots {
+			d.node(t, root)
 		}
 		d.line("    }")
 	}
 	d.line("  }")
 }
 
-// node writes a node and all below it, and returns its name.
-func (d *dot) node(side string, n *node) string {
-	if n.kind == kindEndpoint {
-		device, name, colours := d.report.Devices[n.device], deviceName(side, n.device), dotColours(d.report.lookOf(n.device))
-		d.line("      %s [label=%s, color=%s, fillcolor=%s]", name,
-			quote(n.name+"\n"+device.label()+" "+n.detail), quote(colours.line), quote(colours.fill))
+// node writes a node and all under it, and returns its name.
+func (d *dot) node(t tree, n *topology.Node) string {
+	if n.Kind == topology.Endpoint {
+		number := d.report.number(n.ID)
+		name, colours := d.deviceName(t, number), d.report.lookOf(number).dotColours()
+		title, detail := t.label(n)
+		d.line("      %s [label=%s, color=%s, fillcolor=%s]", name, quote(title+"\n"+detail), quote(colours.line), quote(colours.fill))
 		return name
 	}
 	d.nodes++
-	name := quote(fmt.Sprintf("%s-%s-%d", side, n.kind, d.nodes))
-	d.line("      %s [label=%s]", name, quote(d.report.nodeText(n)))
-	for _, c := range n.below {
-		below := d.node(side, c)
+	name := quote(fmt.Sprintf("%s-%s-%d", t.side, class(n), d.nodes))
+	d.line("      %s [label=%s]", name, quote(t.text(n)))
+	for _, c := range n.Children {
+		from, to := name, d.node(t, c)
 		// The guest grows from the right, so that the devices of both sides meet.
-		from, to := name, below
-		if side == "guest" {
-			from, to = below, name
+		if t.side == guestSide {
+			from, to = to, from
 		}
 		d.line("      %s -> %s", from, to)
 	}
@@ -96,7 +95,7 @@ func (d *dot) node(side string, n *node) string {
 }
 
 // quote writes a double-quoted ID of the DOT language. A backslash is doubled,
-// for labels take it as an escape; a line break becomes one.
+// for labels take it as an escape; a newline becomes one.
 func quote(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\n' {

@@ -35,11 +35,11 @@ func golden(t *testing.T, name string, got []byte) {
 }
 
 // Each machine with all its devices, in the layout that merges most and in the
-// one that keeps the host's classes. Reviewed by reading each tree against the
-// links below bus/pci/devices of its host:
+// one that keeps the host's path types. Reviewed by reading each tree against the
+// links under bus/pci/devices of its host:
 //
 //	rtx-audio    functions of one card stay together; one node, so no SYS
-//	t4-vgpu      mediated devices hang below the card that they are cut from
+//	t4-vgpu      mediated devices are under the card that they are parts of
 //	three-roots  numa makes NODE of three roots into PHB, mirror keeps it
 //	hgx          numa makes PIX of each pair into PHB, mirror keeps all
 func TestText(t *testing.T) {
@@ -57,7 +57,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// What the machines of testdata lack: a switch below a switch, a device straight
+// What the machines of testdata lack: a switch under a switch, a device directly
 // on the root complex, a PCI domain of five digits (then every address is
 // written in full), a device without NUMA node, one that mirror places all the
 // same and numa does not.

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/topology"
 )
@@ -19,24 +18,27 @@ type GuestComparison struct {
 	Notes         []string      `json:"notes"` // what could not be compared for any device
 }
 
-// The outcomes of comparing a device.
+// GuestOutcome is the outcome of comparing a device.
+type GuestOutcome string
+
+// The outcomes.
 const (
-	AsPlanned   = "as-planned"
-	Differs     = "differs"
-	NotCompared = "not-compared" // where it stands is not known before libvirt gives addresses
+	AsPlanned   GuestOutcome = "as-planned"
+	Differs     GuestOutcome = "differs"
+	NotCompared GuestOutcome = "not-compared" // its address is not known until libvirt gives addresses
 )
 
 // GuestDevice is what the guest shows of a device.
 type GuestDevice struct {
-	ID          string   `json:"id"`
-	Alias       *string  `json:"alias"`
-	Predicted   *string  `json:"predicted"`
-	Outcome     string   `json:"outcome"`
-	Differences []string `json:"differences"`
+	ID          topology.DeviceID `json:"id"`
+	Alias       *string           `json:"alias"`
+	Predicted   *topology.Address `json:"predicted"`
+	Outcome     GuestOutcome      `json:"outcome"`
+	Differences []string          `json:"differences"`
 }
 
 // CompareGuest compares what was planned with what the guest sees: the address,
-// the ids, the NUMA node and, where the guest shows it, the way through the
+// the ids, the NUMA node and, where the guest shows it, the path through the
 // PCI Express tree.
 func CompareGuest(r Report, guest env.Guest) GuestComparison {
 	c := GuestComparison{SchemaVersion: SchemaVersion, Source: guest.Source, Devices: []GuestDevice{}, Notes: []string{}}
@@ -51,16 +53,16 @@ func CompareGuest(r Report, guest env.Guest) GuestComparison {
 		c.Devices = append(c.Devices, seen)
 	}
 	if !guest.IDs {
-		c.Notes = append(c.Notes, "vendor and device are not compared: lspci tells their numbers with -nn")
+		c.Notes = append(c.Notes, "vendor and device ids are not compared: lspci prints them with -nn only")
 	}
 	if !guest.Paths {
-		c.Notes = append(c.Notes, "the way to a device is not compared: lspci does not tell it, a snapshot does")
+		c.Notes = append(c.Notes, "the path to a device is not compared: a snapshot shows it, lspci does not")
 	}
 	return c
 }
 
 // Count is how many devices have an outcome.
-func (c GuestComparison) Count(outcome string) int {
+func (c GuestComparison) Count(outcome GuestOutcome) int {
 	n := 0
 	for _, d := range c.Devices {
 		if d.Outcome == outcome {
@@ -70,34 +72,44 @@ func (c GuestComparison) Count(outcome string) int {
 	return n
 }
 
+// guestDifferences are the differences of a device whose address is predicted.
 func (r Report) guestDifferences(d Device, guest env.Guest) []string {
-	address, err := topology.ParseAddress(*d.Predicted)
-	if err != nil {
-		return []string{err.Error()}
-	}
 	differences := []string{}
 	say := func(format string, values ...any) { differences = append(differences, fmt.Sprintf(format, values...)) }
-	found := guest.Device(address)
+	found := guest.Device(*d.Predicted)
 	if found == nil {
-		say("nothing at %s%s", address, r.elsewhere(d, guest))
+		say("nothing at %s%s", d.Predicted, r.elsewhere(d, guest))
 		return differences
 	}
-	// A mediated device shows ids of its own.
-	if host := d.function; guest.IDs && host != nil && d.Kind == string(topology.KindPCI) &&
-		(found.Vendor != host.Vendor || found.Device != host.Device) {
-		say("it is a %04x:%04x, on the host %04x:%04x%s", found.Vendor, found.Device, host.Vendor, host.Device, r.elsewhere(d, guest))
+	// A mediated device has ids and BARs of its own.
+	if host := d.function; host != nil && d.Kind == topology.KindPCI {
+		if guest.IDs && ids(found) != ids(host) {
+			say("it is a %s, on the host %s%s", ids(found), ids(host), r.elsewhere(d, guest))
+		}
+		if hasMemory(host.BARs) && found.BARs != nil && !hasMemory(found.BARs) {
+			say("none of its memory BARs has an address, so no driver can use it")
+		}
 	}
-	if host := d.function; host != nil && d.Kind == string(topology.KindPCI) && hasMemory(host.BARs) && found.BARs != nil && !hasMemory(found.BARs) {
-		say("none of its memory BARs has an address, so no driver can use it")
+	var want topology.Affinity
+	if d.GuestCell != nil {
+		want = topology.OnNode(topology.NodeID(*d.GuestCell))
 	}
-	if want, got := orNone(d.GuestCell), found.Node.String(); want != got {
-		say("NUMA node %s, planned %s", got, want)
+	if found.Node != want {
+		say("NUMA node %s, planned %s", found.Node, want)
 	}
-	if want, known := r.guestWay(d); guest.Paths && known && want != way(found) {
-		say("it stands at %s, planned %s", way(found), want)
+	root, bridges, known := r.pathTo(d)
+	if guest.Paths && known && (found.Root != root || !slices.Equal(found.Bridges, bridges)) {
+		say("its path is %s, planned %s", pathText(found.Root, found.Bridges), pathText(root, bridges))
 	}
 	return differences
 }
+
+// vendorDevice are the ids of a function, as lspci -nn writes them.
+type vendorDevice struct{ vendor, device uint16 }
+
+func ids(f *topology.Device) vendorDevice { return vendorDevice{f.Vendor, f.Device} }
+
+func (v vendorDevice) String() string { return fmt.Sprintf("%04x:%04x", v.vendor, v.device) }
 
 // hasMemory reports whether a BAR of memory has an address.
 func hasMemory(bars []topology.BAR) bool {
@@ -105,62 +117,61 @@ func hasMemory(bars []topology.BAR) bool {
 }
 
 // elsewhere says where the guest has functions with the ids of a device at
-// places that are planned for none.
+// addresses that are planned for none.
 func (r Report) elsewhere(d Device, guest env.Guest) string {
-	if !guest.IDs || d.function == nil || d.Kind != string(topology.KindPCI) {
+	if !guest.IDs || d.function == nil || d.Kind != topology.KindPCI {
 		return ""
 	}
 	var places []string
-	for _, g := range guest.Devices {
-		planned := slices.ContainsFunc(r.Devices, func(d Device) bool { return orDash(d.Predicted) == g.Address.String() })
-		if !planned && g.Vendor == d.function.Vendor && g.Device == d.function.Device {
-			places = append(places, g.Address.String())
+	for _, f := range guest.Devices {
+		isPlanned := slices.ContainsFunc(r.Devices, func(d Device) bool { return equal(d.Predicted, &f.Address) })
+		if !isPlanned && ids(&f) == ids(d.function) {
+			places = append(places, f.Address.String())
 		}
 	}
 	if len(places) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; there is a %04x:%04x at %s", d.function.Vendor, d.function.Device, strings.Join(places, ", "))
+	return fmt.Sprintf("; there is a %s at %s", ids(d.function), strings.Join(places, ", "))
 }
 
-// guestWay is the way to a device as the guest's sysfs has it: the root bus and
-// the bridges. It is false where a number of it is not known.
-func (r Report) guestWay(d Device) (string, bool) {
-	root, bridges := 0, []string{}
-	for _, index := range d.GuestPath {
-		at := slices.IndexFunc(r.Controllers, func(c Controller) bool { return c.Index == index })
-		switch c := r.Controllers[at]; {
-		case c.Model == string(domain.ExpanderBus) && c.BusNr != nil:
-			root = *c.BusNr
-		case c.predicted == "":
-			return "", false
+// pathTo is the path to a device as the guest's sysfs has it. It is false where
+// a number of it is not known.
+func (r Report) pathTo(d Device) (root topology.PCIeRoot, bridges []topology.Address, known bool) {
+	path := r.guest.Node(d.ID).Path()
+	number := 0 // of the root bus, which is the first root
+	for _, n := range path[:len(path)-1] {
+		c := r.controller(n.ID.(topology.Index))
+		switch {
+		case n == r.guest.Roots[0]:
+		case c != nil && c.BusNr != nil:
+			number = *c.BusNr
+		case c != nil && c.predicted != nil:
+			bridges = append(bridges, *c.predicted)
 		default:
-			bridges = append(bridges, c.predicted)
+			return "", nil, false
 		}
 	}
-	return strings.Join(append([]string{fmt.Sprintf("pci0000:%02x", root)}, bridges...), "/"), true
+	return topology.PCIeRoot(fmt.Sprintf("pci0000:%02x", number)), bridges, true
 }
 
-func way(d *topology.Device) string {
-	parts := []string{string(d.Root)}
-	for _, b := range d.Bridges {
-		parts = append(parts, b.String())
+func pathText(root topology.PCIeRoot, bridges []topology.Address) string {
+	text := root.String()
+	for _, b := range bridges {
+		text += "/" + b.String()
 	}
-	return strings.Join(parts, "/")
+	return text
 }
 
-// WriteText writes a line a device, and below it what differs.
+// WriteText writes one line per device, and under it what differs.
 func (c GuestComparison) WriteText(w io.Writer, style Style) error {
 	var b strings.Builder
 	writeLine(&b, style.paint(bold, fmt.Sprintf("guest as planned: %d of %s", c.Count(AsPlanned), topology.Counted(len(c.Devices), "device"))))
 	b.WriteString("\n")
 	for _, d := range c.Devices {
-		colour := map[string]string{AsPlanned: green, Differs: red, NotCompared: yellow}[d.Outcome]
-		predicted := "address not known yet"
-		if d.Predicted != nil {
-			predicted = *d.Predicted
-		}
-		line := fmt.Sprintf("%s  %s  %s  %s", pad(d.Outcome, len(NotCompared)), pad(predicted, len("0000:00:00.0")), d.ID, printable(Device{Alias: d.Alias}.title()))
+		colour := map[GuestOutcome]string{AsPlanned: green, Differs: red, NotCompared: yellow}[d.Outcome]
+		line := fmt.Sprintf("%-*s  %-*s  %s  %s", len(NotCompared), d.Outcome, len("0000:00:00.0"), or(d.Predicted, "address not known yet"),
+			d.ID, printable(title(d.Alias)))
 		writeLine(&b, style.paint(colour, style.fit(line, textWidth)))
 		for _, difference := range d.Differences {
 			writeLine(&b, "  "+wrap(difference, textWidth-2, 4))

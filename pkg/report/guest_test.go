@@ -14,7 +14,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// placedPair is a GPU and a NIC below one switch of the host, placed with
+// placedPair is a GPU and a NIC under one switch of the host, placed with
 // mirror: cell 0, expander bus 0xe0, so by the numbering of docs/how-it-works.md
 // root port e0:00.0, switch e1:00.0, its ports e2:00.0 and e2:01.0, and the
 // devices at e3:00.0 and e4:00.0.
@@ -41,18 +41,18 @@ func address(t *testing.T, s string) topology.Address {
 // pairGuest is what a guest with placedPair shows when all is well.
 func pairGuest(t *testing.T) env.Guest {
 	t.Helper()
-	way := func(port string) []topology.Address {
+	path := func(port string) []topology.Address {
 		return []topology.Address{address(t, "0000:e0:00.0"), address(t, "0000:e1:00.0"), address(t, port)}
 	}
 	return env.Guest{Source: "snapshot", IDs: true, Paths: true, Devices: []topology.Device{
 		{Address: address(t, "0000:00:00.0"), Vendor: 0x8086, Device: 0x29c0, Root: "pci0000:00"},
-		{Address: address(t, "0000:e3:00.0"), Vendor: 0x15b3, Device: 0x101e, Node: topology.OnNode(0), Root: "pci0000:e0", Bridges: way("0000:e2:00.0")},
-		{Address: address(t, "0000:e4:00.0"), Vendor: 0x10de, Device: 0x2330, Node: topology.OnNode(0), Root: "pci0000:e0", Bridges: way("0000:e2:01.0")},
+		{Address: address(t, "0000:e3:00.0"), Vendor: 0x15b3, Device: 0x101e, Node: topology.OnNode(0), Root: "pci0000:e0", Bridges: path("0000:e2:00.0")},
+		{Address: address(t, "0000:e4:00.0"), Vendor: 0x10de, Device: 0x2330, Node: topology.OnNode(0), Root: "pci0000:e0", Bridges: path("0000:e2:01.0")},
 	}}
 }
 
-// What a guest shows, told apart: each change to the good guest is found, at
-// the device that it is about, in words that say what was found instead.
+// Each change to the good guest is found, at the device that it is about, in
+// words that say what was found instead.
 func TestCompareGuest(t *testing.T) {
 	const nic, gpu = 1, 2 // positions in pairGuest
 	tests := map[string]struct {
@@ -65,7 +65,7 @@ func TestCompareGuest(t *testing.T) {
 			func(g *env.Guest) { g.Devices = g.Devices[:gpu] },
 			map[string][]string{"ua-gpu": {"nothing at 0000:e4:00.0"}}, 0,
 		},
-		"the GPU is on the main bus": {
+		"the GPU is on the root bus": {
 			func(g *env.Guest) {
 				g.Devices[gpu].Address = topology.Address{Bus: 5}
 				slices.SortFunc(g.Devices, func(a, b topology.Device) int { return a.Address.Compare(b.Address) })
@@ -80,10 +80,10 @@ func TestCompareGuest(t *testing.T) {
 			func(g *env.Guest) { g.Devices[gpu].Node = topology.Affinity{} },
 			map[string][]string{"ua-gpu": {"NUMA node none, planned 0"}}, 0,
 		},
-		"another way": {
+		"another path": {
 			func(g *env.Guest) { g.Devices[gpu].Bridges = g.Devices[gpu].Bridges[:1] },
 			map[string][]string{"ua-gpu": {
-				"it stands at pci0000:e0/0000:e0:00.0, planned pci0000:e0/0000:e0:00.0/0000:e1:00.0/0000:e2:01.0",
+				"its path is pci0000:e0/0000:e0:00.0, planned pci0000:e0/0000:e0:00.0/0000:e1:00.0/0000:e2:01.0",
 			}}, 0,
 		},
 		"the firmware found no room for the GPU": {
@@ -100,7 +100,7 @@ func TestCompareGuest(t *testing.T) {
 					g.Devices[i].Vendor, g.Devices[i].Device, g.Devices[i].Bridges = 0, 0, nil
 				}
 			},
-			nil, 2, // neither ids nor ways are compared, and that is said
+			nil, 2, // neither ids nor paths are compared, and that is said
 		},
 	}
 	for name, test := range tests {
@@ -140,7 +140,7 @@ func checkComparison(t *testing.T, c report.GuestComparison, want map[string][]s
 	}
 }
 
-// A device that libvirt gives an address yet is neither as planned nor not.
+// A device without an address yet is neither as planned nor not.
 func TestCompareGuestTooEarly(t *testing.T) {
 	c := report.CompareGuest(reportOf(t, readHost(t, "x86-2n8g-hgx-h100"), hostileDomain("ua-gpu"), "keep"), pairGuest(t))
 	if c.Count(report.NotCompared) != 1 {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -12,59 +13,56 @@ import (
 const (
 	matrixColumns = 16
 	matrixDevices = 32
-	cellWidth     = 5 // a mark and the longest class, NODE
+	cellWidth     = 5 // a mark and the longest path type, NODE
 )
 
 // writeMatrix writes the path types of host and guest in the manner of
-// nvidia-smi topo -m. Where the guest has another class it is marked.
+// nvidia-smi topo -m. Where they differ the guest's is marked.
 func (r Report) writeMatrix(b *strings.Builder, style Style) {
 	if len(r.Devices) < 2 {
 		return
 	}
 	fmt.Fprintf(b, "\n%s\n", style.paint(bold, "PATH TYPES"))
-	alike := r.alikePairs()
-	switch {
-	case len(r.Devices) > matrixDevices:
-	case alike == r.pairs():
-		r.matrixBlocks(b, "host and guest", r.guestCell, style)
-	default:
-		r.matrixBlocks(b, "host", r.hostCell, style)
-		b.WriteString("\n")
-		r.matrixBlocks(b, "guest", r.guestCell, style)
+	differences := r.differences(allDevices)
+	all, unknown, alike := r.pairs()
+	if len(r.Devices) <= matrixDevices {
+		guestTitle := "host and guest"
+		if alike < all {
+			r.writeBlocks(b, "host", r.hostCell, style)
+			b.WriteString("\n")
+			guestTitle = "guest"
+		}
+		r.writeBlocks(b, guestTitle, r.guestCell, style)
+		if len(differences) > 0 {
+			b.WriteString("> farther than on the host, < nearer than on the host\n")
+		}
 	}
-	if len(r.differences(-1)) > 0 && len(r.Devices) <= matrixDevices {
-		b.WriteString("> farther than on the host, < nearer than on the host\n")
+	types := pathTypes()
+	fmt.Fprintf(b, "%s, %s, %s,\n%s, %s\n", types[0], types[1], types[2], types[3], types[4])
+	fmt.Fprintf(b, "%s: %d as on the host\n", topology.Counted(all, "pair"), alike)
+	if unknown > 0 {
+		fmt.Fprintf(b, "  %d not known on the host (?): its tree does not show one of the two devices\n", unknown)
 	}
-	b.WriteString("PIX: at most one PCIe switch between, PXB: several, PHB: a host bridge,\n" +
-		"NODE: host bridges of one NUMA node, SYS: across NUMA nodes, or not known\n")
-	r.writeDifferences(b, style)
-}
-
-func (r Report) writeDifferences(b *strings.Builder, style Style) {
-	fmt.Fprintf(b, "%s: %d as on the host\n", topology.Counted(r.pairs(), "pair"), r.alikePairs())
-	if n := r.unknownPairs(); n > 0 {
-		fmt.Fprintf(b, "  %d not known on the host (?), which shows no place in its tree for one of the devices\n", n)
+	for _, d := range differences {
+		fmt.Fprintf(b, "  %s\n", style.paint(d.look().colour(), d.String()))
 	}
-	for _, c := range r.differences(-1) {
-		fmt.Fprintf(b, "  %s\n", style.paint(colourOf(c.trend()), c.String()))
-	}
-	if layout := r.keeper(); layout != "" {
-		fmt.Fprintf(b, "layout %s keeps PIX, PXB and PHB as on the host\n", layout)
+	if r.keepsMore() {
+		fmt.Fprintf(b, "layout %s keeps PIX, PXB and PHB as on the host\n", policy.LayoutMirror)
 	}
 }
 
-func (r Report) matrixBlocks(b *strings.Builder, title string, cell func(i, j int, style Style) string, style Style) {
+func (r Report) writeBlocks(b *strings.Builder, name string, cell func(i, j int, style Style) string, style Style) {
 	label := textWidth - min(len(r.Devices), matrixColumns)*cellWidth
-	label = min(label, r.longestName()+len("#00 ")+1)
+	label = min(label, r.longestTitle()+len("#00 ")+1)
 	for from := 0; from < len(r.Devices); from += matrixColumns {
 		to := min(from+matrixColumns, len(r.Devices))
-		line := pad(title, label)
+		line := pad(name, label)
 		for j := from; j < to; j++ {
 			line += fmt.Sprintf(" %-*s", cellWidth-1, fmt.Sprintf("#%d", j))
 		}
 		writeLine(b, line)
 		for i, d := range r.Devices {
-			line := pad(style.fit(fmt.Sprintf("%-3s %s", fmt.Sprintf("#%d", i), printable(d.title())), label-1), label)
+			line := pad(style.fit(fmt.Sprintf("%-3s %s", fmt.Sprintf("#%d", i), printable(title(d.Alias))), label-1), label)
 			for j := from; j < to; j++ {
 				line += cell(i, j, style)
 			}
@@ -74,32 +72,18 @@ func (r Report) matrixBlocks(b *strings.Builder, title string, cell func(i, j in
 }
 
 func (r Report) hostCell(i, j int, _ Style) string {
-	class := string(r.Paths.Host[i][j])
+	text := string(r.Paths.Host[i][j])
 	if i != j && (!r.isKnown(i) || !r.isKnown(j)) {
-		class = "?"
+		text = "?"
 	}
-	return fmt.Sprintf(" %-*s", cellWidth-1, class)
+	return fmt.Sprintf(" %-*s", cellWidth-1, text)
 }
 
-// guestCell is a class of the guest, with a mark where the host has another.
 func (r Report) guestCell(i, j int, style Style) string {
-	t := same
+	l := same
 	if r.isKnown(i) && r.isKnown(j) {
-		t = compareClasses(r.Paths.Host[i][j], r.Paths.Guest[i][j])
+		l = compare(r.Paths.Host[i][j], r.Paths.Guest[i][j])
 	}
-	mark := map[trend]string{same: " ", nearer: "<", farther: ">"}[t]
-	return style.paint(colourOf(t), fmt.Sprintf("%s%-*s", mark, cellWidth-1, r.Paths.Guest[i][j]))
-}
-
-func (r Report) longestName() int {
-	longest := 0
-	for _, d := range r.Devices {
-		longest = max(longest, columns(printable(d.title())))
-	}
-	return longest
-}
-
-// writeLine writes a line without the blanks at its end.
-func writeLine(b *strings.Builder, line string) {
-	b.WriteString(strings.TrimRight(line, " ") + "\n")
+	mark := map[look]string{same: " ", nearer: "<", farther: ">"}[l]
+	return style.paint(l.colour(), fmt.Sprintf("%s%-*s", mark, cellWidth-1, r.Paths.Guest[i][j]))
 }

@@ -2,36 +2,11 @@ package report
 
 import (
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 
 	"hook-sidecar/pkg/topology"
-)
-
-// picture is what a report looks like, in pixels, before it is written in any
-// format: the layout is here, the format is the backend's.
-type picture struct {
-	width, height int
-	title         string
-	shapes        []shape
-}
-
-// shape is a box with up to two lines of text, a line from one point to
-// another, or a text. Its class says how it looks.
-type shape struct {
-	form       form
-	class      string
-	id         string // unique in the picture, "" for none
-	tip        string // shown in full when pointed at
-	x, y, w, h int    // of a line: from (x, y) to (x+w, y+h)
-	text, more string
-}
-
-type form int
-
-const (
-	box   form = iota
-	line       // a curve from left to right
-	words      // text at (x, y), middle of the line
 )
 
 // Sizes in pixels. A row is a device; two lines of text fit in it.
@@ -39,6 +14,7 @@ const (
 	margin      = 20
 	rowPitch    = 36
 	rowHeight   = 30
+	rowGap      = rowPitch - rowHeight
 	headHeight  = 58 // title, and the names of the two sides
 	areaHead    = 24
 	areaPadding = 10
@@ -46,42 +22,51 @@ const (
 	columnGap   = 12
 	deviceWidth = 196
 	middleWidth = 150 // between the devices of host and guest
+	chipWidth   = 108
+	chipHeight  = 18
 	legendPitch = 20
-	monoTenths  = 67 // tenths of a pixel that a character takes at most, in the sizes that the backend uses
+	monoTenths  = 67 // tenths of a pixel that a character takes at most
 )
 
-// picture lays the report out: the host's tree grows from the left to the
-// middle, the guest's from the right, and each device is joined to itself.
-func (r Report) picture() picture {
-	host := r.hostTree()
-	guest := r.guestTree(host)
-	left, right := newSide(r, host, "host"), newSide(r, guest, "guest")
-	p := picture{title: r.pictureTitle()}
-	p.width = 2*margin + left.width() + middleWidth + right.width()
-	right.mirrored = p.width
-	p.height = stack(left, right, alike(host, guest))
-	guestTitle := "Guest, layout " + r.Layout
-	if r.asIs {
-		guestTitle = "Guest, as the domain stands"
+// WriteSVG draws the report: the host's tree grows from the left to the middle,
+// the guest's from the right, each device is joined to itself, and colours show
+// what changed its path types. The picture needs no script and no font from
+// elsewhere, and follows the viewer's preference for light or dark.
+func (r Report) WriteSVG(w io.Writer) error {
+	hostTree, guestTree := r.trees()
+	left, right := newSide(hostTree), newSide(guestTree)
+	width := 2*margin + left.width + middleWidth + right.width
+	right.mirrored = width
+	height := stack(left, right)
+	title, guestTitle := r.pictureTitle(), fmt.Sprintf("Guest, layout %s", r.Layout)
+	if r.isCurrent {
+		guestTitle = "Guest, current domain"
 	}
-	p.add(shape{form: words, class: "heading", x: margin, y: 24, text: p.title})
-	p.add(shape{form: words, class: "side", x: margin, y: headHeight - 12, text: "Host"})
-	p.add(shape{form: words, class: "side", x: p.width - margin - right.width(), y: headHeight - 12, text: guestTitle})
-	p.add(left.shapes...)
-	p.add(right.shapes...)
-	p.join(r, left, right)
-	p.legend(r)
-	return p
+	var c canvas
+	c.words("heading", margin, 24, title)
+	c.words("side", margin, headHeight-12, "Host")
+	c.words("side", width-margin-right.width, headHeight-12, guestTitle)
+	c.WriteString(left.String() + right.String())
+	c.joins(r, left, right)
+	height = c.legend(r, height)
+	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img">
+<title>%s</title>
+<style>%s</style>
+<rect class="ground" width="%d" height="%d"/>
+%s</svg>
+`, width, height, width, height, escape(title), styleSheet, width, height, c.String())
+	return err
 }
 
-// stack lays out the areas of both sides below each other and returns the y
-// behind them. Areas of the same devices stand at the same height.
-func stack(left, right *side, aligned bool) int {
+// stack draws the areas of both sides under each other and returns the y after
+// them. Areas of the same devices get the same height.
+func stack(left, right *side) int {
+	aligned := areAlike(left.tree, right.tree)
 	tops := [2]int{headHeight, headHeight}
-	for i := range max(len(left.top.below), len(right.top.below)) {
+	for i := range max(len(left.areas), len(right.areas)) {
 		for j, s := range []*side{left, right} {
-			if i < len(s.top.below) {
-				tops[j] += s.area(s.top.below[i], tops[j]) + areaGap
+			if i < len(s.areas) {
+				tops[j] = s.area(s.areas[i], tops[j]) + areaGap
 			}
 		}
 		if aligned {
@@ -92,13 +77,11 @@ func stack(left, right *side, aligned bool) int {
 	return max(tops[0], tops[1])
 }
 
-func (p *picture) add(shapes ...shape) { p.shapes = append(p.shapes, shapes...) }
-
 func (r Report) pictureTitle() string {
-	c := r.Count()
-	if r.asIs {
-		return topology.Counted(len(r.Devices), "device") + " as the domain stands"
+	if r.isCurrent {
+		return r.head()
 	}
+	c := r.Count()
 	title := fmt.Sprintf("%s with layout %s: %d placed", topology.Counted(len(r.Devices), "device"), r.Layout, c.Placed)
 	if c.Kept > 0 {
 		title += fmt.Sprintf(", %d kept", c.Kept)
@@ -109,125 +92,113 @@ func (r Report) pictureTitle() string {
 	return title
 }
 
-// join draws a line from each device of the host to where it is in the guest,
+// joins draws a line from each device of the host to where it is in the guest,
 // and says on it what became of its path types.
-func (p *picture) join(r Report, left, right *side) {
-	x := margin + left.width() - areaPadding
+func (c *canvas) joins(r Report, left, right *side) {
+	x := margin + left.width - areaPadding
 	const w = middleWidth + 2*areaPadding
-	var chips []shape
+	var chips canvas
 	for i := range r.Devices {
-		from, to, class := left.rows[i], right.rows[i], r.lookOf(i)
-		p.add(shape{form: line, class: "join " + class, x: x, y: from + rowHeight/2, w: w, h: to - from})
-		chips = append(chips, shape{
-			form: box, class: "chip " + class, text: r.chip(i), tip: r.chipTip(i),
+		from, to, look := left.rows[i], right.rows[i], string(r.lookOf(i))
+		c.curve("join "+look, x, from+rowHeight/2, w, to-from)
+		chips.box(box{
+			class: "chip " + look, text: r.chip(i), tip: r.chipTip(i),
 			x: x + (w-chipWidth)/2, y: (from+to)/2 + (rowHeight-chipHeight)/2, w: chipWidth, h: chipHeight,
 		})
 	}
-	p.add(chips...)
+	c.WriteString(chips.String())
 }
-
-const (
-	chipWidth  = 108
-	chipHeight = 18
-)
 
 // chip says in a few characters what differs for a device.
 func (r Report) chip(device int) string {
-	all := r.differences(device)
-	switch {
-	case r.Devices[device].Outcome == "unplaced":
+	switch r.lookOf(device) {
+	case unplaced:
 		return "unplaced"
-	case !r.isKnown(device):
+	case unknown:
 		return "host not known"
-	case len(all) == 0:
+	case same:
 		return "as on the host"
-	case len(all) == 1:
-		return fmt.Sprintf("%s → %s", all[0].host, all[0].guest)
 	}
-	more := 0
-	for _, c := range all[1:] {
-		more += c.pairs
+	first, others := r.firstDifference(device)
+	chip := fmt.Sprintf("%s → %s", first.host, first.guest)
+	if others > 0 {
+		chip += fmt.Sprintf(" +%d", others)
 	}
-	return fmt.Sprintf("%s → %s +%d", all[0].host, all[0].guest, more)
+	return chip
+}
+
+// firstDifference is the most important difference of a device that has one, and
+// the number of its pairs that differ in another way.
+func (r Report) firstDifference(device int) (first difference, others int) {
+	all := r.differences(device)
+	for _, d := range all[1:] {
+		others += d.pairs
+	}
+	return all[0], others
 }
 
 func (r Report) chipTip(device int) string {
 	d := r.Devices[device]
-	said := []string{d.title() + " is " + d.Outcome + ": " + d.Reason}
+	tip := fmt.Sprintf("%s is %s: %s", title(d.Alias), d.Outcome, d.Reason)
 	for _, c := range r.differences(device) {
-		said = append(said, c.String())
+		tip += "\n" + c.String()
 	}
-	return strings.Join(said, "\n")
+	return tip
 }
 
-// lookOf is the class of the shapes of a device.
-func (r Report) lookOf(device int) string {
-	switch {
-	case r.Devices[device].Outcome == "unplaced":
-		return "unplaced"
-	case !r.isKnown(device):
-		return "unknown"
+// legend explains the colours that occur, with the numbers of pairs. It begins
+// at y and returns the y after it.
+func (c *canvas) legend(r Report, y int) int {
+	note := func(x int, text string) {
+		c.words("note", x, y+7, text)
+		y += legendPitch
 	}
-	return lookOf(r.trendOf(device))
-}
-
-func lookOf(t trend) string {
-	return map[trend]string{same: "same", nearer: "nearer", farther: "farther"}[t]
-}
-
-// legend explains the colours that occur, with the numbers of pairs.
-func (p *picture) legend(r Report) {
-	entry := func(class, text string) {
-		p.add(shape{form: box, class: "swatch " + class, x: margin, y: p.height, w: 14, h: 14})
-		p.add(shape{form: words, class: "note", x: margin + 22, y: p.height + 7, text: text})
-		p.height += legendPitch
+	entry := func(l look, text string) {
+		c.box(box{class: "swatch " + string(l), x: margin, y: y, w: 14, h: 14})
+		note(margin+22, text)
 	}
-	if r.pairs() > 0 {
-		entry("same", fmt.Sprintf("%d of %s have the path type that they have on the host", r.alikePairs(), topology.Counted(r.pairs(), "pair")))
+	all, notKnown, alike := r.pairs()
+	if all > 0 {
+		entry(same, fmt.Sprintf("%d of %s have the path type that they have on the host", alike, topology.Counted(all, "pair")))
 	}
-	if n := r.unknownPairs(); n > 0 {
-		entry("unknown", fmt.Sprintf("%d not known on the host: it shows no place in its PCI Express tree for a device of the pair", n))
+	if notKnown > 0 {
+		entry(unknown, fmt.Sprintf("%d not known on the host: its PCI Express tree does not show one of the two devices", notKnown))
 	}
-	for _, c := range r.differences(-1) {
-		entry(lookOf(c.trend()), c.String())
+	for _, d := range r.differences(allDevices) {
+		entry(d.look(), d.String())
 	}
 	for _, reason := range r.unplacedReasons() {
-		entry("unplaced", "unplaced: "+string(reason))
+		entry(unplaced, fmt.Sprintf("unplaced: %s", reason))
 	}
-	note := func(text string) {
-		p.add(shape{form: words, class: "note", x: margin, y: p.height + 7, text: text})
-		p.height += legendPitch
+	if used := r.usedPathTypes(); len(used) > 0 {
+		note(margin, strings.Join(used, ", "))
 	}
-	if classes := r.classesInUse(); len(classes) > 0 {
-		note(strings.Join(classes, ", "))
+	if example := r.chipExample(); example != "" {
+		note(margin, example)
 	}
-	for i := range r.Devices {
-		if all := r.differences(i); len(all) > 1 && r.Devices[i].Outcome != "unplaced" {
-			note(r.chip(i) + ": the nearest of a device's pairs that differ, and how many of the others do")
-			break
-		}
-	}
-	p.height += margin / 2
+	return y + margin/2
 }
 
-func (r Report) classesInUse() []string {
-	var said []string
-	for _, class := range []struct {
-		topology.PathType
-		text string
-	}{
-		{topology.PIX, "at most one PCIe switch between"}, {topology.PXB, "several switches"}, {topology.PHB, "a host bridge"},
-		{topology.NODE, "host bridges of one NUMA node"}, {topology.SYS, "across NUMA nodes, or not known"},
-	} {
-		used := false
-		for i := range r.Paths.Host {
-			for j := range i {
-				used = used || r.Paths.Host[i][j] == class.PathType || r.Paths.Guest[i][j] == class.PathType
-			}
-		}
-		if used {
-			said = append(said, string(class.PathType)+": "+class.text)
+// usedPathTypes are the path types between the devices, with what they mean.
+func (r Report) usedPathTypes() []string {
+	var used []string
+	for _, t := range pathTypes() {
+		isIt := func(row []topology.PathType) bool { return slices.Contains(row, t.PathType) }
+		if slices.ContainsFunc(r.Paths.Host, isIt) || slices.ContainsFunc(r.Paths.Guest, isIt) {
+			used = append(used, t.String())
 		}
 	}
-	return said
+	return used
+}
+
+// chipExample explains the first chip that counts other pairs, if there is one.
+func (r Report) chipExample() string {
+	for i := range r.Devices {
+		if l := r.lookOf(i); l == nearer || l == farther {
+			if first, others := r.firstDifference(i); others > 0 {
+				return fmt.Sprintf("%s on a device: %d of its pairs changed from %s to %s, and %d in another way", r.chip(i), first.pairs, first.host, first.guest, others)
+			}
+		}
+	}
+	return ""
 }

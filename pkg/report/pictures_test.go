@@ -32,12 +32,12 @@ func TestPictures(t *testing.T) {
 				}
 				texts := wellFormed(t, svg)
 				for _, d := range r.Devices {
-					for _, want := range []string{*d.Alias, d.ID} {
+					for _, want := range []string{*d.Alias, d.ID.String()} {
 						if !strings.Contains(texts, want) {
 							t.Errorf("svg: no %s", want)
 						}
 					}
-					if d.Predicted != nil && !strings.Contains(texts, *d.Predicted) {
+					if d.Predicted != nil && !strings.Contains(texts, d.Predicted.String()) {
 						t.Errorf("svg: no %s", *d.Predicted)
 					}
 					if n := strings.Count(dot, *d.Alias+`\n`); n != 2 {
@@ -86,8 +86,11 @@ func wellFormed(t *testing.T, svg string) string {
 				}
 				ids[id] = true
 			}
+			if token.Name.Local == "path" && a["class"] == "" {
+				t.Error("a curve has no class")
+			}
 			if token.Name.Local == "script" || token.Name.Local == "image" || a["href"] != "" {
-				t.Errorf("element %s: a picture stands alone", token.Name.Local)
+				t.Errorf("element %s: a picture needs nothing from elsewhere", token.Name.Local)
 			}
 			if token.Name.Local == "rect" && a["class"] != "ground" {
 				x, y := integer(t, a["x"]), integer(t, a["y"])
@@ -132,7 +135,7 @@ func hostileDomain(alias string) []byte {
 <devices><hostdev mode='subsystem' type='pci'><source><address domain='0' bus='0x1b' slot='0' function='0'/></source><alias name="` + escaped.String() + `"/></hostdev></devices></domain>`)
 }
 
-// No text of the input ends what it stands in, whatever it is.
+// No text of the input ends the element, string or line that it is in.
 func TestHostileText(t *testing.T) {
 	alias := "ua-\"'><script>alert(1)</script>&amp;]]>\\\"\n\t]; evil [\x1b[31m\u202e"
 	r := reportOf(t, readHost(t, "x86-2n8g-hgx-h100"), hostileDomain(alias), "numa")

@@ -2,79 +2,81 @@ package report
 
 import (
 	"fmt"
+	"slices"
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
-// SchemaVersion is the version of Report as JSON. It rises when a field goes or
-// changes its meaning, not when one is added.
+// SchemaVersion is the version of Report as JSON. It rises when a field is
+// removed or changes its meaning, not when one is added.
 const SchemaVersion = 1
 
-// Report is what explain prints as JSON. A null stands for what is not known.
+// Report is what explain prints as JSON. What is not known is null.
 type Report struct {
-	SchemaVersion int                `json:"schemaVersion"`
-	Layout        string             `json:"layout"`
-	Changed       bool               `json:"changed"`
-	DryRun        bool               `json:"dryRun"`
-	Error         *string            `json:"error"`
-	Policy        map[string]Setting `json:"policy"`
-	Devices       []Device           `json:"devices"`     // by id, PCI before mdev
-	Controllers   []Controller       `json:"controllers"` // by index
-	Paths         Paths              `json:"paths"`
-	Budgets       Budgets            `json:"budgets"`
-	Warnings      []Warning          `json:"warnings"`
+	SchemaVersion int                    `json:"schemaVersion"`
+	Layout        policy.Layout          `json:"layout"`
+	Changed       bool                   `json:"changed"`
+	DryRun        bool                   `json:"dryRun"`
+	Error         *string                `json:"error"`
+	Policy        map[policy.Key]Setting `json:"policy"`
+	Devices       []Device               `json:"devices"`     // by id, PCI before mdev
+	Controllers   []Controller           `json:"controllers"` // by index
+	Paths         Paths                  `json:"paths"`
+	Budgets       Budgets                `json:"budgets"`
+	Warnings      []Warning              `json:"warnings"`
 
-	asIs bool // of the domain as it stands, not as planned
+	isCurrent   bool // about the current domain, not about a plan
+	host, guest *topology.Tree
 }
 
-// Setting is a key of the policy with its origin: default, flag or annotation.
+// Setting is the value of a policy key with its origin.
 type Setting struct {
-	Value  string `json:"value"`
-	Origin string `json:"origin"`
+	Value  string        `json:"value"`
+	Origin policy.Origin `json:"origin"`
 }
 
-// Device is a passthrough device, where it stands and why.
+// Device is a passthrough device, where it is and why.
 type Device struct {
-	ID           string   `json:"id"` // PCI address of the host, or UUID
-	Alias        *string  `json:"alias"`
-	Kind         string   `json:"kind"` // "pci" or "mdev"
-	Resource     *string  `json:"resource"`
-	Added        bool     `json:"added"`
-	HostNode     *int     `json:"hostNode"`
-	PCIeRoot     *string  `json:"pcieRoot"`
-	HostPath     []string `json:"hostPath"` // bridges, root port first
-	IOMMUGroup   *int     `json:"iommuGroup"`
-	Outcome      string   `json:"outcome"` // "placed", "kept" or "unplaced"
-	Reason       string   `json:"reason"`
-	GuestCell    *int     `json:"guestCell"`
-	GuestAddress *string  `json:"guestAddress"` // as libvirt numbers it: the bus is a controller's index
-	GuestPath    []int    `json:"guestPath"`    // controller indexes, expander first
-	Predicted    *string  `json:"predicted"`    // as the guest's kernel shows it
+	ID           topology.DeviceID  `json:"id"`
+	Alias        *string            `json:"alias"`
+	Kind         topology.Kind      `json:"kind"`
+	Resource     *string            `json:"resource"`
+	Added        bool               `json:"added"`
+	HostNode     *topology.NodeID   `json:"hostNode"`
+	PCIeRoot     *topology.PCIeRoot `json:"pcieRoot"`
+	HostPath     []topology.Address `json:"hostPath"` // bridges, root port first
+	IOMMUGroup   *int               `json:"iommuGroup"`
+	Outcome      placement.Outcome  `json:"outcome"`
+	Reason       reasons.Reason     `json:"reason"`
+	GuestCell    *topology.CellID   `json:"guestCell"`
+	GuestAddress *topology.Address  `json:"guestAddress"` // as libvirt numbers it: the bus is a controller's index
+	GuestPath    []int              `json:"guestPath"`    // controller indexes, expander first
+	Predicted    *topology.Address  `json:"predicted"`    // as the guest's kernel shows it
 
-	// What the pictures need beside that; it is no part of the schema.
-	function *topology.Device // of the host; a mediated device's parent
+	function *topology.Device // on the host; the parent of a mediated device
 }
 
 // Controller is a PCI controller of the domain after the plan.
 type Controller struct {
-	Index    int    `json:"index"`
-	Model    string `json:"model"`
-	Parent   *int   `json:"parent"` // index; null until libvirt gives an address
-	Slot     *int   `json:"slot"`
-	Function *int   `json:"function"`
-	BusNr    *int   `json:"busNr"`
-	Cell     *int   `json:"cell"`
-	Origin   string `json:"origin"` // "existing" or "planned"
+	Index    int              `json:"index"`
+	Model    domain.Model     `json:"model"`
+	Parent   *int             `json:"parent"` // index; null until libvirt gives an address
+	Slot     *int             `json:"slot"`
+	Function *int             `json:"function"`
+	BusNr    *int             `json:"busNr"`
+	Cell     *topology.CellID `json:"cell"`
+	Origin   string           `json:"origin"` // "existing" or "planned"
 
-	predicted string // what the guest's kernel shows, "" when not known
+	predicted *topology.Address // as the guest's kernel shows it
 }
 
-// Paths are the path types between devices; the diagonal is "X".
+// Paths are the path types between devices.
 type Paths struct {
-	Devices []string              `json:"devices"`
+	Devices []topology.DeviceID   `json:"devices"`
 	Host    [][]topology.PathType `json:"host"`
 	Guest   [][]topology.PathType `json:"guest"`
 }
@@ -86,7 +88,7 @@ type Budgets struct {
 	BARs              BARs       `json:"bars"`
 }
 
-// BusNumbers is the main bus's budget and that of each expander bus.
+// BusNumbers is the budget of the root bus and that of each expander bus.
 type BusNumbers struct {
 	Budget
 	Expanders []Expander `json:"expanders"`
@@ -112,18 +114,18 @@ type BARs struct {
 
 // Warning is something to know, with what to do about it.
 type Warning struct {
-	Code   string  `json:"code"`
-	Device *string `json:"device"`
-	Text   string  `json:"text"`
-	Remedy string  `json:"remedy"`
+	Code   reasons.Code       `json:"code"`
+	Device *topology.DeviceID `json:"device"`
+	Text   string             `json:"text"`
+	Remedy string             `json:"remedy"`
 }
 
 // New reports a plan. Plan is nil where an error came before it.
 func New(plan *placement.Plan, changed bool, err error) Report {
 	r := Report{
 		SchemaVersion: SchemaVersion, Changed: changed,
-		Policy: map[string]Setting{}, Devices: []Device{}, Controllers: []Controller{}, Warnings: []Warning{},
-		Paths:   Paths{Devices: []string{}, Host: [][]topology.PathType{}, Guest: [][]topology.PathType{}},
+		Policy: map[policy.Key]Setting{}, Devices: []Device{}, Controllers: []Controller{}, Warnings: []Warning{},
+		Paths:   Paths{Devices: []topology.DeviceID{}, Host: [][]topology.PathType{}, Guest: [][]topology.PathType{}},
 		Budgets: Budgets{BusNumbers: BusNumbers{Expanders: []Expander{}}},
 	}
 	if err != nil {
@@ -132,92 +134,97 @@ func New(plan *placement.Plan, changed bool, err error) Report {
 	if plan == nil {
 		return r
 	}
-	r.Layout, r.DryRun = string(plan.Policy.Layout), plan.Policy.DryRun
+	r.Layout, r.DryRun = plan.Policy.Layout, plan.Policy.DryRun
+	r.host, r.guest = plan.HostTree, plan.GuestTree
 	for _, key := range policy.Keys() {
-		r.Policy[string(key)] = Setting{Value: plan.Policy.Value(key), Origin: string(plan.Policy.Origins[key])}
+		r.Policy[key] = Setting{Value: plan.Policy.Value(key), Origin: plan.Policy.Origins[key]}
 	}
 	for _, d := range plan.Devices {
 		r.Devices = append(r.Devices, device(d))
-		r.Paths.Devices = append(r.Paths.Devices, d.ID.String())
 	}
 	for _, c := range plan.Controllers {
 		r.Controllers = append(r.Controllers, controller(c))
 	}
-	r.Paths.Host, r.Paths.Guest = plan.HostTree.PathTypes(plan.IDs()), plan.GuestTree.PathTypes(plan.IDs())
-	r.Budgets = budgets(plan.Budgets)
+	ids := plan.IDs()
+	r.Paths = Paths{Devices: ids, Host: r.host.PathTypes(ids), Guest: r.guest.PathTypes(ids)}
+	r.Budgets.BusNumbers.Budget = Budget(plan.Budgets.BusNumbers)
+	for _, e := range plan.Budgets.Expanders {
+		r.Budgets.BusNumbers.Expanders = append(r.Budgets.BusNumbers.Expanders, Expander{Index: e.Index, BusNr: e.BusNr, Budget: Budget(e.Budget)})
+	}
+	r.Budgets.ControllerIndexes, r.Budgets.BARs.Bytes64 = Budget(plan.Budgets.ControllerIndexes), plan.Budgets.BARBytes64
 	for _, w := range plan.Warnings {
-		r.Warnings = append(r.Warnings, Warning{
-			Code: string(w.Code), Device: text(w.Device), Text: w.Text, Remedy: w.Remedy,
-		})
+		r.Warnings = append(r.Warnings, Warning(w))
 	}
 	return r
 }
 
 func device(d placement.Decision) Device {
 	out := Device{
-		ID: d.ID.String(), Alias: unlessEmpty(d.Alias), Kind: string(d.ID.Kind()), Resource: unlessEmpty(d.Resource),
-		Added: d.Added, PCIeRoot: unlessEmpty(string(d.PCIeRoot)), HostPath: []string{}, IOMMUGroup: d.IOMMUGroup,
-		Outcome: string(d.Outcome), Reason: string(d.Reason), GuestCell: number(d.Cell),
-		GuestPath: []int{}, Predicted: text(d.Predicted), function: d.Function,
+		ID: d.ID, Alias: unlessZero(d.Alias), Kind: d.ID.Kind(), Resource: unlessZero(d.Resource), Added: d.Added,
+		PCIeRoot: unlessZero(d.PCIeRoot), HostPath: append([]topology.Address{}, d.HostPath...), IOMMUGroup: d.IOMMUGroup,
+		Outcome: d.Outcome, Reason: d.Reason,
+		GuestCell: d.Cell, GuestPath: append([]int{}, d.GuestPath...), Predicted: d.Predicted, function: d.Function,
 	}
 	if node, known := d.HostNode.Node(); known {
-		out.HostNode = new(int(node))
+		out.HostNode = &node
 	}
-	for _, bridge := range d.HostPath {
-		out.HostPath = append(out.HostPath, bridge.String())
-	}
-	if d.Address != nil {
-		out.GuestAddress = new(guestAddress(*d.Address))
-		out.GuestPath = append(out.GuestPath, d.GuestPath...)
+	if a := d.Address; a != nil {
+		out.GuestAddress = &topology.Address{Bus: uint8(a.Bus), Device: uint8(a.Slot), Function: uint8(a.Function)}
 	}
 	return out
-}
-
-// guestAddress writes an address as libvirt numbers it, in the kernel's form.
-func guestAddress(a domain.GuestAddress) string {
-	return fmt.Sprintf("0000:%02x:%02x.%x", a.Bus, a.Slot, a.Function)
 }
 
 func controller(c placement.Controller) Controller {
-	out := Controller{Index: c.Index, Model: string(c.Model), BusNr: c.BusNr, Cell: number(c.Cell), Origin: c.Origin}
-	if c.Predicted != nil {
-		out.predicted = c.Predicted.String()
-	}
-	if c.Address != nil {
-		out.Parent, out.Slot, out.Function = &c.Address.Bus, &c.Address.Slot, &c.Address.Function
+	out := Controller{Index: c.Index, Model: c.Model, BusNr: c.BusNr, Cell: c.Cell, Origin: c.Origin, predicted: c.Predicted}
+	if a := c.Address; a != nil {
+		out.Parent, out.Slot, out.Function = &a.Bus, &a.Slot, &a.Function
 	}
 	return out
 }
 
-func budgets(b placement.Budgets) Budgets {
-	out := Budgets{
-		BusNumbers:        BusNumbers{Budget: Budget(b.BusNumbers), Expanders: []Expander{}},
-		ControllerIndexes: Budget(b.ControllerIndexes),
-		BARs:              BARs{Bytes64: b.BARBytes64},
-	}
-	for _, e := range b.Expanders {
-		out.BusNumbers.Expanders = append(out.BusNumbers.Expanders, Expander{Index: e.Index, BusNr: e.BusNr, Budget: Budget(e.Budget)})
-	}
-	return out
-}
-
-func unlessEmpty(s string) *string {
-	if s == "" {
+func unlessZero[T comparable](v T) *T {
+	if v == *new(T) {
 		return nil
 	}
-	return &s
+	return &v
 }
 
-func text[T fmt.Stringer](v *T) *string {
+// number is the position of a device in Devices, -1 for any other ID.
+func (r Report) number(id topology.ID) int {
+	return slices.IndexFunc(r.Devices, func(d Device) bool { return id == d.ID })
+}
+
+// device is the device with an ID, or nil.
+func (r Report) device(id topology.ID) *Device {
+	i := r.number(id)
+	if i < 0 {
+		return nil
+	}
+	return &r.Devices[i]
+}
+
+// controller is the controller with an index; nil where libvirt has yet to add
+// it.
+func (r Report) controller(index topology.Index) *Controller {
+	i := slices.IndexFunc(r.Controllers, func(c Controller) bool { return topology.Index(c.Index) == index })
+	if i < 0 {
+		return nil
+	}
+	return &r.Controllers[i]
+}
+
+// or formats what is known, and else a word for it.
+func or[T any](v *T, unknown string) string {
 	if v == nil {
-		return nil
+		return unknown
 	}
-	return new((*v).String())
+	return fmt.Sprint(*v)
 }
 
-func number[T ~int](v *T) *int {
-	if v == nil {
-		return nil
+// equal compares what two pointers point to; nil equals only nil.
+func equal[T comparable](a, b *T) bool {
+	if a == nil || b == nil {
+		return a == b
 	}
-	return new(int(*v))
+	return *a == *b
 }

@@ -2,53 +2,45 @@ package report
 
 import (
 	"fmt"
-	"strings"
+
+	"hook-sidecar/pkg/topology"
 )
 
-// side lays out one tree of a picture in columns: roots at the outer edge,
-// devices at the inner one.
+// side draws one tree of a picture in columns: roots at the outer edge, devices
+// at the inner one.
 type side struct {
-	report   Report
-	top      *node
-	name     string      // "host" or "guest": the prefix of ids
-	widths   []int       // of the columns, without that of the devices
+	tree
+	canvas
+	columns  []int // their widths, without that of the devices
+	width    int
 	mirrored int         // width of the picture when columns run from the right, else 0
-	rows     map[int]int // y of each device
-	shapes   []shape
+	rows     map[int]int // y of each device, by its number
 }
 
-func newSide(r Report, top *node, name string) *side {
-	s := &side{report: r, top: top, name: name, rows: map[int]int{}}
-	for _, area := range top.below {
-		for _, root := range area.below {
-			s.measure(root, 0)
-		}
+func newSide(t tree) *side {
+	s := &side{tree: t, width: 2*areaPadding + deviceWidth, rows: map[int]int{}}
+	for _, a := range t.areas {
+		s.measure(a.Roots, 0)
+	}
+	for _, w := range s.columns {
+		s.width += w + columnGap
 	}
 	return s
 }
 
 // measure makes each column as wide as its widest text.
-func (s *side) measure(n *node, depth int) {
-	if n.kind == kindEndpoint {
-		return
+func (s *side) measure(nodes []*topology.Node, depth int) {
+	for _, n := range nodes {
+		if n.Kind == topology.Endpoint {
+			continue
+		}
+		if depth == len(s.columns) {
+			s.columns = append(s.columns, 0)
+		}
+		name, detail := s.label(n)
+		s.columns[depth] = max(s.columns[depth], max(columns(name), columns(detail))*monoTenths/10+12)
+		s.measure(n.Children, depth+1)
 	}
-	if depth == len(s.widths) {
-		s.widths = append(s.widths, 0)
-	}
-	text, more := s.boxText(n)
-	longest := max(columns(text), columns(more))
-	s.widths[depth] = max(s.widths[depth], longest*monoTenths/10+12)
-	for _, c := range n.below {
-		s.measure(c, depth+1)
-	}
-}
-
-func (s *side) width() int {
-	total := 2*areaPadding + deviceWidth
-	for _, w := range s.widths {
-		total += w + columnGap
-	}
-	return total
 }
 
 // place turns the left edge of something into its x: a mirrored side counts
@@ -60,76 +52,59 @@ func (s *side) place(x, w int) int {
 	return x
 }
 
-// area lays out an area from y downwards and returns its height.
-func (s *side) area(area *node, y int) int {
-	at := len(s.shapes)
+// area draws an area from y downwards and returns the y after it.
+func (s *side) area(a area, y int) int {
+	height := areaHead + len(a.devices)*rowPitch - rowGap + areaPadding
+	x := s.place(margin, s.width)
+	s.box(box{class: "area", x: x, y: y, w: s.width, h: height})
+	s.words("areaname", x+areaPadding, y+areaHead/2, s.areaName(a))
 	row := y + areaHead
-	for _, root := range area.below {
+	for _, root := range a.Roots {
 		row = s.node(root, 0, margin+areaPadding, row)
 	}
-	height := row - y - (rowPitch - rowHeight) + areaPadding
-	x := s.place(margin, s.width())
-	frame := []shape{
-		{form: box, class: "area", x: x, y: y, w: s.width(), h: height},
-		{form: words, class: "areaname", x: x + areaPadding, y: y + areaHead/2, text: area.name},
-	}
-	s.shapes = append(s.shapes[:at], append(frame, s.shapes[at:]...)...)
-	return height
+	return y + height
 }
 
-// node lays out a node and what is below it from y downwards, and returns the y
-// behind it. A box is as high as all that is below it.
-func (s *side) node(n *node, depth, x, y int) int {
-	if n.kind == kindEndpoint {
-		s.device(n, y)
+// node draws a node with what is under it from y downwards, and returns the next
+// y. A box is as high as all that is under it.
+func (s *side) node(n *topology.Node, depth, x, y int) int {
+	devices := margin + s.width - areaPadding - deviceWidth
+	if n.Kind == topology.Endpoint {
+		s.device(n, s.place(devices, deviceWidth), y)
 		return y + rowPitch
 	}
-	end := y
-	right := x + s.widths[depth]
-	for _, c := range n.below {
+	end, width := y, s.columns[depth]
+	right := x + width
+	for _, c := range n.Children {
 		next := right + columnGap
-		if c.kind == kindEndpoint {
-			next = margin + s.width() - areaPadding - deviceWidth
+		if c.Kind == topology.Endpoint {
+			next = devices
 		}
-		below := s.node(c, depth+1, right+columnGap, end)
-		middle := (end + below - rowPitch + rowHeight) / 2
-		s.shapes = append(s.shapes, shape{form: line, class: "wire", x: s.place(right, next-right), y: middle, w: next - right})
-		end = below
+		childEnd := s.node(c, depth+1, right+columnGap, end)
+		s.curve("wire", s.place(right, next-right), (end+childEnd-rowGap)/2, next-right, 0)
+		end = childEnd
 	}
-	text, more := s.boxText(n)
-	s.shapes = append(s.shapes, shape{
-		form: box, class: string(n.kind), x: s.place(x, s.widths[depth]), y: y, w: s.widths[depth], h: end - y - (rowPitch - rowHeight),
-		text: text, more: more,
-	})
+	name, detail := s.label(n)
+	s.box(box{class: class(n), x: s.place(x, width), y: y, w: width, h: end - y - rowGap, text: name, more: detail})
 	return end
 }
 
-func (s *side) boxText(n *node) (text, more string) {
-	switch n.kind {
-	case kindSwitch:
-		return "switch", n.name
-	case kindBridge:
-		return "bridge", n.name
-	}
-	return n.name, n.detail
-}
-
-func (s *side) device(n *node, y int) {
-	d := s.report.Devices[n.device]
-	s.rows[n.device] = y
+func (s *side) device(n *topology.Node, x, y int) {
+	number := s.report.number(n.ID)
+	d := s.report.Devices[number]
+	s.rows[number] = y
 	const fits = (deviceWidth - 14) * 10 / monoTenths
 	style := Style{Unicode: true}
-	full := d.label() + " " + n.detail
-	tip := []string{d.title(), "host " + d.ID}
+	name, detail := s.label(n)
+	tip := name + "\nhost " + d.ID.String()
 	if d.Resource != nil {
-		tip = append(tip, *d.Resource)
+		tip += "\n" + *d.Resource
 	}
 	if d.Predicted != nil {
-		tip = append(tip, "guest "+*d.Predicted)
+		tip += "\nguest " + d.Predicted.String()
 	}
-	s.shapes = append(s.shapes, shape{
-		form: box, class: "device " + s.report.lookOf(n.device), id: fmt.Sprintf("%s-%d", s.name, n.device),
-		x: s.place(margin+s.width()-areaPadding-deviceWidth, deviceWidth), y: y, w: deviceWidth, h: rowHeight,
-		text: style.fit(n.name, fits), more: style.fit(full, fits), tip: strings.Join(tip, "\n"),
+	s.box(box{
+		class: "device " + string(s.report.lookOf(number)), id: fmt.Sprintf("%s-%d", s.tree.side, number),
+		x: x, y: y, w: deviceWidth, h: rowHeight, text: style.fit(name, fits), more: style.fit(detail, fits), tip: tip,
 	})
 }

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Style is how text is written for the place that it goes to.
+// Style is how text is written for a terminal or a file.
 type Style struct {
 	Colour  bool // ANSI colours, for a terminal
 	Unicode bool // lines of box characters instead of ASCII
@@ -15,7 +15,8 @@ type Style struct {
 // textWidth is how many columns the text takes at most.
 const textWidth = 100
 
-// The colours of ECMA-48, 8.3.117, that read on dark and on light ground.
+// The colours of ECMA-48, 8.3.117, that are legible on dark and on light
+// backgrounds.
 const (
 	plain  = ""
 	bold   = "1"
@@ -33,15 +34,9 @@ func (s Style) paint(colour, text string) string {
 	return "\x1b[" + colour + "m" + text + "\x1b[0m"
 }
 
-// colourOf is the colour that a trend has in text.
-func colourOf(t trend) string {
-	switch t {
-	case farther:
-		return yellow
-	case nearer:
-		return cyan
-	}
-	return plain
+// colour is the colour of a look in text.
+func (l look) colour() string {
+	return map[look]string{farther: yellow, nearer: cyan, unplaced: red}[l]
 }
 
 // lines are the parts that a tree is drawn with.
@@ -54,7 +49,7 @@ func (s Style) lines() lines {
 	return lines{fork: "|-", last: "`-", pass: "| ", gap: "  ", chain: "--", cut: ".."}
 }
 
-// fit cuts a text that takes more columns than there are.
+// fit cuts a text that takes more than width columns.
 func (s Style) fit(text string, width int) string {
 	if columns(text) <= width {
 		return text
@@ -64,7 +59,7 @@ func (s Style) fit(text string, width int) string {
 	return string(runes[:max(0, width-columns(cut))]) + cut
 }
 
-// pad fills a text with blanks to a width.
+// pad fills a text with spaces to a width.
 func pad(text string, width int) string {
 	return text + strings.Repeat(" ", max(0, width-columns(text)))
 }
@@ -103,4 +98,9 @@ func wrap(text string, width, indent int) string {
 		column += columns(word)
 	}
 	return b.String()
+}
+
+// writeLine writes a line without the spaces at its end.
+func writeLine(b *strings.Builder, line string) {
+	b.WriteString(strings.TrimRight(line, " ") + "\n")
 }

@@ -21,7 +21,7 @@ func text(t *testing.T, r report.Report, style report.Style) string {
 
 var colour = regexp.MustCompile("\x1b\\[[0-9]*m")
 
-// Plain text is ASCII within 100 columns and without blanks at line ends;
+// Plain text is ASCII within 100 columns and without spaces at line ends;
 // colours add nothing else.
 func TestStyle(t *testing.T) {
 	for _, host := range hostNames(t) {

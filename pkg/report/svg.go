@@ -3,31 +3,11 @@ package report
 import (
 	"fmt"
 	"html"
-	"io"
 	"strings"
 )
 
-// WriteSVG draws the report: host and guest side by side, each device joined to
-// itself, and in colour what changed its path type. The picture stands alone,
-// without scripts or fonts from elsewhere, and follows the viewer's preference
-// for light or dark.
-func (r Report) WriteSVG(w io.Writer) error {
-	p := r.picture()
-	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img">`+"\n",
-		p.width, p.height, p.width, p.height)
-	fmt.Fprintf(&b, "<title>%s</title>\n<style>%s</style>\n", escape(p.title), styleSheet)
-	fmt.Fprintf(&b, `<rect class="ground" width="%d" height="%d"/>`+"\n", p.width, p.height)
-	for _, s := range p.shapes {
-		s.writeSVG(&b)
-	}
-	b.WriteString("</svg>\n")
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
 // styleSheet uses neither variables nor nesting: converters such as librsvg
-// know CSS 2 only, and what they do not know must leave a light picture.
+// know CSS 2 only, and ignoring the rest has to leave a light picture.
 const styleSheet = `
 text{font:12px system-ui,-apple-system,"Segoe UI",Helvetica,Arial,sans-serif;fill:#1f2328}
 .mono,.more{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;font-size:11px}
@@ -57,48 +37,62 @@ text{fill:#e6edf3}.note,.more{fill:#a3adb8}
 }
 `
 
-// baseline is how far below its middle a line of text stands. The property
-// dominant-baseline says the same, but not every viewer knows it.
+// baseline is how far under its middle the baseline of a line of text is. The
+// property dominant-baseline does the same, but not every viewer knows it.
 const baseline = 4
 
-func (s shape) writeSVG(b *strings.Builder) {
-	switch s.form {
-	case words:
-		fmt.Fprintf(b, `<text class="%s" x="%d" y="%d">%s</text>`+"\n", s.class, s.x, s.y+baseline, escape(s.text))
-	case line:
-		half := s.x + s.w/2
-		fmt.Fprintf(b, `<path class="%s" d="M%d %dC%d %d %d %d %d %d"/>`+"\n", s.class,
-			s.x, s.y, half, s.y, half, s.y+s.h, s.x+s.w, s.y+s.h)
-	default:
-		s.writeBox(b)
-	}
+// canvas is the content of an SVG file. Positions are in pixels.
+type canvas struct{ strings.Builder }
+
+func (c *canvas) element(format string, values ...any) { fmt.Fprintf(c, format+"\n", values...) }
+
+// words writes a text with the middle of its line at (x, y).
+func (c *canvas) words(class string, x, y int, text string) {
+	c.element(`<text class="%s" x="%d" y="%d">%s</text>`, class, x, y+baseline, escape(text))
 }
 
-func (s shape) writeBox(b *strings.Builder) {
-	fmt.Fprintf(b, `<g class="%s"`, s.class)
-	if s.id != "" {
-		fmt.Fprintf(b, ` id="%s"`, s.id)
+// curve draws a line from (x, y) to (x+w, y+h).
+func (c *canvas) curve(class string, x, y, w, h int) {
+	half := x + w/2
+	c.element(`<path class="%s" d="M%d %dC%d %d %d %d %d %d"/>`, class, x, y, half, y, half, y+h, x+w, y+h)
+}
+
+// box is a box with up to two lines of text.
+type box struct {
+	class, id  string // id is unique in the picture, or ""
+	tip        string // shown when pointed at
+	x, y, w, h int
+	text, more string
+}
+
+func (c *canvas) box(b box) {
+	fmt.Fprintf(c, `<g class="%s"`, b.class)
+	if b.id != "" {
+		fmt.Fprintf(c, ` id="%s"`, b.id)
 	}
-	b.WriteString(">")
-	if s.tip != "" {
-		fmt.Fprintf(b, "<title>%s</title>", escape(s.tip))
+	c.WriteString(">")
+	if b.tip != "" {
+		fmt.Fprintf(c, "<title>%s</title>", escape(b.tip))
 	}
-	fmt.Fprintf(b, `<rect x="%d" y="%d" width="%d" height="%d" rx="4"/>`, s.x, s.y, s.w, s.h)
-	middle := s.y + s.h/2 + baseline
+	fmt.Fprintf(c, `<rect x="%d" y="%d" width="%d" height="%d" rx="4"/>`, b.x, b.y, b.w, b.h)
+	line := func(class string, x, up int, text string) {
+		fmt.Fprintf(c, `<text class="%s" x="%d" y="%d">%s</text>`, class, x, b.y+b.h/2+baseline-up, escape(text))
+	}
+	middle := b.x + b.w/2
 	switch {
-	case s.text == "":
-	case s.more == "" && strings.HasPrefix(s.class, "chip"):
-		fmt.Fprintf(b, `<text class="middle" x="%d" y="%d">%s</text>`, s.x+s.w/2, middle, escape(s.text))
-	case s.more == "":
-		fmt.Fprintf(b, `<text class="middle mono" x="%d" y="%d">%s</text>`, s.x+s.w/2, middle, escape(s.text))
-	case s.id != "":
-		fmt.Fprintf(b, `<text class="name" x="%d" y="%d">%s</text>`, s.x+7, middle-6, escape(s.text))
-		fmt.Fprintf(b, `<text class="more" x="%d" y="%d">%s</text>`, s.x+7, middle+7, escape(s.more))
+	case b.text == "":
+	case b.more == "" && strings.HasPrefix(b.class, "chip"):
+		line("middle", middle, 0, b.text)
+	case b.more == "":
+		line("middle mono", middle, 0, b.text)
+	case b.id != "":
+		line("name", b.x+7, 6, b.text)
+		line("more", b.x+7, -7, b.more)
 	default:
-		fmt.Fprintf(b, `<text class="middle" x="%d" y="%d">%s</text>`, s.x+s.w/2, middle-6, escape(s.text))
-		fmt.Fprintf(b, `<text class="middle more" x="%d" y="%d">%s</text>`, s.x+s.w/2, middle+7, escape(s.more))
+		line("middle", middle, 6, b.text)
+		line("middle more", middle, -7, b.more)
 	}
-	b.WriteString("</g>\n")
+	c.WriteString("</g>\n")
 }
 
 // escape writes a text as XML. What XML 1.0 cannot hold becomes U+FFFD.

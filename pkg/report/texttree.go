@@ -2,126 +2,95 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+
+	"hook-sidecar/pkg/topology"
 )
 
 // treeLine is a line of a tree as text.
-type treeLine struct {
-	text   string
-	colour string
-}
+type treeLine struct{ text, colour string }
 
-// sideBySide writes the tree of the host and that of the guest beside each
+// writeTrees writes the tree of the host and that of the guest beside each
 // other. Areas of the same devices begin on the same line.
-func (r Report) sideBySide(b *strings.Builder, style Style) {
-	host := r.hostTree()
-	guest := r.guestTree(host)
+func (r Report) writeTrees(b *strings.Builder, style Style) {
+	host, guest := r.trees()
+	host.isBrief, guest.isBrief = true, true
 	const gutter = 2
 	half := (textWidth - gutter) / 2
-	guestTitle := "GUEST"
-	if r.asIs {
-		guestTitle = "GUEST as it stands"
+	title := "GUEST"
+	if r.isCurrent {
+		title = "GUEST, current domain"
 	}
-	fmt.Fprintf(b, "\n%s%s\n", style.paint(bold, pad("HOST", half+gutter)), style.paint(bold, guestTitle))
-	if !alike(host, guest) {
-		r.writeBeside(b, r.areaLines(host.below, half, style), r.areaLines(guest.below, half, style), half+gutter, style)
-		return
+	fmt.Fprintf(b, "\n%s%s\n", style.paint(bold, pad("HOST", half+gutter)), style.paint(bold, title))
+	left, right := linesOf(host, half, style), linesOf(guest, half, style)
+	if !areAlike(host, guest) {
+		left, right = [][]treeLine{slices.Concat(left...)}, [][]treeLine{slices.Concat(right...)}
 	}
-	for i := range host.below {
-		left, right := r.areaLines(host.below[i:i+1], half, style), r.areaLines(guest.below[i:i+1], half, style)
-		r.writeBeside(b, left, right, half+gutter, style)
+	for i := range left {
+		writeBeside(b, left[i], right[i], half+gutter, style)
 	}
 }
 
-// writeBeside writes two columns, the second from a column on.
-func (r Report) writeBeside(b *strings.Builder, left, right []treeLine, column int, style Style) {
-	for i := range max(len(left), len(right)) {
-		l, g := lineAt(left, i), lineAt(right, i)
+// writeBeside writes two columns, the second one from a column on.
+func writeBeside(b *strings.Builder, left, right []treeLine, column int, style Style) {
+	height := max(len(left), len(right))
+	left, right = append(left, make([]treeLine, height-len(left))...), append(right, make([]treeLine, height-len(right))...)
+	for i, l := range left {
 		line := style.paint(l.colour, l.text)
-		if g.text != "" {
-			line += strings.Repeat(" ", column-columns(l.text)) + style.paint(g.colour, g.text)
+		if text := right[i].text; text != "" {
+			line += strings.Repeat(" ", column-columns(l.text)) + style.paint(right[i].colour, text)
 		}
 		b.WriteString(line + "\n")
 	}
 }
 
-func lineAt(all []treeLine, i int) treeLine {
-	if i < len(all) {
-		return all[i]
+// linesOf are the lines of each area of a tree.
+func linesOf(t tree, width int, style Style) [][]treeLine {
+	var areas [][]treeLine
+	for _, a := range t.areas {
+		text := treeText{tree: t, style: style, lines: style.lines(), width: width}
+		text.line(t.areaName(a), bold)
+		text.children(a.Roots, "")
+		areas = append(areas, text.out)
 	}
-	return treeLine{}
+	return areas
 }
 
-func (r Report) areaLines(areas []*node, width int, style Style) []treeLine {
-	t := treeText{report: r, style: style, lines: style.lines(), width: width}
-	for _, area := range areas {
-		t.line(area.name, bold)
-		t.below(area, "")
-	}
-	return t.out
-}
-
-// treeText writes a tree in the manner of lspci -tv: what has one thing below
-// it stands on the line of that.
+// treeText writes a tree in the manner of lspci -tv: a single child is on its
+// parent's line.
 type treeText struct {
-	report Report
-	style  Style
-	lines  lines
-	width  int
-	out    []treeLine
+	tree
+	style Style
+	lines lines
+	width int
+	out   []treeLine
 }
 
 func (t *treeText) line(text, colour string) {
 	t.out = append(t.out, treeLine{t.style.fit(text, t.width), colour})
 }
 
-func (t *treeText) below(n *node, indent string) {
-	for i, c := range n.below {
+func (t *treeText) children(nodes []*topology.Node, indent string) {
+	for i, n := range nodes {
 		branch, next := t.lines.fork, t.lines.pass
-		if i == len(n.below)-1 {
+		if i == len(nodes)-1 {
 			branch, next = t.lines.last, t.lines.gap
 		}
-		t.node(c, indent+branch, indent+next)
+		t.node(n, indent+branch, indent+next)
 	}
 }
 
-// node writes a node behind what stands on its line already.
-func (t *treeText) node(n *node, line, indent string) {
-	text := line + t.report.nodeText(n)
+// node writes a node after what is on its line already.
+func (t *treeText) node(n *topology.Node, line, indent string) {
+	text := line + t.text(n)
 	switch {
-	case n.kind == kindEndpoint:
-		t.line(text, t.report.endpointColour(n.device))
-	case len(n.below) == 1 && columns(text+t.lines.chain+t.report.nodeText(n.below[0])) <= t.width:
-		t.node(n.below[0], text+t.lines.chain, indent)
+	case n.Kind == topology.Endpoint:
+		t.line(text, t.report.lookOf(t.report.number(n.ID)).colour())
+	case len(n.Children) == 1 && columns(text+t.lines.chain+t.text(n.Children[0])) <= t.width:
+		t.node(n.Children[0], text+t.lines.chain, indent)
 	default:
 		t.line(text, plain)
-		t.below(n, indent)
+		t.children(n.Children, indent)
 	}
-}
-
-// nodeText is a node in a few words.
-func (r Report) nodeText(n *node) string {
-	switch n.kind {
-	case kindEndpoint:
-		d := r.Devices[n.device]
-		detail := n.detail
-		if d.Kind == "mdev" && detail == d.ID {
-			detail = d.ID[:len("4a1f0b5c")]
-		}
-		return fmt.Sprintf("#%d %s %s %s", n.device, d.label(), detail, printable(n.name))
-	case kindSwitch:
-		return "switch " + n.name
-	case kindPort:
-		return n.name
-	case kindBridge:
-		return "bridge " + n.name
-	}
-	return strings.TrimSpace(n.name + " " + n.detail)
-}
-
-func (r Report) endpointColour(device int) string {
-	if r.Devices[device].Outcome == "unplaced" {
-		return red
-	}
-	return colourOf(r.trendOf(device))
 }

@@ -3,269 +3,213 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
-	"strings"
 
-	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/topology"
 )
 
-// kind tells what a node of a tree is.
-type kind string
+// tree is what a picture shows of one side.
+type tree struct {
+	report  Report
+	side    string // hostSide or guestSide
+	isBrief bool   // UUIDs are cut
+	areas   []area
+}
 
 const (
-	kindArea     kind = "area"     // a NUMA node or cell
-	kindRoot     kind = "root"     // a host bridge, an expander bus or the main bus
-	kindPort     kind = "port"     // a root port or a downstream port
-	kindSwitch   kind = "switch"   // an upstream port
-	kindBridge   kind = "bridge"   // any other bridge
-	kindParent   kind = "parent"   // the function that mediated devices are cut from
-	kindEndpoint kind = "endpoint" // a passthrough device
+	hostSide  = "host"
+	guestSide = "guest"
 )
 
-// node is a part of the tree of the host or of the guest, as pictures show it.
-type node struct {
-	kind   kind
-	key    string // tells it from its siblings, and orders them where that is known
-	name   string // what it is called: "pci0000:15", "expander bus 0xe0", an alias
-	detail string // an address, "" where the name is one
-	device int    // the number of an endpoint
-	below  []*node
+// area is a NUMA node of the host or a cell of the guest, with what leads to the
+// devices on it.
+type area struct {
+	numa    int // or noNUMA
+	devices []topology.DeviceID
+	*topology.Tree
 }
 
-// child is the node below n with this key; it is made when there is none.
-func (n *node) child(k kind, key, name, detail string) *node {
-	for _, c := range n.below {
-		if c.key == key {
-			return c
-		}
+// noNUMA stands for no NUMA node or cell. It comes after all others.
+const noNUMA = math.MaxInt
+
+func numaOf(n *topology.Node) int {
+	if numa := n.NUMANode(); numa != nil {
+		return *numa
 	}
-	c := &node{kind: k, key: key, name: name, detail: detail}
-	n.below = append(n.below, c)
-	return c
+	return noNUMA
 }
 
-// endpoints are the endpoints at n and below it, in order.
-func (n *node) endpoints() []*node {
-	if n.kind == kindEndpoint {
-		return []*node{n}
-	}
-	var all []*node
-	for _, c := range n.below {
-		all = append(all, c.endpoints()...)
-	}
-	return all
-}
-
-// sortBelow orders the nodes at a depth by their keys.
-func (n *node) sortBelow(compare func(a, b *node) int, recurse bool) {
-	slices.SortStableFunc(n.below, compare)
-	for _, c := range n.below {
-		if recurse {
-			c.sortBelow(compare, true)
-		}
-	}
-}
-
-// alike reports whether two trees have the same devices in each of their areas.
-func alike(a, b *node) bool {
-	return slices.EqualFunc(a.below, b.below, func(a, b *node) bool {
-		return slices.Equal(a.devices(), b.devices())
+// trees are the trees of host and guest. The guest's devices come in the order
+// of the host's tree, so that the two can be read side by side.
+func (r Report) trees() (left, right tree) {
+	ids := slices.Clone(r.Paths.Devices)
+	slices.SortFunc(ids, func(a, b topology.DeviceID) int {
+		x, y := r.host.Node(a), r.host.Node(b)
+		return cmp.Or(cmp.Compare(numaOf(x), numaOf(y)), slices.CompareFunc(rooted(x), rooted(y), compareNodes))
 	})
-}
-
-// devices are the numbers of the endpoints at n and below it, in order.
-func (n *node) devices() []int {
-	var all []int
-	for _, e := range n.endpoints() {
-		all = append(all, e.device)
+	left, right = tree{report: r, side: hostSide}, tree{report: r, side: guestSide}
+	for _, id := range ids {
+		left.add(r.host.Node(id))
+		right.add(r.guest.Node(id))
 	}
-	slices.Sort(all)
-	return all
+	slices.SortFunc(right.areas, func(a, b area) int { return cmp.Compare(a.numa, b.numa) })
+	return left, right
 }
 
-func byKey(a, b *node) int { return cmp.Compare(a.key, b.key) }
-
-// hostTree is the part of the host that the devices stand on: NUMA nodes, PCIe
-// roots, root ports, switches, devices.
-func (r Report) hostTree() *node {
-	top := &node{}
-	for i, d := range r.Devices {
-		at := top.child(kindArea, hostAreaKey(d), hostAreaName(d), "")
-		root := "no PCIe root known"
-		if d.PCIeRoot != nil {
-			root = *d.PCIeRoot
-		}
-		at = at.child(kindRoot, root, root, "")
-		for j, bridge := range d.HostPath {
-			at = at.child(hostBridgeKind(j, len(d.HostPath)), bridge, r.short(bridge), "")
-		}
-		detail := r.short(d.ID)
-		if d.Kind == string(topology.KindMDEV) {
-			if d.function != nil {
-				address := d.function.Address.String()
-				at = at.child(kindParent, address, classLabel(d.function.Class), r.short(address))
-			}
-			detail = d.ID
-		}
-		leaf := at.child(kindEndpoint, "~"+d.ID, d.title(), detail)
-		leaf.device = i
+// add adds the path to a device, but for ports that libvirt has yet to add.
+func (t *tree) add(device *topology.Node) {
+	numa := numaOf(device)
+	i := slices.IndexFunc(t.areas, func(a area) bool { return a.numa == numa })
+	if i < 0 {
+		i, t.areas = len(t.areas), append(t.areas, area{numa: numa, Tree: topology.NewTree()})
 	}
-	top.sortBelow(byKey, true)
-	return top
+	t.areas[i].devices = append(t.areas[i].devices, device.ID.(topology.DeviceID))
+	var at *topology.Node
+	for _, n := range rooted(device) {
+		if index, isGuest := n.ID.(topology.Index); !isGuest || n.Parent == nil || t.report.controller(index) != nil {
+			at = t.areas[i].Add(at, *n)
+		}
+	}
 }
 
-// hostBridgeKind tells what bridge i of a path of n bridges is: behind the root
-// port a switch is a pair, its upstream and its downstream port.
-func hostBridgeKind(i, n int) kind {
+// rooted is the path to a device. It begins with a root, one without a name where
+// none is known.
+func rooted(device *topology.Node) []*topology.Node {
+	path := device.Path()
+	if path[0].Kind == topology.Root {
+		return path
+	}
+	return slices.Insert(path, 0, &topology.Node{Kind: topology.Root, ID: topology.PCIeRoot("")})
+}
+
+// compareNodes orders nodes by ID, and devices after bridges: Endpoint is the
+// last kind.
+func compareNodes(a, b *topology.Node) int {
+	if a.Kind != b.Kind && (a.Kind == topology.Endpoint || b.Kind == topology.Endpoint) {
+		return cmp.Compare(a.Kind, b.Kind)
+	}
+	return cmp.Compare(a.ID.String(), b.ID.String())
+}
+
+// areAlike reports whether two trees have the same devices in each of their areas.
+func areAlike(left, right tree) bool {
+	return slices.EqualFunc(left.areas, right.areas, func(a, b area) bool { return slices.Equal(a.devices, b.devices) })
+}
+
+// areaName is what an area is called.
+func (t tree) areaName(a area) string {
+	word := map[string]string{hostSide: "NUMA node", guestSide: "NUMA cell"}[t.side]
+	if a.numa == noNUMA {
+		return "no " + word
+	}
+	return fmt.Sprintf("%s %d", word, a.numa)
+}
+
+// class is the kind of a node but for devices, in a picture.
+func class(n *topology.Node) string {
+	return map[topology.NodeKind]string{
+		topology.Root: "root", topology.RootPort: "port", topology.DownstreamPort: "port",
+		topology.UpstreamPort: "switch", topology.Bridge: "bridge", topology.Function: "parent",
+	}[n.Kind]
+}
+
+// label is what a node is called, and what else there is to say of it.
+func (t tree) label(n *topology.Node) (name, detail string) {
+	switch n.Kind {
+	case topology.Root:
+		return t.rootLabel(n)
+	case topology.UpstreamPort, topology.Bridge:
+		return class(n), t.address(n)
+	case topology.Function:
+		return t.report.device(n.Children[0].ID).class(), t.address(n)
+	case topology.Endpoint:
+		d := t.report.device(n.ID)
+		if d.Kind == topology.KindMDEV {
+			return title(d.Alias), "mdev " + t.address(n)
+		}
+		return title(d.Alias), d.class() + " " + t.address(n)
+	}
+	return t.address(n), ""
+}
+
+func (t tree) rootLabel(n *topology.Node) (name, detail string) {
+	index, isGuest := n.ID.(topology.Index)
 	switch {
-	case i == 0 || i%2 == 0:
-		return kindPort
-	case i+1 < n:
-		return kindSwitch
+	case !isGuest:
+		return cmp.Or(n.ID.String(), "no PCIe root known"), ""
+	case index == 0:
+		return "root bus", ""
 	}
-	return kindBridge
+	if number := t.report.controller(index).BusNr; number != nil {
+		return "expander bus", fmt.Sprintf("0x%02x", *number)
+	}
+	return "expander bus", fmt.Sprintf("#%d", index)
 }
 
-// The keys of areas sort by number, what has none last.
-const lastKey = "~"
-
-func areaKey(n *int) string {
-	if n == nil {
-		return lastKey
-	}
-	return fmt.Sprintf("%08d", *n)
-}
-
-func hostAreaKey(d Device) string { return areaKey(d.HostNode) }
-
-func hostAreaName(d Device) string {
-	if d.HostNode == nil {
-		return "no NUMA node"
-	}
-	return fmt.Sprintf("NUMA node %d", *d.HostNode)
-}
-
-// guestTree is the part of the guest that the devices stand on. Its areas are
-// in order, and what is in one in the order of the host's tree, so that the two
-// can be read side by side.
-func (r Report) guestTree(host *node) *node {
-	controllers := map[int]Controller{}
-	for _, c := range r.Controllers {
-		controllers[c.Index] = c
-	}
-	top := &node{}
-	for _, e := range host.endpoints() {
-		d := r.Devices[e.device]
-		at := r.guestRoot(top, d, controllers)
-		for _, index := range d.GuestPath {
-			if c := controllers[index]; c.Model != string(domain.ExpanderBus) {
-				at = at.child(guestBridgeKind(c), fmt.Sprint(index), guestBridgeName(c), "")
-			}
-		}
-		leaf := at.child(kindEndpoint, d.ID, d.title(), guestDetail(d))
-		leaf.device = e.device
-	}
-	top.sortBelow(byKey, false)
-	return top
-}
-
-// guestRoot is the root bus of a device, in the area of its cell.
-func (r Report) guestRoot(top *node, d Device, controllers map[int]Controller) *node {
-	if len(d.GuestPath) == 0 || controllers[d.GuestPath[0]].Model != string(domain.ExpanderBus) {
-		return top.child(kindArea, lastKey, "no NUMA cell", "").child(kindRoot, "main", "main bus", "")
-	}
-	e := controllers[d.GuestPath[0]]
-	area := "no NUMA cell"
-	if e.Cell != nil {
-		area = fmt.Sprintf("NUMA cell %d", *e.Cell)
-	}
-	number := fmt.Sprintf("#%d", e.Index)
-	if e.BusNr != nil {
-		number = fmt.Sprintf("0x%02x", *e.BusNr)
-	}
-	return top.child(kindArea, areaKey(e.Cell), area, "").child(kindRoot, fmt.Sprint(e.Index), "expander bus", number)
-}
-
-func guestBridgeKind(c Controller) kind {
-	switch domain.Model(c.Model) {
-	case domain.RootPort, domain.DownstreamPort:
-		return kindPort
-	case domain.UpstreamPort:
-		return kindSwitch
-	}
-	return kindBridge
-}
-
-// guestBridgeName is the address that the guest shows, or libvirt's index until
-// that is known.
-func guestBridgeName(c Controller) string {
-	if c.predicted == "" {
-		return fmt.Sprintf("index %d", c.Index)
-	}
-	return guestShort(c.predicted)
-}
-
-func guestDetail(d Device) string {
+// text is a node in a few words.
+func (t tree) text(n *topology.Node) string {
+	name, detail := t.label(n)
 	switch {
-	case d.Predicted != nil:
-		return guestShort(*d.Predicted)
-	case d.GuestAddress != nil:
-		return "bus not known yet"
+	case n.Kind == topology.Endpoint:
+		return fmt.Sprintf("#%d %s %s", t.report.number(n.ID), detail, printable(name))
+	case detail == "":
+		return name
 	}
-	return "address by libvirt"
+	return name + " " + detail
 }
 
-// guestShort leaves out the PCI domain, which is always 0 in a guest.
-func guestShort(address string) string { return strings.TrimPrefix(address, "0000:") }
+// address is where a node is, as lspci shows it.
+func (t tree) address(n *topology.Node) string {
+	switch id := n.ID.(type) {
+	case topology.Address:
+		return t.report.short(id)
+	case topology.Index:
+		return shortOr(t.report.controller(id).predicted, fmt.Sprintf("index %d", id))
+	}
+	d := t.report.device(n.ID)
+	pci, isPCI := d.ID.PCI()
+	switch {
+	case t.side == guestSide && d.GuestAddress == nil:
+		return "no address yet"
+	case t.side == guestSide:
+		return shortOr(d.Predicted, "bus not known yet")
+	case isPCI:
+		return t.report.short(pci)
+	case t.isBrief:
+		return d.ID.String()[:len("4a1f0b5c")]
+	}
+	return d.ID.String()
+}
 
 // short leaves out the PCI domain where all devices of the host have domain 0.
-func (r Report) short(address string) string {
+func (r Report) short(a topology.Address) string {
 	for _, d := range r.Devices {
-		if d.Kind == string(topology.KindPCI) && !strings.HasPrefix(d.ID, "0000:") {
-			return address
+		if pci, ok := d.ID.PCI(); a.Domain != 0 || ok && pci.Domain != 0 {
+			return a.String()
 		}
 	}
-	return guestShort(address)
+	return shortOr(&a, "")
 }
 
-// title is what a device is called: its alias, or what it is.
-func (d Device) title() string {
-	if d.Alias != nil {
-		return *d.Alias
+// shortOr is an address without its PCI domain, or what to write where it is not
+// known.
+func shortOr(a *topology.Address, unknown string) string {
+	if a == nil {
+		return unknown
 	}
-	return "(no alias)"
+	return fmt.Sprintf("%02x:%02x.%x", a.Bus, a.Device, a.Function)
 }
 
-// label is what a device is, in a word.
-func (d Device) label() string {
-	if d.Kind == string(topology.KindMDEV) {
-		return "mdev"
-	}
+func title(alias *string) string { return or(alias, "(no alias)") }
+
+// class is what the PCI class of a device, or of a mediated device's parent, is
+// called (PCI Code and ID Assignment Specification 1.14, section 1).
+func (d Device) class() string {
 	if d.function == nil {
 		return "PCI"
 	}
-	return classLabel(d.function.Class)
-}
-
-// classLabel is what a PCI class is, in a word (PCI Code and ID Assignment
-// Specification 1.14, section 1).
-func classLabel(class uint32) string {
-	switch {
-	case class>>8 == 0x0108:
-		return "NVMe"
-	case class>>8 == 0x0403:
-		return "audio"
-	case class>>8 == 0x0c03:
-		return "USB"
-	case class>>16 == 0x01:
-		return "disk"
-	case class>>16 == 0x02:
-		return "NIC"
-	case class>>16 == 0x03:
-		return "GPU"
-	case class>>16 == 0x12:
-		return "accel"
-	}
-	return "PCI"
+	subclasses := map[uint32]string{0x0108: "NVMe", 0x0403: "audio", 0x0c03: "USB"}
+	classes := map[uint32]string{0x01: "disk", 0x02: "NIC", 0x03: "GPU", 0x12: "accel"}
+	return cmp.Or(subclasses[d.function.Class>>8], classes[d.function.Class>>16], "PCI")
 }
