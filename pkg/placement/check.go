@@ -13,11 +13,11 @@ import (
 // managed device or nothing at all are looked into; budgets count for all.
 func check(g guest, managed deviceSet, hotplug hotplug) []violation {
 	violations := checkBudgets(g, hotplug)
-	ours := managedTrees(g, managed)
+	trees := managedTrees(g, managed)
 	referenced := g.referenced()
 	for _, e := range g.expanders() {
 		n := g.node(e.Index)
-		isManaged := slices.Contains(ours, n)
+		isManaged := slices.Contains(trees, n)
 		if e.BusNr == nil && (isManaged || n.Bridges() > 2) {
 			violations = append(violations, violated("expander bus with index %d has no busNr, and libvirt's own leaves room for one port", e.Index))
 		}
@@ -99,7 +99,7 @@ func modelUnder(bus topology.NodeKind) domain.Model {
 
 // checkFunctions checks that function 0 is there where a managed device has
 // another function: the guest does not look for it without (PCI 3.0,
-// 3.2.2.3.4). What other devices do among themselves is not ours to judge.
+// 3.2.2.3.4). What other devices do among themselves is not judged.
 func checkFunctions(g guest, managed deviceSet) []violation {
 	var violations []violation
 	for _, h := range g.Hostdevs {

@@ -26,6 +26,11 @@ func completed(d *domain.Domain, others []libvirt.Device) guest {
 	return newGuest(libvirt.WithRootPorts(d, libvirt.Holes(d, others)), others)
 }
 
+// after is the guest of a domain d with changes.
+func (g guest) after(d *domain.Domain, changes domain.Changes) guest {
+	return completed(withChanges(d, changes), g.others)
+}
+
 // rootBus is the node of pcie.0.
 func (g guest) rootBus() *topology.Node { return g.tree.Roots[0] }
 

@@ -13,6 +13,7 @@ import (
 type placing struct {
 	decisions []Decision
 	changes   domain.Changes
+	result    guest   // after the changes
 	hotplug   hotplug // the root ports that are reserved, as far as they fit
 	warnings  []reasons.Warning
 }
@@ -21,9 +22,10 @@ type placing struct {
 // not fit, nothing is moved and each device says so. Base are the changes that
 // are made in any case.
 func place(in Input, current guest, host *topology.Tree, decisions []Decision, base domain.Changes, ports hotplug) placing {
-	p := placing{decisions: decisions, changes: base, hotplug: ports}
 	managed := managedOf(decisions)
+	p := placing{decisions: decisions, changes: base, hotplug: ports}
 	if in.Policy.Layout == policy.LayoutKeep || len(managed) == 0 {
+		p.result = current.after(in.Domain, base)
 		return p
 	}
 	wanted := layOut(decisions, host, in.Policy.Layout)
@@ -34,6 +36,7 @@ func place(in Input, current guest, host *topology.Tree, decisions []Decision, b
 			r := reserve(current, in.Domain, decisions, managed, fits, controllersOf(wanted))
 			p.changes.HotplugOff = reopened(current, in.Domain, managed, r)
 		}
+		p.result = current.after(in.Domain, p.changes)
 	} else {
 		var violations []violation
 		// A number of ports that a user asks for gives way to the devices, the one
@@ -43,22 +46,24 @@ func place(in Input, current guest, host *topology.Tree, decisions []Decision, b
 			if len(short) > 0 {
 				return short
 			}
-			p.changes = changes
-			return check(completed(withChanges(in.Domain, changes), current.others), managed, h)
+			p.changes, p.result = changes, current.after(in.Domain, changes)
+			return check(p.result, managed, h)
 		})
 		if len(violations) > 0 {
-			return giveUp(decisions, base, p.hotplug, violations)
+			return giveUp(decisions, base, current.after(in.Domain, base), p.hotplug, violations)
 		}
 	}
-	more, warnings := hotplugPorts(completed(withChanges(in.Domain, p.changes), current.others), managed, ports, p.hotplug)
-	p.changes.AddControllers = slices.Concat(p.changes.AddControllers, more)
-	p.warnings = warnings
+	var more []domain.Controller
+	if more, p.warnings = hotplugPorts(p.result, managed, ports, p.hotplug); len(more) > 0 {
+		p.changes.AddControllers = slices.Concat(p.changes.AddControllers, more)
+		p.result = current.after(in.Domain, p.changes)
+	}
 	return p
 }
 
 // isAligned reports whether a domain is as the layout wants it and violates no
 // rule, and with how many root ports reserved. Where the layout wants nothing
-// and nothing is there, what others built is not ours to judge.
+// and nothing is there, what others built is not judged.
 func isAligned(current guest, wanted *topology.Tree, managed deviceSet, ports hotplug) (hotplug, bool) {
 	if !isAsWanted(current, wanted, managed) {
 		return ports, false
@@ -82,7 +87,7 @@ func build(current guest, d *domain.Domain, wanted *topology.Tree, decisions []D
 }
 
 // giveUp leaves every device where it is.
-func giveUp(decisions []Decision, base domain.Changes, ports hotplug, violations []violation) placing {
+func giveUp(decisions []Decision, base domain.Changes, result guest, ports hotplug, violations []violation) placing {
 	reason := reasons.BrokenRule
 	var warnings []reasons.Warning
 	for _, v := range violations {
@@ -91,7 +96,7 @@ func giveUp(decisions []Decision, base domain.Changes, ports hotplug, violations
 			reason = reasons.Budget
 		}
 	}
-	return placing{decided(decisions, Unplaced, reason), base, ports, warnings}
+	return placing{decided(decisions, Unplaced, reason), base, result, ports, warnings}
 }
 
 // decided is the decisions with another outcome of those that were placed.

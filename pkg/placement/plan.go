@@ -78,7 +78,7 @@ func New(in Input) (*Plan, error) {
 	host := in.Host.Tree(idsOf(decisions))
 	base := domain.Changes{SetMode: lacksMode(in.Domain), AddHostdevs: stock.added}
 	placed := place(in, current, host, decisions, base, hotplugOf(in, current, stock.devices))
-	plan := finish(in, current.others, placed)
+	plan := finish(in, placed)
 	plan.HostTree = host
 	plan.Warnings = reasons.Sort(slices.Concat(in.Warnings, stock.warnings, unread, placed.warnings, concerns(in.Host, plan.Devices, plan.result)))
 	return plan, nil
@@ -98,9 +98,8 @@ func lacksMode(d *domain.Domain) []int {
 }
 
 // finish reads from the changed domain where each device and controller is.
-func finish(in Input, others []libvirt.Device, placed placing) *Plan {
-	result := withChanges(in.Domain, placed.changes)
-	g := completed(result, others)
+func finish(in Input, placed placing) *Plan {
+	g, result := placed.result, withChanges(in.Domain, placed.changes)
 	seen := predict(g, result)
 	p := &Plan{
 		Policy: in.Policy, Changes: placed.changes, Host: in.Host, GuestTree: g.tree, input: in.Domain, result: result,

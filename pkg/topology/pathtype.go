@@ -24,13 +24,21 @@ func (p PathType) Compare(q PathType) int { return cmp.Compare(p.distance(), q.d
 
 func (p PathType) distance() int { return slices.Index([]PathType{Self, PIX, PXB, PHB, NODE, SYS}, p) }
 
-// PathType is the path type between two nodes of the tree.
+// PathType is the path type between two nodes of the tree. It is SYS where the
+// tree lacks one of them.
 func (t *Tree) PathType(a, b ID) PathType {
-	x, y := t.Node(a), t.Node(b)
 	if a == b {
 		return Self
 	}
+	return pathType(t.Node(a), t.Node(b))
+}
+
+func pathType(x, y *Node) PathType {
 	switch common := commonAncestor(x, y); {
+	case x == nil || y == nil:
+		return SYS
+	case x == y:
+		return Self
 	case common == nil:
 		if m, n := x.NUMANode(), y.NUMANode(); m != nil && n != nil && *m == *n {
 			return NODE
@@ -55,12 +63,15 @@ func (t *Tree) PathType(a, b ID) PathType {
 // PathTypes are the path types between all pairs of nodes, in their order.
 func (t *Tree) PathTypes(ids []DeviceID) [][]PathType {
 	rows := make([][]PathType, len(ids))
-	for i, a := range ids {
+	nodes := make([]*Node, len(ids))
+	for i, id := range ids {
 		rows[i] = make([]PathType, len(ids))
-		for j, b := range ids[:i+1] {
-			rows[i][j] = t.PathType(a, b)
+		nodes[i] = t.Node(id)
+		for j := range i {
+			rows[i][j] = pathType(nodes[i], nodes[j])
 			rows[j][i] = rows[i][j]
 		}
+		rows[i][i] = Self
 	}
 	return rows
 }
