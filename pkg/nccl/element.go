@@ -12,7 +12,7 @@ import (
 // or under it a PCI switch, a GPU or a NIC.
 type element struct {
 	name       string
-	node       int              // of a CPU; -1: no node, as the kernel writes it
+	node       int              // of a CPU; -1 for none
 	address    topology.Address // of all but a CPU
 	attributes string
 	children   []*element
@@ -22,6 +22,13 @@ type element struct {
 func (e *element) set(name, value string) {
 	if value != "" {
 		e.attributes += fmt.Sprintf(` %s="%s"`, name, value)
+	}
+}
+
+// setID adds an id in the kernel's form, unless it is 0, which is not known.
+func (e *element) setID(name string, id uint16) {
+	if id != 0 {
+		e.set(name, fmt.Sprintf("0x%04x", id))
 	}
 }
 

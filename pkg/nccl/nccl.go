@@ -91,12 +91,8 @@ func (b *builder) add(d placement.Decision) {
 	for _, s := range b.switchesAbove(d) {
 		parent = b.pciSwitch(s, parent)
 	}
-	device := pci(*d.Predicted, d.Function.Class)
 	// A mediated device has ids of its own, which the host does not show.
-	if d.ID.Kind() == topology.KindPCI {
-		device.identify(d.Function)
-	}
-	device.setLink(b.link(d.Function))
+	device := b.pci(*d.Predicted, d.Function.Class, d.Function, d.ID.Kind() == topology.KindPCI)
 	parent.children = append(parent.children, device)
 }
 
@@ -116,7 +112,7 @@ func (b *builder) nodeOf(d placement.Decision) int {
 		}
 	}
 	if cell == nil {
-		return -1
+		return -1 // as the kernel writes it
 	}
 	return int(*cell)
 }
@@ -130,11 +126,9 @@ func (b *builder) cpu(node int) *element {
 	}
 	c := &element{name: "cpu", node: node}
 	c.set("numaid", strconv.Itoa(node))
-	for _, cell := range b.plan.Domain().Cells {
-		if int(cell.ID) == node {
-			c.set("affinity", cpuMask(cell.CPUs))
-			break
-		}
+	cells := b.plan.Domain().Cells
+	if i := slices.IndexFunc(cells, func(c domain.Cell) bool { return int(c.ID) == node }); i >= 0 {
+		c.set("affinity", cpuMask(cells[i].CPUs))
 	}
 	switch arch := b.plan.Domain().Arch; arch { // topo.cc, kvDictCpuArch
 	case "x86_64":
@@ -159,11 +153,7 @@ func (b *builder) pciSwitch(n *topology.Node, parent *element) *element {
 		b.invented++
 	}
 	const bridge = 0x060400 // topo.cc, PCI_BRIDGE_DEVICE_CLASS
-	s := pci(address, bridge)
-	if f := b.plan.Host.Device(n.ID.(topology.Address)); f != nil {
-		s.identify(f)
-		s.setLink(b.link(f))
-	}
+	s := b.pci(address, bridge, b.plan.Host.Device(n.ID.(topology.Address)), true)
 	b.switches[n] = s
 	parent.children = append(parent.children, s)
 	return s
@@ -198,36 +188,28 @@ func guestAddresses(plan *placement.Plan) map[*topology.Node]topology.Address {
 	return addresses
 }
 
-// pci is an element with an address and a class, in the kernel's form.
-func pci(address topology.Address, class uint32) *element {
+// pci is a PCI element with the link of a function of the host, and with the ids
+// of it. The function is nil where the host does not show it.
+func (b *builder) pci(address topology.Address, class uint32, f *topology.Device, hasIDs bool) *element {
 	e := &element{name: "pci", address: address}
 	e.set("busid", address.String())
 	e.set("class", fmt.Sprintf("0x%06x", class))
-	return e
-}
-
-func (e *element) identify(f *topology.Device) {
-	e.set("vendor", hexID(f.Vendor))
-	e.set("device", hexID(f.Device))
-	if f.Details != nil {
-		e.set("subsystem_vendor", hexID(f.Details.SubsystemVendor))
-		e.set("subsystem_device", hexID(f.Details.SubsystemDevice))
+	if f == nil {
+		return e
 	}
-}
-
-// hexID is an id in the kernel's form; "" for 0, which is not known.
-func hexID(id uint16) string {
-	if id == 0 {
-		return ""
+	if hasIDs {
+		e.setID("vendor", f.Vendor)
+		e.setID("device", f.Device)
 	}
-	return fmt.Sprintf("0x%04x", id)
-}
-
-func (e *element) setLink(link *topology.Link) {
-	if link != nil {
+	if hasIDs && f.Details != nil {
+		e.setID("subsystem_vendor", f.Details.SubsystemVendor)
+		e.setID("subsystem_device", f.Details.SubsystemDevice)
+	}
+	if link := b.link(f); link != nil {
 		e.set("link_speed", fmt.Sprintf("%.1f GT/s PCIe", link.Speed))
 		e.set("link_width", strconv.Itoa(link.Width))
 	}
+	return e
 }
 
 // link is the fastest link that a function and the port above it support, as
@@ -238,10 +220,10 @@ func (b *builder) link(f *topology.Device) *topology.Link {
 	if own == nil && f.PhysFn != nil {
 		own = maxLink(b.plan.Host.Device(*f.PhysFn))
 	}
-	var above *topology.Link
-	if n := len(f.Bridges); n > 0 {
-		above = maxLink(b.plan.Host.Device(f.Bridges[n-1]))
+	if len(f.Bridges) == 0 {
+		return own
 	}
+	above := maxLink(b.plan.Host.Device(f.Bridges[len(f.Bridges)-1]))
 	switch {
 	case own == nil:
 		return above

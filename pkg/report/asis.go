@@ -53,7 +53,7 @@ func NewAsIs(current, planned Report) AsIs {
 	}
 	for _, d := range planned.Devices {
 		p.Reasons[d.Reason]++
-		if now := current.device(d.ID); now == nil || d.Added || !equal(d.GuestAddress, now.GuestAddress) {
+		if i := current.number(d.ID); i < 0 || d.Added || !equal(d.GuestAddress, current.Devices[i].GuestAddress) {
 			p.Devices = append(p.Devices, Move{
 				ID: d.ID, Alias: d.Alias, Added: d.Added, Reason: d.Reason,
 				GuestCell: d.GuestCell, GuestAddress: d.GuestAddress, Predicted: d.Predicted,
@@ -90,8 +90,8 @@ func (a AsIs) WriteText(w io.Writer, style Style) error {
 	}
 	for _, m := range p.Devices {
 		from := "not in the domain"
-		if d := a.device(m.ID); d != nil {
-			from = place(d.GuestCell, d.GuestAddress, d.Predicted)
+		if i := a.number(m.ID); i >= 0 {
+			from = place(a.Devices[i].GuestCell, a.Devices[i].GuestAddress, a.Devices[i].Predicted)
 		}
 		writeLine(&b, fmt.Sprintf("  %s %s: %s -> %s (%s)", shortID(m.ID), style.fit(printable(title(m.Alias)), 24),
 			from, place(m.GuestCell, m.GuestAddress, m.Predicted), m.Reason))

@@ -16,8 +16,8 @@ type look string
 
 const (
 	same     look = "same"
-	nearer   look = "nearer"  // the guest takes the devices for nearer than they are
-	farther  look = "farther" // the guest takes the devices for farther than they are
+	nearer   look = "nearer"  // in the guest than on the host
+	farther  look = "farther" // in the guest than on the host
 	unknown  look = "unknown" // the host does not show the device
 	unplaced look = "unplaced"
 )
@@ -48,8 +48,11 @@ func (d difference) String() string {
 // compareDifferences puts first what is near on the host and farther in the
 // guest: there bandwidth is lost.
 func compareDifferences(a, b difference) int {
-	if a.look() != b.look() {
-		return map[look]int{farther: -1, nearer: 1}[a.look()]
+	switch {
+	case a.look() == farther && b.look() == nearer:
+		return -1
+	case a.look() == nearer && b.look() == farther:
+		return 1
 	}
 	return cmp.Or(a.host.Compare(b.host), a.guest.Compare(b.guest))
 }
@@ -58,7 +61,7 @@ func compareDifferences(a, b difference) int {
 // types are SYS because nothing else is known, and nothing is compared.
 func (r Report) isKnown(device int) bool { return r.Devices[device].function != nil }
 
-// allDevices stands for a device in differences.
+// allDevices asks differences for the pairs of all devices.
 const allDevices = -1
 
 // differences counts the pairs that differ, of one device or of allDevices.
@@ -98,21 +101,25 @@ func (r Report) lookOf(device int) look {
 // pairs are the numbers of pairs of devices: all, those that are not known on the
 // host, and those that are as on the host.
 func (r Report) pairs() (all, unknown, alike int) {
+	pairsOf := func(n int) int { return n * (n - 1) / 2 }
 	known := 0
 	for i := range r.Devices {
 		if r.isKnown(i) {
 			known++
 		}
 	}
-	all, alike = pairsOf(len(r.Devices)), pairsOf(known)
-	unknown = all - alike
-	for _, d := range r.differences(allDevices) {
-		alike -= d.pairs
-	}
-	return all, unknown, alike
+	all = pairsOf(len(r.Devices))
+	return all, all - pairsOf(known), pairsOf(known) - sum(r.differences(allDevices))
 }
 
-func pairsOf(n int) int { return n * (n - 1) / 2 }
+// sum is how many pairs have one of the differences.
+func sum(differences []difference) int {
+	pairs := 0
+	for _, d := range differences {
+		pairs += d.pairs
+	}
+	return pairs
+}
 
 // keepsMore reports whether layout mirror would keep path types that this layout
 // does not.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -119,22 +120,12 @@ func (r Report) chip(device int) string {
 	case same:
 		return "as on the host"
 	}
-	first, others := r.firstDifference(device)
-	chip := fmt.Sprintf("%s → %s", first.host, first.guest)
-	if others > 0 {
-		chip += fmt.Sprintf(" +%d", others)
+	all := r.differences(device)
+	chip := fmt.Sprintf("%s → %s", all[0].host, all[0].guest)
+	if len(all) > 1 {
+		chip += fmt.Sprintf(" +%d", sum(all[1:]))
 	}
 	return chip
-}
-
-// firstDifference is the most important difference of a device that has one, and
-// the number of its pairs that differ in another way.
-func (r Report) firstDifference(device int) (first difference, others int) {
-	all := r.differences(device)
-	for _, d := range all[1:] {
-		others += d.pairs
-	}
-	return all[0], others
 }
 
 func (r Report) chipTip(device int) string {
@@ -173,8 +164,12 @@ func (c *canvas) legend(r Report, y int) int {
 	if used := r.usedPathTypes(); len(used) > 0 {
 		note(margin, strings.Join(used, ", "))
 	}
-	if example := r.chipExample(); example != "" {
-		note(margin, example)
+	for i, d := range r.Devices { // explain the first chip that counts other pairs
+		if all := r.differences(i); len(all) > 1 && d.Outcome != placement.Unplaced {
+			note(margin, fmt.Sprintf("%s on a device: %d of its pairs changed from %s to %s, and %d in another way",
+				r.chip(i), all[0].pairs, all[0].host, all[0].guest, sum(all[1:])))
+			break
+		}
 	}
 	return y + margin/2
 }
@@ -189,16 +184,4 @@ func (r Report) usedPathTypes() []string {
 		}
 	}
 	return used
-}
-
-// chipExample explains the first chip that counts other pairs, if there is one.
-func (r Report) chipExample() string {
-	for i := range r.Devices {
-		if l := r.lookOf(i); l == nearer || l == farther {
-			if first, others := r.firstDifference(i); others > 0 {
-				return fmt.Sprintf("%s on a device: %d of its pairs changed from %s to %s, and %d in another way", r.chip(i), first.pairs, first.host, first.guest, others)
-			}
-		}
-	}
-	return ""
 }

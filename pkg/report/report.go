@@ -83,15 +83,14 @@ type Paths struct {
 
 // Budgets say how much of what is scarce is used.
 type Budgets struct {
-	BusNumbers        BusNumbers `json:"busNumbers"`
-	ControllerIndexes Budget     `json:"controllerIndexes"`
-	BARs              BARs       `json:"bars"`
-}
-
-// BusNumbers is the budget of the root bus and that of each expander bus.
-type BusNumbers struct {
-	Budget
-	Expanders []Expander `json:"expanders"`
+	BusNumbers struct { // of the root bus
+		Budget
+		Expanders []Expander `json:"expanders"`
+	} `json:"busNumbers"`
+	ControllerIndexes Budget `json:"controllerIndexes"`
+	BARs              struct {
+		Bytes64 uint64 `json:"bytes64"` // of all 64-bit memory BARs of the devices
+	} `json:"bars"`
 }
 
 // Budget is what is used of a limit.
@@ -107,11 +106,6 @@ type Expander struct {
 	Budget
 }
 
-// BARs is the address space that the devices take.
-type BARs struct {
-	Bytes64 uint64 `json:"bytes64"` // of all 64-bit memory BARs
-}
-
 // Warning is something to know, with what to do about it.
 type Warning struct {
 	Code   reasons.Code       `json:"code"`
@@ -125,9 +119,9 @@ func New(plan *placement.Plan, changed bool, err error) Report {
 	r := Report{
 		SchemaVersion: SchemaVersion, Changed: changed,
 		Policy: map[policy.Key]Setting{}, Devices: []Device{}, Controllers: []Controller{}, Warnings: []Warning{},
-		Paths:   Paths{Devices: []topology.DeviceID{}, Host: [][]topology.PathType{}, Guest: [][]topology.PathType{}},
-		Budgets: Budgets{BusNumbers: BusNumbers{Expanders: []Expander{}}},
+		Paths: Paths{Devices: []topology.DeviceID{}, Host: [][]topology.PathType{}, Guest: [][]topology.PathType{}},
 	}
+	r.Budgets.BusNumbers.Expanders = []Expander{}
 	if err != nil {
 		r.Error = new(err.Error())
 	}
@@ -194,15 +188,6 @@ func (r Report) number(id topology.ID) int {
 	return slices.IndexFunc(r.Devices, func(d Device) bool { return id == d.ID })
 }
 
-// device is the device with an ID, or nil.
-func (r Report) device(id topology.ID) *Device {
-	i := r.number(id)
-	if i < 0 {
-		return nil
-	}
-	return &r.Devices[i]
-}
-
 // controller is the controller with an index; nil where libvirt has yet to add
 // it.
 func (r Report) controller(index topology.Index) *Controller {
@@ -222,9 +207,4 @@ func or[T any](v *T, unknown string) string {
 }
 
 // equal compares what two pointers point to; nil equals only nil.
-func equal[T comparable](a, b *T) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return *a == *b
-}
+func equal[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }

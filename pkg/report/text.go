@@ -86,8 +86,8 @@ func (r Report) longestTitle() int {
 	return longest
 }
 
-// shownIDs are the ids of the devices and the columns that they take. UUIDs are
-// cut if they take more than width columns.
+// shownIDs are the ids of the devices and the columns that they take. UUIDs that
+// take more than width columns are shortened.
 func (r Report) shownIDs(width int) (ids []string, longest int) {
 	longest = len("HOST DEVICE")
 	for _, d := range r.Devices {

@@ -13,7 +13,7 @@ import (
 type tree struct {
 	report  Report
 	side    string // hostSide or guestSide
-	isBrief bool   // UUIDs are cut
+	isBrief bool   // shortens UUIDs
 	areas   []area
 }
 
@@ -122,9 +122,9 @@ func (t tree) label(n *topology.Node) (name, detail string) {
 	case topology.UpstreamPort, topology.Bridge:
 		return class(n), t.address(n)
 	case topology.Function:
-		return t.report.device(n.Children[0].ID).class(), t.address(n)
+		return t.device(n.Children[0]).class(), t.address(n)
 	case topology.Endpoint:
-		d := t.report.device(n.ID)
+		d := t.device(n)
 		if d.Kind == topology.KindMDEV {
 			return title(d.Alias), "mdev " + t.address(n)
 		}
@@ -132,6 +132,8 @@ func (t tree) label(n *topology.Node) (name, detail string) {
 	}
 	return t.address(n), ""
 }
+
+func (t tree) device(n *topology.Node) Device { return t.report.Devices[t.report.number(n.ID)] }
 
 func (t tree) rootLabel(n *topology.Node) (name, detail string) {
 	index, isGuest := n.ID.(topology.Index)
@@ -167,7 +169,7 @@ func (t tree) address(n *topology.Node) string {
 	case topology.Index:
 		return shortOr(t.report.controller(id).predicted, fmt.Sprintf("index %d", id))
 	}
-	d := t.report.device(n.ID)
+	d := t.device(n)
 	pci, isPCI := d.ID.PCI()
 	switch {
 	case t.side == guestSide && d.GuestAddress == nil:
