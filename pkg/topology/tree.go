@@ -67,7 +67,8 @@ func hostBridge(i, n int) NodeKind {
 	return Bridge
 }
 
-// Node is a node of a tree. It is made by Tree.Add and not changed afterwards.
+// Node is a node of a tree. It is made by Tree.Add and not changed once the tree
+// is complete.
 type Node struct {
 	Kind NodeKind
 	ID   ID
