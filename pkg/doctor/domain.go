@@ -114,7 +114,7 @@ func variables(in Inputs) []Result {
 	var found []Result
 	for _, p := range in.Problems {
 		if p.Code == reasons.CodeBadVariable || p.Code == reasons.CodeVariableConflict {
-			found = append(found, warn(reasons.Code(p.Code).Remedy(), "%s: %s", p.Source, p.Text)...)
+			found = append(found, warn(p.Code.Remedy(), "%s: %s", p.Source, p.Text)...)
 		}
 	}
 	switch {

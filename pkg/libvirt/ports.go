@@ -16,7 +16,7 @@ func (g *guest) assignPorts() {
 	if g.q35 {
 		g.integrateChipset()
 	}
-	g.joinCompanions()
+	g.joinUSB2()
 	// libvirt adds one bridge for all conventional devices, and only where
 	// there is none (qemuDomainAssignPCIAddresses).
 	bridge := slices.ContainsFunc(g.domain.Controllers, func(c domain.Controller) bool {
@@ -74,10 +74,10 @@ func (g *guest) primaryVideo() int {
 	return primary
 }
 
-// joinCompanions gives the parts of one USB 2 controller a single slot: that of
+// joinUSB2 gives the parts of one USB 2 controller a single slot: that of
 // a part that has one, else that of the first (IS_USB2_CONTROLLER in
 // qemuDomainAssignDevicePCISlots).
-func (g *guest) joinCompanions() {
+func (g *guest) joinUSB2() {
 	placed, first := map[string]bool{}, map[string]int{}
 	for i, d := range g.devices {
 		if !isUSB(d, "ich9-") {

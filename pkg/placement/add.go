@@ -13,8 +13,8 @@ import (
 )
 
 // additions are the hostdevs that the policy adds from the variables.
-func additions(in Input, wanted requests) ([]domain.Hostdev, []reasons.Warning) {
-	a := &adder{Input: in, wanted: wanted, taken: deviceSet{}, aliases: slices.Clone(in.Domain.HostdevAliases)}
+func additions(in Input, asked requests) ([]domain.Hostdev, []reasons.Warning) {
+	a := &adder{Input: in, asked: asked, taken: deviceSet{}, aliases: slices.Clone(in.Domain.HostdevAliases)}
 	for _, h := range in.Domain.Hostdevs {
 		a.taken[h.ID] = true
 		if h.Alias == "" {
@@ -22,15 +22,15 @@ func additions(in Input, wanted requests) ([]domain.Hostdev, []reasons.Warning) 
 		}
 	}
 	if in.Policy.Add != policy.AddNone {
-		for _, list := range wanted.lists {
-			a.requested(list)
+		for _, list := range asked.lists {
+			a.addRequested(list)
 		}
 	}
 	if in.Policy.Add == policy.AddAll {
-		a.others()
+		a.addOthers()
 	}
 	if in.Policy.Companions == policy.CompanionsAdd {
-		a.companions()
+		a.addCompanions()
 	}
 	return a.added, a.warnings
 }
@@ -38,7 +38,7 @@ func additions(in Input, wanted requests) ([]domain.Hostdev, []reasons.Warning) 
 // adder gives out each device of the variables once.
 type adder struct {
 	Input
-	wanted   requests
+	asked    requests
 	taken    deviceSet
 	aliases  []string // in use
 	unnamed  int      // hostdevs of the domain without an alias that are matched with no request yet
@@ -57,13 +57,13 @@ func (a *adder) warn(code reasons.Code, format string, args ...any) {
 	a.warnings = append(a.warnings, reasons.NewWarning(code, nil, fmt.Sprintf(format, args...)))
 }
 
-// requested adds what the VMI names and the domain lacks, in the order of
+// addRequested adds what the VMI names and the domain lacks, in the order of
 // virt-launcher: all PCI devices of a list, then all mediated ones.
-func (a *adder) requested(list requestList) {
+func (a *adder) addRequested(list requestList) {
 	var open []env.Request
 	for _, r := range list.requests {
 		switch {
-		case r.Claim || a.isPresent(list, r):
+		case r.Claim || a.matchPresent(list, r):
 		case !domain.IsWritable(r.Name):
 			a.warn(reasons.CodeBadDeviceName, "%s of the VMI has no hostdev, and its name %q cannot be written in XML",
 				strings.TrimSuffix(strings.TrimPrefix(list.prefixes[0], "ua-"), "-"), topology.Abridge(r.Name))
@@ -72,13 +72,15 @@ func (a *adder) requested(list requestList) {
 		}
 	}
 	for _, kind := range []topology.Kind{topology.KindPCI, topology.KindMDEV} {
-		open = slices.DeleteFunc(open, func(r env.Request) bool {
-			id, ok := a.pop(kind, r.Resource)
-			if ok {
+		var left []env.Request
+		for _, r := range open {
+			if id, found := a.firstFree(kind, r.Resource); found {
 				a.add(a.hostdev(list, r, id))
+			} else {
+				left = append(left, r)
 			}
-			return ok
-		})
+		}
+		open = left
 	}
 	for _, r := range open {
 		why := "no variable has a device left for its resource " + r.Resource
@@ -89,9 +91,10 @@ func (a *adder) requested(list requestList) {
 	}
 }
 
-// isPresent reports whether the domain has the hostdev of a request. Where its
-// alias is one that libvirt drops it comes back from libvirt without.
-func (a *adder) isPresent(list requestList, r env.Request) bool {
+// matchPresent matches a request with a hostdev of the domain. libvirt drops an
+// alias with other characters; each hostdev without alias then matches one
+// request of such a name.
+func (a *adder) matchPresent(list requestList, r env.Request) bool {
 	if slices.ContainsFunc(list.aliases(r), func(alias string) bool { return slices.Contains(a.aliases, alias) }) {
 		return true
 	}
@@ -102,10 +105,10 @@ func (a *adder) isPresent(list requestList, r env.Request) bool {
 	return true
 }
 
-// pop takes the first device of a resource that is still free. Primaries go
+// firstFree is the first device of a resource that is not taken. Primaries go
 // before companions, so that a list of a whole IOMMU group in any order gives
 // the GPU and not its audio function.
-func (a *adder) pop(kind topology.Kind, resource string) (topology.DeviceID, bool) {
+func (a *adder) firstFree(kind topology.Kind, resource string) (topology.DeviceID, bool) {
 	for _, v := range a.Variables {
 		if v.Kind != kind || !v.IsFor(resource) {
 			continue
@@ -166,8 +169,8 @@ func (a *adder) hasMediatedGPU() bool {
 	})
 }
 
-// others adds each further device of the variables that is no companion.
-func (a *adder) others() {
+// addOthers adds each further device of the variables that is no companion.
+func (a *adder) addOthers() {
 	known := Candidates(a.Domain, a.Variables)
 	for _, v := range a.Variables {
 		var ids []topology.DeviceID
@@ -186,7 +189,7 @@ func (a *adder) others() {
 // nameOf is the resource of a variable, or its name without the prefix where
 // the VMI has no resource for it.
 func (a *adder) nameOf(v env.Variable) string {
-	if resources := a.wanted.resourcesOf(v); len(resources) > 0 {
+	if resources := a.asked.resourcesOf(v); len(resources) > 0 {
 		return resources[0]
 	}
 	return v.Suffix
@@ -215,9 +218,9 @@ func aliasPart(s string) string {
 	}, s)
 }
 
-// companions adds the functions of the domain's devices that share their IOMMU
+// addCompanions adds the functions of the domain's devices that share their IOMMU
 // group, are bound to a VFIO driver and are not in the domain.
-func (a *adder) companions() {
+func (a *adder) addCompanions() {
 	for _, lead := range a.leads() {
 		pci, _ := lead.ID.PCI()
 		own := a.Host.Device(pci)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/topology"
 )
 
 // Apply is the changed domain: the bytes of the domain that was planned for, with
@@ -42,7 +43,7 @@ func (p *Plan) verify(got *domain.Domain) error {
 			return fmt.Errorf("device %s is missing from the result", want.ID)
 		}
 		have := got.Hostdevs[at]
-		if !same(have.Address, want.Address) || have.Alias != want.Alias || have.HasMode != want.HasMode {
+		if !topology.Same(have.Address, want.Address) || have.Alias != want.Alias || have.HasMode != want.HasMode {
 			return fmt.Errorf("device %s is not in the result as planned", want.ID)
 		}
 	}
@@ -60,18 +61,10 @@ func verifyControllers(want, have []domain.Controller) error {
 	}
 	for i, w := range want {
 		h := have[i]
-		if w.Index != h.Index || w.Model != h.Model || w.HotplugOff != h.HotplugOff || !same(w.Address, h.Address) ||
-			!same(w.BusNr, h.BusNr) || !same(w.Cell, h.Cell) {
+		if w.Index != h.Index || w.Model != h.Model || w.HotplugOff != h.HotplugOff || !topology.Same(w.Address, h.Address) ||
+			!topology.Same(w.BusNr, h.BusNr) || !topology.Same(w.Cell, h.Cell) {
 			return fmt.Errorf("the controller with index %d is not in the result as planned", w.Index)
 		}
 	}
 	return nil
-}
-
-// same compares what two pointers point to; nil equals only nil.
-func same[T comparable](x, y *T) bool {
-	if x == nil || y == nil {
-		return x == y
-	}
-	return *x == *y
 }

@@ -26,21 +26,28 @@ type ExpanderBudget struct {
 	Budget
 }
 
-func budgetsOf(g guest, placed placing) Budgets {
-	var budgets Budgets
-	next := busNumberCount
+// expanderBudgets are those of the numbered expander buses, the highest number
+// first, and the lowest bus number that they leave to the root bus.
+func expanderBudgets(g guest) (budgets []ExpanderBudget, end int) {
+	end = busNumberCount
 	for _, e := range g.numbered() {
-		budgets.Expanders = append(budgets.Expanders, ExpanderBudget{
+		budgets = append(budgets, ExpanderBudget{
 			Index: e.Index, BusNr: *e.BusNr,
-			Budget: Budget{Used: g.node(e.Index).Bridges(), Limit: next - *e.BusNr},
+			Budget: Budget{Used: g.node(e.Index).Bridges(), Limit: end - *e.BusNr},
 		})
-		next = *e.BusNr
+		end = *e.BusNr
 	}
-	slices.SortFunc(budgets.Expanders, func(x, y ExpanderBudget) int { return cmp.Compare(x.Index, y.Index) })
+	return budgets, end - libvirt.AutomaticBusNumbers(g.Domain)
+}
+
+func budgetsOf(g guest, placed placing) Budgets {
+	expanders, end := expanderBudgets(g)
+	slices.SortFunc(expanders, func(x, y ExpanderBudget) int { return cmp.Compare(x.Index, y.Index) })
+	budgets := Budgets{Expanders: expanders}
 	highest := libvirt.HighestIndex(g.Domain, g.others)
-	root := rootBusOf(g, placed.hotplug, highest)
-	budgets.BusNumbers = Budget{Used: root.busNumbers(), Limit: next - libvirt.AutomaticBusNumbers(g.Domain)}
-	budgets.ControllerIndexes = Budget{Used: highest + 1 + root.reserved, Limit: libvirt.MaxIndex + 1}
+	root := rootBusOf(g, placed.ports, highest)
+	budgets.BusNumbers = Budget{Used: root.busNumbers(), Limit: end}
+	budgets.ControllerIndexes = Budget{Used: highest + 1 + root.added, Limit: libvirt.MaxIndex + 1}
 	for _, d := range placed.decisions {
 		if d.ID.Kind() == topology.KindPCI && d.Function != nil {
 			for _, bar := range d.Function.LargeBARs() {

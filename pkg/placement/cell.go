@@ -92,7 +92,7 @@ func badNodeset(where string, err error) reasons.Warning {
 }
 
 // findCell is the cell of a device, with the reason why it is that one, or why
-// it has none.
+// it has none. adoptCells may change it.
 func findCell(in Input, d Device, cells cells) (*topology.CellID, reasons.Reason) {
 	node, known := d.HostNode.Node()
 	switch {
@@ -103,13 +103,13 @@ func findCell(in Input, d Device, cells cells) (*topology.CellID, reasons.Reason
 	case !known:
 		return nil, reasons.NoHostNode
 	}
-	return cells.of(node)
+	return cells.forNode(node)
 }
 
-// of is the cell that stands for a node of the host: the one that alone has
+// forNode is the cell of a node of the host: the one that alone has
 // memory on it, else the one with most of the vCPUs pinned to it. Without one
 // it returns nil and the reason.
-func (c cells) of(node topology.NodeID) (*topology.CellID, reasons.Reason) {
+func (c cells) forNode(node topology.NodeID) (*topology.CellID, reasons.Reason) {
 	named := c.memnodes[node]
 	if len(named) == 1 {
 		return &named[0], reasons.Memnode

@@ -11,9 +11,9 @@ import (
 // check lists what a guest violates and libvirt accepts all the same: QEMU or
 // the firmware then lose devices silently. Only expander buses that hold a
 // managed device or nothing at all are looked into; budgets count for all.
-func check(g guest, managed deviceSet, hotplug hotplug) []violation {
-	violations := checkBudgets(g, hotplug)
-	trees := managedTrees(g, managed)
+func check(g guest, managed deviceSet, ports portCount) []violation {
+	violations := checkBudgets(g, ports)
+	trees := g.managedTrees(managed)
 	referenced := g.referenced()
 	for _, e := range g.expanders() {
 		n := g.node(e.Index)
@@ -34,30 +34,29 @@ func check(g guest, managed deviceSet, hotplug hotplug) []violation {
 // checkBudgets checks that each root bus has room for its bridges before the
 // next one begins (QEMU docs/pcie.txt; measured exact to one), and that what is
 // still to come finds an index and a slot.
-func checkBudgets(g guest, hotplug hotplug) []violation {
+func checkBudgets(g guest, ports portCount) []violation {
 	var violations []violation
-	next := busNumberCount
-	for _, e := range g.numbered() {
-		if need, room := g.node(e.Index).Bridges(), next-*e.BusNr; need > room {
+	expanders, end := expanderBudgets(g)
+	for _, e := range expanders {
+		if e.Used > e.Limit {
 			violations = append(violations, exceeded("bus numbers: the expander bus with index %d needs %d from %d on, there is room for %d: %d too many",
-				e.Index, need, *e.BusNr, room, need-room))
+				e.Index, e.Used, e.BusNr, e.Limit, e.Used-e.Limit))
 		}
-		next = *e.BusNr
 	}
 	if len(g.expanders()) == 0 {
 		return violations
 	}
 	highest := libvirt.HighestIndex(g.Domain, g.others)
-	root := rootBusOf(g, hotplug, highest)
-	if need, room := root.busNumbers(), next-libvirt.AutomaticBusNumbers(g.Domain); need > room {
-		violations = append(violations, exceeded("bus numbers: the root bus needs %d, the lowest expander bus begins at %d: %d too many", need, room, need-room))
+	root := rootBusOf(g, ports, highest)
+	if need := root.busNumbers(); need > end {
+		violations = append(violations, exceeded("bus numbers: the root bus needs %d, the lowest expander bus begins at %d: %d too many", need, end, need-end))
 	}
-	if need, free := root.reserved, libvirt.MaxIndex-highest; need > free {
+	if need, free := root.added, libvirt.MaxIndex-highest; need > free {
 		violations = append(violations, exceeded("controller indexes: %d more are needed, %d are free: %d too many", need, free, need-free))
 	}
 	// What finds no slot is libvirt's to refuse; but the hook adds no port for
 	// hotplug that finds none.
-	if need, room := root.ports(), root.portCapacity(); hotplug.reserved > 0 && highest >= kubevirtMaxIndex && need > room {
+	if need, room := root.ports(), root.portCapacity(); ports.hook > 0 && highest >= kubevirtMaxIndex && need > room {
 		violations = append(violations, exceeded("slots of the root bus: %d root ports are needed, there is room for %d: %d too many", need, room, need-room))
 	}
 	return violations

@@ -1,22 +1,18 @@
 package placement
 
-import (
-	"slices"
+import "hook-sidecar/pkg/topology"
 
-	"hook-sidecar/pkg/topology"
-)
-
-// managedTrees are the expander buses of a guest that hold a managed device and
-// that nothing else in the domain refers to.
-func managedTrees(g guest, managed deviceSet) []*topology.Node {
-	referenced := g.referenced()
-	return slices.DeleteFunc(slices.Clone(g.tree.Roots[1:]), func(expander *topology.Node) bool {
-		return referenced[expander] || !managed.holdsAny(expander)
-	})
-}
-
-// isAsWanted reports whether the managed devices are where the layout wants
-// them, whoever put them there and whatever the numbers.
-func isAsWanted(current guest, wanted *topology.Tree, managed deviceSet) bool {
-	return topology.Equal(managedTrees(current, managed), wanted.Roots)
+// isAligned reports whether a domain is as the layout wants it, whoever built it
+// and whatever the numbers, and violates no rule; and with how many root ports
+// reserved. Where the layout wants nothing and nothing is there, what others
+// built is not checked.
+func isAligned(current guest, wanted *topology.Tree, managed deviceSet, ports portCount) (portCount, bool) {
+	if !topology.Equal(current.managedTrees(managed), wanted.Roots) {
+		return ports, false
+	}
+	if len(wanted.Roots) == 0 {
+		return ports, true
+	}
+	_, fits, violations := fit(ports, 0, func(p portCount) (guest, []violation) { return current, check(current, managed, p) })
+	return fits, len(violations) == 0
 }

@@ -23,7 +23,7 @@ func concerns(host *topology.Host, devices []Decision, result *domain.Domain) []
 	if ports := ioPorts(devices); ports > MaxIOPorts && !result.UEFI {
 		warn(reasons.CodeIOSpace, "%d ports have a device with an I/O BAR under them and the domain boots with SeaBIOS, which has room for %d", ports, MaxIOPorts)
 	}
-	warnings = append(warnings, sharedGroups(host, devices)...)
+	warnings = append(warnings, blockedGroups(host, devices)...)
 	if !slices.ContainsFunc(devices, func(d Decision) bool { return d.Outcome == Placed || d.Reason == reasons.AlreadyAligned }) {
 		return warnings
 	}
@@ -78,9 +78,9 @@ func ioPorts(devices []Decision) int {
 	return len(ports) + unaddressed
 }
 
-// sharedGroups warns of devices whose IOMMU group holds a function that is
+// blockedGroups warns of devices whose IOMMU group holds a function that is
 // bound to a driver of the host: VFIO then refuses the whole group.
-func sharedGroups(host *topology.Host, devices []Decision) []reasons.Warning {
+func blockedGroups(host *topology.Host, devices []Decision) []reasons.Warning {
 	var warnings []reasons.Warning
 	for _, d := range devices {
 		if d.IOMMUGroup == nil || d.ID.Kind() != topology.KindPCI {

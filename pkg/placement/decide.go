@@ -78,7 +78,7 @@ func keeps(in Input, d Device, underReferenced bool) (reasons.Reason, bool) {
 		return reasons.LayoutKeep, true
 	case onRootComplex(in):
 		return reasons.RootComplex, true
-	case hasUserAddress(in, d):
+	case isUsersChoice(in, d):
 		return reasons.UserAddress, true
 	case underReferenced:
 		return reasons.Referenced, true
@@ -94,10 +94,10 @@ func onRootComplex(in Input) bool {
 	return in.VMI != nil && in.VMI.Annotations[RootComplexAnnotation] == "true"
 }
 
-// hasUserAddress reports whether the user chose the device's guest address. The
-// VMI's interfaces are the only place for it; any other address is libvirt's or
-// an earlier call's.
-func hasUserAddress(in Input, d Device) bool {
+// isUsersChoice reports whether the user chose the device's guest address, hid the
+// device, or asks to keep it. An address can be chosen in the VMI's interfaces
+// only; any other is libvirt's or an earlier call's.
+func isUsersChoice(in Input, d Device) bool {
 	switch {
 	case d.unassigned, d.Alias != "" && slices.Contains(in.Policy.Keep, d.Alias):
 		return true
@@ -105,7 +105,7 @@ func hasUserAddress(in Input, d Device) bool {
 		return false
 	}
 	for _, i := range in.VMI.Interfaces {
-		if i.PCIAddress != "" && d.Alias == "ua-sriov-"+i.Name {
+		if i.PCIAddress != "" && d.Alias == sriovAlias+i.Name {
 			return true
 		}
 	}
@@ -113,21 +113,21 @@ func hasUserAddress(in Input, d Device) bool {
 }
 
 // keepFunctionZero keeps function 0 of a slot where another function of it is
-// kept: the guest does not look for that one without it.
+// kept: a guest finds no function of a slot without function 0.
 func keepFunctionZero(decisions []Decision) []Decision {
-	type slot struct{ bus, slot int }
-	kept := map[slot]reasons.Reason{}
+	type place struct{ bus, slot int }
+	kept := map[place]reasons.Reason{}
 	for _, d := range decisions {
 		if a := d.current; d.Outcome == Kept && a != nil && a.Function != 0 {
-			at := slot{a.Bus, a.Slot}
+			at := place{a.Bus, a.Slot}
 			kept[at] = cmp.Or(kept[at], d.Reason)
 		}
 	}
 	next := slices.Clone(decisions)
 	for i, d := range next {
-		if a := d.current; d.movable && a != nil && a.Function == 0 && kept[slot{a.Bus, a.Slot}] != "" {
+		if a := d.current; d.movable && a != nil && a.Function == 0 && kept[place{a.Bus, a.Slot}] != "" {
 			next[i].movable, next[i].Cell = false, nil
-			next[i].Outcome, next[i].Reason = Kept, kept[slot{a.Bus, a.Slot}]
+			next[i].Outcome, next[i].Reason = Kept, kept[place{a.Bus, a.Slot}]
 		}
 	}
 	return next

@@ -11,24 +11,27 @@ import (
 
 // guest is a domain with its other devices and the tree that they all make.
 type guest struct {
-	*domain.Domain
-	others []libvirt.Device
-	tree   *topology.Tree
+	*domain.Domain                // with root ports that libvirt adds
+	source         *domain.Domain // without
+	others         []libvirt.Device
+	tree           *topology.Tree
 }
 
-func newGuest(d *domain.Domain, others []libvirt.Device) guest {
-	return guest{d, others, libvirt.Tree(d, others)}
+// newGuest is the guest of a domain, with more root ports of these indexes.
+func newGuest(d *domain.Domain, rootPorts []int, others []libvirt.Device) guest {
+	with := libvirt.WithRootPorts(d, rootPorts)
+	return guest{with, d, others, libvirt.Tree(with, others)}
 }
 
-// completed is a domain as libvirt makes it, with a root port in each hole of
-// the controller indexes.
+// completed is the guest that libvirt makes of a domain, with a root port for
+// each index that is missing.
 func completed(d *domain.Domain, others []libvirt.Device) guest {
-	return newGuest(libvirt.WithRootPorts(d, libvirt.Holes(d, others)), others)
+	return newGuest(d, libvirt.Holes(d, others), others)
 }
 
-// after is the guest of a domain d with changes.
-func (g guest) after(d *domain.Domain, changes domain.Changes) guest {
-	return completed(withChanges(d, changes), g.others)
+// after is the guest of the domain with changes.
+func (g guest) after(changes domain.Changes) guest {
+	return completed(withChanges(g.source, changes), g.others)
 }
 
 // rootBus is the node of pcie.0.
@@ -122,9 +125,24 @@ func (s deviceSet) holdsAnyOther(n *topology.Node) bool {
 }
 
 // isOccupied reports whether a device is at a node or under it.
-func isOccupied(n *topology.Node) bool { return deviceSet(nil).holdsAnyOther(n) }
+func isOccupied(n *topology.Node) bool {
+	for range n.Endpoints() {
+		return true
+	}
+	return false
+}
 
-// freePorts are the ports under an expander bus that hold nothing.
+// managedTrees are the expander buses that hold a managed device and that nothing
+// else in the domain refers to.
+func (g guest) managedTrees(managed deviceSet) []*topology.Node {
+	referenced := g.referenced()
+	return slices.DeleteFunc(slices.Clone(g.tree.Roots[1:]), func(expander *topology.Node) bool {
+		return referenced[expander] || !managed.holdsAny(expander)
+	})
+}
+
+// freePorts are the ports and other bridges under an expander bus that hold
+// nothing.
 func freePorts(expander *topology.Node) []*topology.Node {
 	var free []*topology.Node
 	for n := range expander.Walk() {
@@ -135,8 +153,8 @@ func freePorts(expander *topology.Node) []*topology.Node {
 	return free
 }
 
-// withChanges is the read model of a domain with changes applied: what a parse
-// of the changed bytes must show.
+// withChanges is the read model of a domain with changes applied, but for entries
+// of fw_cfg: what a parse of the changed bytes must show.
 func withChanges(d *domain.Domain, changes domain.Changes) *domain.Domain {
 	next := *d
 	next.Hostdevs = slices.Clone(d.Hostdevs)

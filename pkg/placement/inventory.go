@@ -37,12 +37,12 @@ type inventory struct {
 
 // takeInventory lists the devices of the domain and those to add.
 func takeInventory(in Input) inventory {
-	wanted := newRequests(in.VMI, in.Variables)
-	added, warnings := additions(in, wanted)
-	stock := inventory{added: added, warnings: append(warnings, wanted.collisions()...)}
+	asked := newRequests(in.VMI, in.Variables)
+	added, warnings := additions(in, asked)
+	stock := inventory{added: added, warnings: append(warnings, asked.collisions()...)}
 	for i, h := range slices.Concat(in.Domain.Hostdevs, added) {
 		d := hostDevice(in.Host, h.ID)
-		d.Alias, d.Resource, d.Added = h.Alias, wanted.resourceOf(h), i >= len(in.Domain.Hostdevs)
+		d.Alias, d.Resource, d.Added = h.Alias, asked.resourceOf(h), i >= len(in.Domain.Hostdevs)
 		d.position, d.current, d.unassigned = i, h.Address, h.Unassigned
 		stock.devices = append(stock.devices, d)
 	}

@@ -15,10 +15,7 @@ func layOut(decisions []Decision, host *topology.Tree, layout policy.Layout) *to
 	groups := groupSlots(decisions, layout)
 	b := wantedTree{tree: topology.NewTree()}
 	for _, group := range groups {
-		expander := b.controller(nil, topology.Root)
-		if group.cell != nil {
-			expander.NUMA = new(int(*group.cell))
-		}
+		expander := b.expander(group.cell)
 		if layout == policy.LayoutMirror {
 			b.mirror(expander, host, group.slots)
 			continue

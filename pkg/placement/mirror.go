@@ -47,8 +47,8 @@ func (b *wantedTree) mirrorSwitch(port *topology.Node, nodes []*topology.Node, b
 	}
 }
 
-// hostPorts are the nodes under each port of the host's roots. A device straight
-// on a root is a port of its own, which all parts of it share.
+// hostPorts are the nodes under each port of the host's roots. A device directly
+// on a root counts as one port, with all its functions.
 func hostPorts(host *topology.Tree) [][]*topology.Node {
 	var ports [][]*topology.Node
 	for _, top := range host.Roots {

@@ -17,14 +17,14 @@ type numbers struct {
 // number gives indexes, slots and bus numbers to the tree that is wanted, or
 // returns the budgets that it exceeds.
 func number(wanted *topology.Tree, r reservation, hotplugOff bool) (numbers, []violation) {
-	var short []violation
-	if need, free := controllersOf(wanted), max(0, libvirt.MaxIndex-r.highest+len(r.freed)-r.rootBus.reserved); need > free {
-		short = append(short, exceeded("controller indexes: the layout needs %d, %d are free: %d too many", need, free, need-free))
+	var violations []violation
+	if need, free := controllersOf(wanted), max(0, libvirt.MaxIndex-r.highest+len(r.freed)-r.rootBus.added); need > free {
+		violations = append(violations, exceeded("controller indexes: the layout needs %d, %d are free: %d too many", need, free, need-free))
 	}
 	busNumbers, tight := busNumbersOf(wanted, r)
 	slots, crowded := expanderSlots(len(wanted.Roots), r)
-	if short = slices.Concat(short, tight, crowded); len(short) > 0 {
-		return numbers{}, short
+	if violations = slices.Concat(violations, tight, crowded); len(violations) > 0 {
+		return numbers{}, violations
 	}
 	n := numberer{
 		freed: slices.Clone(r.freed), highest: r.highest, hotplugOff: hotplugOff,
@@ -34,7 +34,7 @@ func number(wanted *topology.Tree, r reservation, hotplugOff bool) (numbers, []v
 		n.add(domain.Controller{Index: index, Model: domain.RootPort})
 	}
 	for i, expander := range wanted.Roots {
-		index := n.next()
+		index := n.take()
 		n.add(domain.Controller{
 			Index: index, Model: domain.ExpanderBus, BusNr: &busNumbers[i], Cell: cellOf(expander),
 			Address: &domain.GuestAddress{Slot: slots[i]},
@@ -77,11 +77,11 @@ type numberer struct {
 
 func (n *numberer) add(c domain.Controller) { n.controllers = append(n.controllers, c) }
 
-// next is the lowest index that is free. Indexes come in ascending order, so a
+// take takes the lowest free index. Indexes come in ascending order, so a
 // parent that is numbered before its children has a lower one: QEMU makes the
 // controllers in the order of indexes and does not find a later one ("Bus
 // 'pci.2' not found").
-func (n *numberer) next() int {
+func (n *numberer) take() int {
 	if len(n.freed) > 0 {
 		index := n.freed[0]
 		n.freed = n.freed[1:]
@@ -104,7 +104,7 @@ func (n *numberer) plug(bus int, children []*topology.Node) {
 			n.addresses[id] = domain.GuestAddress{Bus: bus, Function: c.Function, Multifunction: c.Function == 0 && len(children) > 1}
 			continue
 		}
-		controller := domain.Controller{Index: n.next(), Model: domain.UpstreamPort, Address: &domain.GuestAddress{Bus: bus}}
+		controller := domain.Controller{Index: n.take(), Model: domain.UpstreamPort, Address: &domain.GuestAddress{Bus: bus}}
 		if c.Kind.IsPort() {
 			controller.Model, controller.HotplugOff = portModel(c.Kind), n.hotplugOff
 			controller.Address.Slot, controller.Address.Function = i%slotsPerBus, i/slotsPerBus

@@ -13,81 +13,66 @@ import (
 type placing struct {
 	decisions []Decision
 	changes   domain.Changes
-	result    guest   // after the changes
-	hotplug   hotplug // the root ports that are reserved, as far as they fit
+	result    guest     // after the changes
+	ports     portCount // the root ports that are reserved for hotplug, as far as they fit
 	warnings  []reasons.Warning
 }
 
 // place makes the tree that the layout wants, unless it is there. Where it does
 // not fit, nothing is moved and each device says so. Base are the changes that
 // are made in any case.
-func place(in Input, current guest, host *topology.Tree, decisions []Decision, base domain.Changes, ports hotplug) placing {
+func place(in Input, current guest, host *topology.Tree, decisions []Decision, base domain.Changes, ports portCount) placing {
 	managed := managedOf(decisions)
-	p := placing{decisions: decisions, changes: base, hotplug: ports}
 	if in.Policy.Layout == policy.LayoutKeep || len(managed) == 0 {
-		p.result = current.after(in.Domain, base)
-		return p
+		return placing{decisions: decisions, changes: base, result: current.after(base), ports: ports}
 	}
 	wanted := layOut(decisions, host, in.Policy.Layout)
+	var p placing
 	if fits, aligned := isAligned(current, wanted, managed, ports); aligned {
-		p.hotplug = fits
-		p.decisions = decided(decisions, Kept, reasons.AlreadyAligned)
-		if closesPorts(decisions) {
-			r := reserve(current, in.Domain, decisions, managed, fits, controllersOf(wanted))
-			p.changes.HotplugOff = reopened(current, in.Domain, managed, r)
-		}
-		p.result = current.after(in.Domain, p.changes)
+		p = leave(current, wanted, decisions, base, managed, fits)
 	} else {
-		var violations []violation
 		// A number of ports that a user asks for gives way to the devices, the one
 		// that KubeVirt would keep does not.
-		p.hotplug, violations = fit(ports, ports.kubevirt, func(h hotplug) []violation {
-			changes, short := build(current, in.Domain, wanted, decisions, base, managed, h)
-			if len(short) > 0 {
-				return short
-			}
-			p.changes, p.result = changes, current.after(in.Domain, changes)
-			return check(p.result, managed, h)
+		built, fits, violations := fit(ports, ports.kubevirt, func(ports portCount) (placing, []violation) {
+			return build(current, wanted, decisions, base, managed, ports)
 		})
 		if len(violations) > 0 {
-			return giveUp(decisions, base, current.after(in.Domain, base), p.hotplug, violations)
+			return giveUp(current, decisions, base, fits, violations)
 		}
+		p = built
 	}
-	var more []domain.Controller
-	if more, p.warnings = hotplugPorts(p.result, managed, ports, p.hotplug); len(more) > 0 {
+	more, warnings := hotplugPorts(p.result, managed, ports, p.ports)
+	if p.warnings = warnings; len(more) > 0 {
 		p.changes.AddControllers = slices.Concat(p.changes.AddControllers, more)
-		p.result = current.after(in.Domain, p.changes)
+		p.result = current.after(p.changes)
 	}
 	return p
 }
 
-// isAligned reports whether a domain is as the layout wants it and violates no
-// rule, and with how many root ports reserved. Where the layout wants nothing
-// and nothing is there, what others built is not judged.
-func isAligned(current guest, wanted *topology.Tree, managed deviceSet, ports hotplug) (hotplug, bool) {
-	if !isAsWanted(current, wanted, managed) {
-		return ports, false
+// leave keeps the devices of a domain that is aligned where they are.
+func leave(current guest, wanted *topology.Tree, decisions []Decision, base domain.Changes, managed deviceSet, ports portCount) placing {
+	changes := base
+	if closesPorts(decisions) {
+		changes.HotplugOff = portsToClose(current, managed, reserve(current, decisions, managed, ports, controllersOf(wanted)))
 	}
-	if len(wanted.Roots) == 0 {
-		return ports, true
-	}
-	fits, violations := fit(ports, 0, func(h hotplug) []violation { return check(current, managed, h) })
-	return fits, len(violations) == 0
+	return placing{decisions: withOutcome(decisions, Kept, reasons.AlreadyAligned), changes: changes, result: current.after(changes), ports: ports}
 }
 
-// build is the changes that replace the managed controllers by the tree that is
-// wanted, or the budgets that it exceeds.
-func build(current guest, d *domain.Domain, wanted *topology.Tree, decisions []Decision, base domain.Changes, managed deviceSet, ports hotplug) (domain.Changes, []violation) {
-	r := reserve(current, d, decisions, managed, ports, controllersOf(wanted))
-	n, short := number(wanted, r, closesPorts(decisions))
-	if len(short) > 0 {
-		return domain.Changes{}, short
+// build replaces the managed controllers by the tree that is wanted, or returns
+// what that violates.
+func build(current guest, wanted *topology.Tree, decisions []Decision, base domain.Changes, managed deviceSet, ports portCount) (placing, []violation) {
+	r := reserve(current, decisions, managed, ports, controllersOf(wanted))
+	n, violations := number(wanted, r, closesPorts(decisions))
+	if len(violations) > 0 {
+		return placing{}, violations
 	}
-	return changesFor(current, base, decisions, r, n), nil
+	changes := changesFor(current, base, decisions, r, n)
+	result := current.after(changes)
+	return placing{decisions: decisions, changes: changes, result: result, ports: ports}, check(result, managed, ports)
 }
 
 // giveUp leaves every device where it is.
-func giveUp(decisions []Decision, base domain.Changes, result guest, ports hotplug, violations []violation) placing {
+func giveUp(current guest, decisions []Decision, base domain.Changes, ports portCount, violations []violation) placing {
 	reason := reasons.BrokenRule
 	var warnings []reasons.Warning
 	for _, v := range violations {
@@ -96,11 +81,11 @@ func giveUp(decisions []Decision, base domain.Changes, result guest, ports hotpl
 			reason = reasons.Budget
 		}
 	}
-	return placing{decided(decisions, Unplaced, reason), base, result, ports, warnings}
+	return placing{withOutcome(decisions, Unplaced, reason), base, current.after(base), ports, warnings}
 }
 
-// decided is the decisions with another outcome of those that were placed.
-func decided(decisions []Decision, outcome Outcome, reason reasons.Reason) []Decision {
+// withOutcome is the decisions with another outcome of those that were placed.
+func withOutcome(decisions []Decision, outcome Outcome, reason reasons.Reason) []Decision {
 	next := slices.Clone(decisions)
 	for i, d := range next {
 		if d.Outcome == Placed {

@@ -76,18 +76,18 @@ func New(in Input) (*Plan, error) {
 	stock := takeInventory(in)
 	decisions, unread := decide(in, current, stock.devices)
 	host := in.Host.Tree(idsOf(decisions))
-	base := domain.Changes{SetMode: lacksMode(in.Domain), AddHostdevs: stock.added}
-	placed := place(in, current, host, decisions, base, hotplugOf(in, current, stock.devices))
+	base := domain.Changes{SetMode: withoutMode(in.Domain), AddHostdevs: stock.added}
+	placed := place(in, current, host, decisions, base, portCountOf(in, current, stock.devices))
 	plan := finish(in, placed)
 	plan.HostTree = host
 	plan.Warnings = reasons.Sort(slices.Concat(in.Warnings, stock.warnings, unread, placed.warnings, concerns(in.Host, plan.Devices, plan.result)))
 	return plan, nil
 }
 
-// lacksMode is the positions of the PCI hostdevs without a mode. KubeVirt writes
+// withoutMode is the positions of the PCI hostdevs without a mode. KubeVirt writes
 // none, and its own plugin pipeline and libvirtxml then fail (libvirtxml
 // domain.go, DomainHostdev.UnmarshalXML).
-func lacksMode(d *domain.Domain) []int {
+func withoutMode(d *domain.Domain) []int {
 	var positions []int
 	for i, h := range d.Hostdevs {
 		if h.ID.Kind() == topology.KindPCI && !h.HasMode {
@@ -99,8 +99,8 @@ func lacksMode(d *domain.Domain) []int {
 
 // finish reads from the changed domain where each device and controller is.
 func finish(in Input, placed placing) *Plan {
-	g, result := placed.result, withChanges(in.Domain, placed.changes)
-	seen := predict(g, result)
+	g, result := placed.result, placed.result.source
+	seen := predict(g)
 	p := &Plan{
 		Policy: in.Policy, Changes: placed.changes, Host: in.Host, GuestTree: g.tree, input: in.Domain, result: result,
 		Budgets: budgetsOf(g, placed),
@@ -120,7 +120,7 @@ func finish(in Input, placed placing) *Plan {
 	for _, d := range placed.decisions {
 		d.Address = result.Hostdevs[d.position].Address
 		if d.Address != nil {
-			d.GuestPath = guestPath(g, result, d.Address.Bus)
+			d.GuestPath = guestPath(g, d.Address.Bus)
 			d.Predicted = seen(*d.Address)
 		}
 		d.Cell = cellOf(g.expander(d.Address))
@@ -132,14 +132,14 @@ func finish(in Input, placed placing) *Plan {
 // guestPath is the controllers from the root bus to the one with an index, both
 // included but for the root bus itself. It is nil where one of them is yet to be
 // made by libvirt.
-func guestPath(g guest, d *domain.Domain, index int) []int {
+func guestPath(g guest, index int) []int {
 	var path []int
 	for _, n := range g.node(index).Path() {
 		at := int(n.ID.(topology.Index))
 		if n == g.rootBus() {
 			continue
 		}
-		if !slices.ContainsFunc(d.Controllers, func(c domain.Controller) bool { return c.Index == at }) {
+		if !slices.ContainsFunc(g.source.Controllers, func(c domain.Controller) bool { return c.Index == at }) {
 			return nil
 		}
 		path = append(path, at)

@@ -10,10 +10,10 @@ import (
 // libvirt's. Firmware numbers each root bus on its own, from its busNr (the root
 // bus from 0), and gives the next number to each bridge, depth first in the
 // order of slot and function. Checked with SeaBIOS and OVMF on libvirt 9 and 11.
-// It is nil under the root bus until every device of the domain d has an address.
-func predict(g guest, d *domain.Domain) func(domain.GuestAddress) *topology.Address {
+// The address is nil under the root bus until every device has one.
+func predict(g guest) func(domain.GuestAddress) *topology.Address {
 	numbers := map[*topology.Node]int{}
-	if isSettled(g, d) {
+	if isSettled(g) {
 		numberBus(g.rootBus(), 0, numbers)
 	}
 	for _, e := range g.numbered() {
@@ -41,13 +41,13 @@ func numberBus(n *topology.Node, next int, numbers map[*topology.Node]int) int {
 	return next
 }
 
-// isSettled reports whether every device and controller of a domain has its
+// isSettled reports whether every device and controller of the domain has its
 // address.
-func isSettled(g guest, d *domain.Domain) bool {
+func isSettled(g guest) bool {
 	for _, c := range g.Controllers {
 		if c.Index != 0 && c.Address == nil {
 			return false
 		}
 	}
-	return len(g.Controllers) == len(d.Controllers) && libvirt.Unaddressed(d, g.others) == 0 && !libvirt.LacksBridge(g.others)
+	return len(g.Controllers) == len(g.source.Controllers) && libvirt.Unaddressed(g.source, g.others) == 0 && !libvirt.LacksBridge(g.others)
 }

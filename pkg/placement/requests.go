@@ -49,6 +49,9 @@ func newRequests(vmi *env.VMI, variables []env.Variable) requests {
 	return r
 }
 
+// sriovAlias begins the alias of a device of an SR-IOV network.
+const sriovAlias = "ua-sriov-"
+
 // aliases are the aliases that a device of request r can have.
 func (l requestList) aliases(r env.Request) []string {
 	var aliases []string
@@ -72,7 +75,7 @@ func (r requests) resourceOf(h domain.Hostdev) string {
 	return ""
 }
 
-// resourcesOf are the resources of the VMI that a variable stands for, each
+// resourcesOf are the resources of the VMI whose variable it is, each
 // once. KubeVirt's rule makes one name of several: a.b/c and a_b/c.
 func (r requests) resourcesOf(v env.Variable) []string {
 	var resources []string
@@ -87,13 +90,13 @@ func (r requests) resourcesOf(v env.Variable) []string {
 	return resources
 }
 
-// collisions warns of variables that stand for several resources of the VMI.
+// collisions warns of variables of several resources of the VMI.
 func (r requests) collisions() []reasons.Warning {
 	var warnings []reasons.Warning
 	for _, v := range r.variables {
 		if resources := r.resourcesOf(v); len(resources) > 1 {
 			warnings = append(warnings, reasons.NewWarning(reasons.CodeVariableCollision, nil,
-				fmt.Sprintf("%s stands for several resources of the VMI: %s", v.Name, strings.Join(resources, " and "))))
+				fmt.Sprintf("%s is the variable of several resources of the VMI: %s", v.Name, strings.Join(resources, " and "))))
 		}
 	}
 	return warnings

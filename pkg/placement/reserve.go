@@ -21,34 +21,33 @@ const (
 	kubevirtMaxIndex = 31 // it appends no root port past this index
 )
 
-// hotplug is how many root ports are to stay free for hotplug.
-type hotplug struct {
+// portCount is how many root ports are to stay free for hotplug.
+type portCount struct {
 	kubevirt int // that KubeVirt keeps free
-	reserved int // that the hook keeps free, where controllers go past KubeVirt's last index
+	hook     int // that the hook keeps free, where controllers go past KubeVirt's last index
 }
 
-// hotplugOf is what the policy says, or what KubeVirt gives a domain of this
+// portCountOf is what the policy says, or what KubeVirt gives a domain of this
 // size.
-func hotplugOf(in Input, current guest, devices []Device) hotplug {
-	h := hotplug{}
+func portCountOf(in Input, current guest, devices []Device) portCount {
+	p := portCount{}
 	if !onRootComplex(in) {
 		total, free := smallTotalPorts, smallFreePorts
 		if in.Domain.MemoryBytes > largeMemory {
 			total, free = largeTotalPorts, largeFreePorts
 		}
-		h.kubevirt = max(total-portsInUse(current, devices), free)
+		p.kubevirt = max(total-portsInUse(current, devices), free)
 	}
-	h.reserved = in.Policy.HotplugPorts
-	if h.reserved == policy.HotplugAuto {
-		h.reserved = h.kubevirt
+	p.hook = in.Policy.HotplugPorts
+	if p.hook == policy.HotplugAuto {
+		p.hook = p.kubevirt
 	}
-	return h
+	return p
 }
 
 // portsInUse counts devices as KubeVirt does before the first define
-// (converter/pci-placement.go, CountPCIDevices): without placeholder NICs, the
-// controllers that libvirt adds, and mediated devices. Hostdevs count wherever
-// they are.
+// (converter/pci-placement.go, CountPCIDevices): without placeholder NICs, SATA
+// controllers and mediated devices. Hostdevs count wherever they are.
 func portsInUse(current guest, devices []Device) int {
 	count := 0
 	for _, d := range devices {
@@ -75,27 +74,27 @@ func portsInUse(current guest, devices []Device) int {
 
 // free is how many root ports will be free for hotplug in the end, in a domain
 // whose controllers reach the index highest.
-func (h hotplug) free(highest int) int {
+func (p portCount) free(highest int) int {
 	if highest < kubevirtMaxIndex {
-		return h.kubevirt
+		return p.kubevirt
 	}
-	return h.reserved
+	return p.hook
 }
 
 // rootBus is what the root bus holds, and what it has to have room for.
 type rootBus struct {
 	bridges     int // controllers at the root bus and under it, without expander buses
-	unaddressed int // of these, others than root ports without an address
-	rootPorts   int // of these, root ports
-	free        int // of these, with nothing under them
+	rootPorts   int // bridges that are root ports
+	free        int // root ports with nothing under them
+	unaddressed int // bridges without an address that are no root ports
 	pending     int // devices without an address that will take a root port
-	reserved    int // bridges that libvirt and KubeVirt will add
+	added       int // bridges that libvirt, KubeVirt and the hook will add
 	otherSlots  int // slots that are not for root ports
 }
 
 // rootBusOf counts what is on the root bus of a guest whose controllers will
 // reach the index highest.
-func rootBusOf(g guest, hotplug hotplug, highest int) rootBus {
+func rootBusOf(g guest, ports portCount, highest int) rootBus {
 	r := rootBus{otherSlots: otherSlots(g), pending: libvirt.Unaddressed(g.Domain, g.others)}
 	for _, c := range g.Controllers {
 		n := g.node(c.Index)
@@ -112,28 +111,33 @@ func rootBusOf(g guest, hotplug hotplug, highest int) rootBus {
 		}
 		r.bridges++
 	}
-	r.reserved = max(0, r.pending-r.free) + max(0, hotplug.free(highest)-max(0, r.free-r.pending))
+	r.added = r.missing(ports.free(highest))
 	if libvirt.LacksBridge(g.others) {
-		r.reserved += 2 // a bridge to conventional PCI, and the root port above it
+		r.added += 2 // a bridge to conventional PCI, and the root port above it
 	}
 	return r
 }
 
+// missing is how many root ports are to be added, so that a number of them stays
+// free once each pending device has one.
+func (r rootBus) missing(free int) int { return max(0, r.pending+free-r.free) }
+
 // busNumbers is how many bus numbers the root bus takes in the end, its own
 // included.
-func (r rootBus) busNumbers() int { return 1 + r.bridges + r.reserved }
+func (r rootBus) busNumbers() int { return 1 + r.bridges + r.added }
 
-// ports is how many root ports the root bus has in the end.
-func (r rootBus) ports() int { return r.rootPorts + r.unaddressed + r.reserved }
+// ports is how many ports and other bridges take a place on the root bus in the
+// end, at most.
+func (r rootBus) ports() int { return r.rootPorts + r.unaddressed + r.added }
 
 // functionsPerSlot is how many ports a slot takes (libvirt
 // src/conf/domain_addr.c, virDomainPCIAddressBusSetModel).
 const functionsPerSlot = 8
 
 // portCapacity is how many root ports the root bus takes. libvirt packs those
-// without address eight per slot, also into slots that hold one, and into what
-// it keeps for devices that are not there; an open slot counts for each of
-// these, so that the number is the same before libvirt gives addresses and after.
+// without address eight per slot, also into slots that hold one and into those
+// that it keeps for devices that do not exist. Here every open slot counts for
+// eight, before libvirt gives addresses and after.
 func (r rootBus) portCapacity() int {
 	return functionsPerSlot * max(0, len(openSlots())-r.otherSlots)
 }
@@ -198,14 +202,13 @@ type reservation struct {
 	rootBus rootBus
 }
 
-// reserve is what remains of a guest beside a layout that takes a number of
-// controllers.
-func reserve(current guest, d *domain.Domain, decisions []Decision, managed deviceSet, hotplug hotplug, controllers int) reservation {
-	r := reservation{removed: vacated(current, d, managed)}
-	rest := remaining(current, d, decisions, r.removed)
+// reserve is the guest without what a layout of so many controllers replaces.
+func reserve(current guest, decisions []Decision, managed deviceSet, ports portCount, controllers int) reservation {
+	r := reservation{removed: vacated(current, managed)}
+	rest := remaining(current, decisions, r.removed)
 	r.highest = libvirt.HighestIndex(rest, current.others)
 	for _, i := range r.removed {
-		if index := d.Controllers[i].Index; index < r.highest {
+		if index := current.source.Controllers[i].Index; index < r.highest {
 			r.freed = append(r.freed, index)
 		}
 	}
@@ -213,19 +216,19 @@ func reserve(current guest, d *domain.Domain, decisions []Decision, managed devi
 	r.holes = slices.DeleteFunc(libvirt.Holes(rest, current.others), func(index int) bool { return slices.Contains(r.freed, index) })
 	// Freed indexes that the layout does not take become root ports, too.
 	unused := r.freed[min(len(r.freed), controllers):]
-	r.guest = newGuest(libvirt.WithRootPorts(rest, slices.Concat(r.holes, unused)), current.others)
-	r.rootBus = rootBusOf(r.guest, hotplug, r.highest+max(0, controllers-len(r.freed)))
+	r.guest = newGuest(rest, slices.Concat(r.holes, unused), current.others)
+	r.rootBus = rootBusOf(r.guest, ports, r.highest+max(0, controllers-len(r.freed)))
 	return r
 }
 
 // vacated is the positions of the controllers that hold nothing once the
 // managed devices are gone, expander buses with all that is under them. One that
-// held nothing before goes only for its free ports, into which libvirt would plug
-// a device.
-func vacated(current guest, d *domain.Domain, managed deviceSet) []int {
+// was empty before goes, too, if it has a free port: libvirt would plug a device
+// into it.
+func vacated(current guest, managed deviceSet) []int {
 	referenced := current.referenced()
 	var positions []int
-	for i, c := range d.Controllers {
+	for i, c := range current.source.Controllers {
 		n := current.node(c.Index)
 		expander := current.expanderAbove(n)
 		if expander == nil || referenced[expander] || managed.holdsAnyOther(n) {
@@ -241,12 +244,12 @@ func vacated(current guest, d *domain.Domain, managed deviceSet) []int {
 // remaining is the domain without the controllers at the positions in removed,
 // without the devices that are placed, and with no address for those that were
 // under a removed controller.
-func remaining(current guest, d *domain.Domain, decisions []Decision, removed []int) *domain.Domain {
-	rest := withChanges(d, domain.Changes{RemoveControllers: removed})
+func remaining(current guest, decisions []Decision, removed []int) *domain.Domain {
+	rest := withChanges(current.source, domain.Changes{RemoveControllers: removed})
 	rest.Hostdevs = nil
 	gone := map[int]bool{}
 	for _, i := range removed {
-		gone[d.Controllers[i].Index] = true
+		gone[current.source.Controllers[i].Index] = true
 	}
 	for _, decision := range decisions {
 		if decision.Outcome == Placed {

@@ -23,17 +23,27 @@ type wantedTree struct {
 
 func (b *wantedTree) controller(parent *topology.Node, kind topology.NodeKind) *topology.Node {
 	b.controllers++
-	return b.tree.Add(parent, topology.Node{Kind: kind, ID: planned(b.controllers)})
+	return b.tree.Add(parent, topology.Node{Kind: kind, ID: planned(b.controllers), Slot: topology.NoSlot})
+}
+
+func (b *wantedTree) expander(cell *topology.CellID) *topology.Node {
+	b.controllers++
+	n := topology.Node{Kind: topology.Root, ID: planned(b.controllers), Slot: topology.NoSlot}
+	if cell != nil {
+		n.NUMA = new(int(*cell))
+	}
+	return b.tree.Add(nil, n)
 }
 
 // port adds a port with the devices of a slot.
 func (b *wantedTree) port(parent *topology.Node, kind topology.NodeKind, s slot) {
 	port := b.controller(parent, kind)
 	for i, d := range s {
-		function := 0
-		if pci, _ := d.ID.PCI(); i > 0 {
-			function = int(pci.Function)
+		n := topology.Node{Kind: topology.Endpoint, ID: d.ID}
+		if i > 0 {
+			pci, _ := d.ID.PCI()
+			n.Function = int(pci.Function)
 		}
-		b.tree.Add(port, topology.Node{Kind: topology.Endpoint, ID: d.ID, Function: function})
+		b.tree.Add(port, n)
 	}
 }

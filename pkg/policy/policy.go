@@ -1,8 +1,8 @@
 // Package policy holds what the user wants of a placement: its keys and their
 // values, and how flags and annotations are resolved into one policy. A new key
 // is a constant, a field of Policy, an entry of Settings and its use; flags,
-// completion, annotations, warnings and the table in README.md follow from the
-// entry.
+// completion, annotations and warnings follow from the entry, and the table in
+// README.md is checked against it.
 package policy
 
 import (

@@ -32,7 +32,7 @@ func (e *Error) Error() string { return strings.Join(e.Texts, "; ") }
 // Resolve makes a policy of flags and annotations. A flag with an invalid value
 // is an error. An annotation that is unknown, invalid or locked is returned as a
 // warning and ignored; in strict mode unknown and invalid ones are an error.
-// The policy is complete also where there is an error.
+// Where there is an error the policy has every key, by flags and defaults.
 func Resolve(src Source) (Policy, []reasons.Warning, error) {
 	p := Policy{Keep: src.Keep, Origins: map[Key]Origin{}}
 	var invalid []string

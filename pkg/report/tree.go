@@ -110,7 +110,7 @@ func (t tree) areaName(a area) string {
 func class(n *topology.Node) string {
 	return map[topology.NodeKind]string{
 		topology.Root: "root", topology.RootPort: "port", topology.DownstreamPort: "port",
-		topology.UpstreamPort: "switch", topology.Bridge: "bridge", topology.Function: "parent",
+		topology.UpstreamPort: "switch", topology.Bridge: "bridge", topology.MDEVParent: "parent",
 	}[n.Kind]
 }
 
@@ -121,7 +121,7 @@ func (t tree) label(n *topology.Node) (name, detail string) {
 		return t.rootLabel(n)
 	case topology.UpstreamPort, topology.Bridge:
 		return class(n), t.address(n)
-	case topology.Function:
+	case topology.MDEVParent:
 		return t.device(n.Children[0]).class(), t.address(n)
 	case topology.Endpoint:
 		d := t.device(n)

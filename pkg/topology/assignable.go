@@ -10,7 +10,7 @@ import (
 // nvgrace_gpu_vfio_pci, nvidia_vgpu_vfio).
 func (d Device) IsVFIO() bool { return strings.Contains(d.Driver, "vfio") }
 
-// IsAssignable reports whether the driver that a function is bound to hands it
+// IsAssignable reports whether the driver that a function is bound to passes it
 // to guests: a VFIO driver, or NVIDIA's own for a virtual function that is a
 // vGPU (KubeVirt pkg/virt-handler/device-manager/nvidia.go, shouldPermitNvidia).
 func (d Device) IsAssignable() bool { return d.IsVFIO() || d.PhysFn != nil && d.Driver == "nvidia" }

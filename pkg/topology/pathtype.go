@@ -9,7 +9,7 @@ import (
 // `nvidia-smi topo -m` and of NCCL.
 type PathType string
 
-// The path types, from the nearest to the farthest.
+// The path types. Self is the nearest, then they are in order.
 const (
 	PIX  PathType = "PIX"  // at most one PCIe switch
 	PXB  PathType = "PXB"  // several PCIe switches, no host bridge
@@ -97,14 +97,14 @@ func commonAncestor(x, y *Node) *Node {
 // sameDevice reports whether two nodes are functions of one device, or parts of
 // such.
 func sameDevice(x, y *Node) bool {
-	x, y = x.function(), y.function()
+	x, y = x.plugged(), y.plugged()
 	return x.Parent == y.Parent && x.Slot == y.Slot && x.Slot != NoSlot
 }
 
-// function is the node that is plugged into a bus: n, or the function that n is
+// plugged is the node that is plugged into a bus: n, or the function that n is
 // a part of.
-func (n *Node) function() *Node {
-	if n.Parent != nil && n.Parent.Kind == Function {
+func (n *Node) plugged() *Node {
+	if n.Parent != nil && n.Parent.Kind == MDEVParent {
 		return n.Parent
 	}
 	return n

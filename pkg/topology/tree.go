@@ -40,7 +40,7 @@ const (
 	UpstreamPort                   // the upper end of a switch
 	DownstreamPort                 // a port of a switch
 	Bridge                         // any other bridge: to conventional PCI
-	Function                       // the PCI function that mediated devices are parts of
+	MDEVParent                     // the PCI function that mediated devices are parts of
 	Endpoint                       // a device
 )
 
@@ -52,21 +52,6 @@ func (k NodeKind) IsPort() bool { return k == RootPort || k == DownstreamPort }
 // does, too.
 func (k NodeKind) IsSwitch() bool { return k == UpstreamPort || k == Bridge }
 
-// hostBridge is the kind of bridge i of the n bridges above a device, the root
-// port first. Under the root port a switch is a pair, its upstream and its
-// downstream port (PCI Express 5.0, 1.3.3). Sysfs does not say which is which.
-func hostBridge(i, n int) NodeKind {
-	switch {
-	case i == 0:
-		return RootPort
-	case i%2 == 0:
-		return DownstreamPort
-	case i+1 < n:
-		return UpstreamPort
-	}
-	return Bridge
-}
-
 // Node is a node of a tree. It is made by Tree.Add and not changed once the tree
 // is complete.
 type Node struct {
@@ -75,7 +60,7 @@ type Node struct {
 	// NUMA is the NUMA node of the host or the cell of the guest that is known
 	// for this node itself; see NUMANode.
 	NUMA *int
-	// Slot tells apart what is plugged into one bus: functions of one device
+	// Slot distinguishes what is plugged into one bus: functions of one device
 	// share it. It is negative where it is not known.
 	Slot     int
 	Function int
@@ -86,7 +71,7 @@ type Node struct {
 	switches int // of these, switches
 }
 
-// NoSlot is the Slot of what has no address yet.
+// NoSlot is the Slot of what has no address.
 const NoSlot = -1
 
 // NewTree is an empty tree.
@@ -115,8 +100,8 @@ func (t *Tree) Add(parent *Node, n Node) *Node {
 // Node is the node with an ID, or nil.
 func (t *Tree) Node(id ID) *Node { return t.nodes[id] }
 
-// Only is the part of the tree that leads to the endpoints in ids, which come
-// in this order; so do the bridges above them.
+// Only is the tree of the endpoints in ids and of what is above them, in the order
+// of ids.
 func (t *Tree) Only(ids []DeviceID) *Tree {
 	part := NewTree()
 	for _, id := range ids {
@@ -190,7 +175,7 @@ func (n *Node) Endpoints() iter.Seq[*Node] {
 	}
 }
 
-// Bridges is how many nodes at n and under it are no devices. In a guest, each
+// Bridges counts the nodes at n and under it that are no endpoints. In a guest, each
 // takes a bus number (QEMU docs/pcie.txt).
 func (n *Node) Bridges() int {
 	count := 0
@@ -202,7 +187,7 @@ func (n *Node) Bridges() int {
 	return count
 }
 
-// Equal reports whether two lists of trees are alike but for numbers and order:
+// Equal reports whether two lists of nodes are alike but for numbers and order:
 // the same devices as the same functions, under the same ports and switches,
 // under roots with the same NUMA nodes.
 func Equal(a, b []*Node) bool {
@@ -221,7 +206,7 @@ func Equal(a, b []*Node) bool {
 }
 
 func (n *Node) equal(m *Node) bool {
-	if n.Kind != m.Kind || !sameInt(n.NUMA, m.NUMA) {
+	if n.Kind != m.Kind || !Same(n.NUMA, m.NUMA) {
 		return false
 	}
 	if n.Kind == Endpoint {
@@ -230,7 +215,8 @@ func (n *Node) equal(m *Node) bool {
 	return Equal(n.Children, m.Children)
 }
 
-func sameInt(a, b *int) bool {
+// Same compares what two pointers point to; nil equals only nil.
+func Same[T comparable](a, b *T) bool {
 	if a == nil || b == nil {
 		return a == b
 	}

@@ -92,7 +92,7 @@ func TestHostTree(t *testing.T) {
 	}
 	for id, want := range map[topology.ID]topology.NodeKind{
 		topology.PCIeRoot("pci0000:15"): topology.Root, port: topology.RootPort, up: topology.UpstreamPort,
-		dn1: topology.DownstreamPort, gpu: topology.Function, vgpu: topology.Endpoint,
+		dn1: topology.DownstreamPort, gpu: topology.MDEVParent, vgpu: topology.Endpoint,
 	} {
 		if got := tree.Node(id); got == nil || got.Kind != want {
 			t.Errorf("%s: %+v, want kind %d", id, got, want)
