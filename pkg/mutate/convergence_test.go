@@ -19,7 +19,7 @@ import (
 	"hook-sidecar/test/readback"
 )
 
-// boots are the samples that KubeVirt made, each with a host to match.
+// boots returns the samples that KubeVirt made, each with a matching host.
 func boots() map[string]string {
 	return map[string]string{
 		"01-single-gpu":          "x86-2n8g-hgx-h100",
@@ -30,8 +30,8 @@ func boots() map[string]string {
 }
 
 // TestBoot plays KubeVirt's calls of one boot, with a libvirt readback and
-// KubeVirt's lossy round trip between them. The placement of the first call
-// stands in every later one, the last answer is stable under one more call, and
+// KubeVirt's lossy round trip between them. Every later call keeps the
+// placement of the first, one more call does not change the last answer, and
 // disks and NICs end up where they do without the hook.
 func TestBoot(t *testing.T) {
 	lib := readback.Libvirt
@@ -56,8 +56,8 @@ func sampleFile(t *testing.T, name string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The sample's vGPU is none of the host's, whose UUIDs a test made up: without
-	// this there is nothing to place.
+	// The host's UUIDs are invented, so the sample's vGPU is not on it: without this
+	// there is nothing to place.
 	return bytes.ReplaceAll(data, []byte("aa618089-8b16-4d01-a136-25a0f3c73123"), []byte("4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01"))
 }
 
@@ -71,7 +71,7 @@ func boot(t *testing.T, m mutate.Mutator, version readback.Version, lib readback
 	}
 	_, answers := version.Sequence(t, first, vmi, hook, lib)
 	for call, plan := range plans[1:] {
-		if d := cmp.Diff(standing(plans[0]), standing(plan)); d != "" {
+		if d := cmp.Diff(places(plans[0]), places(plan)); d != "" {
 			t.Errorf("call %d moves devices (-first +now):\n%s", call+2, d)
 		}
 	}
@@ -86,9 +86,9 @@ func boot(t *testing.T, m mutate.Mutator, version readback.Version, lib readback
 	}
 }
 
-// standing is where each device stands, for as far as the plan places it: its
-// guest cell, the address that the guest will show, and its ports' hotplug.
-func standing(plan *placement.Plan) map[string]string {
+// places returns where each device is that the plan does not leave unplaced: the
+// address that the guest will show, its path, and its port's hotplug.
+func places(plan *placement.Plan) map[string]string {
 	all := map[string]string{}
 	for _, d := range plan.Devices {
 		if d.Outcome == placement.Unplaced {
@@ -105,8 +105,8 @@ func standing(plan *placement.Plan) map[string]string {
 	return all
 }
 
-// seenByGuest is the address that the guest's kernel shows for each disk, NIC
-// and controller of a domain that libvirt has read back.
+// seenByGuest returns the address that the guest's kernel shows for each disk,
+// NIC and controller of a domain, once libvirt has read it back.
 func seenByGuest(t *testing.T, lib readback.Lib, domain []byte) map[string]string {
 	t.Helper()
 	domain, err := lib(domain)
@@ -136,9 +136,9 @@ func seenByGuest(t *testing.T, lib readback.Lib, domain []byte) map[string]strin
 }
 
 // guestTree names each bus by the slots and functions of the bridges above it:
-// what Windows calls the location path, which stays when bus numbers change.
+// what Windows calls the location path, which does not depend on bus numbers.
 func guestTree(d *libvirtxml.Domain) map[uint]string {
-	tree := map[uint]string{0: "main bus"}
+	tree := map[uint]string{0: "root bus"}
 	for range d.Devices.Controllers {
 		for _, c := range d.Devices.Controllers {
 			if c.Type != "pci" || c.Address == nil || c.Address.PCI == nil {
@@ -153,9 +153,9 @@ func guestTree(d *libvirtxml.Domain) map[uint]string {
 	return tree
 }
 
-// TestBootOnMigrationTarget: on the target of a migration the answer is thrown
-// away and an error is not, so strict is off there. The single GPU has no guest
-// NUMA, for which strict refuses any other boot.
+// TestBootOnMigrationTarget checks that strict is off on the target of a
+// migration, where the answer is discarded but an error is not. The single GPU
+// has no guest NUMA, for which strict refuses any other boot.
 func TestBootOnMigrationTarget(t *testing.T) {
 	m := mutate.Mutator{Sysfs: hosts(t)["x86-2n8g-hgx-h100.txtar"], Flags: map[policy.Key]string{policy.KeyStrict: "true"}}
 	domain, vmi := sampleFile(t, "01-single-gpu.xml"), sampleFile(t, "01-single-gpu.vmi.json")

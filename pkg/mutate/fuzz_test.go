@@ -9,8 +9,8 @@ import (
 	"hook-sidecar/test/cases"
 )
 
-// FuzzMutate feeds damaged domains and VMIs to the whole way, seeded from the
-// golden cases: it never panics, an error leaves the bytes as they are, and a
+// FuzzMutate feeds damaged domains and VMIs to the whole pipeline, seeded from
+// the golden cases: it never panics, an error leaves the bytes as they are, and a
 // second call changes nothing.
 func FuzzMutate(f *testing.F) {
 	all := cases.Load(f, root)

@@ -15,8 +15,8 @@ import (
 
 const root = "../.."
 
-// TestGolden compares what each case changes and what explain says of it with
-// what the case wants.
+// TestGolden compares the changes to each case's domain, and what explain says,
+// with what the case wants.
 func TestGolden(t *testing.T) {
 	for _, c := range cases.Load(t, root) {
 		t.Run(c.Name, func(t *testing.T) {

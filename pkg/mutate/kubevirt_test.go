@@ -60,8 +60,8 @@ const (
 	displayAndRamFB = ` display="on" ramfb="on"`
 )
 
-// hostdevCase is a VMI and variables, and the hostdevs that virt-launcher makes
-// of them.
+// hostdevCase is a VMI and environment variables, and the hostdevs that
+// virt-launcher makes of them.
 type hostdevCase struct {
 	name        string
 	gpus        []v1.GPU
@@ -95,11 +95,11 @@ func (c hostdevCase) run(t *testing.T) {
 	}
 	want := hostdevsOf(t, "<domain type='kvm'><devices>"+strings.Join(c.want, "")+"</devices></domain>")
 	if d := cmp.Diff(want, hostdevsOf(t, string(result.Domain))); d != "" {
-		t.Errorf("hostdevs (-virt-launcher's +ours):\n%s", d)
+		t.Errorf("hostdevs (-virt-launcher +hook):\n%s", d)
 	}
 	var warnings []string
 	for _, w := range result.Plan.Warnings {
-		// Every device is missing in the empty sysfs.
+		// No device is in the empty sysfs.
 		if code := w.Code; code != reasons.CodeNoSysfs {
 			warnings = append(warnings, string(code))
 		}
@@ -135,7 +135,7 @@ func hostDevices(resources ...string) []v1.HostDevice {
 }
 
 // poolCases are those of addresspool_test.go, generic/addresspool_test.go and
-// gpu/addresspool_test.go: which address goes to whom. Where KubeVirt's pool
+// gpu/addresspool_test.go: which device gets which address. Where KubeVirt's pool
 // returns an error the VM does not start; here the device is reported.
 func poolCases() []hostdevCase {
 	const resource0, resource1 = "vendor.com/hostdev_name0", "vendor.com/hostdev_name1"
@@ -225,7 +225,7 @@ func displayOptions(enabled *bool, ramFB *v1.FeatureState) *v1.VGPUOptions {
 func state(enabled bool) *v1.FeatureState { return &v1.FeatureState{Enabled: &enabled} }
 
 // pciDisplayCases are those of hostdev_test.go about the display of PCI vGPUs.
-// In v1.9.0 both display and ramfb have to be enabled in so many words; later
+// In v1.9.0 both display and ramfb have to be enabled explicitly; later
 // versions give a display a ramfb unless that is disabled.
 func pciDisplayCases() []hostdevCase {
 	yes, no := true, false
@@ -256,7 +256,7 @@ func pciDisplayCases() []hostdevCase {
 
 // mdevDisplayCases are those of hostdev_test.go and gpu/hostdev_test.go about
 // the display of mediated vGPUs: without any display options the first has one,
-// with them each goes by its own.
+// with them each follows its own.
 func mdevDisplayCases() []hostdevCase {
 	yes, no := true, false
 	var cases []hostdevCase

@@ -31,9 +31,9 @@ func withLayout(host fs.FS, layout policy.Layout) mutate.Mutator {
 }
 
 // TestReplace takes a domain from every layout to every other: as the hook
-// answered, and as the next call shows it after libvirt and KubeVirt have had
-// it. What stands below expander buses is then the same as if the layout had
-// been the first, and every rule holds.
+// answered, and as the next call passes it after libvirt and KubeVirt have
+// rewritten it. The trees under expander buses are then the same as if the
+// layout had been the first, and every rule holds.
 func TestReplace(t *testing.T) {
 	lib := readback.Lib(readback.Libvirt)
 	if oracle.Available() {
@@ -66,7 +66,7 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// vGPUs is a domain with the mediated devices of the T4 host.
+// vGPUs returns a domain with the mediated devices of the T4 host.
 func vGPUs(t *testing.T) []byte {
 	devices, err := matrix.Sysfs{FS: hosts(t)["x86-2n2g-t4-vgpu.txtar"]}.Endpoints()
 	if err != nil || len(devices) < 2 {
@@ -91,8 +91,8 @@ func replaceAll(t *testing.T, host fs.FS, first []byte, lib readback.Lib) {
 	}
 }
 
-// nextCall is what the next call of a boot shows of an answer: libvirt's
-// readback in KubeVirt's words.
+// nextCall returns the domain that the next call of a boot passes after an
+// answer: libvirt's readback, marshaled by KubeVirt.
 func nextCall(t *testing.T, lib readback.Lib, answer []byte) []byte {
 	t.Helper()
 	back, err := lib(answer)
@@ -130,17 +130,17 @@ func replace(t *testing.T, m mutate.Mutator, first, domain []byte) {
 	}
 	want := mutateOnce(t, m, first)
 	if d := cmp.Diff(expanderTrees(read(t, want)), expanderTrees(read(t, got))); d != "" {
-		t.Errorf("not as a fresh placement (-fresh +now):\n%s", d)
+		t.Errorf("differs from a fresh placement (-fresh +now):\n%s", d)
 	}
 }
 
-// expanderTrees is what stands below each expander bus, without controller
-// indexes: an orphan shows up as a tree with nothing in it.
+// expanderTrees returns the tree under each expander bus, without controller
+// indexes: an orphan shows up as an empty tree.
 func expanderTrees(d *libvirtxml.Domain) []string {
-	below := map[uint][]string{}
+	under := map[uint][]string{}
 	for _, h := range d.Devices.Hostdevs {
 		if a := h.Address; a != nil && a.PCI != nil && a.PCI.Bus != nil {
-			below[*a.PCI.Bus] = append(below[*a.PCI.Bus], fmt.Sprintf("%s.%d", h.Alias.Name, *a.PCI.Function))
+			under[*a.PCI.Bus] = append(under[*a.PCI.Bus], fmt.Sprintf("%s.%d", h.Alias.Name, *a.PCI.Function))
 		}
 	}
 	controllers := slices.Clone(d.Devices.Controllers)
@@ -150,12 +150,12 @@ func expanderTrees(d *libvirtxml.Domain) []string {
 		if c.Type != "pci" {
 			continue
 		}
-		slices.Sort(below[*c.Index])
-		tree := fmt.Sprintf("%s%s(%s)", strings.TrimPrefix(c.Model, "pcie-"), target(c), strings.Join(below[*c.Index], " "))
+		slices.Sort(under[*c.Index])
+		tree := fmt.Sprintf("%s%s(%s)", strings.TrimPrefix(c.Model, "pcie-"), target(c), strings.Join(under[*c.Index], " "))
 		if c.Model == "pcie-expander-bus" {
 			trees = append(trees, tree)
 		} else if c.Address != nil && c.Address.PCI != nil {
-			below[*c.Address.PCI.Bus] = append(below[*c.Address.PCI.Bus], tree)
+			under[*c.Address.PCI.Bus] = append(under[*c.Address.PCI.Bus], tree)
 		}
 	}
 	slices.Sort(trees)
@@ -176,9 +176,9 @@ func target(c libvirtxml.DomainController) string {
 	return text
 }
 
-// TestReplaceBesideReferenced: KubeVirt's Grace path names an expander bus from
-// an SMMU. It and all below it keep every byte while the other devices go from
-// layout to layout, and no other controller takes their indexes.
+// TestReplaceBesideReferenced checks an expander bus that an SMMU names, as on
+// KubeVirt's Grace path. The bus and all under it keep every byte while the other
+// devices go from layout to layout, and no other controller takes their indexes.
 func TestReplaceBesideReferenced(t *testing.T) {
 	host := hosts(t)["x86-2n4g-three-roots.txtar"]
 	devices, err := matrix.Sysfs{FS: host}.Endpoints()
@@ -213,7 +213,7 @@ func TestReplaceBesideReferenced(t *testing.T) {
 					t.Errorf("the expander bus of the SMMU, or its port, has changed:\n%s", changes(placed, []byte(got)))
 				}
 				if !strings.Contains(got, `bus="0x04" slot="0x00" function="0x0"></address><alias name="ua-hostdevice-2">`) {
-					t.Error("the device below it has moved")
+					t.Error("the device under it has moved")
 				}
 			})
 		}

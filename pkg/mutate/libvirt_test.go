@@ -10,8 +10,8 @@ import (
 	"hook-sidecar/test/oracle"
 )
 
-// TestLibvirt shows the result of every case to a real libvirt: it is accepted
-// with --validate and read back with every address and controller as planned.
+// TestLibvirt passes the result of every case to a real libvirt, which accepts it
+// with --validate and reads back every address and controller as planned.
 func TestLibvirt(t *testing.T) {
 	lib := oracle.New(t)
 	for _, c := range cases.Load(t, root) {

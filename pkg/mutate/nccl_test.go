@@ -28,7 +28,7 @@ func fwcfgMutator(t *testing.T, host string, layout policy.Layout) mutate.Mutato
 	return m
 }
 
-// entriesOf are the texts of the fw_cfg entries for NCCL as libvirtxml reads them.
+// entriesOf returns the texts of the fw_cfg entries for NCCL as libvirtxml reads them.
 func entriesOf(d *libvirtxml.Domain) []string {
 	var texts []string
 	for _, info := range d.SysInfo {
@@ -44,15 +44,15 @@ func entriesOf(d *libvirtxml.Domain) []string {
 	return texts
 }
 
-// passedFile is what the guest decodes from the one entry of a domain.
+// passedFile returns what the guest decodes from the only entry of a domain.
 func passedFile(t *testing.T, domain []byte) string {
 	t.Helper()
 	texts := entriesOf(read(t, domain))
 	if len(texts) != 1 {
 		t.Fatalf("%d entries", len(texts))
 	}
-	// libvirt 9 writes XML references into QEMU's arguments for what needs one in
-	// XML, and QEMU ends a value at a comma.
+	// libvirt 9 writes characters that XML escapes as XML references into QEMU's
+	// arguments, and QEMU ends a value at a comma.
 	if !regexp.MustCompile(`^[A-Za-z0-9+/]+=*$`).MatchString(texts[0]) {
 		t.Errorf("the entry would not reach the guest as it is: %q", texts[0])
 	}
@@ -65,10 +65,10 @@ func passedFile(t *testing.T, domain []byte) string {
 
 var sysinfoElement = regexp.MustCompile(`(?s)<sysinfo type="smbios">.*?</sysinfo>`)
 
-// TestNCCLEntry plays every call of a boot: each answer has the entry once,
-// with the same file that explain writes; the domain's own SMBIOS tables keep
-// every byte, in what libvirt gets and in what KubeVirt makes of the answer; and
-// the last answer is stable.
+// TestNCCLEntry plays every call of a boot: each answer has the entry once, with
+// the file that explain writes; the domain's own SMBIOS tables keep every byte,
+// in what libvirt gets and in what KubeVirt makes of the answer; and one more
+// call does not change the last answer.
 func TestNCCLEntry(t *testing.T) {
 	for _, version := range []readback.Version{readback.V190, readback.Main} {
 		for _, layout := range layouts() {
@@ -84,7 +84,7 @@ func TestNCCLEntry(t *testing.T) {
 			}
 			calls, answers := version.Sequence(t, sampleFile(t, "02-8gpu-8nic-gate-off.xml"), vmi, hook, readback.Libvirt)
 			if len(calls) < 2 {
-				t.Fatalf("%d calls: nothing is lost between them", len(calls))
+				t.Fatalf("%d calls: the test needs several", len(calls))
 			}
 			last := answers[len(answers)-1]
 			if again := m.Mutate(mutate.Request{Domain: last, VMI: vmi}); again.Changed() || !bytes.Equal(again.Domain, last) {
@@ -94,8 +94,8 @@ func TestNCCLEntry(t *testing.T) {
 	}
 }
 
-// checkSMBIOS: KubeVirt's types have one sysinfo and fill it from all that there
-// are, so that the type of the last counts.
+// checkSMBIOS checks that the SMBIOS tables survive KubeVirt's types, which have
+// one sysinfo and fill it from all elements, so that the type of the last counts.
 func checkSMBIOS(t *testing.T, version readback.Version, before, after []byte) {
 	t.Helper()
 	if was := sysinfoElement.Find(before); was == nil || !bytes.Contains(after, was) {
@@ -115,8 +115,8 @@ func checkSMBIOS(t *testing.T, version readback.Version, before, after []byte) {
 	}
 }
 
-// TestNCCLEntryLibvirt: a real libvirt takes the entry with --validate and
-// reads it back, beside the SMBIOS tables.
+// TestNCCLEntryLibvirt checks that a real libvirt accepts the entry with
+// --validate and reads it back, beside the SMBIOS tables.
 func TestNCCLEntryLibvirt(t *testing.T) {
 	lib := oracle.New(t)
 	m := fwcfgMutator(t, "x86-2n8g-hgx-h100", policy.LayoutMirror)
@@ -130,14 +130,14 @@ func TestNCCLEntryLibvirt(t *testing.T) {
 	}
 	again := m.Mutate(mutate.Request{Domain: back, VMI: sampleFile(t, "02-8gpu-8nic-gate-off.vmi.json")})
 	if n := strings.Count(string(again.Domain), mutate.NCCLEntry); n != 1 || again.Err != nil {
-		t.Errorf("after a readback the entry is there %d times, error %v", n, again.Err)
+		t.Errorf("after a readback the domain has %d entries, error %v", n, again.Err)
 	}
 }
 
 var fwcfgElement = regexp.MustCompile(`(?s)\s*<sysinfo type=["']fwcfg["']>.*?</sysinfo>`)
 
-// TestNCCLEntryAlone: in every case the entry is all that the key changes,
-// and a second call changes nothing.
+// TestNCCLEntryAlone checks that in every case the key changes nothing but the
+// entry, and a second call changes nothing.
 func TestNCCLEntryAlone(t *testing.T) {
 	passed := 0
 	for _, c := range cases.Load(t, root) {
@@ -148,7 +148,7 @@ func TestNCCLEntryAlone(t *testing.T) {
 		m.Flags[policy.KeyNCCLTopology] = string(policy.NCCLTopologyFWCfg)
 		with := m.Mutate(c.Request)
 		if got := fwcfgElement.ReplaceAll(with.Domain, nil); !bytes.Equal(got, without.Domain) {
-			t.Errorf("%s: more than the entry is changed:\n%s", c.Name, changes(without.Domain, got))
+			t.Errorf("%s: the key changes more than the entry:\n%s", c.Name, changes(without.Domain, got))
 		}
 		if !bytes.Equal(with.Domain, without.Domain) {
 			passed++
@@ -162,8 +162,8 @@ func TestNCCLEntryAlone(t *testing.T) {
 	}
 }
 
-// TestNCCLEntryWanted: the entry is there only where the policy asks for it and
-// the file has a device.
+// TestNCCLEntryWanted checks that a domain has the entry only where the policy
+// asks for it and the file has a device.
 func TestNCCLEntryWanted(t *testing.T) {
 	hgx, host := sampleFile(t, "02-8gpu-8nic-gate-off.xml"), "x86-2n8g-hgx-h100"
 	devices, err := matrix.Sysfs{FS: hosts(t)[host+".txtar"]}.Endpoints()

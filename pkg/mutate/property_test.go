@@ -27,7 +27,7 @@ import (
 	"hook-sidecar/test/rules"
 )
 
-// everywhere runs a test for every case on its own host and on every host of
+// everywhere runs a test for every case, on its own host and on every host in
 // testdata, with every layout.
 func everywhere(t *testing.T, test func(t *testing.T, m mutate.Mutator, req mutate.Request)) {
 	hosts := hosts(t)
@@ -65,7 +65,8 @@ func hosts(t *testing.T) map[string]fs.FS {
 	return hosts
 }
 
-// TestInvariants holds design's invariants 1, 2, 4, 5 and 6 for one mutation.
+// TestInvariants checks the invariants 1, 2, 4, 5 and 6 of the design for one
+// mutation.
 func TestInvariants(t *testing.T) {
 	everywhere(t, func(t *testing.T, m mutate.Mutator, req mutate.Request) {
 		given := bytes.Clone(req.Domain)
@@ -75,7 +76,7 @@ func TestInvariants(t *testing.T) {
 		}
 		if result.Err != nil || !result.Changed() {
 			if !bytes.Equal(result.Domain, given) {
-				t.Fatal("nothing is to be changed and the bytes differ")
+				t.Fatal("the plan changes nothing, but the bytes differ")
 			}
 			return
 		}
@@ -110,7 +111,7 @@ func comparePlan(t *testing.T, plan *placement.Plan, got *libvirtxml.Domain) {
 	seen := map[string]string{}
 	for _, h := range got.Devices.Hostdevs {
 		at := "none"
-		if h.Address != nil && h.Address.PCI != nil && guestAddress(h.Address.PCI) != "0/0/0" { // which asks libvirt to choose
+		if h.Address != nil && h.Address.PCI != nil && guestAddress(h.Address.PCI) != "0/0/0" { // all zero asks libvirt to choose
 			at = guestAddress(h.Address.PCI)
 		}
 		switch {
@@ -132,7 +133,7 @@ func comparePlan(t *testing.T, plan *placement.Plan, got *libvirtxml.Domain) {
 	}
 }
 
-// guestAddress is an address as comparePlan writes it; what is not written is 0.
+// guestAddress formats an address for comparePlan; a missing attribute is 0.
 func guestAddress(a *libvirtxml.DomainAddressPCI) string {
 	var numbers [3]uint
 	for i, n := range []*uint{a.Bus, a.Slot, a.Function} {
@@ -145,8 +146,8 @@ func guestAddress(a *libvirtxml.DomainAddressPCI) string {
 
 var hostdevElement = regexp.MustCompile(`(?s)<hostdev\b.*?</hostdev>`)
 
-// TestOrder gives the hostdevs of each case in other orders: the plan stays.
-// The seeds are fixed, so that a failure can be run again.
+// TestOrder reorders the hostdevs of each case: the plan does not change. The
+// seeds are fixed, so that a failure can be reproduced.
 func TestOrder(t *testing.T) {
 	everywhere(t, func(t *testing.T, m mutate.Mutator, req mutate.Request) {
 		want := m.Mutate(req)
@@ -181,8 +182,8 @@ func asJSON(t *testing.T, result mutate.Result) string {
 	return string(data)
 }
 
-// TestDamaged cuts each case's domain off at many places: every error leaves the
-// bytes as they are, and says where in the document it is.
+// TestDamaged truncates each case's domain at many offsets: every error leaves
+// the bytes as they are, and says where in the document it is.
 func TestDamaged(t *testing.T) {
 	for _, c := range cases.Load(t, root) {
 		whole := len(bytes.TrimSpace(c.Request.Domain))

@@ -16,8 +16,8 @@ import (
 )
 
 // The host of KubeVirt's pkg/util/hardware/hw_utils_test.go: a device on node 0
-// with CPUs 0-3 and one on node 1 with CPUs 4-7. The others are on no node, and
-// unknown to the host.
+// with CPUs 0-3 and one on node 1 with CPUs 4-7. Of the others one has no node,
+// and one does not exist on the host.
 var (
 	onNode0 = topology.PCIDevice(topology.Address{Device: 1})
 	onNode1 = topology.PCIDevice(topology.Address{Device: 2})
@@ -45,7 +45,7 @@ type cellCase struct {
 	memnodes []domain.Memnode
 	pins     []domain.VCPUPin
 	devices  []topology.DeviceID
-	want     []string // "cell reason" a device, "- reason" without a cell
+	want     []string // "cell reason" per device, "- reason" without a cell
 	warnings []string // "code: part of the text"
 }
 
@@ -80,7 +80,7 @@ func (c cellCase) run(t *testing.T) {
 			cell = string(rune('0' + *decision.Cell))
 		}
 		if placed := decision.Outcome == placement.Placed; placed != (decision.Cell != nil) {
-			t.Errorf("device %s is %s with cell %s: a cell is what places it", decision.ID, decision.Outcome, cell)
+			t.Errorf("device %s is %s with cell %s, want it placed exactly if it has a cell", decision.ID, decision.Outcome, cell)
 		}
 		got = append(got, cell+" "+string(decision.Reason))
 	}
@@ -137,7 +137,7 @@ func pinCases() []cellCase {
 			pins: []domain.VCPUPin{{VCPU: 0, CPUSet: "0"}}, want: []string{"- no-guest-cell"},
 		},
 		{
-			name: "a vCPU pinned to both nodes counts for none", cells: []domain.Cell{{ID: 0, CPUs: "0-1"}, {ID: 1, CPUs: "2"}}, devices: one,
+			name: "a vCPU pinned to both nodes counts for neither", cells: []domain.Cell{{ID: 0, CPUs: "0-1"}, {ID: 1, CPUs: "2"}}, devices: one,
 			pins: []domain.VCPUPin{{VCPU: 0, CPUSet: "0-7"}, {VCPU: 1, CPUSet: "3,4"}, {VCPU: 2, CPUSet: "1-2"}},
 			want: []string{"1 vcpupin"},
 		},
@@ -163,7 +163,7 @@ func memnodeCases() []cellCase {
 			memnodes: []domain.Memnode{{Cell: 1, Nodeset: "0"}}, want: []string{"1 memnode"},
 		},
 		{
-			// KubeVirt warns of it; nobody needs the memnode here.
+			// KubeVirt warns of it; here the pin decides without the memnode.
 			name: "ambiguous memnode and a pin", cells: twoCells(), devices: one, pins: pin,
 			memnodes: []domain.Memnode{{Cell: 0, Nodeset: "0"}, {Cell: 1, Nodeset: "0"}}, want: []string{"0 vcpupin"},
 		},
@@ -189,14 +189,14 @@ func memnodeCases() []cellCase {
 	}
 }
 
-// badInputCases are hw_utils_test.go's with lists that cannot be read: what can
-// be is used, and the rest is said.
+// badInputCases are hw_utils_test.go's with invalid lists: the valid ones are
+// used, the others reported.
 func badInputCases() []cellCase {
 	one, both := []topology.DeviceID{onNode0}, []topology.DeviceID{onNode0, onNode1}
 	pin := []domain.VCPUPin{{VCPU: 0, CPUSet: "0"}}
 	return []cellCase{
 		{
-			name: "memnode of a cell that is not there", cells: []domain.Cell{{ID: 0, CPUs: "0-3"}}, devices: one, pins: pin,
+			name: "memnode of a cell that does not exist", cells: []domain.Cell{{ID: 0, CPUs: "0-3"}}, devices: one, pins: pin,
 			memnodes: []domain.Memnode{{Cell: 1, Nodeset: "0"}}, want: []string{"0 vcpupin"},
 			warnings: []string{"unknown-cell: cell 1"},
 		},

@@ -9,11 +9,11 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// guest builds a domain whose devices have their places, to ask for the
-// addresses that its kernel shows. The shapes are those that were booted with
-// SeaBIOS and OVMF on libvirt 9 and 11, where the guest's sysfs had every device
-// where the rule says: each root bus from its busNr, the next number to each
-// bridge, depth first in the order of slot and function.
+// guest builds a domain whose devices have addresses, to predict those that the
+// guest's kernel shows. The trees were booted with SeaBIOS and OVMF on libvirt 9
+// and 11, where the guest's sysfs showed every device as the rule says: each root
+// bus starts at its busNr, and each bridge gets the next number, depth first in
+// the order of slot and function.
 type guest struct{ domain domain.Domain }
 
 func (g *guest) controller(c domain.Controller) int {
@@ -36,7 +36,7 @@ func (g *guest) device(n, bus, function int) topology.DeviceID {
 	return id
 }
 
-// seen are the addresses that the guest shows, "" for one that is not known.
+// seen returns the addresses that the guest shows, "" for an unknown one.
 func (g *guest) seen(t *testing.T) map[topology.DeviceID]string {
 	t.Helper()
 	g.domain.Arch, g.domain.Machine = "x86_64", "q35"
@@ -67,8 +67,9 @@ func check(t *testing.T, seen map[topology.DeviceID]string, id topology.DeviceID
 	}
 }
 
-// Eight expanders five numbers apart, from 251 down to 216, each with root port,
-// switch and two devices: exactly the numbers busNr to busNr + 4.
+// TestPredictMirror has eight expanders five numbers apart, from 251 down to 216,
+// each with root port, switch and two devices: exactly the numbers busNr to
+// busNr + 4.
 func TestPredictMirror(t *testing.T) {
 	var g guest
 	want := map[topology.DeviceID]string{}
@@ -89,8 +90,8 @@ func TestPredictMirror(t *testing.T) {
 	}
 }
 
-// A switch below a switch: depth first, so all of the inner one is numbered
-// before the outer one's next port.
+// TestPredictCascade has a switch under a switch: numbering is depth first, so
+// all of the inner one is numbered before the outer one's next port.
 func TestPredictCascade(t *testing.T) {
 	var g guest
 	pxb := g.expander(1, 200)
@@ -108,9 +109,9 @@ func TestPredictCascade(t *testing.T) {
 	check(t, seen, c, "0000:cf:00.0")
 }
 
-// Forty root ports on one expander: slots 0 to 31, then function 1 of the slots
-// 0 to 7. A slot's functions are numbered together, so the port with the 33rd
-// index is the second bridge.
+// TestPredictFunctionsOfASlot has forty root ports on one expander: slots 0 to
+// 31, then function 1 of the slots 0 to 7. A slot's functions are numbered
+// together, so the port with the 33rd index is the second bridge.
 func TestPredictFunctionsOfASlot(t *testing.T) {
 	var g guest
 	pxb := g.expander(1, 100)
@@ -127,8 +128,9 @@ func TestPredictFunctionsOfASlot(t *testing.T) {
 	check(t, seen, ids[31], "0000:8c:00.0") // the last: 140
 }
 
-// Index, chassis and XML order play no part: siblings with reversed indexes,
-// expanders whose indexes, slots and numbers are in different orders.
+// TestPredictScrambledIndexes shows that index, chassis and XML order do not
+// matter: siblings have reversed indexes, and the indexes, slots and numbers of
+// the expanders are in different orders.
 func TestPredictScrambledIndexes(t *testing.T) {
 	var g guest
 	late := g.port(domain.RootPort, 9, 2, 0, 0)
@@ -140,10 +142,11 @@ func TestPredictScrambledIndexes(t *testing.T) {
 	seen := g.seen(t)
 	check(t, seen, a, "0000:29:00.0") // 40 + 1: slot 0 comes first, though its index is higher
 	check(t, seen, b, "0000:2a:00.0")
-	check(t, seen, c, "0000:51:00.0") // 80 + 1: slot 3 is the first that is there
+	check(t, seen, c, "0000:51:00.0") // 80 + 1: slot 3 is the first in use
 }
 
-// Functions of one slot share its bus and keep their numbers.
+// TestPredictFunctions shows that functions of one slot share its bus and keep
+// their numbers.
 func TestPredictFunctions(t *testing.T) {
 	var g guest
 	rp := g.port(domain.RootPort, 2, g.expander(1, 64), 0, 0)
@@ -153,32 +156,33 @@ func TestPredictFunctions(t *testing.T) {
 	check(t, seen, b, "0000:41:00.1")
 }
 
-// The main bus is numbered from 0 and expander buses are none of its bridges.
-// While a device lacks its address nobody knows the numbers of the main bus,
-// those of an expander stand either way.
-func TestPredictMainBus(t *testing.T) {
+// TestPredictRootBus shows that the root bus is numbered from 0 and that expander
+// buses are not among its bridges. While a device has no address the numbers of
+// the root bus are unknown; those of an expander are known all the same.
+func TestPredictRootBus(t *testing.T) {
 	build := func() (*guest, topology.DeviceID, topology.DeviceID) {
 		var g guest
 		g.port(domain.RootPort, 1, 0, 1, 0)
-		main := g.port(domain.RootPort, 2, 0, 1, 1)
-		below := g.port(domain.RootPort, 4, g.expander(3, 128), 0, 0)
-		g.domain.Controllers[2].Address.Slot = 0 // in front of the ports, and still no bridge of the main bus
+		onRoot := g.port(domain.RootPort, 2, 0, 1, 1)
+		under := g.port(domain.RootPort, 4, g.expander(3, 128), 0, 0)
+		g.domain.Controllers[2].Address.Slot = 0 // before the ports, and still not a bridge of the root bus
 		g.domain.Controllers[2].Address.Function = 1
-		return &g, g.device(0x11, main, 0), g.device(0x12, below, 0)
+		return &g, g.device(0x11, onRoot, 0), g.device(0x12, under, 0)
 	}
-	g, main, below := build()
+	g, onRoot, under := build()
 	seen := g.seen(t)
-	check(t, seen, main, "0000:02:00.0") // the second bridge
-	check(t, seen, below, "0000:81:00.0")
+	check(t, seen, onRoot, "0000:02:00.0") // the second bridge
+	check(t, seen, under, "0000:81:00.0")
 
-	g, main, below = build()
+	g, onRoot, under = build()
 	g.domain.Others = []domain.Device{{Element: "rng"}}
 	seen = g.seen(t)
-	check(t, seen, main, "")
-	check(t, seen, below, "0000:81:00.0")
+	check(t, seen, onRoot, "")
+	check(t, seen, under, "0000:81:00.0")
 }
 
-// An expander without busNr gets its number from libvirt: not known before.
+// TestPredictWithoutBusNumber has an expander without busNr: libvirt chooses its
+// number later, so the address is unknown.
 func TestPredictWithoutBusNumber(t *testing.T) {
 	var g guest
 	rp := g.port(domain.RootPort, 2, g.controller(domain.Controller{Index: 1, Model: domain.ExpanderBus, Address: &domain.GuestAddress{Slot: 5}}), 0, 0)

@@ -1,4 +1,4 @@
-// Package docs holds what the documentation says to what the code does.
+// Package docs checks that the documentation agrees with the code.
 package docs
 
 import (
@@ -21,7 +21,7 @@ import (
 
 const root = "../.."
 
-// read is a file of the project.
+// read returns a file of the project.
 func read(t *testing.T, name string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(root, name))
@@ -31,7 +31,7 @@ func read(t *testing.T, name string) string {
 	return string(data)
 }
 
-// sections are the texts below the headings of reasons.md that name a code.
+// sections returns the texts under the headings of reasons.md that name a code.
 func sections(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -55,8 +55,8 @@ func sections(t *testing.T) map[string]string {
 	return found
 }
 
-// constants are the values of a package's string constants of a type: as
-// declared, so that no table can forget one.
+// constants returns the values of a package's string constants of a type, read
+// from their declarations, so that a table that lacks one is found.
 func constants(t *testing.T, directory, typeName string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, directory, "*.go"))
@@ -90,7 +90,7 @@ func constants(t *testing.T, directory, typeName string) []string {
 	return set(values)
 }
 
-// set is the values in order, each once.
+// set returns the values sorted, without duplicates.
 func set[T ~string](values []T) []string {
 	texts := make([]string, len(values))
 	for i, v := range values {
@@ -151,7 +151,7 @@ func TestPolicyTable(t *testing.T) {
 	}
 }
 
-// TestLinks follows every relative link of the documentation, to its heading.
+// TestLinks follows every relative link of the documentation to its heading.
 func TestLinks(t *testing.T) {
 	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
 	if err != nil {
@@ -184,8 +184,8 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// anchors are the names that GitHub gives the headings of a page: lower case,
-// blanks become "-", and but for letters, digits, "-" and "_" nothing stays.
+// anchors returns the names that GitHub gives the headings of a page: lower case,
+// spaces become "-", and only letters, digits, "-" and "_" remain.
 func anchors(text string) []string {
 	drop := regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
 	var names []string

@@ -27,7 +27,7 @@ const (
 	demoHost   = "testdata/hosts/x86-2n8g-hgx-h100.txtar"
 )
 
-// example is the JSON of docs/json.md.
+// example returns the JSON of docs/json.md.
 func example(t *testing.T) []byte {
 	t.Helper()
 	match := regexp.MustCompile("(?s)```json\n(.*?)```").FindStringSubmatch(read(t, "docs/json.md"))
@@ -37,7 +37,7 @@ func example(t *testing.T) []byte {
 	return []byte(match[1])
 }
 
-// decode is JSON as Go's generic values.
+// decode returns JSON as Go's generic values.
 func decode(t *testing.T, data []byte) any {
 	t.Helper()
 	var v any
@@ -55,7 +55,7 @@ func TestExampleHasEveryKey(t *testing.T) {
 	}
 }
 
-// typeKeys are the paths of the JSON keys of a type. Elements of a list are
+// typeKeys returns the paths of the JSON keys of a type. Elements of a list are
 // "[]", values of a map "*"; a type that marshals itself as text has none.
 func typeKeys(path string, t reflect.Type) []string {
 	if t.Implements(reflect.TypeFor[encoding.TextMarshaler]()) {
@@ -87,7 +87,7 @@ func typeKeys(path string, t reflect.Type) []string {
 	return nil
 }
 
-// valueKeys are the paths of the keys of a JSON value, in the same form.
+// valueKeys returns the paths of the keys of a JSON value, in the same form.
 func valueKeys(path string, v any) []string {
 	var keys []string
 	switch v := v.(type) {
@@ -97,20 +97,20 @@ func valueKeys(path string, v any) []string {
 		}
 	case map[string]any:
 		for name, value := range v {
-			below := path + "." + name
+			key := path + "." + name
 			if path == ".policy" {
-				below = path + ".*"
+				key = path + ".*"
 			} else {
-				keys = append(keys, below)
+				keys = append(keys, key)
 			}
-			keys = append(keys, valueKeys(below, value)...)
+			keys = append(keys, valueKeys(key, value)...)
 		}
 	}
 	return set(keys)
 }
 
-// TestExampleIsReal makes the report of the command in docs/json.md and cuts it
-// as the command does, with two elements a list.
+// TestExampleIsReal makes the report of the command in docs/json.md and abridges
+// it as the command does, to two elements per list.
 func TestExampleIsReal(t *testing.T) {
 	host, err := env.ParseSnapshot([]byte(read(t, demoHost)))
 	if err != nil {
@@ -147,12 +147,12 @@ func TestEveryFieldIsExplained(t *testing.T) {
 }
 
 // TestLogFields compares what the program logs for a call with the table of
-// docs/json.md: the fields of each message, but those that every line has.
+// docs/json.md: the fields of each message, except those that every line has.
 func TestLogFields(t *testing.T) {
 	documented := map[string][]string{}
 	for _, row := range regexp.MustCompile("(?m)^\\| `(domain planned|domain left unchanged|device|warning)` \\|[^|]*\\| (.*) \\|$").
 		FindAllStringSubmatch(read(t, "docs/json.md"), -1) {
-		// What stands in brackets explains a field and is none.
+		// Text in brackets explains a field and is not one itself.
 		plain := regexp.MustCompile(`\([^)]*\)`).ReplaceAllString(row[2], "")
 		var names []string
 		for _, name := range regexp.MustCompile("`([a-zA-Z0-9]+)`").FindAllStringSubmatch(plain, -1) {
@@ -170,8 +170,8 @@ func TestLogFields(t *testing.T) {
 	}
 }
 
-// logged are the fields of each message that the program logs for one domain
-// that it places and one that it cannot read.
+// logged returns the fields of each message that the program logs for one domain
+// that it places and one that it cannot parse.
 func logged(t *testing.T) map[string][]string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "hook-sidecar")

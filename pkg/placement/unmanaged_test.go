@@ -14,13 +14,13 @@ import (
 	"hook-sidecar/test/oracle"
 )
 
-// foreignDevices is how many GPUs the host of TestForeignControllers has, on
+// unmanagedDevices is how many GPUs the host of TestUnmanagedControllers has, on
 // four PCIe roots and two NUMA nodes.
-const foreignDevices = 12
+const unmanagedDevices = 12
 
-func foreignHost() string {
+func unmanagedHost() string {
 	host := "cpus 0 0-3\ncpus 1 4-7\n"
-	for i := range foreignDevices {
+	for i := range unmanagedDevices {
 		root := []string{"3a", "3a", "5d", "ae", "be"}[i%5]
 		host += fmt.Sprintf("pci0000:%s/0000:%s:%02x.0/0000:%02x:00.0 node=%d group=%d driver=vfio-pci\n",
 			root, root, i, 0x10+i, i%5/3, 100+i)
@@ -28,21 +28,21 @@ func foreignHost() string {
 	return host
 }
 
-// foreignDomain writes a domain at random: root ports, expander buses with and
+// unmanagedDomain writes a random domain: root ports, expander buses with and
 // without bus number, cell and address, switches, holes in the indexes, and
-// GPUs and NICs behind some of the ports.
-type foreignDomain struct {
+// GPUs and NICs on some of the ports.
+type unmanagedDomain struct {
 	*rand.Rand
 	controllers, devices strings.Builder
 	gpus                 []int // not in the domain yet
 	index, nics          int   // the last ones
 }
 
-func (d *foreignDomain) address(bus, slot int) string {
+func (d *unmanagedDomain) address(bus, slot int) string {
 	return fmt.Sprintf(`<address type="pci" domain="0x0000" bus="0x%02x" slot="0x%02x" function="0x0"/>`, bus, slot)
 }
 
-func (d *foreignDomain) controller(model, target, address string) int {
+func (d *unmanagedDomain) controller(model, target, address string) int {
 	d.index++
 	if d.IntN(8) == 0 {
 		d.index += d.IntN(3)
@@ -51,7 +51,7 @@ func (d *foreignDomain) controller(model, target, address string) int {
 	return d.index
 }
 
-func (d *foreignDomain) gpu(address string) {
+func (d *unmanagedDomain) gpu(address string) {
 	if len(d.gpus) == 0 {
 		return
 	}
@@ -60,14 +60,14 @@ func (d *foreignDomain) gpu(address string) {
 	d.gpus = d.gpus[1:]
 }
 
-func (d *foreignDomain) nic(address string) {
+func (d *unmanagedDomain) nic(address string) {
 	d.nics++
 	fmt.Fprintf(&d.devices, `<interface type="ethernet"><target dev="tap%d"/><model type="virtio-non-transitional"/><mac address="02:00:00:00:00:%02x"/>%s</interface>`+"\n",
 		d.nics, d.nics, address)
 }
 
-// occupy puts a GPU, a NIC or nothing behind a port.
-func (d *foreignDomain) occupy(port int) {
+// occupy puts a GPU, a NIC or nothing on a port.
+func (d *unmanagedDomain) occupy(port int) {
 	switch d.IntN(3) {
 	case 0:
 		d.gpu(d.address(port, 0))
@@ -76,7 +76,7 @@ func (d *foreignDomain) occupy(port int) {
 	}
 }
 
-func (d *foreignDomain) expander(slot, busNr, ports int) {
+func (d *unmanagedDomain) expander(slot, busNr, ports int) {
 	target, address := "", ""
 	if d.IntN(4) > 0 {
 		target = fmt.Sprintf(` busNr="%d"`, busNr)
@@ -99,7 +99,7 @@ func (d *foreignDomain) expander(slot, busNr, ports int) {
 	}
 }
 
-func (d *foreignDomain) write() []byte {
+func (d *unmanagedDomain) write() []byte {
 	for i := range d.IntN(4) {
 		address := ""
 		if d.IntN(2) == 0 {
@@ -113,7 +113,7 @@ func (d *foreignDomain) write() []byte {
 		busNr -= 1 + ports + d.IntN(20)
 		d.expander(0x1c-i, busNr, ports)
 	}
-	if d.IntN(2) == 0 { // past index 31 the hook keeps ports for hotplug
+	if d.IntN(2) == 0 { // past index 31 the hook adds ports for hotplug
 		for range 32 {
 			d.controller("pcie-root-port", "", "")
 		}
@@ -136,11 +136,12 @@ func (d *foreignDomain) write() []byte {
 `)
 }
 
-// TestForeignControllers: whatever others built, a second call changes nothing,
-// libvirt takes the result where it takes the domain itself, and a call after
-// libvirt has given every device its address changes nothing either.
-func TestForeignControllers(t *testing.T) {
-	host, err := hostfs.Parse(foreignHost())
+// TestUnmanagedControllers checks that whatever controllers the domain has, a
+// second call changes nothing, libvirt accepts the result where it accepts the
+// domain itself, and a call after libvirt has given every device its address
+// changes nothing either.
+func TestUnmanagedControllers(t *testing.T) {
+	host, err := hostfs.Parse(unmanagedHost())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +151,7 @@ func TestForeignControllers(t *testing.T) {
 	}
 	for seed := range uint64(400) {
 		r := rand.New(rand.NewPCG(seed, 0))
-		d := foreignDomain{Rand: r, gpus: r.Perm(foreignDevices)}
+		d := unmanagedDomain{Rand: r, gpus: r.Perm(unmanagedDevices)}
 		flags := map[policy.Key]string{
 			policy.KeyLayout:       []string{"numa", "root", "mirror"}[r.IntN(3)],
 			policy.KeyHotplugPorts: []string{"auto", "0", "20", "255"}[r.IntN(4)],
@@ -162,7 +163,7 @@ func TestForeignControllers(t *testing.T) {
 			t.Fatalf("seed %d: %v", seed, first.Err)
 		}
 		if second := m.Mutate(mutate.Request{Domain: first.Domain}); !bytes.Equal(second.Domain, first.Domain) {
-			t.Errorf("seed %d, %v: a second call changes\n%s\nof\n%s", seed, flags, first.Domain, in)
+			t.Errorf("seed %d, %v: a second call changes the result\n%s\nof the domain\n%s", seed, flags, first.Domain, in)
 		}
 		if libvirt != nil && seed%10 == 0 {
 			afterLibvirt(t, libvirt, m, in, first)
@@ -170,8 +171,8 @@ func TestForeignControllers(t *testing.T) {
 	}
 }
 
-// afterLibvirt checks a result that libvirt has read and written again. Where
-// the hook gave up, libvirt gives the devices their places.
+// afterLibvirt checks a result that libvirt has read and written again. It skips
+// a domain with an unplaced device, since libvirt chooses that device's address.
 func afterLibvirt(t *testing.T, libvirt *oracle.Libvirt, m mutate.Mutator, in []byte, first mutate.Result) {
 	t.Helper()
 	for _, d := range first.Plan.Devices {
@@ -182,7 +183,7 @@ func afterLibvirt(t *testing.T, libvirt *oracle.Libvirt, m mutate.Mutator, in []
 	readback, err := libvirt.Readback(first.Domain)
 	if err != nil {
 		if _, refused := libvirt.Readback(in); refused == nil {
-			t.Errorf("libvirt takes\n%s\nand not the result\n%s\n%v", in, first.Domain, err)
+			t.Errorf("libvirt accepts\n%s\nbut not the result\n%s\n%v", in, first.Domain, err)
 		}
 		return
 	}
