@@ -54,11 +54,11 @@ type sample struct {
 }
 
 func readSample(policy *policyFlags) (sample, error) {
-	flags, err := policy.given()
+	source, err := policy.given()
 	if err != nil {
 		return sample{}, err
 	}
-	s := sample{mutator: mutate.Mutator{Flags: flags, Keep: policy.keep}}
+	s := sample{mutator: mutate.Mutator{Source: source}}
 	var host []byte
 	for name, to := range map[string]*[]byte{
 		testdata.DemoHost: &host, testdata.DemoDomain: &s.request.Domain, testdata.DemoVMI: &s.request.VMI,

@@ -10,6 +10,7 @@ import (
 
 	"hook-sidecar/pkg/doctor"
 	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/policy"
 )
 
 // doctorFlags are the flags of doctor except for its inputs.
@@ -99,8 +100,11 @@ func (a *app) doctorInputs(in *inputFlags) (doctor.Inputs, error) {
 		if inputs.VMI, err = a.readVMI(in.vmi); err != nil {
 			return inputs, err
 		}
-		policy, _, err := m.Policy(inputs.VMI)
-		inputs.Layout = policy.Layout
+		if inputs.VMI != nil {
+			m.HasVMI, m.Annotations = true, inputs.VMI.Annotations
+		}
+		resolved, _, err := policy.Resolve(m.Source)
+		inputs.Layout = resolved.Layout
 		return inputs, err
 	}
 	req, err := a.readRequest(in)

@@ -57,17 +57,18 @@ func addPolicyFlags(flags *pflag.FlagSet) *policyFlags {
 }
 
 // given returns the keys that were set on the command line, checked.
-func (p *policyFlags) given() (map[policy.Key]string, error) {
+func (p *policyFlags) given() (policy.Source, error) {
 	given := map[policy.Key]string{}
 	for _, key := range policy.Keys() {
 		if f := p.flags.Lookup(string(key)); f.Changed {
 			given[key] = f.Value.String()
 		}
 	}
-	if _, _, err := policy.Resolve(policy.Source{Flags: given}); err != nil {
-		return nil, failed("--help lists the values of each flag", err)
+	source := policy.Source{Flags: given, Keep: p.keep}
+	if _, _, err := policy.Resolve(source); err != nil {
+		return source, failed("--help lists the values of each flag", err)
 	}
-	return given, nil
+	return source, nil
 }
 
 // lockedKeys checks the keys of --lock.

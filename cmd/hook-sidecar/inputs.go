@@ -72,7 +72,7 @@ func (a *app) openSysfs(name string) (fs.FS, error) {
 
 // withoutHost returns a Mutator with the variables and the flags.
 func (a *app) withoutHost(environFile string, policy *policyFlags) (mutate.Mutator, error) {
-	flags, err := policy.given()
+	source, err := policy.given()
 	if err != nil {
 		return mutate.Mutator{}, err
 	}
@@ -83,7 +83,7 @@ func (a *app) withoutHost(environFile string, policy *policyFlags) (mutate.Mutat
 		}
 	}
 	variables, problems := env.ParseVariables(environ)
-	return mutate.Mutator{Variables: variables, Problems: problems, Flags: flags, Keep: policy.keep}, nil
+	return mutate.Mutator{Variables: variables, Problems: problems, Source: source}, nil
 }
 
 func readEnviron(file string) ([]string, error) {

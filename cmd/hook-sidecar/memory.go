@@ -3,8 +3,8 @@ package main
 import (
 	"runtime/debug"
 
+	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/hooks"
-	"hook-sidecar/pkg/mutate"
 )
 
 // KubeVirt gives a sidecar 64 MB (61 MiB) when the VM has dedicated CPUs, and a
@@ -22,15 +22,15 @@ const (
 	// twice what etcd stores.
 	maxMessage = 8 << 20
 
-	// maxDomain and maxMarks limit domains, see mutate.Limit. They are some ten
+	// maxDomain and maxMarks limit domains, see domain.Limit. They are some ten
 	// times what a VM with 64 devices has.
 	maxDomain = 2 << 20
 	maxMarks  = 50_000
 )
 
 // serveLimit returns the limit of domains in serve.
-func serveLimit() mutate.Limit {
-	return mutate.Limit{Bytes: maxDomain, Marks: maxMarks, Result: hooks.MaxReply}
+func serveLimit() domain.Limit {
+	return domain.Limit{Bytes: maxDomain, Marks: maxMarks, Result: hooks.MaxReply}
 }
 
 // warnOfLimit warns of a domain that serve returns unchanged. The other

@@ -42,7 +42,7 @@ func TestBoot(t *testing.T) {
 		for _, version := range []readback.Version{readback.V190, readback.Main} {
 			for _, layout := range []policy.Layout{policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror} {
 				t.Run(fmt.Sprintf("%s/%v/%s", sample, version, layout), func(t *testing.T) {
-					m := mutate.Mutator{Sysfs: hosts(t)[host+".txtar"], Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}
+					m := mutate.Mutator{Sysfs: hosts(t)[host+".txtar"], Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}}
 					boot(t, m, version, lib, sampleFile(t, sample+".xml"), sampleFile(t, sample+".vmi.json"))
 				})
 			}
@@ -157,7 +157,7 @@ func guestTree(d *libvirtxml.Domain) map[uint]string {
 // migration, where the answer is discarded but an error is not. The single GPU
 // has no guest NUMA, for which strict refuses any other boot.
 func TestBootOnMigrationTarget(t *testing.T) {
-	m := mutate.Mutator{Sysfs: hosts(t)["x86-2n8g-hgx-h100.txtar"], Flags: map[policy.Key]string{policy.KeyStrict: "true"}}
+	m := mutate.Mutator{Sysfs: hosts(t)["x86-2n8g-hgx-h100.txtar"], Source: policy.Source{Flags: map[policy.Key]string{policy.KeyStrict: "true"}}}
 	domain, vmi := sampleFile(t, "01-single-gpu.xml"), sampleFile(t, "01-single-gpu.vmi.json")
 	if result := m.Mutate(mutate.Request{Domain: domain, VMI: vmi}); !result.Strict || result.Err == nil {
 		t.Fatal("strict does not refuse a boot: the test below shows nothing")

@@ -27,7 +27,7 @@ func layouts() []policy.Layout {
 }
 
 func withLayout(host fs.FS, layout policy.Layout) mutate.Mutator {
-	return mutate.Mutator{Sysfs: host, Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}
+	return mutate.Mutator{Sysfs: host, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}}
 }
 
 // TestReplace takes a domain from every layout to every other: as the hook

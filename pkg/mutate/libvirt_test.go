@@ -38,7 +38,7 @@ func TestLibvirtLayouts(t *testing.T) {
 			for _, layout := range []policy.Layout{policy.LayoutKeep, policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror} {
 				name := filepath.Base(file)
 				t.Run(name+"/"+string(layout), func(t *testing.T) {
-					m := mutate.Mutator{Sysfs: hosts(t)[host+".txtar"], Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}
+					m := mutate.Mutator{Sysfs: hosts(t)[host+".txtar"], Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}}
 					result := m.Mutate(mutate.Request{Domain: sampleFile(t, name), VMI: sampleFile(t, sample+".vmi.json")})
 					if result.Err != nil {
 						t.Fatal(result.Err)

@@ -6,23 +6,24 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/mutate"
 )
 
 func TestLimit(t *testing.T) {
-	const domain = `<domain type="kvm"><name>a</name></domain>` // 42 bytes, 4 < and 1 =
+	const text = `<domain type="kvm"><name>a</name></domain>` // 42 bytes, 4 < and 1 =
 	for name, tt := range map[string]struct {
-		limit mutate.Limit
+		limit domain.Limit
 		want  string
 	}{
-		"none":            {mutate.Limit{}, ""},
-		"just fits":       {mutate.Limit{Bytes: len(domain), Marks: 5}, ""},
-		"a byte too many": {mutate.Limit{Bytes: len(domain) - 1, Marks: 5}, "42 bytes"},
-		"a mark too many": {mutate.Limit{Bytes: len(domain), Marks: 4}, "5 elements and attributes"},
+		"none":            {domain.Limit{}, ""},
+		"just fits":       {domain.Limit{Bytes: len(text), Marks: 5}, ""},
+		"a byte too many": {domain.Limit{Bytes: len(text) - 1, Marks: 5}, "42 bytes"},
+		"a mark too many": {domain.Limit{Bytes: len(text), Marks: 4}, "5 elements and attributes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			result := mutate.Mutator{Sysfs: fstest.MapFS{}, Limit: tt.limit}.Mutate(mutate.Request{Domain: []byte(domain)})
-			if string(result.Domain) != domain {
+			result := mutate.Mutator{Sysfs: fstest.MapFS{}, Limit: tt.limit}.Mutate(mutate.Request{Domain: []byte(text)})
+			if string(result.Domain) != text {
 				t.Errorf("the domain is now %s", result.Domain)
 			}
 			var limited *mutate.Error

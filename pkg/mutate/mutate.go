@@ -11,7 +11,6 @@ import (
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
-	"hook-sidecar/pkg/reasons"
 )
 
 // Mutator holds what all calls share. It keeps no state between calls.
@@ -20,12 +19,10 @@ type Mutator struct {
 	Variables []env.Variable
 	Problems  []env.Problem // of the variables; every call reports them
 
-	Flags            map[policy.Key]string // as given on the command line
-	AnnotationsFirst bool                  // annotations of the VMI override flags
-	Locked           []policy.Key          // except for these keys
-	Keep             []string              // aliases of devices that are not moved
-	Details          bool                  // read the host's link speeds too
-	Limit            Limit
+	policy.Source // of the policy, without the VMI's annotations
+
+	Details bool // read the host's link speeds too
+	Limit   domain.Limit
 }
 
 // Request is one call.
@@ -101,7 +98,11 @@ func (m Mutator) Mutate(req Request) (result Result) {
 // domain, nil when nothing changes.
 func (m Mutator) mutate(req Request, result *Result) ([]byte, error) {
 	vmi, vmiErr := req.parseVMI()
-	wanted, warnings, err := m.Policy(vmi)
+	source := m.Source
+	if vmi != nil {
+		source.HasVMI, source.Annotations = true, vmi.Annotations
+	}
+	wanted, warnings, err := policy.Resolve(source)
 	// A dry run and a discarded result never fail a VM.
 	result.Strict = wanted.Strict && !wanted.DryRun && !req.Discarded && (vmi == nil || !vmi.MigrationInProgress)
 	if vmiErr != nil {
@@ -118,7 +119,8 @@ func (m Mutator) mutate(req Request, result *Result) ([]byte, error) {
 	if err != nil {
 		return nil, &Error{Malformed, fmt.Errorf("parse domain: %w", err)}
 	}
-	host, problems := env.ReadHost(m.Sysfs, placement.Candidates(d, m.Variables))
+	ids := placement.Candidates(d, m.Variables)
+	host, problems := env.ReadHost(m.Sysfs, ids)
 	if m.Details || wanted.NCCLTopology == policy.NCCLTopologyFWCfg {
 		problems = append(problems, env.ReadDetails(m.Sysfs, host)...)
 	}
@@ -138,7 +140,9 @@ func (m Mutator) mutate(req Request, result *Result) ([]byte, error) {
 		err = refusal(plan)
 	}
 	if err == nil && !wanted.DryRun {
-		err = m.Limit.checkResult(req.Domain, changed)
+		if err := m.Limit.CheckResult(req.Domain, changed); err != nil {
+			return nil, &Error{Refused, err}
+		}
 	}
 	return changed, err
 }
@@ -149,17 +153,6 @@ func (r Request) parseVMI() (*env.VMI, error) {
 		return r.Parsed, nil
 	}
 	return env.ParseVMI(r.VMI)
-}
-
-// Policy resolves the policy for a VMI, nil when there is none.
-func (m Mutator) Policy(vmi *env.VMI) (policy.Policy, []reasons.Warning, error) {
-	src := policy.Source{
-		Flags: m.Flags, AnnotationsFirst: m.AnnotationsFirst, Locked: m.Locked, Keep: m.Keep,
-	}
-	if vmi != nil {
-		src.HasVMI, src.Annotations = true, vmi.Annotations
-	}
-	return policy.Resolve(src)
 }
 
 // PanicError is a panic that was caught.

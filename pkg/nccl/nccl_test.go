@@ -64,7 +64,7 @@ func wholeHost(t *testing.T, host fs.FS) []byte {
 
 func planOf(t *testing.T, host fs.FS, domain []byte, layout policy.Layout) *placement.Plan {
 	t.Helper()
-	m := mutate.Mutator{Sysfs: host, Details: true, Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}
+	m := mutate.Mutator{Sysfs: host, Details: true, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}}
 	result := m.Mutate(mutate.Request{Domain: domain})
 	if result.Err != nil {
 		t.Fatal(result.Err)

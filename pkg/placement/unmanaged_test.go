@@ -156,7 +156,7 @@ func TestUnmanagedControllers(t *testing.T) {
 			policy.KeyLayout:       []string{"numa", "root", "mirror"}[r.IntN(3)],
 			policy.KeyHotplugPorts: []string{"auto", "0", "20", "255"}[r.IntN(4)],
 		}
-		m := mutate.Mutator{Sysfs: host, Flags: flags}
+		m := mutate.Mutator{Sysfs: host, Source: policy.Source{Flags: flags}}
 		in := d.write()
 		first := m.Mutate(mutate.Request{Domain: in})
 		if first.Err != nil {

@@ -109,7 +109,7 @@ func resultOf(t testing.TB, snapshot, domainXML []byte, layout string) mutate.Re
 
 func mutated(t testing.TB, sysfs fs.FS, domainXML []byte, layout string) mutate.Result {
 	t.Helper()
-	m := mutate.Mutator{Sysfs: sysfs, Flags: map[policy.Key]string{policy.KeyLayout: layout}}
+	m := mutate.Mutator{Sysfs: sysfs, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: layout}}}
 	result := m.Mutate(mutate.Request{Domain: domainXML})
 	if result.Err != nil {
 		t.Fatal(result.Err)

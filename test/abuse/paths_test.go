@@ -93,9 +93,9 @@ func TestPathsStayInside(t *testing.T) {
 			variables, problems := env.ParseVariables([]string{
 				"PCI_RESOURCE_EVIL=" + value, "MDEV_PCI_RESOURCE_EVIL=" + value + ",0000:02:00.0", "PCI_RESOURCE_" + value + "=0000:02:00.0",
 			})
-			m := mutate.Mutator{Sysfs: sysfs, Variables: variables, Problems: problems, Details: true, Flags: map[policy.Key]string{
+			m := mutate.Mutator{Sysfs: sysfs, Variables: variables, Problems: problems, Details: true, Source: policy.Source{Flags: map[policy.Key]string{
 				policy.KeyAdd: "all", policy.KeyCompanions: "add", policy.KeyLayout: "mirror",
-			}}
+			}}}
 			for _, domain := range [][]byte{
 				domainWith(value, goodAddress, goodUUID), domainWith(value, value, goodUUID), domainWith(value, goodAddress, value),
 			} {

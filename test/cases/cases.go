@@ -111,7 +111,7 @@ func settings(text string) (map[string]string, error) {
 }
 
 func mutator(root string, said map[string]string, host, environ []byte) (mutate.Mutator, error) {
-	m := mutate.Mutator{Flags: map[policy.Key]string{}, AnnotationsFirst: true, Keep: strings.Fields(said["keep"])}
+	m := mutate.Mutator{Source: policy.Source{Flags: map[policy.Key]string{}, AnnotationsFirst: true, Keep: strings.Fields(said["keep"])}}
 	for _, flag := range strings.Fields(said["flags"]) {
 		key, value, _ := strings.Cut(flag, "=")
 		m.Flags[policy.Key(key)] = value

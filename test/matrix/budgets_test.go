@@ -70,7 +70,7 @@ func (m machine) plan(t *testing.T, layout policy.Layout, n int) (refused string
 		t.Fatal(err)
 	}
 	domain := matrix.Domain(matrix.GuestNUMA{{0}}, devices)
-	mutator := mutate.Mutator{Sysfs: host, Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}
+	mutator := mutate.Mutator{Sysfs: host, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}}
 	result := mutator.Mutate(mutate.Request{Domain: domain})
 	if result.Err != nil {
 		t.Fatal(result.Err)
@@ -157,7 +157,7 @@ func TestShrink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mutator := mutate.Mutator{Sysfs: host, Flags: map[policy.Key]string{policy.KeyLayout: "numa"}}
+	mutator := mutate.Mutator{Sysfs: host, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: "numa"}}}
 	large := mutator.Mutate(mutate.Request{Domain: matrix.Domain(matrix.GuestNUMA{{0}, {1}, {2}, {3}}, devices)})
 	if large.Err != nil {
 		t.Fatal(large.Err)

@@ -20,7 +20,7 @@ func TestDocsTrees(t *testing.T) {
 		t.Fatal(err)
 	}
 	plan := func(domain, layout string) report.Report {
-		m := mutate.Mutator{Sysfs: host, Flags: map[policy.Key]string{policy.KeyLayout: layout}}
+		m := mutate.Mutator{Sysfs: host, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: layout}}}
 		result := m.Mutate(mutate.Request{
 			Domain: []byte(readFile(t, "../../testdata/samples/02-8gpu-8nic-gate-off"+domain)),
 			VMI:    []byte(readFile(t, "../../testdata/samples/02-8gpu-8nic-gate-off.vmi.json")),

@@ -86,7 +86,7 @@ func TestTreesLibvirt(t *testing.T) {
 		}
 		for _, layout := range []policy.Layout{policy.LayoutRoot, policy.LayoutMirror} {
 			t.Run(fmt.Sprintf("seed %d/%s", seed, layout), func(t *testing.T) {
-				m := mutate.Mutator{Sysfs: host, Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}
+				m := mutate.Mutator{Sysfs: host, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}}
 				lib.Check(t, m.Mutate(mutate.Request{Domain: matrix.Domain(h.NUMA, h.Devices)}).Domain)
 			})
 		}
@@ -132,7 +132,7 @@ type device struct {
 
 // check is false when the plan does not fit.
 func (c checker) check(domain []byte, devices []string) bool {
-	m := mutate.Mutator{Sysfs: c.host.FS, Flags: map[policy.Key]string{policy.KeyLayout: string(c.layout)}}
+	m := mutate.Mutator{Sysfs: c.host.FS, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(c.layout)}}}
 	result := m.Mutate(mutate.Request{Domain: domain})
 	if result.Err != nil {
 		c.Fatal(result.Err)

@@ -1,4 +1,4 @@
-package mutate
+package domain
 
 import (
 	"bytes"
@@ -16,8 +16,8 @@ type Limit struct {
 	Result int // bytes of a changed domain
 }
 
-// Check returns an error for a domain that a Mutator with this limit does not
-// process. It does not parse the domain.
+// Check returns an error for a domain that is over the limit. It does not parse
+// the domain.
 func (l Limit) Check(domain []byte) error {
 	if l.Bytes > 0 && len(domain) > l.Bytes {
 		return fmt.Errorf("the domain has %d bytes, the limit is %d", len(domain), l.Bytes)
@@ -31,11 +31,11 @@ func (l Limit) Check(domain []byte) error {
 	return nil
 }
 
-// checkResult returns an error for a domain that grew larger than the caller
+// CheckResult returns an error for a domain that grew larger than the caller
 // can receive.
-func (l Limit) checkResult(domain, changed []byte) error {
+func (l Limit) CheckResult(domain, changed []byte) error {
 	if l.Result == 0 || len(changed) <= l.Result || len(domain) > l.Result {
 		return nil
 	}
-	return &Error{Refused, fmt.Errorf("the changed domain has %d bytes, virt-launcher can receive %d", len(changed), l.Result)}
+	return fmt.Errorf("the changed domain has %d bytes, virt-launcher can receive %d", len(changed), l.Result)
 }
