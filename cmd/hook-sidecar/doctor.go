@@ -115,7 +115,7 @@ func (a *app) doctorInputs(in *inputFlags) (doctor.Inputs, error) {
 	if result.Err != nil && !isRefusal(result.Err) {
 		return inputs, failureOf(result)
 	}
-	inputs.VMI, inputs.Plan, inputs.Layout = result.VMI, result.Plan, result.Policy.Layout
+	inputs.VMI, inputs.Plan, inputs.Layout = result.VMI, result.Plan, result.Plan.Layout
 	return inputs, nil
 }
 

@@ -96,7 +96,7 @@ func placed(in Inputs) []Result {
 			found = append(found, fail(reason.Remedy(), "%s are not placed: %s", list(ids), reason)...)
 		}
 	}
-	return orPass(found, "layout %s: %d placed, %d kept", in.Plan.Policy.Layout, len(in.Plan.Devices)-kept, kept)
+	return orPass(found, "layout %s: %d placed, %d kept", in.Plan.Layout, len(in.Plan.Devices)-kept, kept)
 }
 
 // requested checks whether the domain has each device that the VMI asks for.

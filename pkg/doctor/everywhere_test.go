@@ -24,7 +24,7 @@ func TestEverywhere(t *testing.T) {
 		host, problems := env.ReadWholeHost(c.Mutator.Sysfs)
 		problems = slices.Concat(c.Mutator.Problems, problems, env.ReadDetails(c.Mutator.Sysfs, host))
 		in := doctor.Inputs{
-			Host: host, Problems: problems, Plan: result.Plan, Layout: result.Plan.Policy.Layout,
+			Host: host, Problems: problems, Plan: result.Plan, Layout: result.Plan.Layout,
 			VMI: result.VMI, Variables: c.Mutator.Variables,
 		}
 		results := doctor.NewReport(in).Results

@@ -33,7 +33,8 @@ func withLayout(host fs.FS, layout policy.Layout) mutate.Mutator {
 // TestReplace takes a domain from every layout to every other: as the hook
 // answered, and as the next call passes it after libvirt and KubeVirt have
 // rewritten it. The trees under expander buses are then the same as if the
-// layout had been the first, and every rule holds.
+// layout had been the first, or they stay; test/matrix TestNeverWorse says when.
+// Every rule holds.
 func TestReplace(t *testing.T) {
 	lib := readback.Lib(readback.Libvirt)
 	if oracle.Available() {
@@ -128,10 +129,23 @@ func replace(t *testing.T, m mutate.Mutator, first, domain []byte) {
 	if again := mutateOnce(t, m, got); !bytes.Equal(again, got) {
 		t.Errorf("a second call changes the result:\n%s", changes(got, again))
 	}
+	now := expanderTrees(read(t, got))
+	if slices.Equal(shapes(now), shapes(expanderTrees(read(t, domain)))) {
+		return
+	}
 	want := mutateOnce(t, m, first)
-	if d := cmp.Diff(expanderTrees(read(t, want)), expanderTrees(read(t, got))); d != "" {
+	if d := cmp.Diff(expanderTrees(read(t, want)), now); d != "" {
 		t.Errorf("differs from a fresh placement (-fresh +now):\n%s", d)
 	}
+}
+
+// shapes are the trees without what KubeVirt loses between calls.
+func shapes(trees []string) []string {
+	var shapes []string
+	for _, tree := range trees {
+		shapes = append(shapes, strings.ReplaceAll(tree, " hotplug off", ""))
+	}
+	return shapes
 }
 
 // expanderTrees returns the tree under each expander bus, without controller

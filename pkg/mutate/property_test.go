@@ -34,7 +34,7 @@ func everywhere(t *testing.T, test func(t *testing.T, m mutate.Mutator, req muta
 	for _, c := range cases.Load(t, root) {
 		hosts[""] = c.Mutator.Sysfs
 		for _, name := range slices.Sorted(maps.Keys(hosts)) {
-			for _, layout := range []policy.Layout{"", policy.LayoutKeep, policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror} {
+			for _, layout := range []policy.Layout{"", policy.LayoutAuto, policy.LayoutKeep, policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror} {
 				m := c.Mutator
 				m.Sysfs = hosts[name]
 				m.Flags = maps.Clone(m.Flags)

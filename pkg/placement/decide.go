@@ -35,46 +35,46 @@ type Decision struct {
 	movable bool // no rule keeps it where it is
 }
 
-// decide decides for each device whether it may move and which cell is its own.
-func decide(in Input, current guest, devices []Device) ([]Decision, []reasons.Warning) {
-	cells, warnings := readCells(in.Domain, in.Host)
-	referenced := current.referenced()
-	decisions := make([]Decision, len(devices))
-	for i, d := range devices {
-		decisions[i] = decideOne(in, d, cells, referenced[current.expander(d.current)])
+// decide decides for each device whether it may move and, with a layout, which
+// cell is its own.
+func decide(s start, layout policy.Layout) []Decision {
+	referenced := s.current.referenced()
+	decisions := make([]Decision, len(s.devices))
+	for i, d := range s.devices {
+		decisions[i] = decideOne(s, layout, d, referenced[s.current.expander(d.current)])
 	}
 	decisions = keepFunctionZero(decisions)
-	if in.Policy.Layout != policy.LayoutNUMA {
+	if layout != policy.LayoutNUMA {
 		decisions = adoptCells(decisions)
 	}
-	return markCompanions(decisions, in.Host), warnings
+	return markCompanions(decisions, s.Host)
 }
 
-func decideOne(in Input, device Device, cells cells, underReferenced bool) Decision {
+func decideOne(s start, layout policy.Layout, device Device, underReferenced bool) Decision {
 	d := Decision{Device: device, Outcome: Unplaced}
-	switch reason, kept := keeps(in, device, underReferenced); {
+	switch reason, kept := keeps(s.Input, layout, device, underReferenced); {
 	case kept:
 		d.Outcome, d.Reason = Kept, reason
 		return d
-	case !libvirt.HasExpanderBuses(in.Domain):
+	case !libvirt.HasExpanderBuses(s.Domain):
 		d.Reason = reasons.Machine
 		return d
 	}
 	d.movable = true
-	d.Cell, d.Reason = findCell(in, device, cells)
+	d.Cell, d.Reason = findCell(s.Input, device, s.cells)
 	switch {
-	case d.Cell != nil, in.Policy.Layout != policy.LayoutNUMA && d.PCIeRoot != "":
+	case d.Cell != nil, layout != policy.LayoutNUMA && d.PCIeRoot != "":
 		d.Outcome = Placed
-	case in.Policy.Layout != policy.LayoutNUMA && d.Reason != reasons.NoSysfs:
+	case layout != policy.LayoutNUMA && d.Reason != reasons.NoSysfs:
 		d.Reason = reasons.NoHostNode
 	}
 	return d
 }
 
 // keeps returns the rule that keeps a device where it is, if there is one.
-func keeps(in Input, d Device, underReferenced bool) (reasons.Reason, bool) {
+func keeps(in Input, layout policy.Layout, d Device, underReferenced bool) (reasons.Reason, bool) {
 	switch {
-	case in.Policy.Layout == policy.LayoutKeep:
+	case layout == policy.LayoutKeep:
 		return reasons.LayoutKeep, true
 	case onRootComplex(in):
 		return reasons.RootComplex, true

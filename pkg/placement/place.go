@@ -9,8 +9,20 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// placing is what a layout makes of the decisions.
+// start is what every layout starts from.
+type start struct {
+	Input
+	current  guest
+	devices  []Device
+	cells    cells
+	hostTree *topology.Tree
+	base     domain.Changes // made in any case
+	ports    portCount      // root ports to reserve for hotplug
+}
+
+// placing is what a layout makes of a domain.
 type placing struct {
+	Choice
 	decisions []Decision
 	changes   domain.Changes
 	result    guest     // after the changes
@@ -18,61 +30,71 @@ type placing struct {
 	warnings  []reasons.Warning
 }
 
-// place makes the tree that the layout wants, unless it is there. Where it does
-// not fit, nothing is moved and each device says so. Base are the changes that
-// are made in any case.
-func place(in Input, current guest, host *topology.Tree, decisions []Decision, base domain.Changes, ports portCount) placing {
-	managed := managedOf(decisions)
-	if in.Policy.Layout == policy.LayoutKeep || len(managed) == 0 {
-		return placing{decisions: decisions, changes: base, result: current.after(base), ports: ports}
+// place makes the tree of the layout that is chosen, unless the domain has one
+// that is as good. Where it would take devices further from each other than they
+// are a finer layout is made, and where auto's does not fit a coarser one. Where
+// nothing fits, nothing is moved and each device says so.
+func place(s start) placing {
+	chosen := choose(s)
+	placed, violations := attempt(s, chosen)
+	switch {
+	case len(violations) == 0 && separates(s, placed):
+		placed = finer(s, placed)
+	case len(violations) > 0 && s.Policy.Layout == policy.LayoutAuto:
+		placed, violations = coarser(s, chosen, violations)
 	}
-	wanted := layOut(decisions, host, in.Policy.Layout)
-	var p placing
-	if fits, aligned := isAligned(current, wanted, managed, ports); aligned {
-		p = leave(current, wanted, decisions, base, managed, fits)
-	} else {
-		// A number of ports that a user asks for gives way to the devices, the one
-		// that KubeVirt would keep does not.
-		built, fits, violations := fit(ports, ports.kubevirt, func(ports portCount) (placing, []violation) {
-			return build(current, wanted, decisions, base, managed, ports)
-		})
-		if len(violations) > 0 {
-			return giveUp(current, decisions, base, fits, violations)
-		}
-		p = built
+	if len(violations) > 0 {
+		return giveUp(s, chosen, violations)
 	}
-	more, warnings := hotplugPorts(p.result, managed, ports, p.ports)
-	if p.warnings = warnings; len(more) > 0 {
-		p.changes.AddControllers = slices.Concat(p.changes.AddControllers, more)
-		p.result = current.after(p.changes)
+	more, warnings := hotplugPorts(placed.result, managedOf(placed.decisions), s.ports, placed.ports)
+	placed.warnings = append(placed.warnings, warnings...)
+	if len(more) > 0 {
+		placed.changes.AddControllers = slices.Concat(placed.changes.AddControllers, more)
+		placed.result = s.current.after(placed.changes)
 	}
-	return p
+	return placed
+}
+
+// attempt is what a proposal makes of the domain, or what that violates.
+func attempt(s start, p proposal) (placing, []violation) {
+	if len(managedOf(p.decisions)) == 0 {
+		return placing{Choice: p.Choice, decisions: p.decisions, changes: s.base, result: s.current.after(s.base), ports: s.ports}, nil
+	}
+	if fits, aligned := isAligned(s, p); aligned {
+		return leave(s, p, fits), nil
+	}
+	// A number of ports that a user asks for gives way to the devices, the one
+	// that KubeVirt would keep does not.
+	built, _, violations := fit(s.ports, s.ports.kubevirt, func(ports portCount) (placing, []violation) { return build(s, p, ports) })
+	return built, violations
 }
 
 // leave keeps the devices of a domain that is aligned where they are.
-func leave(current guest, wanted *topology.Tree, decisions []Decision, base domain.Changes, managed deviceSet, ports portCount) placing {
-	changes := base
-	if closesPorts(decisions) {
-		changes.HotplugOff = portsToClose(current, managed, reserve(current, decisions, managed, ports, controllersOf(wanted)))
+func leave(s start, p proposal, ports portCount) placing {
+	changes := s.base
+	if managed := managedOf(p.decisions); closesPorts(p.decisions) {
+		changes.HotplugOff = portsToClose(s.current, managed, reserve(s.current, p.decisions, managed, ports, controllersOf(p.wanted)))
 	}
-	return placing{decisions: withOutcome(decisions, Kept, reasons.AlreadyAligned), changes: changes, result: current.after(changes), ports: ports}
+	decisions := withOutcome(p.decisions, Kept, reasons.AlreadyAligned)
+	return placing{Choice: p.Choice, decisions: decisions, changes: changes, result: s.current.after(changes), ports: ports}
 }
 
 // build replaces the managed controllers by the tree that is wanted, or returns
 // what that violates.
-func build(current guest, wanted *topology.Tree, decisions []Decision, base domain.Changes, managed deviceSet, ports portCount) (placing, []violation) {
-	r := reserve(current, decisions, managed, ports, controllersOf(wanted))
-	n, violations := number(wanted, r, closesPorts(decisions))
+func build(s start, p proposal, ports portCount) (placing, []violation) {
+	managed := managedOf(p.decisions)
+	r := reserve(s.current, p.decisions, managed, ports, controllersOf(p.wanted))
+	n, violations := number(p.wanted, r, closesPorts(p.decisions))
 	if len(violations) > 0 {
 		return placing{}, violations
 	}
-	changes := changesFor(current, base, decisions, r, n)
-	result := current.after(changes)
-	return placing{decisions: decisions, changes: changes, result: result, ports: ports}, check(result, managed, ports)
+	changes := changesFor(s.current, s.base, p.decisions, r, n)
+	result := s.current.after(changes)
+	return placing{Choice: p.Choice, decisions: p.decisions, changes: changes, result: result, ports: ports}, check(result, managed, ports)
 }
 
 // giveUp leaves every device where it is.
-func giveUp(current guest, decisions []Decision, base domain.Changes, ports portCount, violations []violation) placing {
+func giveUp(s start, p proposal, violations []violation) placing {
 	reason := reasons.BrokenRule
 	var warnings []reasons.Warning
 	for _, v := range violations {
@@ -81,7 +103,7 @@ func giveUp(current guest, decisions []Decision, base domain.Changes, ports port
 			reason = reasons.Budget
 		}
 	}
-	return placing{withOutcome(decisions, Unplaced, reason), base, current.after(base), ports, warnings}
+	return placing{p.Choice, withOutcome(p.decisions, Unplaced, reason), s.base, s.current.after(s.base), s.ports, warnings}
 }
 
 // withOutcome is the decisions with another outcome of those that were placed.

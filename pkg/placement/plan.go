@@ -27,6 +27,7 @@ type Controller struct {
 // Plan says where each device goes, why, and what to change for it.
 type Plan struct {
 	Policy      policy.Policy
+	Choice                   // of the layout
 	Devices     []Decision   // by id
 	Controllers []Controller // by index
 	Budgets     Budgets
@@ -74,12 +75,19 @@ func New(in Input) (*Plan, error) {
 	}
 	current := completed(in.Domain, libvirt.Devices(in.Domain))
 	stock := takeInventory(in)
-	decisions, unread := decide(in, current, stock.devices)
-	host := in.Host.Tree(idsOf(decisions))
-	base := domain.Changes{SetMode: withoutMode(in.Domain), AddHostdevs: stock.added}
-	placed := place(in, current, host, decisions, base, portCountOf(in, current, stock.devices))
+	cells, unread := readCells(in.Domain, in.Host)
+	ids := make([]topology.DeviceID, len(stock.devices))
+	for i, d := range stock.devices {
+		ids[i] = d.ID
+	}
+	s := start{
+		Input: in, current: current, devices: stock.devices, cells: cells, hostTree: in.Host.Tree(ids),
+		base:  domain.Changes{SetMode: withoutMode(in.Domain), AddHostdevs: stock.added},
+		ports: portCountOf(in, current, stock.devices),
+	}
+	placed := place(s)
 	plan := finish(in, placed)
-	plan.HostTree = host
+	plan.HostTree = s.hostTree
 	plan.Warnings = reasons.Sort(slices.Concat(in.Warnings, stock.warnings, unread, placed.warnings, concerns(in.Host, plan.Devices, plan.result)))
 	return plan, nil
 }
@@ -102,7 +110,7 @@ func finish(in Input, placed placing) *Plan {
 	g, result := placed.result, placed.result.source
 	seen := predict(g)
 	p := &Plan{
-		Policy: in.Policy, Changes: placed.changes, Host: in.Host, GuestTree: g.tree, input: in.Domain, result: result,
+		Policy: in.Policy, Choice: placed.Choice, Changes: placed.changes, Host: in.Host, GuestTree: g.tree, input: in.Domain, result: result,
 		Budgets: budgetsOf(g, placed),
 	}
 	for i, c := range result.Controllers {

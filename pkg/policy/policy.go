@@ -33,6 +33,7 @@ type Layout string
 
 // The layouts.
 const (
+	LayoutAuto   Layout = "auto"   // the finest of the others that misleads nobody
 	LayoutKeep   Layout = "keep"   // changes no address
 	LayoutNUMA   Layout = "numa"   // one expander bus per guest cell
 	LayoutRoot   Layout = "root"   // one expander bus per host PCIe root
@@ -113,8 +114,8 @@ type Setting struct {
 func Settings() []Setting {
 	return []Setting{
 		{
-			Key: KeyLayout, Default: "numa", Values: []string{"keep", "numa", "root", "mirror"},
-			Meaning: "shape of the guest's PCIe tree: keep, numa, root or mirror",
+			Key: KeyLayout, Default: "auto", Values: []string{"auto", "keep", "numa", "root", "mirror"},
+			Meaning: "shape of the guest's PCIe tree: auto, keep, numa, root or mirror",
 			field:   func(p *Policy) any { return (*string)(&p.Layout) },
 		},
 		{

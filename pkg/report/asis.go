@@ -22,6 +22,7 @@ type AsIs struct {
 // Prospect is what a layout would change in a domain.
 type Prospect struct {
 	Layout             policy.Layout          `json:"layout"`
+	LayoutReason       *string                `json:"layoutReason"` // as in Report
 	Changed            bool                   `json:"changed"`
 	Error              *string                `json:"error"`
 	Devices            []Move                 `json:"devices"` // those that would get another address, or be added
@@ -30,6 +31,7 @@ type Prospect struct {
 	Reasons            map[reasons.Reason]int `json:"reasons"` // how many devices have which reason
 
 	unplaced []reasons.Reason
+	choice   string
 }
 
 // Move is a device that would be somewhere else.
@@ -48,8 +50,8 @@ type Move struct {
 func NewAsIs(current, planned Report) AsIs {
 	current.isCurrent = true
 	p := Prospect{
-		Layout: planned.Layout, Changed: planned.Changed, Error: planned.Error, Devices: []Move{}, Reasons: map[reasons.Reason]int{},
-		unplaced: planned.unplacedReasons(),
+		Layout: planned.Layout, LayoutReason: planned.LayoutReason, Changed: planned.Changed, Error: planned.Error, Devices: []Move{}, Reasons: map[reasons.Reason]int{},
+		unplaced: planned.unplacedReasons(), choice: planned.choice(),
 	}
 	for _, d := range planned.Devices {
 		p.Reasons[d.Reason]++
@@ -78,6 +80,9 @@ func (a AsIs) WriteText(w io.Writer, style Style) error {
 	var b strings.Builder
 	p := a.WouldChange
 	fmt.Fprintf(&b, "\n%s\n", style.paint(bold, fmt.Sprintf("LAYOUT %s WOULD CHANGE", p.Layout)))
+	if p.choice != "" {
+		writeLine(&b, wrap(p.choice, textWidth, 2))
+	}
 	switch {
 	case p.Error != nil:
 		writeLine(&b, style.paint(red, wrap("nothing: "+printable(*p.Error), textWidth, 2)))

@@ -39,7 +39,7 @@ func (r Report) WriteSVG(w io.Writer) error {
 	width := 2*margin + left.width + middleWidth + right.width
 	right.mirrored = width
 	height := stack(left, right)
-	title, guestTitle := r.pictureTitle(), fmt.Sprintf("Guest, layout %s", r.Layout)
+	title, guestTitle := r.pictureTitle(), "Guest, layout "+r.layoutTitle()
 	if r.isCurrent {
 		guestTitle = "Guest, current domain"
 	}
@@ -83,7 +83,7 @@ func (r Report) pictureTitle() string {
 		return r.head()
 	}
 	c := r.Count()
-	title := fmt.Sprintf("%s with layout %s: %d placed", topology.Counted(len(r.Devices), "device"), r.Layout, c.Placed)
+	title := fmt.Sprintf("%s with layout %s: %d placed", topology.Counted(len(r.Devices), "device"), r.layoutTitle(), c.Placed)
 	if c.Kept > 0 {
 		title += fmt.Sprintf(", %d kept", c.Kept)
 	}

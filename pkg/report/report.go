@@ -18,7 +18,8 @@ const SchemaVersion = 1
 // Report is what explain prints as JSON. What is not known is null.
 type Report struct {
 	SchemaVersion int                    `json:"schemaVersion"`
-	Layout        policy.Layout          `json:"layout"`
+	Layout        policy.Layout          `json:"layout"`       // that is built
+	LayoutReason  *string                `json:"layoutReason"` // why it is that one; null where the policy names it
 	Changed       bool                   `json:"changed"`
 	DryRun        bool                   `json:"dryRun"`
 	Error         *string                `json:"error"`
@@ -128,7 +129,7 @@ func New(plan *placement.Plan, changed bool, err error) Report {
 	if plan == nil {
 		return r
 	}
-	r.Layout, r.DryRun = plan.Policy.Layout, plan.Policy.DryRun
+	r.Layout, r.LayoutReason, r.DryRun = plan.Layout, unlessZero(plan.Why), plan.Policy.DryRun
 	r.host, r.guest = plan.HostTree, plan.GuestTree
 	for _, key := range policy.Keys() {
 		r.Policy[key] = Setting{Value: plan.Policy.Value(key), Origin: plan.Policy.Origins[key]}

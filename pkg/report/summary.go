@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -41,11 +42,31 @@ func (r Report) head() string {
 	return fmt.Sprintf("layout %s: %d placed, %d kept, %d unplaced, %d added", r.Layout, c.Placed, c.Kept, c.Unplaced, c.Added)
 }
 
+// layoutTitle is the layout, with the policy's word where it is another.
+func (r Report) layoutTitle() string {
+	if r.LayoutReason == nil {
+		return string(r.Layout)
+	}
+	return fmt.Sprintf("%s (%s)", r.Layout, r.Policy[policy.KeyLayout].Value)
+}
+
+// choice is which layout was chosen and why, in one line; "" where the policy
+// names it.
+func (r Report) choice() string {
+	if r.LayoutReason == nil {
+		return ""
+	}
+	return fmt.Sprintf("layout %s: %s, since %s", r.Policy[policy.KeyLayout].Value, r.Layout, *r.LayoutReason)
+}
+
 // WriteSummary writes the report in short: one line per device, then the
 // expander buses with their budgets, then the warnings with their remedies.
 func (r Report) WriteSummary(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString(r.head() + "\n")
+	if choice := r.choice(); choice != "" {
+		b.WriteString(choice + "\n")
+	}
 	if r.Error != nil {
 		fmt.Fprintf(&b, "error: %s\n", *r.Error)
 	}

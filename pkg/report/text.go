@@ -21,6 +21,9 @@ func (r Report) WriteText(w io.Writer, style Style) error {
 		head += " (dry run)"
 	}
 	writeLine(&b, style.paint(bold, head))
+	if choice := r.choice(); choice != "" {
+		writeLine(&b, wrap(choice, textWidth, 2))
+	}
 	if r.Error != nil {
 		writeLine(&b, style.paint(red, wrap("error: "+printable(*r.Error), textWidth, len("error: "))))
 	}

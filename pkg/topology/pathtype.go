@@ -22,6 +22,11 @@ const (
 // Compare orders path types from the nearest to the farthest, Self first.
 func (p PathType) Compare(q PathType) int { return cmp.Compare(p.distance(), q.distance()) }
 
+// Steps is how many types p is nearer or farther than q.
+func (p PathType) Steps(q PathType) int {
+	return max(p.distance(), q.distance()) - min(p.distance(), q.distance())
+}
+
 func (p PathType) distance() int { return slices.Index([]PathType{Self, PIX, PXB, PHB, NODE, SYS}, p) }
 
 // PathType is the path type between two nodes of the tree. It is SYS where the

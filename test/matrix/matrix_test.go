@@ -34,14 +34,7 @@ func TestHosts(t *testing.T) {
 		t.Fatalf("no hosts: %v", err)
 	}
 	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		host, err := env.ParseSnapshot(data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		host := readHost(t, file)
 		sysfs := matrix.Sysfs{FS: host}
 		devices, err := sysfs.Endpoints()
 		if err != nil || len(devices) < 2 {
@@ -51,6 +44,19 @@ func TestHosts(t *testing.T) {
 			checkLayouts(t, fmt.Sprintf("%s/cells %v", filepath.Base(file), numa), host, devices, numa)
 		}
 	}
+}
+
+func readHost(t *testing.T, file string) fs.FS {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, err := env.ParseSnapshot(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return host
 }
 
 // TestTrees does the same for random hosts.

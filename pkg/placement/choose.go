@@ -1,0 +1,133 @@
+package placement
+
+import (
+	"fmt"
+	"slices"
+
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/topology"
+)
+
+// Choice is the layout of a plan.
+type Choice struct {
+	Layout policy.Layout // never LayoutAuto
+	Why    string        // the end of a sentence that begins with "since"; "" where the policy names the layout
+}
+
+// proposal is what a layout decides for each device, and the tree that it wants.
+type proposal struct {
+	Choice
+	decisions []Decision
+	wanted    *topology.Tree
+}
+
+func propose(s start, layout policy.Layout, why string) proposal {
+	decisions := decide(s, layout)
+	return proposal{Choice{layout, why}, decisions, layOut(decisions, s.hostTree, layout)}
+}
+
+// fromCoarsest are the layouts that build a tree: the simplest first, which is
+// also the one that says least of the host.
+func fromCoarsest() []policy.Layout {
+	return []policy.Layout{policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror}
+}
+
+// choose is the proposal of the layout that the policy names. With auto it is
+// that of the simplest layout that shows as much of the host as the finest one
+// that misleads nobody. It depends on the devices, the host and the cells, so
+// that all calls of a boot choose the same.
+func choose(s start) proposal {
+	if s.Policy.Layout != policy.LayoutAuto {
+		return propose(s, s.Policy.Layout, "")
+	}
+	finest := propose(s, policy.LayoutMirror, "it shows the host's switches, and none of them is between GPUs, accelerators or NICs")
+	why := "a finer tree would bring no two devices nearer to the host's path type"
+	switch {
+	case s.Policy.NCCLTopology != policy.NCCLTopologyNone:
+		finest.Why = "it shows the host's switches, and nccl-topology says their speeds"
+	case finest.misleads():
+		why = "GPUs, accelerators or NICs are under switches whose ports would advertise 2.5 GT/s; set nccl-topology for mirror"
+		finest = propose(s, policy.LayoutRoot, why)
+	}
+	for _, layout := range fromCoarsest() {
+		if layout == finest.Layout {
+			break
+		}
+		if p := propose(s, layout, why); p.isAsNear(finest, s) {
+			return p
+		}
+	}
+	return finest
+}
+
+// misleads reports whether NCCL or RCCL would take the link speed that QEMU's
+// switch ports advertise for that of a device which it pairs with others.
+func (p proposal) misleads() bool {
+	paired, underSwitch := 0, false
+	for _, d := range p.decisions {
+		if !d.Function.IsPaired() {
+			continue
+		}
+		paired++
+		n := p.wanted.Node(d.ID)
+		underSwitch = underSwitch || n != nil && len(n.Switches()) > 0
+	}
+	return paired > 1 && underSwitch
+}
+
+// isAsNear reports whether p has every device in the cell that q has it in, and
+// every pair that the host shows at least as near to its path type there.
+func (p proposal) isAsNear(q proposal, s start) bool {
+	for i, x := range p.decisions {
+		if compareCells(x.Cell, q.decisions[i].Cell) != 0 {
+			return false
+		}
+		for _, y := range p.decisions[:i] {
+			want := s.hostTree.PathType(x.ID, y.ID)
+			if x.Function != nil && y.Function != nil && p.pathType(x, y).Steps(want) > q.pathType(x, y).Steps(want) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// pathType is the path type that two devices get. Those that the layout does not
+// place are on the root bus.
+func (p proposal) pathType(x, y Decision) topology.PathType {
+	hasX, hasY := p.wanted.Node(x.ID) != nil, p.wanted.Node(y.ID) != nil
+	if !hasX && !hasY {
+		return topology.PHB
+	}
+	return p.wanted.PathType(x.ID, y.ID)
+}
+
+// coarser is the finest layout under p that fits, with a warning of why p does
+// not; where none fits it is what p violates.
+func coarser(s start, p proposal, violations []violation) (placing, []violation) {
+	layouts := fromCoarsest()
+	for _, layout := range slices.Backward(layouts[:slices.Index(layouts, p.Layout)]) {
+		why := fmt.Sprintf("%s does not fit: %s", p.Layout, violations[0].text)
+		placed, tooMuch := attempt(s, propose(s, layout, why))
+		if len(tooMuch) == 0 {
+			placed.warnings = append(placed.warnings, reasons.NewWarning(reasons.CodeCoarserLayout, nil, fmt.Sprintf("%s is built, since %s", layout, why)))
+			return placed, nil
+		}
+	}
+	return placing{}, violations
+}
+
+// finer is the placing of the coarsest layout above that of placed which takes no
+// two devices further from the host's path type than they are; where there is
+// none it is placed.
+func finer(s start, placed placing) placing {
+	layouts := fromCoarsest()
+	for _, layout := range layouts[slices.Index(layouts, placed.Layout)+1:] {
+		why := fmt.Sprintf("%s would take devices further from each other than they are", placed.Layout)
+		if next, violations := attempt(s, propose(s, layout, why)); len(violations) == 0 && !separates(s, next) {
+			return next
+		}
+	}
+	return placed
+}

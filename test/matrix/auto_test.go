@@ -1,0 +1,254 @@
+package matrix_test
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/test/hostfs"
+	"hook-sidecar/test/matrix"
+	"hook-sidecar/test/tree"
+)
+
+// everyMachine runs a test for the devices and the cells of each host of
+// testdata and of random hosts.
+func everyMachine(t *testing.T, test func(t *testing.T, host matrix.Sysfs, numa matrix.GuestNUMA, devices []string)) {
+	files, err := filepath.Glob("../../testdata/hosts/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no hosts: %v", err)
+	}
+	for _, file := range files {
+		host := matrix.Sysfs{FS: readHost(t, file)}
+		devices, err := host.Endpoints()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, numa := range []matrix.GuestNUMA{{{0}, {1}}, {{0, 1}}, {{0}}, nil} {
+			t.Run(fmt.Sprintf("%s/cells %v", filepath.Base(file), numa), func(t *testing.T) { test(t, host, numa, devices) })
+		}
+	}
+	for seed := range uint64(12) {
+		h := matrix.NewRandomHost(seed)
+		host, err := hostfs.Parse(h.Text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { test(t, matrix.Sysfs{FS: host}, h.NUMA, h.Devices) })
+	}
+}
+
+func run(t *testing.T, host matrix.Sysfs, flags map[policy.Key]string, domain []byte) (after []byte, fits bool) {
+	t.Helper()
+	m := mutate.Mutator{Sysfs: host.FS, Source: policy.Source{Flags: flags}}
+	result := m.Mutate(mutate.Request{Domain: domain})
+	if result.Err != nil {
+		t.Fatal(result.Err)
+	}
+	return result.Domain, !slices.ContainsFunc(result.Plan.Warnings, func(w reasons.Warning) bool { return w.Code == reasons.CodeBudget })
+}
+
+func withLayout(layout policy.Layout) map[policy.Key]string {
+	return map[policy.Key]string{policy.KeyLayout: string(layout)}
+}
+
+// steps says how far each pair of devices is from the host's path type in a
+// domain: 0 is as on the host. Left out are pairs of two PCIe roots for which the
+// host does not say both NUMA nodes, and pairs of one PCIe root on two nodes: what
+// they are is open, and the cell counts more.
+func steps(t *testing.T, host matrix.Sysfs, domain []byte, devices []string) map[string]int {
+	t.Helper()
+	guest, err := tree.Read(domain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	types := []string{"PIX", "PXB", "PHB", "NODE", "SYS"}
+	all := map[string]int{}
+	for i, a := range devices {
+		for _, b := range devices[:i] {
+			spotA, _, err := host.Spot(a)
+			if err != nil {
+				t.Fatal(err)
+			}
+			spotB, _, err := host.Spot(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			unknown := spotA.Node == tree.Unknown || spotB.Node == tree.Unknown
+			if sameRoot, sameNode := spotA.Root == spotB.Root, spotA.Node == spotB.Node; !sameRoot && unknown || sameRoot && !sameNode {
+				continue
+			}
+			far := slices.Index(types, guestType(guest, a, b)) - slices.Index(types, tree.PathType(spotA, spotB))
+			all[a+" and "+b] = max(far, -far)
+		}
+	}
+	return all
+}
+
+// guestType is the path type of two devices; those that are not under an expander
+// bus are on the root bus.
+func guestType(guest *tree.Tree, a, b string) string {
+	spotA, underA := guest.Spot(a)
+	spotB, underB := guest.Spot(b)
+	switch {
+	case underA && underB:
+		return tree.PathType(spotA, spotB)
+	case underA || underB:
+		return "SYS"
+	}
+	return "PHB"
+}
+
+// TestAuto: what auto builds has each pair at least as near to the host's path
+// type as every layout that misleads nobody and fits.
+func TestAuto(t *testing.T) {
+	everyMachine(t, func(t *testing.T, host matrix.Sysfs, numa matrix.GuestNUMA, devices []string) {
+		first := matrix.Domain(numa, devices)
+		for name, flags := range map[string]map[policy.Key]string{
+			"":                   withLayout(policy.LayoutAuto),
+			"with nccl-topology": {policy.KeyLayout: "auto", policy.KeyNCCLTopology: "fwcfg"},
+		} {
+			domain, _ := run(t, host, flags, first)
+			auto := steps(t, host, domain, devices)
+			honest := []policy.Layout{policy.LayoutNUMA, policy.LayoutRoot}
+			if name != "" || !mirrorMisleads(t, host, devices) {
+				honest = append(honest, policy.LayoutMirror)
+			}
+			kept := steps(t, host, first, devices)
+			if got, without := right(auto), right(kept); got < without {
+				t.Errorf("auto %s has %d of %d pairs right, the domain as it came has %d", name, got, len(kept), without)
+			}
+			for _, layout := range honest {
+				other, fits := run(t, host, withLayout(layout), first)
+				if !fits {
+					continue
+				}
+				for pair, n := range steps(t, host, other, devices) {
+					if auto[pair] > n {
+						t.Errorf("auto %s has %s %d steps from the host's path type, %s has %d", name, pair, auto[pair], layout, n)
+					}
+				}
+			}
+		}
+	})
+}
+
+// right counts the pairs that are as on the host.
+func right(steps map[string]int) int {
+	count := 0
+	for _, n := range steps {
+		if n == 0 {
+			count++
+		}
+	}
+	return count
+}
+
+// mirrorMisleads reports whether two GPUs, accelerators or NICs are passed through
+// and one of them shares a switch of the host with another device.
+func mirrorMisleads(t *testing.T, host matrix.Sysfs, devices []string) bool {
+	t.Helper()
+	paired, shares := 0, false
+	for _, a := range devices {
+		if !isPaired(host, a) {
+			continue
+		}
+		paired++
+		for _, b := range devices {
+			spotA, foundA, errA := host.Spot(a)
+			spotB, foundB, errB := host.Spot(b)
+			if errA != nil || errB != nil {
+				t.Fatal(errA, errB)
+			}
+			sameSlot := strings.TrimRight(a, "01234567") == strings.TrimRight(b, "01234567")
+			if a != b && foundA && foundB && !sameSlot && strings.HasPrefix(tree.PathType(spotA, spotB), "P") && tree.PathType(spotA, spotB) != "PHB" {
+				shares = true
+			}
+		}
+	}
+	return paired > 1 && shares
+}
+
+func isPaired(host matrix.Sysfs, id string) bool {
+	dir := path.Join("bus/pci/devices", id)
+	if !strings.Contains(id, ":") {
+		return true // a vGPU
+	}
+	class, err := fs.ReadFile(host.FS, path.Join(dir, "class"))
+	if err != nil {
+		target, err := fs.ReadLink(host.FS, dir)
+		if err != nil {
+			return false
+		}
+		class, _ = fs.ReadFile(host.FS, path.Join(path.Dir(dir), target, "class"))
+	}
+	return slices.ContainsFunc([]string{"0x02", "0x03", "0x12"}, func(base string) bool { return strings.HasPrefix(string(class), base) })
+}
+
+// TestNeverWorse: whatever tree a domain has under expander buses, and whatever
+// the layout, no pair of devices under them ends further from the host's path
+// type than it began, and none further than the layout would have it in a domain
+// without a tree; also where one device has yet to be placed.
+func TestNeverWorse(t *testing.T) {
+	everyMachine(t, func(t *testing.T, host matrix.Sysfs, numa matrix.GuestNUMA, devices []string) {
+		first := matrix.Domain(numa, devices)
+		trees := map[policy.Layout][]byte{}
+		for _, layout := range []policy.Layout{policy.LayoutAuto, policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror} {
+			if placed, fits := run(t, host, withLayout(layout), first); fits {
+				trees[layout] = placed
+			}
+		}
+		for from, placed := range trees {
+			for state, domain := range map[string][]byte{"": placed, ", one unplaced": withoutOneAddress(placed, devices)} {
+				for to, fresh := range trees {
+					after, fits := run(t, host, withLayout(to), domain)
+					if fits {
+						what := fmt.Sprintf("%s%s to %s", from, state, to)
+						compareSteps(t, what+", as it came", host, domain, after, devices)
+						compareSteps(t, what+", fresh", host, fresh, after, devices)
+					}
+				}
+			}
+		}
+	})
+}
+
+func compareSteps(t *testing.T, what string, host matrix.Sysfs, before, after []byte, devices []string) {
+	t.Helper()
+	// Only the devices that were under an expander bus: somebody placed them.
+	was, err := tree.Read(before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	under := slices.DeleteFunc(slices.Clone(devices), func(id string) bool {
+		_, isUnder := was.Spot(id)
+		return !isUnder
+	})
+	old := steps(t, host, before, under)
+	for pair, n := range steps(t, host, after, under) {
+		if n > old[pair] {
+			t.Errorf("%s: %s: %d steps from the host's path type, then %d", what, pair, old[pair], n)
+		}
+	}
+}
+
+// withoutOneAddress takes the guest address from the hostdev in the middle: what a
+// domain is like where another tool has placed all others.
+func withoutOneAddress(domain []byte, devices []string) []byte {
+	text := string(domain)
+	at := strings.Index(text, fmt.Sprintf(`<alias name="ua-hostdevice-%d">`, len(devices)/2))
+	if at < 0 {
+		return domain
+	}
+	start, end := strings.LastIndex(text[:at], "</source>"), at
+	if start < 0 || !strings.Contains(text[start:end], "<address") {
+		return domain
+	}
+	return []byte(text[:start] + "</source>" + text[end:])
+}
