@@ -52,7 +52,8 @@ func (g given) read(t *testing.T) doctor.Inputs {
 		}
 	}
 	if g.domain != "" {
-		result := mutate.Mutator{Sysfs: sysfs, Variables: in.Variables}.Mutate(mutate.Request{Domain: []byte(g.domain), VMI: vmi})
+		numa := policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(in.Layout)}}
+		result := mutate.Mutator{Sysfs: sysfs, Variables: in.Variables, Source: numa}.Mutate(mutate.Request{Domain: []byte(g.domain), VMI: vmi})
 		if result.Err != nil {
 			t.Fatal(result.Err)
 		}

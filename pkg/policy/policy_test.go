@@ -40,7 +40,7 @@ func TestPolicyPrecedence(t *testing.T) {
 		want     string // value and origin of the layout
 		warnings []reasons.Code
 	}{
-		{name: "nothing given", want: "numa default"},
+		{name: "nothing given", want: "auto default"},
 		{name: "flag", source: policy.Source{Flags: flags("layout=root")}, want: "root flag"},
 		{name: "annotation", source: policy.Source{Annotations: annotations("layout=mirror")}, want: "mirror annotation"},
 		{name: "command line, both", source: policy.Source{Flags: flags("layout=root"), Annotations: annotations("layout=mirror")}, want: "root flag"},
@@ -54,7 +54,7 @@ func TestPolicyPrecedence(t *testing.T) {
 		{
 			name:   "server, locked without a flag",
 			source: policy.Source{Annotations: annotations("layout=mirror"), AnnotationsFirst: true, Locked: locked},
-			want:   "numa default", warnings: []reasons.Code{reasons.CodePolicyLocked},
+			want:   "auto default", warnings: []reasons.Code{reasons.CodePolicyLocked},
 		},
 		{
 			name:   "server, another key locked",
@@ -69,9 +69,9 @@ func TestPolicyPrecedence(t *testing.T) {
 		{
 			name:   "unknown key",
 			source: policy.Source{Annotations: annotations("layouts=root")},
-			want:   "numa default", warnings: []reasons.Code{reasons.CodeUnknownPolicyKey},
+			want:   "auto default", warnings: []reasons.Code{reasons.CodeUnknownPolicyKey},
 		},
-		{name: "annotations of others", source: policy.Source{Annotations: map[string]string{"layout": "root", "kubevirt.io/layout": "x"}}, want: "numa default"},
+		{name: "annotations of others", source: policy.Source{Annotations: map[string]string{"layout": "root", "kubevirt.io/layout": "x"}}, want: "auto default"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

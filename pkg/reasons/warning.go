@@ -53,7 +53,7 @@ func codeTable() []entry[Code] {
 		{CodeIOSpace, "", "boot with UEFI: SeaBIOS stops if more than 14 ports have a device with an I/O BAR"},
 		{CodeBudget, "", Budget.Remedy()},
 		{CodeBrokenRule, "", BrokenRule.Remedy()},
-		{CodeCoarserLayout, "", "pass fewer devices through, or set hotplug-ports=0 where controllers go past index 31; keep the result with an explicit layout"},
+		{CodeCoarserLayout, "", "pass fewer devices through, or set hotplug-ports=0 where controllers go past index 31"},
 		{CodeSwitchPortSpeed, "", "pass NCCL the host's link speeds: nccl-topology=fwcfg, or the file of explain --format nccl"},
 		{CodeSwitchPortHotplug, "", "choose layout root or numa for a VM with only SR-IOV networks, or boot it with SeaBIOS"},
 		{CodeHotplugPortsCapped, "", "lower hotplug-ports, or pass fewer devices through"},
