@@ -3,13 +3,16 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"hook-sidecar/pkg/doctor"
 	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/policy"
 )
 
@@ -17,6 +20,7 @@ import (
 type doctorFlags struct {
 	format, socketDir, cgroup string
 	physBits                  int
+	quiet                     bool
 }
 
 func (a *app) newDoctor() *cobra.Command {
@@ -46,6 +50,7 @@ Exit status:
 	in.domain, domainFlag.DefValue = "", ""
 	domainFlag.Usage += " (default: none)"
 	cmd.Flags().StringVar(&flags.format, "format", formatText, "text or json")
+	cmd.Flags().BoolVarP(&flags.quiet, "quiet", "q", false, "leave out what is as it should be")
 	cmd.Flags().StringVar(&flags.socketDir, "socket-dir", socketDirectory, "directory of the hook sockets; \"\" skips its checks")
 	cmd.Flags().StringVar(&flags.cgroup, "cgroup", "/sys/fs/cgroup", "cgroup v2 directory with the limits of this container; \"\" skips\ntheir checks")
 	cmd.Flags().IntVar(&flags.physBits, "phys-bits", 0, "physical address bits of the host's CPUs (default: those of this machine\nwith --sysfs "+liveSysfs+")")
@@ -77,7 +82,7 @@ func (a *app) doctor(in *inputFlags, flags doctorFlags) error {
 		a.warnOfUnknown(err)
 	}
 	r := doctor.NewReport(inputs)
-	if err := a.writeDoctor(r, flags.format); err != nil {
+	if err := a.writeDoctor(r, flags); err != nil {
 		return err
 	}
 	if in.domain == "" {
@@ -103,8 +108,8 @@ func (a *app) doctorInputs(in *inputFlags) (doctor.Inputs, error) {
 		if inputs.VMI != nil {
 			m.HasVMI, m.Annotations = true, inputs.VMI.Annotations
 		}
-		resolved, _, err := policy.Resolve(m.Source)
-		inputs.Layout = resolved.Layout
+		resolved, warnings, err := policy.Resolve(m.Source)
+		inputs.Layout, inputs.PolicyWarnings = resolved.Layout, warnings
 		return inputs, err
 	}
 	req, err := a.readRequest(in)
@@ -115,8 +120,25 @@ func (a *app) doctorInputs(in *inputFlags) (doctor.Inputs, error) {
 	if result.Err != nil && !isRefusal(result.Err) {
 		return inputs, failureOf(result)
 	}
-	inputs.VMI, inputs.Plan, inputs.Layout = result.VMI, result.Plan, result.Plan.Layout
+	inputs.VMI, inputs.Plan, inputs.Layout, inputs.Refusal = result.VMI, result.Plan, result.Plan.Layout, result.Err
+	inputs.Alternatives = alternatives(m, req)
 	return inputs, nil
+}
+
+// alternatives are what each layout would give.
+func alternatives(m mutate.Mutator, req mutate.Request) []doctor.Alternative {
+	var all []doctor.Alternative
+	for _, layout := range []policy.Layout{policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror} {
+		m.Flags = maps.Clone(m.Flags)
+		if m.Flags == nil {
+			m.Flags = map[policy.Key]string{}
+		}
+		m.Flags[policy.KeyLayout] = string(layout)
+		if result := m.Mutate(req); result.Plan != nil {
+			all = append(all, doctor.Alternative{Layout: layout, Alike: result.Plan.Pairs().Alike})
+		}
+	}
+	return all
 }
 
 // warnOfUnknown warns of an input that cannot be read. Its checks are skipped.
@@ -146,9 +168,12 @@ func readLimits(dir string) (*env.Limits, error) {
 	return env.ReadLimits(os.DirFS(dir), string(membership))
 }
 
-func (a *app) writeDoctor(r doctor.Report, format string) error {
+func (a *app) writeDoctor(r doctor.Report, flags doctorFlags) error {
+	if flags.quiet {
+		r.Results = slices.DeleteFunc(r.Results, func(result doctor.Result) bool { return result.Status == doctor.Pass })
+	}
 	var b bytes.Buffer
-	if format == formatJSON {
+	if flags.format == formatJSON {
 		if err := encodeJSON(&b, r); err != nil {
 			return err
 		}
@@ -158,7 +183,7 @@ func (a *app) writeDoctor(r doctor.Report, format string) error {
 		fmt.Fprintln(&b, result)
 	}
 	var counts []string
-	for _, status := range []doctor.Status{doctor.Pass, doctor.Note, doctor.Warn, doctor.Fail} {
+	for _, status := range []doctor.Status{doctor.Fail, doctor.Warn, doctor.Note, doctor.Pass} {
 		counts = append(counts, fmt.Sprintf("%d %s", r.Counts[status], status))
 	}
 	fmt.Fprintf(&b, "\n%s\n", strings.Join(counts, ", "))

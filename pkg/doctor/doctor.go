@@ -1,7 +1,9 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"hook-sidecar/pkg/topology"
@@ -77,6 +79,9 @@ func Checks() []Check {
 		{"machine-type", Inputs.hasDomain, machineType},
 		{"guest-numa", nil, guestNUMA},
 		{"placement", Inputs.hasDevices, placed},
+		{"layout-fit", Inputs.hasDevices, layoutFit},
+		{"strict", Inputs.hasDomain, strict},
+		{"warnings", Inputs.hasVM, planWarnings},
 		{"requested-devices", Inputs.hasDomain, requested},
 		{"variables", nil, variables},
 		{"root-complex-annotation", Inputs.hasVMI, rootComplex},
@@ -105,7 +110,11 @@ type Report struct {
 	Results       []Result       `json:"results"`
 }
 
-// NewReport runs all checks and counts the results by status.
+// severities are the statuses, the worst first.
+func severities() []Status { return []Status{Fail, Warn, Note, Pass} }
+
+// NewReport runs all checks and counts the results by status. The worst results
+// come first, those of one status in the order of Checks.
 func NewReport(in Inputs) Report {
 	r := Report{SchemaVersion: SchemaVersion, Counts: map[Status]int{Pass: 0, Warn: 0, Fail: 0, Note: 0}, Results: []Result{}}
 	for _, c := range Checks() {
@@ -114,6 +123,9 @@ func NewReport(in Inputs) Report {
 	for _, result := range r.Results {
 		r.Counts[result.Status]++
 	}
+	slices.SortStableFunc(r.Results, func(x, y Result) int {
+		return cmp.Compare(slices.Index(severities(), x.Status), slices.Index(severities(), y.Status))
+	})
 	return r
 }
 

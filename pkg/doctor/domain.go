@@ -89,6 +89,9 @@ func placed(in Inputs) []Result {
 	}
 	var found []Result
 	for _, reason := range reasons.Reasons() {
+		if reason == reasons.NoSysfs && in.isElsewhere() {
+			continue // sysfs says so
+		}
 		switch ids := unplaced[reason]; {
 		case len(ids) == 1:
 			found = append(found, about(ids[0], fail(reason.Remedy(), "%s is not placed: %s", ids[0], reason))...)
@@ -96,7 +99,18 @@ func placed(in Inputs) []Result {
 			found = append(found, fail(reason.Remedy(), "%s are not placed: %s", list(ids), reason)...)
 		}
 	}
-	return orPass(found, "layout %s: %d placed, %d kept", in.Plan.Layout, len(in.Plan.Devices)-kept, kept)
+	if placed := len(in.Plan.Devices) - kept - count(unplaced); placed+kept > 0 {
+		return orPass(found, "layout %s: %d placed, %d kept", in.Plan.Layout, placed, kept)
+	}
+	return found
+}
+
+func count(unplaced map[reasons.Reason][]topology.DeviceID) int {
+	n := 0
+	for _, ids := range unplaced {
+		n += len(ids)
+	}
+	return n
 }
 
 // requested checks whether the domain has each device that the VMI asks for.

@@ -1,6 +1,7 @@
 package doctor_test
 
 import (
+	"errors"
 	"strings"
 
 	"hook-sidecar/pkg/doctor"
@@ -15,6 +16,14 @@ cpus 1 4-7
 pci0000:00/0000:00:01.0/0000:01:00.0 node=0 driver=vfio-pci group=1
 pci0000:00/0000:00:01.0/0000:01:00.1 node=0 driver=vfio-pci group=1
 pci0000:80/0000:80:01.0/0000:02:00.0 node=1 driver=vfio-pci group=2
+`
+
+// twoRoots has the GPU and the NIC under two PCIe roots of one node.
+const twoRoots = `
+cpus 0 0-3
+cpus 1 4-7
+pci0000:00/0000:00:01.0/0000:01:00.0 node=0 driver=vfio-pci group=1
+pci0000:20/0000:20:01.0/0000:02:00.0 node=0 driver=vfio-pci group=2
 `
 
 // allThree is what a VMI with guest NUMA cells has.
@@ -60,6 +69,33 @@ func domainTests() map[string]map[string]test {
 			"unplaced": {given{host: strings.Replace(aHost, "node=1", "node=-1", 1), domain: domainOf(gpu, nic)}, []string{
 				"FAIL 0000:02:00.0 is not placed: no-host-node (" + reasons.NoHostNode.Remedy() + ")",
 			}},
+		},
+		// On aHost the GPU and its audio are one device, and the NIC is far away.
+		"layout-fit": {
+			"all as on the host": {given{host: aHost, domain: domainOf(gpu, audio, nic)}, []string{"PASS layout numa: 3 of 3 pairs as on the host"}},
+			"a better layout": {given{host: twoRoots, domain: domainOf(gpu, nic), inputs: func(in *doctor.Inputs) {
+				in.Alternatives = []doctor.Alternative{{Layout: policy.LayoutNUMA}, {Layout: policy.LayoutRoot, Alike: 1}, {Layout: policy.LayoutMirror, Alike: 1}}
+			}}, []string{"WARN layout numa: 0 of 1 pair as on the host (1 with layout root, 1 with layout mirror)"}},
+			"chosen by auto": {given{host: twoRoots, domain: domainOf(gpu, nic), inputs: func(in *doctor.Inputs) { in.Plan.Why = "it is so" }}, []string{
+				"NOTE layout numa: 0 of 1 pair as on the host, since it is so",
+			}},
+			"no better layout": {given{host: twoRoots, domain: domainOf(gpu, nic)}, []string{"NOTE layout numa: 0 of 1 pair as on the host; no layout has more"}},
+		},
+		"strict": {
+			"starts": {given{host: aHost, domain: domainOf(gpu), inputs: func(in *doctor.Inputs) { in.Plan.Policy.Strict = true }}, []string{"PASS the VM starts"}},
+			"refused": {given{host: aHost, domain: domainOf(gpu), inputs: func(in *doctor.Inputs) {
+				in.Plan.Policy.Strict, in.Refusal = true, errors.New("strict: a\nb")
+			}}, []string{"FAIL strict: a b (remedy what the message names, or unset strict)"}},
+			"not asked for": {given{host: aHost, domain: domainOf(gpu)}, nil},
+		},
+		"warnings": {
+			"none": {given{host: aHost, domain: domainOf(gpu)}, []string{"PASS none besides what other checks say"}},
+			"a typo in an annotation": {given{host: aHost, domain: domainOf(gpu), vmi: vmi(allThree, `"hostdev.vm.kubevirt.io/layuot":"mirror"`)}, []string{
+				"WARN unknown-policy-key: unknown annotation hostdev.vm.kubevirt.io/layuot: the key must be one of layout, strict, add, companions, hotplug-ports, dry-run, nccl-topology (" + reasons.CodeUnknownPolicyKey.Remedy() + ")",
+			}},
+			"of the policy alone": {given{host: aHost, vmi: vmi(allThree, ""), inputs: func(in *doctor.Inputs) {
+				in.PolicyWarnings = []reasons.Warning{reasons.NewWarning(reasons.CodeBadPolicyValue, nil, "bad")}
+			}}, []string{"WARN bad-policy-value: bad (" + reasons.CodeBadPolicyValue.Remedy() + ")"}},
 		},
 		"requested-devices": {
 			"there": {given{host: aHost, domain: domainOf(gpu), vmi: vmi(`"devices":{"gpus":[{"name":"one","deviceName":"nvidia.com/A10"}]}`, "")}, []string{

@@ -1,6 +1,9 @@
 package doctor
 
 import (
+	"fmt"
+	"slices"
+
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
@@ -10,6 +13,14 @@ func sysfs(in Inputs) []Result {
 	var found []Result
 	if len(in.Host.Devices) == 0 {
 		return fail("pass --sysfs the node's /sys or a snapshot of it", "sysfs shows no PCI devices")
+	}
+	if ids := in.subjects(); in.isElsewhere() {
+		none := fmt.Sprintf("none of the %d devices is", len(ids))
+		if len(ids) == 1 {
+			none = ids[0].String() + " is not"
+		}
+		return fail("run hook-sidecar snapshot on the node, for example kubectl exec POD -c hook-sidecar-0 -- hook-sidecar snapshot > host.txtar, and pass it with --sysfs",
+			"%s on this machine", none)
 	}
 	for _, id := range in.subjects() {
 		if !in.Host.Shows(id) {
@@ -23,6 +34,13 @@ func sysfs(in Inputs) []Result {
 	}
 	return orPass(found, "%s, %s and %s", topology.Counted(len(in.Host.Devices), "PCI function"),
 		topology.Counted(len(in.Host.MDEVs), "mediated device"), topology.Counted(len(in.Host.Nodes), "NUMA node"))
+}
+
+// isElsewhere reports whether the host shows none of the devices: it is not the
+// node of this VM, and nothing else has to be said of them.
+func (in Inputs) isElsewhere() bool {
+	ids := in.subjects()
+	return len(ids) > 0 && !slices.ContainsFunc(ids, in.Host.Shows)
 }
 
 // iommuEnabled checks whether there are IOMMU groups: VFIO refuses devices

@@ -19,6 +19,10 @@ type Inputs struct {
 	VMI       *env.VMI
 	Variables []env.Variable
 
+	Refusal        error             // of strict mode
+	PolicyWarnings []reasons.Warning // where there is no plan
+	Alternatives   []Alternative     // what other layouts would give
+
 	HostPhysBits int // physical address bits of the host's CPUs, 0 when not known
 	Sockets      *Sockets
 	Limits       *env.Limits // of the container
@@ -42,12 +46,13 @@ type SocketFile struct {
 }
 
 // The conditions of checks.
-func (in Inputs) hasPCI() bool       { return len(in.Host.Devices) > 0 }
+func (in Inputs) hasPCI() bool       { return len(in.Host.Devices) > 0 && !in.isElsewhere() }
 func (in Inputs) hasMDEVs() bool     { return len(in.Host.MDEVs) > 0 }
 func (in Inputs) hasFunctions() bool { return len(in.functions()) > 0 }
 func (in Inputs) hasHardware() bool  { return len(in.hardware()) > 0 }
 func (in Inputs) hasDomain() bool    { return in.Plan != nil }
 func (in Inputs) hasDevices() bool   { return in.Plan != nil && len(in.Plan.Devices) > 0 }
+func (in Inputs) hasVM() bool        { return in.Plan != nil || in.VMI != nil }
 func (in Inputs) hasVMI() bool       { return in.VMI != nil }
 func (in Inputs) hasSockets() bool   { return in.Sockets != nil }
 func (in Inputs) hasLimits() bool    { return in.Limits != nil }

@@ -56,6 +56,30 @@ func idsOf(decisions []Decision) []topology.DeviceID {
 	return ids
 }
 
+// Pairs are numbers of pairs of devices.
+type Pairs struct {
+	All, Known int // in the plan; of which the host shows both devices
+	Alike      int // of these, with the host's path type in the guest
+}
+
+// Pairs counts the pairs of the plan's devices.
+func (p *Plan) Pairs() Pairs {
+	var pairs Pairs
+	for i, x := range p.Devices {
+		for _, y := range p.Devices[:i] {
+			pairs.All++
+			if x.Function == nil || y.Function == nil {
+				continue
+			}
+			pairs.Known++
+			if p.HostTree.PathType(x.ID, y.ID) == p.GuestTree.PathType(x.ID, y.ID) {
+				pairs.Alike++
+			}
+		}
+	}
+	return pairs
+}
+
 // With is the plan with an entry of fw_cfg in the domain, if it is not there
 // with this very text, and with more warnings. A nil entry adds none.
 func (p *Plan) With(entry *domain.FirmwareEntry, warnings []reasons.Warning) *Plan {

@@ -1,0 +1,83 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/topology"
+)
+
+// strict checks whether strict mode starts the VM.
+func strict(in Inputs) []Result {
+	switch {
+	case !in.Plan.Policy.Strict:
+		return nil
+	case in.Refusal != nil:
+		return fail("remedy what the message names, or unset strict", "%s", oneLine(in.Refusal.Error()))
+	}
+	return pass("the VM starts")
+}
+
+// Alternative is how many pairs of devices are as on the host with another
+// layout.
+type Alternative struct {
+	Layout policy.Layout
+	Alike  int
+}
+
+// layoutFit checks whether the pairs of devices are as far from each other as on
+// the host.
+func layoutFit(in Inputs) []Result {
+	pairs := in.Plan.Pairs()
+	if pairs.Known == 0 {
+		return nil
+	}
+	found := fmt.Sprintf("layout %s: %d of %s as on the host", in.Plan.Layout, pairs.Alike, topology.Counted(pairs.Known, "pair"))
+	if pairs.Alike == pairs.Known {
+		return pass("%s", found)
+	}
+	var better []string
+	for _, a := range in.Alternatives {
+		if a.Alike > pairs.Alike {
+			better = append(better, fmt.Sprintf("%d with layout %s", a.Alike, a.Layout))
+		}
+	}
+	switch {
+	case in.Plan.Why != "":
+		return note("", "%s, since %s", found, in.Plan.Why)
+	case len(better) == 0:
+		return note("", "%s; no layout has more", found)
+	}
+	return warn(strings.Join(better, ", "), "%s", found)
+}
+
+// planWarnings are the warnings of the plan, and of the policy, that no other
+// check reports.
+func planWarnings(in Inputs) []Result {
+	elsewhere := []reasons.Code{
+		reasons.CodeNotAllocated, reasons.CodeVIOMMU, reasons.CodeLaunchSecurity, reasons.CodeIOSpace, reasons.CodeGroupNotViable,
+		reasons.CodeNoSysfs, reasons.CodeBadSysfs, reasons.CodeBadVariable, reasons.CodeVariableConflict,
+	}
+	warnings := in.PolicyWarnings
+	if in.Plan != nil {
+		warnings = in.Plan.Warnings
+	}
+	var found []Result
+	for _, w := range warnings {
+		if slices.Contains(elsewhere, w.Code) {
+			continue
+		}
+		results := warn(w.Remedy, "%s: %s", w.Code, oneLine(w.Text))
+		if w.Device != nil {
+			results = about(*w.Device, results)
+		}
+		found = append(found, results...)
+	}
+	return orPass(found, "none besides what other checks say")
+}
+
+// oneLine is a text without newlines.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
