@@ -21,28 +21,30 @@ import (
 )
 
 func (a *app) newDemo() *cobra.Command {
+	var showDiff bool
 	cmd := &cobra.Command{
 		Use:   "demo [flags]",
 		Short: "Run the hook on built-in samples, without a cluster or a GPU",
 		Long: `demo starts the server on a temporary socket and calls it as virt-launcher does,
 with a domain that KubeVirt made for eight GPUs and eight NICs and a snapshot of
-a two-socket host. It prints what the hook changes in the domain, and one line
-per device.
+a two-socket host. It prints what the guest sees without the hook and with it.
 
 Exit status:
   0  success
   2  failure`,
 		Example: `  hook-sidecar demo
-  hook-sidecar demo --layout mirror`,
+  hook-sidecar demo --layout mirror
+  hook-sidecar demo --diff`,
 		Args: noArguments,
 	}
+	cmd.Flags().BoolVar(&showDiff, "diff", false, "print what the hook changes in the domain, and one line per device")
 	policy := addPolicyFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		sample, err := readSample(policy)
 		if err != nil {
 			return err
 		}
-		return a.demo(untilSignal(cmd.Context()), sample)
+		return a.demo(untilSignal(cmd.Context()), sample, showDiff)
 	}
 	return cmd
 }
@@ -72,7 +74,7 @@ func readSample(policy *policyFlags) (sample, error) {
 }
 
 // demo serves the sample on a socket, calls it and prints the result.
-func (a *app) demo(ctx context.Context, s sample) (err error) {
+func (a *app) demo(ctx context.Context, s sample, showDiff bool) (err error) {
 	dir, err := os.MkdirTemp("", "hook-sidecar")
 	if err != nil {
 		return err
@@ -82,13 +84,23 @@ func (a *app) demo(ctx context.Context, s sample) (err error) {
 	if err != nil {
 		return err
 	}
+	after := report.New(result.Plan, result.Changed(), result.Err)
+	if !showDiff {
+		before := unchanged(s.mutator).Mutate(s.request)
+		comparison := report.BeforeAfter{Before: report.New(before.Plan, false, nil), After: after}
+		if err := comparison.WriteText(a.out, a.style("")); err != nil {
+			return err
+		}
+		_, err = fmt.Fprint(a.out, "\nIts XML: hook-sidecar demo --diff. For your VM: hook-sidecar explain --domain vm.xml --vmi vmi.json\n")
+		return err
+	}
 	if err := a.write("", diff.Diff("a/domain.xml", s.request.Domain, "b/domain.xml", domain)); err != nil {
 		return err
 	}
 	if _, err := fmt.Fprintln(a.out); err != nil {
 		return err
 	}
-	return report.New(result.Plan, result.Changed(), result.Err).WriteSummary(a.out)
+	return after.WriteSummary(a.out)
 }
 
 // serveAndCall runs the server for one call of virt-launcher. It returns the
