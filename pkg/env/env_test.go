@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/utils/cpuset"
 
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/topology"
@@ -39,7 +38,6 @@ func read(t *testing.T, name string, ids []topology.DeviceID) *topology.Host {
 
 var compare = cmp.Options{
 	cmp.Comparer(func(a, b topology.Affinity) bool { return a == b }),
-	cmp.Comparer(func(a, b cpuset.CPUSet) bool { return a.Equals(b) }),
 }
 
 func wantNodes(t *testing.T, host *topology.Host, cpus ...string) {

@@ -26,7 +26,7 @@ func (r *hostReader) numaNodes() []topology.NUMANode {
 		return nil
 	}
 	var nodes []topology.NUMANode
-	for _, id := range ids.List() {
+	for id := range ids.All() {
 		if id > maxNode {
 			r.problem(reasons.CodeBadSysfs, name, invalidNode(strconv.Itoa(id)).Error())
 			break

@@ -250,8 +250,8 @@ func cpuMask(cpus string) string {
 	if err != nil || set.IsEmpty() {
 		return ""
 	}
-	words := make([]uint32, set.List()[set.Size()-1]/32+1)
-	for _, cpu := range set.UnsortedList() {
+	words := make([]uint32, set.Max()/32+1)
+	for cpu := range set.All() {
 		words[cpu/32] |= 1 << (cpu % 32)
 	}
 	texts := make([]string, len(words))

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"k8s.io/utils/cpuset"
-
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
@@ -14,31 +12,31 @@ import (
 // cells maps nodes of the host to cells of the guest.
 type cells struct {
 	known    []topology.CellID
-	memnodes map[topology.NodeID][]topology.CellID // the cells whose memory is on a node
-	pinned   map[topology.CellID][]cpuset.CPUSet   // the host CPUs of each vCPU of a cell
-	nodes    map[topology.NodeID]cpuset.CPUSet
+	memories []memory
+	pinned   map[topology.CellID]map[topology.NodeID]int // how many vCPUs of a cell are pinned to CPUs of a node and to no others
+}
+
+// memory is the nodes that memory of a cell is on.
+type memory struct {
+	cell  topology.CellID
+	nodes topology.IDs
 }
 
 // readCells reads what the domain says of memory and vCPUs. What it cannot read
 // it ignores with a warning, as KubeVirt does (pkg/util/hardware/hw_utils.go,
 // LookupDevicesNumaNodesWithWarnings).
 func readCells(d *domain.Domain, host *topology.Host) (cells, []reasons.Warning) {
-	c := cells{nodes: map[topology.NodeID]cpuset.CPUSet{}}
+	var c cells
 	for _, cell := range d.Cells {
 		c.known = append(c.known, cell.ID)
 	}
-	for _, node := range host.Nodes {
-		c.nodes[node.ID] = node.CPUs
-	}
 	var unreadMemory, unreadPins []reasons.Warning
-	c.memnodes, unreadMemory = readMemnodes(d, c.known)
-	c.pinned, unreadPins = readPins(d)
+	c.memories, unreadMemory = readMemnodes(d, c.known)
+	c.pinned, unreadPins = readPins(d, host)
 	return c, append(unreadMemory, unreadPins...)
 }
 
-func readMemnodes(d *domain.Domain, known []topology.CellID) (map[topology.NodeID][]topology.CellID, []reasons.Warning) {
-	memnodes := map[topology.NodeID][]topology.CellID{}
-	var warnings []reasons.Warning
+func readMemnodes(d *domain.Domain, known []topology.CellID) (memories []memory, warnings []reasons.Warning) {
 	for _, m := range d.Memnodes {
 		if !slices.Contains(known, m.Cell) {
 			warnings = append(warnings, reasons.NewWarning(reasons.CodeUnknownCell, nil,
@@ -50,41 +48,58 @@ func readMemnodes(d *domain.Domain, known []topology.CellID) (map[topology.NodeI
 			warnings = append(warnings, badNodeset(fmt.Sprintf("numatune/memnode of cell %d", m.Cell), err))
 			continue
 		}
-		for _, n := range nodes.UnsortedList() {
-			node := topology.NodeID(n)
-			if !slices.Contains(memnodes[node], m.Cell) {
-				memnodes[node] = append(memnodes[node], m.Cell)
-			}
-		}
+		memories = append(memories, memory{m.Cell, nodes})
 	}
-	return memnodes, warnings
+	return memories, warnings
 }
 
-func readPins(d *domain.Domain) (map[topology.CellID][]cpuset.CPUSet, []reasons.Warning) {
+func readPins(d *domain.Domain, host *topology.Host) (map[topology.CellID]map[topology.NodeID]int, []reasons.Warning) {
 	var warnings []reasons.Warning
-	pins := map[int]cpuset.CPUSet{}
+	pins := map[int][]topology.NodeID{} // of each vCPU: the nodes that have all CPUs that it is pinned to
 	for _, pin := range d.Pins {
 		cpus, err := topology.ParseIDs(pin.CPUSet)
 		if err != nil {
 			warnings = append(warnings, badNodeset(fmt.Sprintf("cputune/vcpupin of vCPU %d", pin.VCPU), err))
 			continue
 		}
-		pins[pin.VCPU] = cpus
+		pins[pin.VCPU] = nodesWith(cpus, host)
 	}
-	pinned := map[topology.CellID][]cpuset.CPUSet{}
+	pinned := map[topology.CellID]map[topology.NodeID]int{}
 	for _, cell := range d.Cells {
 		vcpus, err := topology.ParseIDs(cell.CPUs)
 		if err != nil {
 			warnings = append(warnings, badNodeset(fmt.Sprintf("cpus of cpu/numa/cell %d", cell.ID), err))
 			continue
 		}
-		for _, vcpu := range vcpus.UnsortedList() {
-			if cpus := pins[vcpu]; !cpus.IsEmpty() {
-				pinned[cell.ID] = append(pinned[cell.ID], cpus)
-			}
-		}
+		pinned[cell.ID] = countPins(vcpus, pins)
 	}
 	return pinned, warnings
+}
+
+// nodesWith are the nodes of the host that have all of these CPUs; none for no
+// CPU.
+func nodesWith(cpus topology.IDs, host *topology.Host) []topology.NodeID {
+	var nodes []topology.NodeID
+	for _, node := range host.Nodes {
+		if !cpus.IsEmpty() && cpus.IsSubsetOf(node.CPUs) {
+			nodes = append(nodes, node.ID)
+		}
+	}
+	return nodes
+}
+
+// countPins is how many of the vCPUs are pinned to each node.
+func countPins(vcpus topology.IDs, pins map[int][]topology.NodeID) map[topology.NodeID]int {
+	counts := map[topology.NodeID]int{}
+	for vcpu, nodes := range pins {
+		if !vcpus.Contains(vcpu) {
+			continue
+		}
+		for _, node := range nodes {
+			counts[node]++
+		}
+	}
+	return counts
 }
 
 func badNodeset(where string, err error) reasons.Warning {
@@ -110,7 +125,7 @@ func findCell(in Input, d Device, cells cells) (*topology.CellID, reasons.Reason
 // memory on it, else the one with most of the vCPUs pinned to it. Without one
 // it returns nil and the reason.
 func (c cells) forNode(node topology.NodeID) (*topology.CellID, reasons.Reason) {
-	named := c.memnodes[node]
+	named := c.withMemory(node)
 	if len(named) == 1 {
 		return &named[0], reasons.Memnode
 	}
@@ -123,19 +138,24 @@ func (c cells) forNode(node topology.NodeID) (*topology.CellID, reasons.Reason) 
 	return nil, reasons.NoGuestCell
 }
 
+// withMemory is the cells with memory on a node, each once.
+func (c cells) withMemory(node topology.NodeID) []topology.CellID {
+	var named []topology.CellID
+	for _, m := range c.memories {
+		if m.nodes.Contains(int(node)) && !slices.Contains(named, m.cell) {
+			named = append(named, m.cell)
+		}
+	}
+	return named
+}
+
 // byPins is the cell with most vCPUs pinned to CPUs of the node and to no
 // others; the lowest on a tie, nil where no vCPU is.
 func (c cells) byPins(node topology.NodeID) *topology.CellID {
 	var best *topology.CellID
 	most := 0
 	for _, cell := range slices.Sorted(slices.Values(c.known)) {
-		count := 0
-		for _, cpus := range c.pinned[cell] {
-			if cpus.IsSubsetOf(c.nodes[node]) {
-				count++
-			}
-		}
-		if count > most {
+		if count := c.pinned[cell][node]; count > most {
 			best, most = &cell, count
 		}
 	}

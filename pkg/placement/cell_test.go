@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/utils/cpuset"
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/placement"
@@ -25,13 +24,19 @@ var (
 	unknown = topology.PCIDevice(topology.Address{Bus: 0xff})
 )
 
+// ids is a list of numbers; the zero IDs of an invalid one fails what follows.
+func ids(list string) topology.IDs {
+	set, _ := topology.ParseIDs(list)
+	return set
+}
+
 func twoNodeHost() *topology.Host {
 	device := func(id topology.DeviceID, node topology.Affinity) topology.Device {
 		a, _ := id.PCI()
 		return topology.Device{Address: a, Node: node, Root: "pci0000:00"}
 	}
 	return &topology.Host{
-		Nodes: []topology.NUMANode{{ID: 0, CPUs: cpuset.New(0, 1, 2, 3)}, {ID: 1, CPUs: cpuset.New(4, 5, 6, 7)}},
+		Nodes: []topology.NUMANode{{ID: 0, CPUs: ids("0-3")}, {ID: 1, CPUs: ids("4-7")}},
 		Devices: []topology.Device{
 			device(onNode0, topology.OnNode(0)), device(onNode1, topology.OnNode(1)), device(noNode, topology.Affinity{}),
 		},

@@ -1,59 +1,10 @@
 package topology_test
 
 import (
-	"strings"
 	"testing"
 
 	"hook-sidecar/pkg/topology"
 )
-
-func TestParseIDs(t *testing.T) {
-	for _, tc := range []struct{ text, want string }{
-		{"", ""},
-		{"\n", ""},
-		{"0", "0"},
-		{"0-3,8", "0-3,8"},
-		{"0-17,36-53", "0-17,36-53"},
-		{" 0 , 2 ", "0,2"},
-		{"3,1,2,0", "0-3"},
-		{"0-3,2-5,2", "0-5"},
-		{"7-7", "7"},
-		// KubeVirt writes the CPUs of a cell as a list without ranges.
-		{"0,1,2,3,8,9", "0-3,8-9"},
-		// libvirt's exclusions (libvirt docs/formatdomain.rst, "cpuset").
-		{"0-7,^3", "0-2,4-7"},
-		{"0-7,^2-4,^7", "0-1,5-6"},
-		{"^3,0-7", "0-2,4-7"},
-		{"0-3,^8", "0-3"},
-		{"^3", ""},
-		{"65536", "65536"},
-	} {
-		got, err := topology.ParseIDs(tc.text)
-		if err != nil || got.String() != tc.want {
-			t.Errorf("ParseIDs(%q) = %q, %v; want %q", tc.text, got, err, tc.want)
-		}
-	}
-}
-
-func TestParseIDsRefuses(t *testing.T) {
-	for _, text := range []string{
-		"a", "0-", "-1", "-", "0,,1", "0,", ",", "3-1", "0-1-2", "0x1", "1.5", "+1", "^", "^^1", "0 1",
-		"65537", "0-65537", "0-4294967295", "99999999999999999999",
-	} {
-		if got, err := topology.ParseIDs(text); err == nil {
-			t.Errorf("ParseIDs(%q) = %q, want an error", text, got)
-		}
-	}
-}
-
-// A list may be as long as its file: the time to read it must not grow with its
-// length times the size of its ranges.
-func TestParseIDsRepeated(t *testing.T) {
-	got, err := topology.ParseIDs(strings.Repeat("0-65536,", 10_000) + "5")
-	if err != nil || got.String() != "0-65536" {
-		t.Errorf("ParseIDs of repeated ranges = %.40q, %v", got.String(), err)
-	}
-}
 
 func TestAffinity(t *testing.T) {
 	var none topology.Affinity

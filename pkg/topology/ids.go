@@ -1,0 +1,156 @@
+package topology
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// IDs is a set of CPU or node numbers. It holds ranges and not each number, because
+// a few bytes of text name tens of thousands. The zero IDs is empty.
+type IDs struct{ ranges []idRange } // in order, with a gap between any two
+
+// idRange is the numbers from low to high, both included.
+type idRange struct{ low, high int32 }
+
+// maxListedID is the highest number in IDs. Linux supports at most 8192 CPUs
+// (arch/x86/Kconfig, NR_CPUS_RANGE_END) and 1024 nodes.
+const maxListedID = 1 << 16
+
+// ParseIDs reads a list of CPU or node numbers as the kernel and libvirt write
+// it: "0-3,8", and with libvirt's exclusions "0-7,^3". An empty list is valid.
+func ParseIDs(s string) (IDs, error) {
+	if strings.TrimSpace(s) == "" {
+		return IDs{}, nil
+	}
+	var with, without []idRange
+	for part := range strings.SplitSeq(s, ",") {
+		digits, excluded := strings.CutPrefix(strings.TrimSpace(part), "^")
+		r, err := parseIDRange(digits)
+		switch {
+		case err != nil:
+			return IDs{}, fmt.Errorf("invalid list of numbers %q: %w", Abridge(s), err)
+		case excluded:
+			without = addRange(without, r)
+		default:
+			with = addRange(with, r)
+		}
+	}
+	return IDs{slices.Clone(subtract(merge(with), merge(without)))}, nil
+}
+
+func parseIDRange(s string) (idRange, error) {
+	low, high, isRange := strings.Cut(s, "-")
+	if !isRange {
+		high = low
+	}
+	var bounds [2]int32
+	for i, bound := range []string{low, high} {
+		n, err := strconv.ParseUint(bound, 10, 31)
+		if err != nil || n > maxListedID {
+			return idRange{}, fmt.Errorf("%q must be a number between 0 and %d", Abridge(bound), maxListedID)
+		}
+		bounds[i] = int32(n)
+	}
+	if bounds[0] > bounds[1] {
+		return idRange{}, fmt.Errorf("range %q is reversed", Abridge(s))
+	}
+	return idRange{bounds[0], bounds[1]}, nil
+}
+
+// addRange appends a range. A list that repeats its numbers stays short: merged, it
+// has at most one range for every second number.
+func addRange(ranges []idRange, r idRange) []idRange {
+	if len(ranges) >= maxListedID {
+		ranges = merge(ranges)
+	}
+	return append(ranges, r)
+}
+
+// merge sorts ranges and joins those that overlap or touch. It overwrites them.
+func merge(ranges []idRange) []idRange {
+	slices.SortFunc(ranges, func(a, b idRange) int { return cmp.Compare(a.low, b.low) })
+	merged := ranges[:0]
+	for _, r := range ranges {
+		if last := len(merged) - 1; last >= 0 && r.low <= merged[last].high+1 {
+			merged[last].high = max(merged[last].high, r.high)
+		} else {
+			merged = append(merged, r)
+		}
+	}
+	return merged
+}
+
+// subtract is what is in the merged ranges of with and not in those of without.
+func subtract(with, without []idRange) []idRange {
+	var rest []idRange
+	for _, r := range with {
+		for len(without) > 0 && without[0].high < r.low {
+			without = without[1:]
+		}
+		for _, w := range without {
+			if w.low > r.high {
+				break
+			}
+			if r.low < w.low {
+				rest = append(rest, idRange{r.low, w.low - 1})
+			}
+			r.low = w.high + 1
+		}
+		if r.low <= r.high {
+			rest = append(rest, r)
+		}
+	}
+	return rest
+}
+
+// IsEmpty reports whether the set has no number.
+func (s IDs) IsEmpty() bool { return len(s.ranges) == 0 }
+
+// Contains reports whether n is in the set.
+func (s IDs) Contains(n int) bool {
+	at, _ := slices.BinarySearchFunc(s.ranges, n, func(r idRange, n int) int { return cmp.Compare(int(r.high), n) })
+	return at < len(s.ranges) && int(s.ranges[at].low) <= n
+}
+
+// IsSubsetOf reports whether every number of the set is in other.
+func (s IDs) IsSubsetOf(other IDs) bool { return len(subtract(s.ranges, other.ranges)) == 0 }
+
+// Equal reports whether two sets have the same numbers.
+func (s IDs) Equal(other IDs) bool { return slices.Equal(s.ranges, other.ranges) }
+
+// All yields the numbers in order.
+func (s IDs) All() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for _, r := range s.ranges {
+			for n := r.low; n <= r.high; n++ {
+				if !yield(int(n)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Max is the highest number; -1 for an empty set.
+func (s IDs) Max() int {
+	if s.IsEmpty() {
+		return -1
+	}
+	return int(s.ranges[len(s.ranges)-1].high)
+}
+
+// String is the set as the kernel writes it: "0-3,8".
+func (s IDs) String() string {
+	texts := make([]string, len(s.ranges))
+	for i, r := range s.ranges {
+		texts[i] = strconv.Itoa(int(r.low))
+		if r.high > r.low {
+			texts[i] += "-" + strconv.Itoa(int(r.high))
+		}
+	}
+	return strings.Join(texts, ",")
+}
