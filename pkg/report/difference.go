@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 
 	"hook-sidecar/pkg/placement"
@@ -67,21 +68,40 @@ const allDevices = -1
 // differences counts the pairs that differ, of one device or of allDevices.
 func (r Report) differences(device int) []difference {
 	var all []difference
-	for i, row := range r.Paths.Host {
-		for j, host := range row[:i] {
-			guest := r.Paths.Guest[i][j]
-			if host == guest || !r.isKnown(i) || !r.isKnown(j) || device != allDevices && device != i && device != j {
-				continue
-			}
-			at := slices.IndexFunc(all, func(d difference) bool { return d.host == host && d.guest == guest })
-			if at < 0 {
-				at, all = len(all), append(all, difference{host: host, guest: guest})
-			}
-			all[at].pairs++
+	for i, j := range r.pairsOf(device) {
+		host, guest := r.Paths.Host.Between(i, j), r.Paths.Guest.Between(i, j)
+		if host == guest || !r.isKnown(i) || !r.isKnown(j) {
+			continue
 		}
+		at := slices.IndexFunc(all, func(d difference) bool { return d.host == host && d.guest == guest })
+		if at < 0 {
+			at, all = len(all), append(all, difference{host: host, guest: guest})
+		}
+		all[at].pairs++
 	}
 	slices.SortFunc(all, compareDifferences)
 	return all
+}
+
+// pairsOf yields the pairs of one device, or of allDevices.
+func (r Report) pairsOf(device int) iter.Seq2[int, int] {
+	return func(yield func(int, int) bool) {
+		if device != allDevices {
+			for j := range r.Devices {
+				if j != device && !yield(device, j) {
+					return
+				}
+			}
+			return
+		}
+		for i := range r.Devices {
+			for j := range i {
+				if !yield(i, j) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // lookOf is what became of a device: farther where one of its path types is.
@@ -101,15 +121,15 @@ func (r Report) lookOf(device int) look {
 // pairs are the numbers of pairs of devices: all, those that are not known on the
 // host, and those that are as on the host.
 func (r Report) pairs() (all, unknown, alike int) {
-	pairsOf := func(n int) int { return n * (n - 1) / 2 }
+	count := func(n int) int { return n * (n - 1) / 2 }
 	known := 0
 	for i := range r.Devices {
 		if r.isKnown(i) {
 			known++
 		}
 	}
-	all = pairsOf(len(r.Devices))
-	return all, all - pairsOf(known), pairsOf(known) - sum(r.differences(allDevices))
+	all = count(len(r.Devices))
+	return all, all - count(known), count(known) - sum(r.differences(allDevices))
 }
 
 // sum is how many pairs have one of the differences.
@@ -135,7 +155,7 @@ type aboutPathType struct {
 	meaning string
 }
 
-func (a aboutPathType) String() string { return string(a.PathType) + ": " + a.meaning }
+func (a aboutPathType) String() string { return a.PathType.String() + ": " + a.meaning }
 
 func pathTypes() []aboutPathType {
 	return []aboutPathType{

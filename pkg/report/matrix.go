@@ -1,12 +1,26 @@
 package report
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/topology"
 )
+
+// PathTypes are the path types between all pairs of a tree's devices. They are
+// found when asked for: n devices have n*n of them, and a call's log has none.
+type PathTypes struct {
+	tree *topology.Tree
+	ids  []topology.DeviceID
+}
+
+// Between is the path type between the devices at two positions.
+func (p PathTypes) Between(i, j int) topology.PathType { return p.tree.PathType(p.ids[i], p.ids[j]) }
+
+// MarshalJSON is the matrix, a row per device.
+func (p PathTypes) MarshalJSON() ([]byte, error) { return json.Marshal(p.tree.PathTypes(p.ids)) }
 
 // The matrix of path types is shown in blocks of columns that fit a page, and
 // up to a number of devices at which it can still be read.
@@ -72,7 +86,7 @@ func (r Report) writeBlocks(b *strings.Builder, name string, cell func(i, j int,
 }
 
 func (r Report) hostCell(i, j int, _ Style) string {
-	text := string(r.Paths.Host[i][j])
+	text := r.Paths.Host.Between(i, j).String()
 	if i != j && (!r.isKnown(i) || !r.isKnown(j)) {
 		text = "?"
 	}
@@ -82,8 +96,8 @@ func (r Report) hostCell(i, j int, _ Style) string {
 func (r Report) guestCell(i, j int, style Style) string {
 	l := same
 	if r.isKnown(i) && r.isKnown(j) {
-		l = compare(r.Paths.Host[i][j], r.Paths.Guest[i][j])
+		l = compare(r.Paths.Host.Between(i, j), r.Paths.Guest.Between(i, j))
 	}
 	mark := map[look]string{same: " ", nearer: "<", farther: ">"}[l]
-	return style.paint(l.colour(), fmt.Sprintf("%s%-*s", mark, cellWidth-1, r.Paths.Guest[i][j]))
+	return style.paint(l.colour(), fmt.Sprintf("%s%-*s", mark, cellWidth-1, r.Paths.Guest.Between(i, j)))
 }

@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"hook-sidecar/pkg/placement"
@@ -176,10 +175,13 @@ func (c *canvas) legend(r Report, y int) int {
 
 // usedPathTypes are the path types between the devices, with what they mean.
 func (r Report) usedPathTypes() []string {
+	seen := map[topology.PathType]bool{}
+	for i, j := range r.pairsOf(allDevices) {
+		seen[r.Paths.Host.Between(i, j)], seen[r.Paths.Guest.Between(i, j)] = true, true
+	}
 	var used []string
 	for _, t := range pathTypes() {
-		isIt := func(row []topology.PathType) bool { return slices.Contains(row, t.PathType) }
-		if slices.ContainsFunc(r.Paths.Host, isIt) || slices.ContainsFunc(r.Paths.Guest, isIt) {
+		if seen[t.PathType] {
 			used = append(used, t.String())
 		}
 	}

@@ -77,9 +77,9 @@ type Controller struct {
 
 // Paths are the path types between devices.
 type Paths struct {
-	Devices []topology.DeviceID   `json:"devices"`
-	Host    [][]topology.PathType `json:"host"`
-	Guest   [][]topology.PathType `json:"guest"`
+	Devices []topology.DeviceID `json:"devices"`
+	Host    PathTypes           `json:"host"`
+	Guest   PathTypes           `json:"guest"`
 }
 
 // Budgets say how much of what is scarce is used.
@@ -120,7 +120,7 @@ func New(plan *placement.Plan, changed bool, err error) Report {
 	r := Report{
 		SchemaVersion: SchemaVersion, Changed: changed,
 		Policy: map[policy.Key]Setting{}, Devices: []Device{}, Controllers: []Controller{}, Warnings: []Warning{},
-		Paths: Paths{Devices: []topology.DeviceID{}, Host: [][]topology.PathType{}, Guest: [][]topology.PathType{}},
+		Paths: Paths{Devices: []topology.DeviceID{}},
 	}
 	r.Budgets.BusNumbers.Expanders = []Expander{}
 	if err != nil {
@@ -141,7 +141,7 @@ func New(plan *placement.Plan, changed bool, err error) Report {
 		r.Controllers = append(r.Controllers, controller(c))
 	}
 	ids := plan.IDs()
-	r.Paths = Paths{Devices: ids, Host: r.host.PathTypes(ids), Guest: r.guest.PathTypes(ids)}
+	r.Paths = Paths{Devices: ids, Host: PathTypes{r.host, ids}, Guest: PathTypes{r.guest, ids}}
 	r.Budgets.BusNumbers.Budget = Budget(plan.Budgets.BusNumbers)
 	for _, e := range plan.Budgets.Expanders {
 		r.Budgets.BusNumbers.Expanders = append(r.Budgets.BusNumbers.Expanders, Expander{Index: e.Index, BusNr: e.BusNr, Budget: Budget(e.Budget)})

@@ -1,33 +1,33 @@
 package topology
 
-import (
-	"cmp"
-	"slices"
-)
+import "cmp"
 
 // PathType is what lies between two devices, in the words of
-// `nvidia-smi topo -m` and of NCCL.
-type PathType string
+// `nvidia-smi topo -m` and of NCCL. They are ordered from the nearest to the
+// farthest.
+type PathType uint8
 
-// The path types. Self is the nearest, then they are in order.
+// The path types.
 const (
-	PIX  PathType = "PIX"  // at most one PCIe switch
-	PXB  PathType = "PXB"  // several PCIe switches, no host bridge
-	PHB  PathType = "PHB"  // one host bridge
-	NODE PathType = "NODE" // host bridges of one NUMA node
-	SYS  PathType = "SYS"  // across NUMA nodes, or nodes not known
-	Self PathType = "X"    // a device and itself
+	Self PathType = iota // a device and itself
+	PIX                  // at most one PCIe switch
+	PXB                  // several PCIe switches, no host bridge
+	PHB                  // one host bridge
+	NODE                 // host bridges of one NUMA node
+	SYS                  // across NUMA nodes, or nodes not known
 )
 
 // Compare orders path types from the nearest to the farthest, Self first.
-func (p PathType) Compare(q PathType) int { return cmp.Compare(p.distance(), q.distance()) }
+func (p PathType) Compare(q PathType) int { return cmp.Compare(p, q) }
 
 // Steps is how many types p is nearer or farther than q.
-func (p PathType) Steps(q PathType) int {
-	return max(p.distance(), q.distance()) - min(p.distance(), q.distance())
-}
+func (p PathType) Steps(q PathType) int { return int(max(p, q) - min(p, q)) }
 
-func (p PathType) distance() int { return slices.Index([]PathType{Self, PIX, PXB, PHB, NODE, SYS}, p) }
+// String is the path type as nvidia-smi and NCCL write it; "X" for Self.
+func (p PathType) String() string { return [...]string{"X", "PIX", "PXB", "PHB", "NODE", "SYS"}[p] }
+
+// MarshalText is the form in JSON.
+func (p PathType) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
 // PathType is the path type between two nodes of the tree. It is SYS where the
 // tree lacks one of them.
