@@ -22,15 +22,19 @@ const (
 	// twice what etcd stores.
 	maxMessage = 8 << 20
 
-	// maxDomain and maxMarks limit domains, see domain.Limit. They are some ten
+	// maxDomain, maxMarks and maxHostdevs limit domains, see domain.Limit. They are some ten
 	// times what a VM with 64 devices has.
 	maxDomain = 2 << 20
 	maxMarks  = 50_000
+
+	// maxHostdevs is four times what a guest can have with a port for each device:
+	// libvirt's highest index of a PCI controller is 255.
+	maxHostdevs = 1024
 )
 
 // serveLimit returns the limit of domains in serve.
 func serveLimit() domain.Limit {
-	return domain.Limit{Bytes: maxDomain, Marks: maxMarks, Result: hooks.MaxReply}
+	return domain.Limit{Bytes: maxDomain, Marks: maxMarks, Hostdevs: maxHostdevs, Result: hooks.MaxReply}
 }
 
 // warnOfLimit warns of a domain that serve returns unchanged. The other

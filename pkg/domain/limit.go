@@ -12,8 +12,11 @@ type Limit struct {
 	// Marks limits the number of < and = in a domain. Each element has at least
 	// one and each attribute one, and an element takes some fifty times the
 	// memory of its shortest form.
-	Marks  int
-	Result int // bytes of a changed domain
+	Marks int
+	// Hostdevs limits the devices that are passed through: the time to place them
+	// grows with the square of their number.
+	Hostdevs int
+	Result   int // bytes of a changed domain
 }
 
 // Check returns an error for a domain that is over the limit. It does not parse
@@ -22,11 +25,12 @@ func (l Limit) Check(domain []byte) error {
 	if l.Bytes > 0 && len(domain) > l.Bytes {
 		return fmt.Errorf("the domain has %d bytes, the limit is %d", len(domain), l.Bytes)
 	}
-	if l.Marks == 0 {
-		return nil
-	}
-	if marks := bytes.Count(domain, []byte("<")) + bytes.Count(domain, []byte("=")); marks > l.Marks {
+	count := func(mark string) int { return bytes.Count(domain, []byte(mark)) }
+	if marks := count("<") + count("="); l.Marks > 0 && marks > l.Marks {
 		return fmt.Errorf("the domain has %d elements and attributes, the limit is %d", marks, l.Marks)
+	}
+	if hostdevs := count("<hostdev"); l.Hostdevs > 0 && hostdevs > l.Hostdevs {
+		return fmt.Errorf("the domain has %d hostdevs, the limit is %d", hostdevs, l.Hostdevs)
 	}
 	return nil
 }

@@ -101,6 +101,9 @@ func ParseVMI(data []byte) (*VMI, error) {
 	case text[0] != '{':
 		return nil, errors.New("parse VMI: not a JSON object")
 	}
+	if count := separators(data); count > maxSeparators {
+		return nil, fmt.Errorf("parse VMI: it has %d fields and list entries, the limit is %d", count, maxSeparators)
+	}
 	var doc document
 	if err := json.Unmarshal(data, &doc); err != nil {
 		return nil, fmt.Errorf("parse VMI: %w", withoutPayload(data, err))
@@ -110,6 +113,32 @@ func ParseVMI(data []byte) (*VMI, error) {
 		return nil, fmt.Errorf("parse VMI: kind is %q, want VirtualMachineInstance", topology.Abridge(doc.Kind))
 	}
 	return doc.vmi(), nil
+}
+
+// maxSeparators limits the fields and list entries of a VMI, which has a few
+// hundred. An entry takes up to a hundred times the memory of its shortest form, {},
+// and a hook sidecar has little memory.
+const maxSeparators = 20_000
+
+// separators counts the commas outside of strings, without parsing.
+func separators(data []byte) int {
+	if bytes.Count(data, []byte(",")) <= maxSeparators {
+		return 0 // few, wherever they are
+	}
+	count, inString := 0, false
+	for i := 0; i < len(data); i++ {
+		switch data[i] {
+		case '\\':
+			i++ // only strings have one
+		case '"':
+			inString = !inString
+		case ',':
+			if !inString {
+				count++
+			}
+		}
+	}
+	return count
 }
 
 func (doc *document) vmi() *VMI {

@@ -184,6 +184,29 @@ func TestParseVMILarge(t *testing.T) {
 	}
 }
 
+// What a VMI has many of is limited, wherever it has it; text in strings is not.
+func TestParseVMILimit(t *testing.T) {
+	repeated := func(entry string, count int) string {
+		return strings.TrimSuffix(strings.Repeat(entry+",", count), ",")
+	}
+	for _, tc := range []struct {
+		name, text string
+		refused    bool
+	}{
+		{"the most interfaces", `{"spec":{"domain":{"devices":{"interfaces":[` + repeated("{}", 20_001) + `]}}}}`, false},
+		{"one interface more", `{"spec":{"domain":{"devices":{"interfaces":[` + repeated("{}", 20_002) + `]}}}}`, true},
+		{"annotations", `{"metadata":{"annotations":{` + repeated(`"a":""`, 20_002) + `}}}`, true},
+		{"conditions", `{"status":{"conditions":[` + repeated("null", 20_002) + `]}}`, true},
+		{"a script", `{"spec":{"volumes":"` + repeated(`{\"a\":[1,2],\\`, 20_002) + `"}}`, false},
+		{"after a backslash", `{"spec":{"volumes":["\\",` + repeated("{}", 20_002) + `]}}`, true},
+	} {
+		vmi, err := env.ParseVMI([]byte(tc.text))
+		if tc.refused && (err == nil || vmi != nil || !strings.Contains(err.Error(), "the limit is 20000")) || !tc.refused && err != nil {
+			t.Errorf("%s: %v, refused %t", tc.name, err, !tc.refused)
+		}
+	}
+}
+
 func parseVMI(t *testing.T, text string) *env.VMI {
 	t.Helper()
 	vmi, err := env.ParseVMI([]byte(text))

@@ -11,15 +11,16 @@ import (
 )
 
 func TestLimit(t *testing.T) {
-	const text = `<domain type="kvm"><name>a</name></domain>` // 42 bytes, 4 < and 1 =
+	const text = `<domain type="kvm"><hostdev/><hostdev/></domain>` // 48 bytes, 4 < and 1 =
 	for name, tt := range map[string]struct {
 		limit domain.Limit
 		want  string
 	}{
-		"none":            {domain.Limit{}, ""},
-		"just fits":       {domain.Limit{Bytes: len(text), Marks: 5}, ""},
-		"a byte too many": {domain.Limit{Bytes: len(text) - 1, Marks: 5}, "42 bytes"},
-		"a mark too many": {domain.Limit{Bytes: len(text), Marks: 4}, "5 elements and attributes"},
+		"none":               {domain.Limit{}, ""},
+		"just fits":          {domain.Limit{Bytes: len(text), Marks: 5, Hostdevs: 2}, ""},
+		"a byte too many":    {domain.Limit{Bytes: len(text) - 1, Marks: 5}, "48 bytes"},
+		"a mark too many":    {domain.Limit{Bytes: len(text), Marks: 4}, "5 elements and attributes"},
+		"a hostdev too many": {domain.Limit{Hostdevs: 1}, "2 hostdevs, the limit is 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			result := mutate.Mutator{Sysfs: fstest.MapFS{}, Limit: tt.limit}.Mutate(mutate.Request{Domain: []byte(text)})
