@@ -36,7 +36,7 @@ func New(plan *placement.Plan) File {
 		b.cpu(int(cell.ID))
 	}
 	for _, d := range plan.Devices {
-		if isForNCCL(d.Function) {
+		if d.Function.IsGPU() || d.Function.IsNIC() {
 			b.add(d)
 		}
 	}
@@ -63,13 +63,6 @@ func (f File) String() string {
 	}
 	text.WriteString("</system>\n")
 	return text.String()
-}
-
-// isForNCCL reports whether NCCL looks at a device: at display controllers and
-// network controllers, by the base class (topo.cc, kvDictPciClass).
-func isForNCCL(f *topology.Device) bool {
-	const network, display = 0x02, 0x03
-	return f != nil && (f.Class>>16 == network || f.Class>>16 == display)
 }
 
 type builder struct {

@@ -276,6 +276,33 @@ func TestLeavesOut(t *testing.T) {
 	}
 }
 
+// TestAccelerators: an accelerator, such as AMD's MI300X, is in the file as a GPU is,
+// under the switch that it shares with a NIC. RCCL takes the class 0x120000 alone;
+// another one of that base class is a switch to it.
+func TestAccelerators(t *testing.T) {
+	host, err := hostfs.Parse(`cpus 0 0-3
+pci0000:16/0000:16:01.0/0000:17:00.0/0000:18:00.0/0000:19:00.0 node=0 class=0x120000 vendor=0x1002 device=0x74a1
+pci0000:16/0000:16:01.0/0000:17:00.0/0000:18:01.0/0000:1a:00.0 node=0 class=0x020000 vendor=0x15b3 device=0x1021
+pci0000:16/0000:16:02.0/0000:1b:00.0 node=0 class=0x120100
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := planOf(t, host, matrix.Domain(matrix.GuestNUMA{{0}}, []string{"0000:19:00.0", "0000:1a:00.0", "0000:1b:00.0"}), policy.LayoutNUMA)
+	system, err := read(nccl.New(plan).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	gpu, count := system.find(plan.Devices[0].Predicted.String())
+	nic, _ := system.find(plan.Devices[1].Predicted.String())
+	if count != 1 || gpu.attrs["class"] != "0x120000" || distance(gpu, nic) != "PIX" {
+		t.Errorf("the accelerator is in the file %d times, as %v\n%s", count, gpu, nccl.New(plan))
+	}
+	if _, count := system.find(plan.Devices[2].Predicted.String()); count != 0 {
+		t.Errorf("a device of class 0x120100 is in the file\n%s", nccl.New(plan))
+	}
+}
+
 // TestLinks: the slower of a function and the port above it counts, a virtual
 // function has its physical function's link, and what is not known is left to
 // NCCL.

@@ -137,7 +137,7 @@ func (n *node) checkPCI() error {
 	if err := n.want("busid", addressPattern.MatchString); err != nil {
 		return err
 	}
-	classes := []string{"0x02", "0x03"}
+	classes := []string{"0x02", "0x03", "0x120000"} // the last one RCCL
 	if len(n.children) > 0 {
 		classes = []string{"0x060400"}
 	}

@@ -15,6 +15,21 @@ func (d Device) IsVFIO() bool { return strings.Contains(d.Driver, "vfio") }
 // vGPU (KubeVirt pkg/virt-handler/device-manager/nvidia.go, shouldPermitNvidia).
 func (d Device) IsAssignable() bool { return d.IsVFIO() || d.PhysFn != nil && d.Driver == "nvidia" }
 
+// IsGPU reports whether NCCL or RCCL takes a function for a GPU: a display
+// controller, by its base class, or an accelerator such as AMD's MI300X (src/graph/topo.cc
+// of both, kvDictPciClass; the latter RCCL only). A nil function is none.
+func (d *Device) IsGPU() bool {
+	const display, accelerator = 0x03, 0x120000
+	return d != nil && (d.Class>>16 == display || d.Class == accelerator)
+}
+
+// IsNIC reports whether NCCL and RCCL take a function for a NIC, by its base class.
+// A nil function is none.
+func (d *Device) IsNIC() bool {
+	const network = 0x02
+	return d != nil && d.Class>>16 == network
+}
+
 // GroupBlockers are the functions of an IOMMU group that a driver of the host
 // holds: VFIO then refuses the whole group (kernel
 // Documentation/driver-api/vfio.rst, "group viability"). Bridges do not count,
