@@ -35,6 +35,26 @@ func ReadDetails(fsys fs.FS, host *topology.Host) []Problem {
 	return sortProblems(r.problems)
 }
 
+// ReadMaxLinkSpeeds reads the speed, in GT/s, of the fastest link that each function
+// supports. One whose link the kernel does not know is left out. Unlike the state of a
+// link it takes one small file.
+func ReadMaxLinkSpeeds(fsys fs.FS, functions []topology.Address) (map[topology.Address]float64, []Problem) {
+	r := &hostReader{tree: newTree(fsys)}
+	speeds := map[topology.Address]float64{}
+	for _, a := range functions {
+		if _, seen := speeds[a]; seen {
+			continue
+		}
+		if dir, ok := r.deviceDir(path.Join(pciDevices, a.String())); ok {
+			if speed, known := r.linkSpeed(path.Join(dir, "max_link_speed")); known {
+				speeds[a] = speed
+			}
+		}
+	}
+	r.close()
+	return speeds, sortProblems(r.problems)
+}
+
 func (r *hostReader) details(dir string) *topology.Details {
 	d := &topology.Details{
 		SubsystemVendor: uint16(r.hex(dir+"/subsystem_vendor", 16)),
@@ -58,18 +78,29 @@ func (r *hostReader) details(dir string) *topology.Details {
 // files are absent or the kernel does not know the link, as for a function in the
 // root complex (drivers/pci/pci-sysfs.c, "Unknown" or a width of 0).
 func (r *hostReader) link(dir, which string) *topology.Link {
-	speed, width := path.Join(dir, which+"_link_speed"), path.Join(dir, which+"_link_width")
-	text := r.file(speed)
-	lanes, err := strconv.ParseUint(r.file(width), 10, 8)
-	if err != nil || lanes == 0 || lanes > maxLinkWidth || strings.HasPrefix(text, "Unknown") {
+	lanes, err := strconv.ParseUint(r.file(path.Join(dir, which+"_link_width")), 10, 8)
+	if err != nil || lanes == 0 || lanes > maxLinkWidth {
 		return nil
 	}
-	link := topology.Link{Width: int(lanes)}
-	if link.Speed, err = topology.ParseLinkSpeed(text); err != nil {
-		r.problem(reasons.CodeBadSysfs, speed, err.Error())
+	speed, known := r.linkSpeed(path.Join(dir, which+"_link_speed"))
+	if !known {
 		return nil
 	}
-	return &link
+	return &topology.Link{Speed: speed, Width: int(lanes)}
+}
+
+// linkSpeed reads a link speed in GT/s. It is false where the file is absent or the
+// kernel does not know the speed.
+func (r *hostReader) linkSpeed(name string) (float64, bool) {
+	text := r.file(name)
+	if text == "" || strings.HasPrefix(text, "Unknown") {
+		return 0, false
+	}
+	speed, err := topology.ParseLinkSpeed(text)
+	if err != nil {
+		r.problem(reasons.CodeBadSysfs, name, err.Error())
+	}
+	return speed, err == nil
 }
 
 // maxLinkWidth is the widest link of PCI Express (5.0, 7.5.3.6). The kernel

@@ -1,6 +1,7 @@
 package env_test
 
 import (
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -109,5 +110,23 @@ func TestReadDetailsPackages(t *testing.T) {
 		if whole.Packages != want {
 			t.Errorf("%q: %d packages, want %d", text, whole.Packages, want)
 		}
+	}
+}
+
+// A function whose link speed is not known is left out, and a speed that cannot be
+// read is reported.
+func TestReadMaxLinkSpeeds(t *testing.T) {
+	fsys := host(t, `pci0000:00/0000:00:01.0/0000:01:00.0 maxlink=32.0x16
+pci0000:00/0000:00:01.0/0000:01:00.1 maxlink=Unknownx255
+pci0000:00/0000:00:02.0/0000:02:00.0 maxlink=fastx16
+`)
+	fsys["devices/pci0000:00/0000:00:01.0/0000:01:00.1/max_link_speed"].Data = []byte("Unknown\n")
+	functions := []topology.Address{{Bus: 1}, {Bus: 1, Function: 1}, {Device: 1}, {Bus: 2}, {Bus: 1}}
+	speeds, problems := env.ReadMaxLinkSpeeds(fsys, functions)
+	if d := cmp.Diff(map[topology.Address]float64{{Bus: 1}: 32}, speeds); d != "" {
+		t.Errorf("speeds (-want +got):\n%s", d)
+	}
+	if len(problems) != 1 || !strings.Contains(problems[0].Text, `invalid link speed "fast GT/s PCIe"`) {
+		t.Errorf("problems %v", problems)
 	}
 }

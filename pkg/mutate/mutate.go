@@ -133,7 +133,7 @@ func (m Mutator) mutate(req Request, result *Result) ([]byte, error) {
 	if err != nil {
 		return nil, &Error{Malformed, err}
 	}
-	plan = withNCCL(plan)
+	plan = withPortSpeed(withNCCL(plan), m.Sysfs)
 	result.Plan = plan
 	changed, err := plan.Apply()
 	if err == nil && result.Strict {

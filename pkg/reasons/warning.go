@@ -25,6 +25,7 @@ const (
 	CodeBrokenRule         Code = "broken-rule"
 	CodeCoarserLayout      Code = "coarser-layout"
 	CodeSwitchPortSpeed    Code = "switch-port-link-speed"
+	CodePortSpeed          Code = "port-link-speed"
 	CodeSwitchPortHotplug  Code = "switch-port-hotplug"
 	CodeHotplugPortsCapped Code = "hotplug-ports-capped"
 	CodeNCCLIncomplete     Code = "nccl-topology-incomplete"
@@ -37,6 +38,9 @@ const (
 	CodeBadVariable        Code = "bad-variable-value"
 	CodeVariableConflict   Code = "variable-conflict"
 )
+
+// speedRemedy is what helps where NCCL believes an emulated port.
+const speedRemedy = "pass NCCL the host's link speeds: nccl-topology=fwcfg, or the file of explain --format nccl"
 
 // codeTable has what a user can do about each kind of warning, whose text says what
 // it means. The order is that of docs/reasons.md.
@@ -55,6 +59,8 @@ func codeTable() []entry[Code] {
 		{CodeBrokenRule, "", BrokenRule.Remedy()},
 		{CodeCoarserLayout, "", "pass fewer devices through, or set hotplug-ports=0 where controllers go past index 31"},
 		{CodeSwitchPortSpeed, "", "pass NCCL the host's link speeds: nccl-topology=fwcfg, or the file of explain --format nccl"},
+		{CodeSwitchPortSpeed, "", speedRemedy},
+		{CodePortSpeed, "", speedRemedy},
 		{CodeSwitchPortHotplug, "", "choose layout root or numa for a VM with only SR-IOV networks, or boot it with SeaBIOS"},
 		{CodeHotplugPortsCapped, "", "lower hotplug-ports, or pass fewer devices through"},
 		{CodeNCCLIncomplete, "", "place the device with layout numa, root or mirror; NCCL reads what the file lacks from the guest's sysfs"},
