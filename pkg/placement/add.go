@@ -18,10 +18,11 @@ func additions(in Input, asked requests) ([]domain.Hostdev, []reasons.Warning) {
 	for _, h := range in.Domain.Hostdevs {
 		a.taken[h.ID] = true
 		if h.Alias == "" {
-			a.unnamed++
+			a.unnamed = append(a.unnamed, h.ID)
 		}
 	}
 	if in.Policy.Add != policy.AddNone {
+		a.present = a.matchPresent()
 		for _, list := range asked.lists {
 			a.addRequested(list)
 		}
@@ -40,8 +41,9 @@ type adder struct {
 	Input
 	asked    requests
 	taken    deviceSet
-	aliases  []string // in use
-	unnamed  int      // hostdevs of the domain without an alias that are matched with no request yet
+	aliases  []string              // in use
+	unnamed  []topology.DeviceID   // hostdevs of the domain without an alias that are matched with no request yet
+	present  map[*env.Request]bool // requests that have a hostdev in the domain
 	added    []domain.Hostdev
 	warnings []reasons.Warning
 }
@@ -61,9 +63,9 @@ func (a *adder) warn(code reasons.Code, format string, args ...any) {
 // virt-launcher: all PCI devices of a list, then all mediated ones.
 func (a *adder) addRequested(list requestList) {
 	var open []env.Request
-	for _, r := range list.requests {
+	for i, r := range list.requests {
 		switch {
-		case r.Claim || a.matchPresent(list, r):
+		case r.Claim || a.present[&list.requests[i]]:
 		case !domain.IsWritable(r.Name):
 			a.warn(reasons.CodeBadDeviceName, "%s of the VMI has no hostdev, and its name %q cannot be written in XML",
 				strings.TrimSuffix(strings.TrimPrefix(list.prefixes[0], "ua-"), "-"), topology.Abridge(r.Name))
@@ -91,17 +93,48 @@ func (a *adder) addRequested(list requestList) {
 	}
 }
 
-// matchPresent matches a request with a hostdev of the domain. libvirt drops an
-// alias with other characters; each hostdev without alias then matches one
-// request of such a name.
-func (a *adder) matchPresent(list requestList, r env.Request) bool {
-	if slices.ContainsFunc(list.aliases(r), func(alias string) bool { return slices.Contains(a.aliases, alias) }) {
-		return true
+// matchPresent finds the requests that have a hostdev in the domain: one with an
+// alias of theirs, or one without any, since libvirt drops an alias with other
+// characters than its own. The latter match the requests of the resource whose
+// variable lists them; those that no variable lists, one request each.
+func (a *adder) matchPresent() map[*env.Request]bool {
+	present := map[*env.Request]bool{}
+	for _, match := range []func(requestList, env.Request) bool{a.hasAlias, a.hasUnnamedOfResource, a.hasUnnamed} {
+		for _, list := range a.asked.lists {
+			for i := range list.requests {
+				r := &list.requests[i]
+				present[r] = present[r] || match(list, *r)
+			}
+		}
 	}
-	if a.unnamed == 0 || aliasPart(r.Name) == r.Name {
+	return present
+}
+
+func (a *adder) hasAlias(list requestList, r env.Request) bool {
+	return slices.ContainsFunc(list.aliases(r), func(alias string) bool { return slices.Contains(a.aliases, alias) })
+}
+
+func (a *adder) hasUnnamedOfResource(_ requestList, r env.Request) bool {
+	return a.takeUnnamed(r, func(v env.Variable) bool { return v.IsFor(r.Resource) }, true)
+}
+
+func (a *adder) hasUnnamed(_ requestList, r env.Request) bool {
+	return a.takeUnnamed(r, func(env.Variable) bool { return true }, false)
+}
+
+// takeUnnamed takes the first hostdev without an alias for a request whose alias
+// libvirt drops: one that such a variable lists, or one that none of them lists.
+func (a *adder) takeUnnamed(r env.Request, isSuch func(env.Variable) bool, listed bool) bool {
+	if r.Claim || aliasPart(r.Name) == r.Name {
 		return false
 	}
-	a.unnamed--
+	at := slices.IndexFunc(a.unnamed, func(id topology.DeviceID) bool {
+		return listed == slices.ContainsFunc(a.Variables, func(v env.Variable) bool { return isSuch(v) && slices.Contains(v.IDs, id) })
+	})
+	if at < 0 {
+		return false
+	}
+	a.unnamed = slices.Delete(a.unnamed, at, at+1)
 	return true
 }
 
