@@ -316,6 +316,12 @@ func TestParseRefuses(t *testing.T) {
 		{"memory", "<domain><memory>4G</memory></domain>", 1, 17, `text of <memory>: invalid number "4G"`},
 		{"unit", "<domain><memory unit='GIB!'>4</memory></domain>", 1, 23, `attribute unit of <memory>: invalid unit "GIB!"`},
 		{"too much memory", "<domain><memory unit='EiB'>16</memory></domain>", 1, 9, "larger than 64 bits"},
+		{"two addresses", device("<hostdev type='pci'><source><address bus='1'/></source><address/>\n<address/></hostdev>"), 4, 1, "<hostdev> has two <address>"},
+		{"two sources", device("<hostdev type='pci'><source><address bus='1'/></source>\n<source/></hostdev>"), 4, 1, "<hostdev> has two <source>"},
+		{"two aliases", device("<hostdev type='pci'><source><address bus='1'/></source><alias/>\n<alias/></hostdev>"), 4, 1, "<hostdev> has two <alias>"},
+		{"two addresses of a source", device("<hostdev type='pci'><source><address bus='1'/>\n<address bus='2'/></source></hostdev>"), 4, 1, "<source> has two <address>"},
+		{"two addresses of a port", port("<address type='pci' slot='1'/>\n<address/>"), 5, 1, "<controller> has two <address>"},
+		{"two targets", port("<target/>\n<target/>"), 5, 1, "<controller> has two <target>"},
 		{"a long value is cut", device("<controller type='pci' index='" + strings.Repeat("1", 90) + "'/>"), 3, 31, strings.Repeat("1", 40) + "…"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

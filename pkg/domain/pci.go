@@ -106,6 +106,9 @@ func (r *reader) controller(e *xmledit.Element) (c Controller, hasIndex bool, er
 	if err != nil {
 		return c, false, err
 	}
+	if err := r.atMostOne(e, "address", "target"); err != nil {
+		return c, false, err
+	}
 	target := e.Child("target")
 	c = Controller{
 		Index: int(index), Model: Model(e.Value("model")),
@@ -150,6 +153,9 @@ func (r *reader) hostdev(e *xmledit.Element) (h Hostdev, placed bool, err error)
 	if err != nil || !ok {
 		return h, false, err
 	}
+	if err := cmp.Or(r.atMostOne(e, "source", "address", "alias"), r.atMostOne(e.Child("source"), "address")); err != nil {
+		return h, false, err
+	}
 	h = Hostdev{
 		ID: id, Alias: alias(e), HasMode: mode != nil,
 		Display: e.Value("display") == "on", RamFB: e.Value("ramfb") == "on",
@@ -163,6 +169,20 @@ func (r *reader) hostdev(e *xmledit.Element) (h Hostdev, placed bool, err error)
 		h.Unassigned = true
 	}
 	return h, err == nil, err
+}
+
+// atMostOne returns an error for an element that has several children of a name.
+// libvirt's schema has one, its parser takes the first and KubeVirt's types the last.
+func (r *reader) atMostOne(e *xmledit.Element, names ...string) error {
+	for _, name := range names {
+		count := 0
+		for child := range all(e, name) {
+			if count++; count > 1 {
+				return r.xml.Errorf(child.Open.Start, "<%s> has two <%s>", e.Name, name)
+			}
+		}
+	}
+	return nil
 }
 
 // source is the device that a <hostdev> passes through; ok is false where
