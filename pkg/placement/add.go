@@ -188,7 +188,7 @@ func mayShareGroup(x, y *topology.Device) bool {
 // hostdev is what virt-launcher writes for a device of request r.
 func (a *adder) hostdev(list requestList, r env.Request, id topology.DeviceID) domain.Hostdev {
 	h := domain.Hostdev{ID: id, Alias: list.prefixes[0] + r.Name}
-	if list.gpus {
+	if list.gpus && hasGraphics(a.Domain) {
 		h.Display, h.RamFB = displayOf(r, list.requests, id, !a.hasMediatedGPU())
 	}
 	return h
