@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"log/slog"
 
 	"github.com/spf13/cobra"
 
@@ -39,7 +38,7 @@ Exit status:
 		if !cmd.Flags().Changed("domain") {
 			return failed(seeHelp(cmd), errors.New("missing flag --domain"))
 		}
-		answerer, err := a.newAnswerer(slog.New(slog.NewJSONHandler(a.err, nil)), sysfs, lock, policy)
+		answerer, err := a.newAnswerer(newLog(a.err), sysfs, lock, policy)
 		if err != nil {
 			return err
 		}

@@ -71,7 +71,7 @@ func withoutName(err error) error {
 }
 
 func encodeJSON(w io.Writer, value any) error {
-	encoder := json.NewEncoder(w)
+	encoder := json.NewEncoder(jsonWriter{w})
 	encoder.SetIndent("", "  ")
 	encoder.SetEscapeHTML(false)
 	return encoder.Encode(value)

@@ -184,7 +184,7 @@ func (a *app) exitCode(err error) int {
 	return f.code
 }
 
-// say prints a line to standard error.
+// say prints a line to standard error, escaped for a terminal.
 func (a *app) say(format string, args ...any) {
-	fmt.Fprintf(a.err, "hook-sidecar: "+format+"\n", args...)
+	fmt.Fprintln(a.err, "hook-sidecar: "+escaped(fmt.Sprintf(format, args...)))
 }

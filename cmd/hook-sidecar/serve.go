@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"io/fs"
-	"log/slog"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -48,7 +47,7 @@ Exit status:
 	policy := addPolicyFlags(flags)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		a.limitMemory()
-		log := slog.New(slog.NewJSONHandler(a.err, nil))
+		log := newLog(a.err)
 		answerer, err := a.newAnswerer(log, sysfs, lock, policy)
 		if err != nil {
 			return err
