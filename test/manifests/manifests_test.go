@@ -124,11 +124,11 @@ func TestFeatureGates(t *testing.T) {
 func TestOverlays(t *testing.T) {
 	overlays := map[string]map[string]string{
 		"plugin":                   {},
-		"overlays/numa":            {"layout": "numa", "lock": "layout"},
+		"overlays/numa":            {"layout": "numa", "lock": "add,companions,layout"},
 		"overlays/root":            {"layout": "root"},
 		"overlays/mirror":          {"layout": "mirror"},
-		"overlays/dry-run":         {"dry-run": "true", "lock": "dry-run"},
-		"overlays/strict":          {"strict": "true", "lock": "strict"},
+		"overlays/dry-run":         {"dry-run": "true", "lock": "add,companions,dry-run"},
+		"overlays/strict":          {"strict": "true", "lock": "add,companions,strict"},
 		"overlays/kubernetes-1.34": {},
 	}
 	base := one[*corev1.ConfigMap](t, build(t, filepath.Join(dir, "plugin")))
@@ -171,5 +171,22 @@ func wantSamePolicy(t *testing.T, objects []runtime.Object) {
 	now := one[*admissionv1.MutatingAdmissionPolicy](t, build(t, filepath.Join(dir, "plugin")))
 	if got, want := toJSON(t, old.Spec), toJSON(t, now.Spec); got != want {
 		t.Errorf("v1beta1 has %s, v1 %s", got, want)
+	}
+}
+
+// TestLocks: with no kustomization does the owner of a VM get, by an annotation, a
+// function that Kubernetes did not allocate to the VM.
+func TestLocks(t *testing.T) {
+	for _, overlay := range kustomizations(t) {
+		var locked []policy.Key
+		for key := range strings.SplitSeq(one[*corev1.ConfigMap](t, build(t, overlay)).Data["lock"], ",") {
+			locked = append(locked, policy.Key(key))
+		}
+		resolved, warnings, err := policy.Resolve(policy.Source{HasVMI: true, AnnotationsFirst: true, Locked: locked, Annotations: map[string]string{
+			policy.AnnotationPrefix + "add": "all", policy.AnnotationPrefix + "companions": "add",
+		}})
+		if err != nil || len(warnings) != 2 || resolved.Add != policy.AddRequested || resolved.Companions != policy.CompanionsKeep {
+			t.Errorf("%s: add %s, companions %s, warnings %v, %v", overlay, resolved.Add, resolved.Companions, warnings, err)
+		}
 	}
 }
