@@ -28,7 +28,7 @@ func withPortSpeed(plan *placement.Plan, sysfs fs.FS) *placement.Plan {
 		return plan
 	}
 	devices := atRootPorts(plan)
-	if !isPaired(devices) {
+	if !topology.HasPair(devices) {
 		return plan
 	}
 	speeds, problems := env.ReadMaxLinkSpeeds(sysfs, linkEnds(plan.Host, devices))
@@ -37,7 +37,7 @@ func withPortSpeed(plan *placement.Plan, sysfs fs.FS) *placement.Plan {
 	for _, p := range problems {
 		warnings = append(warnings, p.Warning())
 	}
-	if isPaired(fast) {
+	if topology.HasPair(fast) {
 		highest := 0.0
 		for _, d := range fast {
 			highest = max(highest, speedOf(d, speeds))
@@ -57,17 +57,11 @@ func atRootPorts(plan *placement.Plan) []*topology.Device {
 	for _, d := range plan.Devices {
 		n := plan.GuestTree.Node(d.ID)
 		isUnderRootPort := n != nil && n.Parent != nil && n.Parent.Kind == topology.RootPort
-		isForNCCL := d.Function.IsGPU() || d.Function.IsNIC()
-		if isUnderRootPort && isForNCCL && d.Predicted != nil && d.ID.Kind() == topology.KindPCI {
+		if isUnderRootPort && d.Function.IsPaired() && d.Predicted != nil && d.ID.Kind() == topology.KindPCI {
 			devices = append(devices, d.Function)
 		}
 	}
 	return devices
-}
-
-// isPaired reports whether NCCL would move data between two of the devices.
-func isPaired(devices []*topology.Device) bool {
-	return len(devices) > 1 && slices.ContainsFunc(devices, (*topology.Device).IsGPU)
 }
 
 // linkEnds are the functions at both ends of the devices' links.

@@ -36,7 +36,7 @@ func New(plan *placement.Plan) File {
 		b.cpu(int(cell.ID))
 	}
 	for _, d := range plan.Devices {
-		if d.Function.IsGPU() || d.Function.IsNIC() {
+		if d.Function.IsPaired() {
 			b.add(d)
 		}
 	}

@@ -63,14 +63,18 @@ func choose(s start) proposal {
 
 // misleads reports whether NCCL or RCCL would take the link speed that QEMU's
 // switch ports advertise for that of a device which it pairs with others.
-func (p proposal) misleads() bool {
+func (p proposal) misleads() bool { return areSwitchesBelieved(p.decisions, p.wanted) }
+
+// areSwitchesBelieved reports whether two GPUs, accelerators or NICs are passed
+// through, and one of them is under a switch of the guest.
+func areSwitchesBelieved(devices []Decision, guest *topology.Tree) bool {
 	paired, underSwitch := 0, false
-	for _, d := range p.decisions {
+	for _, d := range devices {
 		if !d.Function.IsPaired() {
 			continue
 		}
 		paired++
-		n := p.wanted.Node(d.ID)
+		n := guest.Node(d.ID)
 		underSwitch = underSwitch || n != nil && len(n.Switches()) > 0
 	}
 	return paired > 1 && underSwitch

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
@@ -15,7 +16,8 @@ const MaxIOPorts = 14
 
 // concerns warns of what a plan leaves to the user: of the devices, and of the
 // domain that results.
-func concerns(host *topology.Host, devices []Decision, result *domain.Domain) []reasons.Warning {
+func concerns(p *Plan) []reasons.Warning {
+	devices, result := p.Devices, p.result
 	var warnings []reasons.Warning
 	warn := func(code reasons.Code, format string, args ...any) {
 		warnings = append(warnings, reasons.NewWarning(code, nil, fmt.Sprintf(format, args...)))
@@ -23,7 +25,7 @@ func concerns(host *topology.Host, devices []Decision, result *domain.Domain) []
 	if ports := ioPorts(devices); ports > MaxIOPorts && !result.UEFI {
 		warn(reasons.CodeIOSpace, "%d ports have a device with an I/O BAR under them and the domain boots with SeaBIOS, which has room for %d", ports, MaxIOPorts)
 	}
-	warnings = append(warnings, blockedGroups(host, devices)...)
+	warnings = append(warnings, blockedGroups(p.Host, devices)...)
 	if !slices.ContainsFunc(devices, func(d Decision) bool { return d.Outcome == Placed || d.Reason == reasons.AlreadyAligned }) {
 		return warnings
 	}
@@ -33,11 +35,10 @@ func concerns(host *topology.Host, devices []Decision, result *domain.Domain) []
 	if result.LaunchSecurity {
 		warn(reasons.CodeLaunchSecurity, "the domain has launchSecurity")
 	}
-	ports, open := switchPorts(result)
-	if ports > 0 {
+	if p.Policy.NCCLTopology == policy.NCCLTopologyNone && areSwitchesBelieved(devices, p.GuestTree) {
 		warn(reasons.CodeSwitchPortSpeed, "emulated switch ports advertise 2.5 GT/s x1, and NCCL believes them")
 	}
-	if result.UEFI && open > maxHotplugSwitchPorts {
+	if open := openSwitchPorts(result); result.UEFI && open > maxHotplugSwitchPorts {
 		warn(reasons.CodeSwitchPortHotplug, "%d switch ports stay hotpluggable, and UEFI may end without a BAR for the devices under them", open)
 	}
 	return warnings
@@ -47,18 +48,15 @@ func concerns(host *topology.Host, devices []Decision, result *domain.Domain) []
 // device (measured with OVMF 2022.11: 12 lose none, 16 lose all).
 const maxHotplugSwitchPorts = 12
 
-// switchPorts counts the downstream ports of a domain, and those of them that
-// can hotplug.
-func switchPorts(d *domain.Domain) (ports, open int) {
+// openSwitchPorts counts the downstream ports of a domain that can hotplug.
+func openSwitchPorts(d *domain.Domain) int {
+	count := 0
 	for _, c := range d.Controllers {
-		if c.Model == domain.DownstreamPort {
-			ports++
-			if !c.HotplugOff {
-				open++
-			}
+		if c.Model == domain.DownstreamPort && !c.HotplugOff {
+			count++
 		}
 	}
-	return ports, open
+	return count
 }
 
 // ioPorts counts the ports that have a device with an I/O BAR under them. A

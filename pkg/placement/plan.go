@@ -112,7 +112,7 @@ func New(in Input) (*Plan, error) {
 	placed := place(s)
 	plan := finish(in, placed)
 	plan.HostTree = s.hostTree
-	plan.Warnings = reasons.Sort(slices.Concat(in.Warnings, stock.warnings, unread, placed.warnings, concerns(in.Host, plan.Devices, plan.result)))
+	plan.Warnings = reasons.Sort(slices.Concat(in.Warnings, stock.warnings, unread, placed.warnings, concerns(plan)))
 	return plan, nil
 }
 

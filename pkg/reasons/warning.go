@@ -58,7 +58,6 @@ func codeTable() []entry[Code] {
 		{CodeBudget, "", Budget.Remedy()},
 		{CodeBrokenRule, "", BrokenRule.Remedy()},
 		{CodeCoarserLayout, "", "pass fewer devices through, or set hotplug-ports=0 where controllers go past index 31"},
-		{CodeSwitchPortSpeed, "", "pass NCCL the host's link speeds: nccl-topology=fwcfg, or the file of explain --format nccl"},
 		{CodeSwitchPortSpeed, "", speedRemedy},
 		{CodePortSpeed, "", speedRemedy},
 		{CodeSwitchPortHotplug, "", "choose layout root or numa for a VM with only SR-IOV networks, or boot it with SeaBIOS"},

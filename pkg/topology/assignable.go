@@ -30,6 +30,22 @@ func (d *Device) IsNIC() bool {
 	return d != nil && d.Class>>16 == network
 }
 
+// IsPaired reports whether NCCL and RCCL look for the paths from a function to
+// others.
+func (d *Device) IsPaired() bool { return d.IsGPU() || d.IsNIC() }
+
+// HasPair reports whether NCCL or RCCL moves data between two of the functions:
+// at least one is a GPU.
+func HasPair(functions []*Device) bool {
+	paired := 0
+	for _, f := range functions {
+		if f.IsPaired() {
+			paired++
+		}
+	}
+	return paired > 1 && slices.ContainsFunc(functions, (*Device).IsGPU)
+}
+
 // GroupBlockers are the functions of an IOMMU group that a driver of the host
 // holds: VFIO then refuses the whole group (kernel
 // Documentation/driver-api/vfio.rst, "group viability"). Bridges do not count,

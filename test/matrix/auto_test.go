@@ -156,7 +156,7 @@ func mirrorMisleads(t *testing.T, host matrix.Sysfs, devices []string) bool {
 	t.Helper()
 	paired, shares := 0, false
 	for _, a := range devices {
-		if !isPaired(host, a) {
+		if !isClass(host, a, "0x02", "0x03", "0x120000") {
 			continue
 		}
 		paired++
@@ -175,10 +175,12 @@ func mirrorMisleads(t *testing.T, host matrix.Sysfs, devices []string) bool {
 	return paired > 1 && shares
 }
 
-func isPaired(host matrix.Sysfs, id string) bool {
+// isClass reports whether the class of a function begins with one of the texts.
+// Every mediated device here is part of a GPU.
+func isClass(host matrix.Sysfs, id string, classes ...string) bool {
 	dir := path.Join("bus/pci/devices", id)
 	if !strings.Contains(id, ":") {
-		return true // a vGPU
+		return slices.Contains(classes, "0x03")
 	}
 	class, err := fs.ReadFile(host.FS, path.Join(dir, "class"))
 	if err != nil {
@@ -188,7 +190,7 @@ func isPaired(host matrix.Sysfs, id string) bool {
 		}
 		class, _ = fs.ReadFile(host.FS, path.Join(path.Dir(dir), target, "class"))
 	}
-	return slices.ContainsFunc([]string{"0x02", "0x03", "0x12"}, func(base string) bool { return strings.HasPrefix(string(class), base) })
+	return slices.ContainsFunc(classes, func(base string) bool { return strings.HasPrefix(string(class), base) })
 }
 
 // TestNeverWorse: whatever tree a domain has under expander buses, and whatever
