@@ -25,6 +25,7 @@ const withoutHostdevs = `<domain type="kvm">
 	</os>
 	<devices>
 		<controller type="usb" index="0" model="none"></controller>
+		<graphics type="vnc"></graphics>
 	</devices>
 </domain>
 `
