@@ -124,7 +124,7 @@ func TestFeatureGates(t *testing.T) {
 func TestOverlays(t *testing.T) {
 	overlays := map[string]map[string]string{
 		"plugin":                   {},
-		"overlays/numa":            {"layout": "numa", "lock": "add,companions,layout"},
+		"overlays/numa":            {"layout": "numa"},
 		"overlays/root":            {"layout": "root"},
 		"overlays/mirror":          {"layout": "mirror"},
 		"overlays/dry-run":         {"dry-run": "true", "lock": "add,companions,dry-run"},
