@@ -9,7 +9,8 @@
 //	inventory.go  domain, variables, VMI       -> devices (requests.go, add.go, display.go)
 //	decide.go     devices, cells of the guest  -> decisions (cell.go)
 //	layout.go     decisions, host's tree       -> the tree that is wanted (mirror.go, wanted.go)
-//	compare.go    current tree, wanted tree    -> is it there already
+//	choose.go     all of these, with auto      -> the layout
+//	compare.go    current tree, wanted tree    -> is it as good already
 //	reserve.go    domain, policy               -> what the numbers have to leave room for
 //	number.go     wanted tree, reservation     -> indexes, slots, bus numbers (busnumber.go)
 //	check.go      the domain that results      -> violations of rules and budgets
