@@ -20,6 +20,10 @@ type Device struct {
 	// NeedsBridge is true for that first one: libvirt adds the bridge with a
 	// root port of its own, even where a port is free (measured, libvirt 9).
 	NeedsBridge bool
+
+	// ChipsetSlot is the slot of the root bus that q35 has for the device and that
+	// libvirt will give it; 0 without one.
+	ChipsetSlot int
 }
 
 // Devices are the domain's devices in document order, then those that libvirt

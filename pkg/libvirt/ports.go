@@ -45,7 +45,7 @@ func (g *guest) integrateChipset() {
 	integrate := func(i, slot int) {
 		if i >= 0 && g.devices[i].Address == nil && !used[slot] {
 			used[slot] = true
-			g.how[i] = integrated
+			g.how[i], g.devices[i].ChipsetSlot = integrated, slot
 		}
 	}
 	for i, d := range g.devices {

@@ -79,7 +79,7 @@ func closesPorts(decisions []Decision) bool {
 // alone.
 func portsToClose(current guest, managed deviceSet, r reservation) []int {
 	trees := current.managedTrees(managed)
-	own := inOwnSlots(trees, r)
+	own := hasOwnNumbers(current, trees, r)
 	var positions []int
 	for i, c := range current.source.Controllers {
 		n := current.node(c.Index)
@@ -91,10 +91,17 @@ func portsToClose(current guest, managed deviceSet, r reservation) []int {
 	return positions
 }
 
-// inOwnSlots reports whether expander buses are in the slots that an earlier
-// call of the hook gave them, from 0x1c downwards. libvirt gives those without
-// an address, such as KubeVirt's, the lowest.
-func inOwnSlots(expanders []*topology.Node, r reservation) bool {
-	own, crowded := expanderSlots(len(expanders), r)
-	return len(crowded) == 0 && !slices.ContainsFunc(expanders, func(e *topology.Node) bool { return !slices.Contains(own, e.Slot) })
+// hasOwnNumbers reports whether expander buses have the bus numbers that an
+// earlier call of the hook gave them. KubeVirt gives each the exact need from 256
+// downwards (converter/pci-placement.go), the hook only where ranges of one size
+// do not fit; closing KubeVirt's ports then does no harm.
+func hasOwnNumbers(current guest, expanders []*topology.Node, r reservation) bool {
+	own, _ := busNumbersOf(&topology.Tree{Roots: expanders}, r)
+	for _, e := range current.numbered() {
+		at := slices.Index(expanders, current.node(e.Index))
+		if at >= 0 && (at >= len(own) || own[at] != *e.BusNr) {
+			return false
+		}
+	}
+	return true
 }

@@ -18,31 +18,26 @@ type numbers struct {
 // returns the budgets that it exceeds.
 func number(wanted *topology.Tree, r reservation, hotplugOff bool) (numbers, []violation) {
 	var violations []violation
+	wanted = withFillers(wanted, r.fillers)
 	if need, free := controllersOf(wanted), max(0, libvirt.MaxIndex-r.highest+len(r.freed)-r.rootBus.added); need > free {
 		violations = append(violations, exceeded("controller indexes: the layout needs %d, %d are free: %d too many", need, free, need-free))
 	}
 	busNumbers, tight := busNumbersOf(wanted, r)
-	slots, crowded := expanderSlots(len(wanted.Roots), r)
+	places, crowded := expanderPlaces(len(wanted.Roots), r)
 	if violations = slices.Concat(violations, tight, crowded); len(violations) > 0 {
 		return numbers{}, violations
 	}
 	n := numberer{
 		freed: slices.Clone(r.freed), highest: r.highest, hotplugOff: hotplugOff,
-		numbers: numbers{addresses: map[topology.DeviceID]domain.GuestAddress{}},
-	}
-	for _, index := range r.holes {
-		n.add(domain.Controller{Index: index, Model: domain.RootPort})
+		numbers: numbers{slices.Clone(r.ports), map[topology.DeviceID]domain.GuestAddress{}},
 	}
 	for i, expander := range wanted.Roots {
 		index := n.take()
 		n.add(domain.Controller{
 			Index: index, Model: domain.ExpanderBus, BusNr: &busNumbers[i], Cell: cellOf(expander),
-			Address: &domain.GuestAddress{Slot: slots[i]},
+			Address: &places[i],
 		})
 		n.plug(index, expander.Children)
-	}
-	for _, index := range n.freed {
-		n.add(domain.Controller{Index: index, Model: domain.RootPort})
 	}
 	return n.numbers, nil
 }
@@ -54,17 +49,6 @@ func controllersOf(wanted *topology.Tree) int {
 		count += expander.Bridges()
 	}
 	return count
-}
-
-// expanderSlots are free slots of the root bus for expander buses, or the budget
-// that they exceed.
-func expanderSlots(count int, r reservation) ([]int, []violation) {
-	free := freeSlots(r.guest)
-	left := max(0, min(len(free), r.rootBus.slotsLeft()))
-	if count > left {
-		return nil, []violation{exceeded("slots of the root bus: the layout needs %d, %d are free: %d too many", count, left, count-left)}
-	}
-	return free[:count], nil
 }
 
 // numberer gives out indexes.

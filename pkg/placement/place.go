@@ -73,7 +73,7 @@ func attempt(s start, p proposal) (placing, []violation) {
 func leave(s start, p proposal, ports portCount) placing {
 	changes := s.base
 	if managed := managedOf(p.decisions); closesPorts(p.decisions) {
-		changes.HotplugOff = portsToClose(s.current, managed, reserve(s.current, p.decisions, managed, ports, controllersOf(p.wanted)))
+		changes.HotplugOff = portsToClose(s.current, managed, reserve(s.current, p.decisions, managed, ports, p.wanted))
 	}
 	decisions := withOutcome(p.decisions, Kept, reasons.AlreadyAligned)
 	return placing{Choice: p.Choice, decisions: decisions, changes: changes, result: s.current.after(changes), ports: ports}
@@ -83,7 +83,7 @@ func leave(s start, p proposal, ports portCount) placing {
 // what that violates.
 func build(s start, p proposal, ports portCount) (placing, []violation) {
 	managed := managedOf(p.decisions)
-	r := reserve(s.current, p.decisions, managed, ports, controllersOf(p.wanted))
+	r := reserve(s.current, p.decisions, managed, ports, p.wanted)
 	n, violations := number(p.wanted, r, closesPorts(p.decisions))
 	if len(violations) > 0 {
 		return placing{}, violations

@@ -194,17 +194,24 @@ func otherSlots(g guest) int {
 // reservation is what the numbers of a layout have to leave room for: the
 // domain without what the layout replaces, and what libvirt and KubeVirt add.
 type reservation struct {
-	removed []int // positions in Domain.Controllers, of those that the layout replaces
-	guest   guest // without these and without the placed devices
-	holes   []int // indexes that become root ports, as libvirt would make them
-	freed   []int // indexes that may be used again, ascending
-	highest int   // the highest index in use or named by an address
+	removed []int               // positions in Domain.Controllers, of those that the layout replaces
+	guest   guest               // without these and without the placed devices
+	ports   []domain.Controller // root ports of missing indexes and of those that are not used again
+	freed   []int               // indexes that may be used again, ascending
+	highest int                 // the highest index in use or named by an address
 	rootBus rootBus
+
+	// vacant are the places on the root bus of the expander buses that the layout
+	// replaces, by index; the last ones, fillers of them, are not to be left free.
+	vacant  []domain.GuestAddress
+	fillers int
 }
 
-// reserve is the guest without what a layout of so many controllers replaces.
-func reserve(current guest, decisions []Decision, managed deviceSet, ports portCount, controllers int) reservation {
+// reserve is the guest without what the layout replaces.
+func reserve(current guest, decisions []Decision, managed deviceSet, ports portCount, wanted *topology.Tree) reservation {
 	r := reservation{removed: vacated(current, managed)}
+	r.vacant, r.fillers = vacantPlaces(current, r.removed, len(wanted.Roots))
+	controllers := controllersOf(wanted) + r.fillers
 	rest := remaining(current, decisions, r.removed)
 	r.highest = libvirt.HighestIndex(rest, current.others)
 	for _, i := range r.removed {
@@ -213,10 +220,13 @@ func reserve(current guest, decisions []Decision, managed deviceSet, ports portC
 		}
 	}
 	slices.Sort(r.freed)
-	r.holes = slices.DeleteFunc(libvirt.Holes(rest, current.others), func(index int) bool { return slices.Contains(r.freed, index) })
+	holes := slices.DeleteFunc(libvirt.Holes(rest, current.others), func(index int) bool { return slices.Contains(r.freed, index) })
+	r.ports = holePorts(current, holes)
+	rest.Controllers = slices.Concat(rest.Controllers, r.ports)
 	// Freed indexes that the layout does not take become root ports, too.
 	unused := r.freed[min(len(r.freed), controllers):]
-	r.guest = newGuest(rest, slices.Concat(r.holes, unused), current.others)
+	r.ports = append(r.ports, unusedPorts(newGuest(rest, unused, current.others), r.vacant, unused)...)
+	r.guest = newGuest(rest, unused, current.others)
 	r.rootBus = rootBusOf(r.guest, ports, r.highest+max(0, controllers-len(r.freed)))
 	return r
 }

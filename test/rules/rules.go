@@ -144,10 +144,26 @@ func (c *checker) functions(before *tree.Tree) {
 	}
 	hidden := before.Hidden()
 	for _, slot := range c.Hidden() {
-		if !slices.Contains(hidden, slot) {
+		if !slices.Contains(hidden, slot) && !c.fillsFunctionZero(slot) {
 			c.violated("slot %s has no function 0", slot)
 		}
 	}
+}
+
+// fillsFunctionZero reports whether libvirt puts a root port at a slot of root
+// ports on pcie.0: it gives a port without an address the lowest free function
+// (src/conf/domain_addr.c, virDomainPCIAddressFindUnusedFunctionOnBus).
+func (c *checker) fillsFunctionZero(slot tree.Address) bool {
+	pending := false
+	for _, controller := range c.Controllers {
+		pending = pending || controller.Model == "pcie-root-port" && controller.At == nil
+	}
+	for _, device := range c.Devices {
+		if device.At != nil && device.At.Bus == 0 && device.At.Slot == slot.Slot && device.Attr("model") != "pcie-root-port" {
+			return false
+		}
+	}
+	return pending && slot.Bus == 0
 }
 
 // unmoved: every device but hostdevs and PCI controllers keeps its address.
