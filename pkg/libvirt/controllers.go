@@ -65,11 +65,11 @@ func WithRootPorts(d *domain.Domain, indexes []int) *domain.Domain {
 }
 
 // Unaddressed counts the devices without an address that libvirt plugs into a
-// root port of the root bus; a bridge that it adds comes with its own.
+// root port of the root bus, or may; a bridge that it adds comes with its own.
 func Unaddressed(d *domain.Domain, devices []Device) int {
 	count := 0
 	for _, o := range devices {
-		if o.NeedsPort && !o.NeedsBridge && o.Address == nil {
+		if o.NeedsPort && (!o.NeedsBridge || o.EitherWay) && o.Address == nil {
 			count++
 		}
 	}
@@ -81,8 +81,8 @@ func Unaddressed(d *domain.Domain, devices []Device) int {
 	return count
 }
 
-// LacksBridge reports whether libvirt adds a bridge to conventional PCI, with a
-// root port above it.
+// LacksBridge reports whether libvirt adds a bridge to conventional PCI, or may,
+// with a root port above it.
 func LacksBridge(devices []Device) bool {
 	return slices.ContainsFunc(devices, func(o Device) bool { return o.NeedsBridge && o.Address == nil })
 }

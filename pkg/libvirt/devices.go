@@ -21,6 +21,10 @@ type Device struct {
 	// root port of its own, even where a port is free (measured, libvirt 9).
 	NeedsBridge bool
 
+	// EitherWay is true where it depends on how QEMU was built whether libvirt
+	// takes a port or adds a bridge, as NeedsBridge says.
+	EitherWay bool
+
 	// ChipsetSlot is the slot of the root bus that q35 has for the device and that
 	// libvirt will give it; 0 without one.
 	ChipsetSlot int
@@ -82,6 +86,7 @@ const (
 	notPCI       connect = iota
 	express              // a port of its own
 	conventional         // a slot of a PCI bridge, which is under a port
+	eitherWay            // express or conventional, as QEMU was built
 	integrated           // directly on the root bus
 )
 
@@ -143,15 +148,18 @@ func connectByModel(element, model string) connect {
 	return notPCI
 }
 
+// connectController is connect for a controller. Without a model one for SCSI is
+// lsilogic where QEMU has that, else virtio-scsi (libvirt src/qemu/qemu_domain.c,
+// qemuDomainDefaultSCSIControllerModel).
 func (g *guest) connectController(d domain.Device) connect {
 	switch d.Type {
 	case "scsi":
 		switch d.Model {
 		case "ncr53c90":
 			return notPCI
-		case "", "auto", "virtio-scsi", "virtio-non-transitional":
-			// Without a model it is virtio-scsi or lsilogic, as QEMU is
-			// built; a port of its own needs more.
+		case "", "auto":
+			return eitherWay
+		case "virtio-scsi", "virtio-non-transitional":
 			return express
 		}
 		return conventional

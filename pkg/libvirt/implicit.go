@@ -18,7 +18,7 @@ func (g *guest) addImplicit() {
 		g.addController("usb", express)
 	}
 	for range g.missingControllers("scsi", scsiDrives) {
-		g.addController("scsi", express)
+		g.addController("scsi", eitherWay)
 	}
 	if !has["controller virtio-serial"] && (has["channel virtio"] || has["console virtio"]) {
 		g.addController("virtio-serial", express)

@@ -33,6 +33,8 @@ func (g *guest) assignPorts() {
 		case conventional:
 			d.NeedsPort, d.NeedsBridge = !bridge, !bridge
 			bridge = true
+		case eitherWay:
+			d.NeedsPort, d.NeedsBridge, d.EitherWay = true, !bridge, true
 		}
 	}
 }

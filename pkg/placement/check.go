@@ -28,8 +28,31 @@ func check(g guest, managed deviceSet, ports portCount) []violation {
 			violations = append(violations, checkPorts(g, n, managed)...)
 		}
 	}
-	return append(violations, checkFunctions(g, managed)...)
+	return slices.Concat(violations, checkBridges(g), checkFunctions(g, managed))
 }
+
+// checkBridges checks that each bridge without an address finds a free port:
+// libvirt adds none for it ("Cannot automatically add a new PCI bus for a device").
+func checkBridges(g guest) []violation {
+	var waiting []int
+	free := 0
+	for _, c := range g.Controllers {
+		n := g.node(c.Index)
+		switch {
+		case n.Kind.IsPort() && len(n.Children) == 0:
+			free++
+		case c.Address == nil && (c.Model == pcieToPCIBridge || c.Model == domain.UpstreamPort):
+			waiting = append(waiting, c.Index)
+		}
+	}
+	if len(waiting) <= free {
+		return nil
+	}
+	return []violation{violated("controller with index %d has no address, and no port is free for it", waiting[free])}
+}
+
+// pcieToPCIBridge is a bridge to conventional PCI under a port.
+const pcieToPCIBridge domain.Model = "pcie-to-pci-bridge"
 
 // checkBudgets checks that each root bus has room for its bridges before the
 // next one begins (QEMU docs/pcie.txt; measured exact to one), and that what is
