@@ -24,6 +24,8 @@ func (r *hostReader) device(a topology.Address, dir string) *topology.Device {
 		IOMMUGroup: r.iommuGroup(dir + "/iommu_group"),
 		Driver:     r.linkBase(dir + "/driver"),
 		BARs:       r.bars(dir + "/resource"),
+
+		Conventional: r.configSize(dir) == conventionalBytes,
 	}
 	d.IsBridge = d.Class>>8 == classBridgePCI
 	var err error
@@ -32,6 +34,26 @@ func (r *hostReader) device(a topology.Address, dir string) *topology.Device {
 	}
 	return d
 }
+
+// conventionalBytes is the size of the configuration space of conventional PCI;
+// that of PCI Express has 4096 (include/uapi/linux/pci_regs.h).
+const conventionalBytes = 256
+
+// configSize is the size of a function's configuration space, which anybody sees;
+// 0 when it is not known. A snapshot has configSizeFile in place of config.
+func (r *hostReader) configSize(dir string) int64 {
+	if e, err := r.tree.entry(dir + "/config"); err == nil {
+		return e.size
+	}
+	size, err := strconv.ParseInt(r.file(path.Join(dir, configSizeFile)), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return size
+}
+
+// configSizeFile is a file of snapshots only, where that size is conventionalBytes.
+const configSizeFile = "config_size"
 
 // classBridgePCI is the class and subclass of a PCI-to-PCI bridge
 // (include/linux/pci_ids.h, PCI_CLASS_BRIDGE_PCI). An NVSwitch has 0x0680.

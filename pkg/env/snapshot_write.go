@@ -26,7 +26,7 @@ type Snapshot struct {
 
 // The files that a snapshot takes from each kind of directory, where they exist.
 // config is left out because it holds the device's serial number (PCI Express
-// 5.0, 7.9.3).
+// 5.0, 7.9.3); of it there is the size alone, where it is that of conventional PCI.
 const (
 	nodesFiles    = "online has_cpu has_memory"
 	nodeFiles     = "cpulist distance"
@@ -168,6 +168,9 @@ func (w *snapshotWriter) function(name string) {
 	}
 	w.copyFiles(dir, functionFiles)
 	w.copyLinks(dir, functionLinks)
+	if w.configSize(dir) == conventionalBytes {
+		w.emit(path.Join(dir, configSizeFile), fmt.Appendln(nil, conventionalBytes))
+	}
 	for _, kind := range w.entries(path.Join(dir, mdevTypes)) {
 		w.copyFiles(path.Join(dir, mdevTypes, kind.Name()), typeFiles)
 	}

@@ -96,6 +96,7 @@ type entry struct {
 	fsys fs.FS
 	path string // in fsys
 	mode fs.FileMode
+	size int64
 }
 
 // entry returns the entry at a path. It does not list the directory, because that
@@ -113,7 +114,7 @@ func (t *tree) entry(name string) (entry, error) {
 	if err != nil {
 		return entry{}, fmt.Errorf("%s: %w", name, cause(err))
 	}
-	return entry{dir.fsys, at, info.Mode()}, nil
+	return entry{dir.fsys, at, info.Mode(), info.Size()}, nil
 }
 
 // list returns the entries of a directory, sorted by name. The error is

@@ -40,6 +40,12 @@ func TestNothingElseMoves(t *testing.T) {
 				if diff := cmp.Diff(want, unmoved(t, got)); diff != "" {
 					t.Errorf("disks, NICs or controllers move (-without the hook +with it):\n%s", diff)
 				}
+				// libvirt adds no more bridges than were counted.
+				for _, shortage := range shortages(t, got) {
+					if !slices.Contains(shortages(t, without), shortage) {
+						t.Error(shortage)
+					}
+				}
 			})
 		}
 	}
@@ -161,6 +167,16 @@ func laidOut(s policy.Source, layout policy.Layout) policy.Source {
 	s.Flags, s.AnnotationsFirst = maps.Clone(s.Flags), false
 	s.Flags[policy.KeyLayout], s.Flags[policy.KeyStrict] = string(layout), "false"
 	return s
+}
+
+// shortages are the root buses with too few bus numbers.
+func shortages(t *testing.T, readback []byte) []string {
+	t.Helper()
+	read, err := tree.Read(readback)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read.BusShortages()
 }
 
 // unmoved is where a guest sees what the hook must not move.

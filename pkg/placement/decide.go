@@ -43,7 +43,7 @@ func decide(s start, layout policy.Layout) []Decision {
 	for i, d := range s.devices {
 		decisions[i] = decideOne(s, layout, d, referenced[s.current.expander(d.current)])
 	}
-	decisions = keepFunctionZero(decisions)
+	decisions = keepFunctionZero(keepConventional(decisions, s.current))
 	if layout != policy.LayoutNUMA {
 		decisions = adoptCells(decisions)
 	}

@@ -39,6 +39,11 @@ func number(wanted *topology.Tree, r reservation, hotplugOff bool) (numbers, []v
 		})
 		n.plug(index, expander.Children)
 	}
+	for _, c := range n.controllers[len(r.ports):] {
+		if slices.Contains(r.guest.References, c.Index) {
+			return numbers{}, []violation{violated("the layout needs the controller index %d, which the domain already names as pci.%d", c.Index, c.Index)}
+		}
+	}
 	return n.numbers, nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"hook-sidecar/pkg/domain"
-	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
@@ -97,7 +96,7 @@ func New(in Input) (*Plan, error) {
 	if err := checkUnique(in.Domain); err != nil {
 		return nil, err
 	}
-	current := completed(in.Domain, libvirt.Devices(in.Domain))
+	current := currentGuest(in)
 	stock := takeInventory(in)
 	cells, unread := readCells(in.Domain, in.Host)
 	ids := make([]topology.DeviceID, len(stock.devices))

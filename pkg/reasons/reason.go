@@ -14,6 +14,7 @@ const (
 	UserAddress    Reason = "user-address"
 	RootComplex    Reason = "root-complex-annotation"
 	Referenced     Reason = "referenced-controller"
+	Conventional   Reason = "conventional-pci"
 	LayoutKeep     Reason = "layout-keep"
 	NoGuestNUMA    Reason = "no-guest-numa"
 	NoHostNode     Reason = "no-host-node"
@@ -36,6 +37,7 @@ func reasonTable() []entry[Reason] {
 		{UserAddress, "the user chose its guest address, or asked to keep it", ""},
 		{RootComplex, "the VMI requests the root bus with kubevirt.io/placePCIDevicesOnRootComplex", ""},
 		{Referenced, "the domain refers to the expander bus above it elsewhere, so that bus is not changed", ""},
+		{Conventional, "it is a conventional PCI device, which libvirt puts on a bridge to conventional PCI", ""},
 		{LayoutKeep, "layout keep changes no address", ""},
 		{
 			NoGuestNUMA, "the guest has no NUMA cells",

@@ -25,6 +25,9 @@ type Device struct {
 	BARs       []BAR     // resource: the BARs in use; nil when the file is absent
 	IsBridge   bool      // class 0x0604, PCI-to-PCI; an NVSwitch (0x0680) is not a bridge
 
+	// Conventional is true for conventional PCI: the file config has 256 bytes.
+	Conventional bool
+
 	Details *Details // nil until env.ReadDetails reads them
 }
 

@@ -13,7 +13,8 @@
 //
 // Keys of a function: node, group, driver, class, vendor, device, physfn. The word
 // io gives it an I/O BAR; bar=37,25 gives it memory BARs of 2^37 and 2^25 bytes
-// instead of one of 16 MiB. Without node there is no file numa_node; node=-1 is
+// instead of one of 16 MiB. The word conventional makes it a conventional PCI
+// device. Without node there is no file numa_node; node=-1 is
 // what the kernel writes for no node. Keys of a mediated device: type, group.
 //
 // Keys for doctor: link=16.0x8 and maxlink=32.0x16 are GT/s and lanes;
@@ -102,6 +103,8 @@ func (h host) function(device string, settings []string) error {
 		switch {
 		case setting == "io":
 			bars = append(bars, "0x000000000000e000 0x000000000000e07f 0x0000000000040101")
+		case setting == "conventional":
+			h.files[dir+"/config"] = &fstest.MapFile{Data: make([]byte, 256), Mode: 0o444}
 		case !isPair:
 			return fmt.Errorf("invalid attribute %q: want key=value", setting)
 		case key == "node":

@@ -1,0 +1,61 @@
+package placement
+
+import (
+	"slices"
+
+	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/libvirt"
+	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/topology"
+)
+
+// keepConventional keeps conventional PCI devices, unless they are under an
+// expander bus, as KubeVirt may put them. libvirt adds a bridge to conventional PCI
+// for one without an address, which takes the first free port; without the bridge
+// disks and NICs would move.
+func keepConventional(decisions []Decision, current guest) []Decision {
+	next := slices.Clone(decisions)
+	for i, d := range next {
+		if d.movable && !d.Added && isConventional(d.Device) && current.expander(d.current) == nil {
+			next[i].movable, next[i].Cell = false, nil
+			next[i].Outcome, next[i].Reason = Kept, reasons.Conventional
+		}
+	}
+	return next
+}
+
+// isConventional reports whether libvirt takes a device for conventional PCI
+// (src/util/virpci.c, virPCIDeviceInit). A mediated device never is.
+func isConventional(d Device) bool {
+	return d.ID.Kind() == topology.KindPCI && d.Function != nil && d.Function.Conventional
+}
+
+// currentGuest is the guest of the domain as it came.
+func currentGuest(in Input) guest {
+	others := libvirt.Devices(in.Domain)
+	for _, h := range in.Domain.Hostdevs {
+		isBridge := func(c domain.Controller) bool { return c.Model == pcieToPCIBridge }
+		if h.Address == nil && isConventional(hostDevice(in.Host, h.ID)) && !slices.ContainsFunc(in.Domain.Controllers, isBridge) {
+			// Beside the port that is counted for each hostdev.
+			others = append(others, libvirt.Device{NeedsPort: true, NeedsBridge: true})
+		}
+	}
+	return reserveNamed(completed(in.Domain, others))
+}
+
+// reserveNamed is a guest in which the controllers that something else in the
+// domain names are taken, where libvirt will make them: those up to the last root
+// port that it adds.
+func reserveNamed(g guest) guest {
+	last := libvirt.HighestIndex(g.Domain, g.others)
+	if added := addedPorts(g); len(added) > 0 {
+		last = max(last, slices.Max(added)+1) // one for hotplug where the domain has no port
+	}
+	others := g.others
+	for _, index := range g.References {
+		if g.node(index) == nil && index <= last {
+			others = append(others, libvirt.Device{Device: domain.Device{Address: &domain.GuestAddress{Bus: index}}})
+		}
+	}
+	return completed(g.source, others)
+}
