@@ -15,6 +15,7 @@ import (
 	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/test/oracle"
 	"hook-sidecar/test/readback"
 )
@@ -86,12 +87,12 @@ func boot(t *testing.T, m mutate.Mutator, version readback.Version, lib readback
 	}
 }
 
-// places returns where each device is that the plan does not leave unplaced: the
-// address that the guest will show, its path, and its port's hotplug.
+// places returns where each device is that the plan places, or finds in its place:
+// the address that the guest will show, its path, and its port's hotplug.
 func places(plan *placement.Plan) map[string]string {
 	all := map[string]string{}
 	for _, d := range plan.Devices {
-		if d.Outcome == placement.Unplaced {
+		if d.Outcome != placement.Placed && d.Reason != reasons.AlreadyAligned {
 			continue
 		}
 		hotplug := ""

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,8 @@ import (
 	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/test/cases"
+	"hook-sidecar/test/hostfs"
+	"hook-sidecar/test/matrix"
 	"hook-sidecar/test/oracle"
 	"hook-sidecar/test/readback"
 	"hook-sidecar/test/tree"
@@ -66,6 +69,7 @@ func TestNothingElseMovesDuringBoot(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/%v/%s", d.name, version, layout), func(t *testing.T) {
 					m := d.host
 					m.Source = laidOut(m.Source, layout)
+					boot(t, m, version, lib, d.domain, d.vmi) // the calls agree
 					hook := func(domain []byte) ([]byte, error) {
 						result := m.Mutate(mutate.Request{Domain: domain, VMI: d.vmi})
 						return result.Domain, result.Err
@@ -105,6 +109,59 @@ func remembering(lib readback.Lib) readback.Lib {
 		}
 		return a.domain, a.err
 	}
+}
+
+var expanderAddress = regexp.MustCompile(`(model="pcie-expander-bus">(?s:.*?)</target>)\s*<address [^>]*></address>`)
+
+// TestNothingElseMovesFromUnaddressed starts from trees whose expander buses have no
+// address, as KubeVirt's with PCINUMAAwareTopology: those of each layout on random
+// hosts, which every other layout replaces, by more expander buses or by fewer.
+func TestNothingElseMovesFromUnaddressed(t *testing.T) {
+	lib := remembering(readback.Libvirt)
+	for seed := range uint64(20) {
+		h := matrix.NewRandomHost(2000 + seed)
+		host, err := hostfs.Parse(h.Text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, from := range layouts() {
+			placed := withLayout(host, from).Mutate(mutate.Request{Domain: matrix.Domain(h.NUMA, h.Devices)})
+			domain := expanderAddress.ReplaceAll(placed.Domain, []byte("$1"))
+			for _, to := range layouts() {
+				t.Run(fmt.Sprintf("seed %d/%s to %s", 2000+seed, from, to), func(t *testing.T) {
+					without, with := domain, withLayout(host, to).Mutate(mutate.Request{Domain: domain}).Domain
+					// As it is, and in the last call with KubeVirt's root ports.
+					for range 2 {
+						if diff := cmp.Diff(readBack(t, lib, without), readBack(t, lib, with)); diff != "" {
+							t.Errorf("disks, NICs or controllers move (-without the hook +with it):\n%s", diff)
+						}
+						without = lastCall(t, lib, without)
+						with = withLayout(host, to).Mutate(mutate.Request{Domain: lastCall(t, lib, with)}).Domain
+					}
+				})
+			}
+		}
+	}
+}
+
+// readBack is unmoved of a domain that libvirt reads back.
+func readBack(t *testing.T, lib readback.Lib, domain []byte) map[string]string {
+	t.Helper()
+	back, err := lib(domain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return unmoved(t, back)
+}
+
+// lastCall is the domain of a later call with root ports for hotplug.
+func lastCall(t *testing.T, lib readback.Lib, domain []byte) []byte {
+	t.Helper()
+	next, err := readback.AppendRootPorts(nextCall(t, lib, domain), 6)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return next
 }
 
 // isKubeVirts reports whether libvirt accepts a domain as KubeVirt would write it:
