@@ -246,3 +246,28 @@ func TestDevices(t *testing.T) {
 		})
 	}
 }
+
+// TestSCSIWithoutModel: libvirt makes it lsilogic, which shares a bridge with a
+// port above it, or virtio-scsi, which takes a port. Both count.
+func TestSCSIWithoutModel(t *testing.T) {
+	const bridge = `<controller type='pci' index='1' model='pcie-to-pci-bridge'><address type='pci' bus='2'/></controller>`
+	for _, test := range []struct {
+		xml    string
+		ports  int
+		bridge bool
+	}{
+		{`<disk><target dev='sda' bus='scsi'/></disk>`, 1, true},
+		{`<controller type='scsi' index='0'/>`, 1, true},
+		{`<controller type='scsi' index='0' model='auto'/>`, 1, true},
+		{`<controller type='scsi' index='0'/>` + bridge, 1, false},
+		{`<controller type='scsi' index='0' model='virtio-scsi'/>`, 1, false},
+		{`<controller type='scsi' index='0' model='lsilogic'/>`, 0, true},
+		{`<controller type='scsi' index='0'/><interface><model type='e1000'/></interface>`, 1, true},
+	} {
+		found := devices(t, "q35", none+test.xml)
+		ports, lacks := libvirt.Unaddressed(&domain.Domain{}, found), libvirt.LacksBridge(found)
+		if ports != test.ports || lacks != test.bridge {
+			t.Errorf("%d ports, bridge %v; want %d, %v: %s", ports, lacks, test.ports, test.bridge, test.xml)
+		}
+	}
+}

@@ -33,9 +33,9 @@ func isConventional(d Device) bool {
 // currentGuest is the guest of the domain as it came.
 func currentGuest(in Input) guest {
 	others := libvirt.Devices(in.Domain)
+	hasBridge := slices.ContainsFunc(in.Domain.Controllers, func(c domain.Controller) bool { return c.Model == pcieToPCIBridge })
 	for _, h := range in.Domain.Hostdevs {
-		isBridge := func(c domain.Controller) bool { return c.Model == pcieToPCIBridge }
-		if h.Address == nil && isConventional(hostDevice(in.Host, h.ID)) && !slices.ContainsFunc(in.Domain.Controllers, isBridge) {
+		if h.Address == nil && !h.Unassigned && !hasBridge && isConventional(hostDevice(in.Host, h.ID)) {
 			// Beside the port that is counted for each hostdev.
 			others = append(others, libvirt.Device{NeedsPort: true, NeedsBridge: true})
 		}
