@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -132,7 +133,7 @@ func TestSamplesAndBack(t *testing.T) {
 			}
 			got := apply(t, after, back)
 			want := apply(t, before, domain.Changes{SetMode: changes.SetMode})
-			if diff := cmp.Diff(want, got); diff != "" {
+			if diff := cmp.Diff(hexBuses(want), hexBuses(got)); diff != "" {
 				t.Errorf("there and back (-want +got):\n%s", diff)
 			}
 			if got := strings.Count(want, ` mode="subsystem"`) - strings.Count(src, ` mode="subsystem"`); got != len(changes.SetMode) ||
@@ -141,6 +142,12 @@ func TestSamplesAndBack(t *testing.T) {
 			}
 		})
 	}
+}
+
+// hexBuses is a domain with the buses of guest addresses as Apply writes them:
+// KubeVirt writes decimal numbers.
+func hexBuses(src string) string {
+	return regexp.MustCompile(` bus="(\d)" `).ReplaceAllString(src, ` bus="0x0$1" `)
 }
 
 // libvirt's own Go types, which share no code with this package, read what was
