@@ -19,14 +19,11 @@ type allocator struct {
 	ports   map[int]bool // slots of pcie.0 with root ports, up to eight each
 }
 
-// assign gives every device of the domain an address: the holes in the
-// controllers' indexes become root ports, then controllers without address are
-// placed, then devices, for which root ports are added when none is free.
+// assign gives every device of the domain an address: controllers without address
+// are placed, then the root ports that the holes in the controllers' indexes
+// become, then devices, for which root ports are added when none is free.
 func (a *allocator) assign(domain *xmltree.Node) error {
 	read := tree.Of(domain)
-	for _, index := range read.Holes() {
-		a.addPort(index)
-	}
 	unaddressed, err := a.unaddressed()
 	if err != nil {
 		return err
@@ -36,6 +33,9 @@ func (a *allocator) assign(domain *xmltree.Node) error {
 	}
 	if err := a.placeControllers(); err != nil {
 		return err
+	}
+	for _, index := range read.Holes() {
+		a.addPort(index)
 	}
 	// libvirt counts the ports that are missing in a first pass and places
 	// everything in a second, so that new ports are on pcie.0 before any device
