@@ -35,6 +35,7 @@ Exit status:
 	addLockFlag(cmd.Flags(), &lock)
 	policy := addPolicyFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		a.logInBackground()
 		if !cmd.Flags().Changed("domain") {
 			return failed(seeHelp(cmd), errors.New("missing flag --domain"))
 		}

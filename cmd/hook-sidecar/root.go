@@ -24,6 +24,7 @@ type app struct {
 	streams
 	environ []string
 	closers []io.Closer // closed when the command has ended
+	log     *logWriter  // nil unless standard error is written in the background
 }
 
 // run is main without the process: it takes arguments and environment and
@@ -46,7 +47,11 @@ func run(ctx context.Context, args, environ []string, s streams) int {
 			a.say("warning: %v", err)
 		}
 	}
-	return a.exitCode(err)
+	code := a.exitCode(err)
+	if a.log != nil {
+		a.log.close()
+	}
+	return code
 }
 
 // withCommand returns the arguments with the command that they leave out:

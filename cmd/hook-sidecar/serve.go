@@ -47,6 +47,7 @@ Exit status:
 	policy := addPolicyFlags(flags)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		a.limitMemory()
+		a.logInBackground()
 		log := newLog(a.err)
 		answerer, err := a.newAnswerer(log, sysfs, lock, policy)
 		if err != nil {

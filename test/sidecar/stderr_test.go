@@ -1,0 +1,174 @@
+//go:build linux
+
+package sidecar
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"hook-sidecar/pkg/hooks"
+	"hook-sidecar/pkg/hooks/hookstest"
+)
+
+// endsWithin is much longer than the end of the program takes, and shorter than the
+// 30 s after which a kubelet kills.
+const endsWithin = 20 * time.Second
+
+// serving is the program with a pipe as standard error.
+type serving struct {
+	*exec.Cmd
+	client *hooks.Client
+	stderr *os.File // the end that reads
+}
+
+// serveInto starts the program. Before, the pipe that is its standard error is
+// filled with that many bytes; a pipe holds 64 KiB (pipe(7)).
+func serveInto(t *testing.T, filled int) *serving {
+	t.Helper()
+	dir := hookstest.Dir(t)
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { read.Close() })
+	if _, err := write.Write(bytes.Repeat([]byte("\n"), filled)); err != nil {
+		t.Fatal(err)
+	}
+	s := &serving{stderr: read}
+	s.Cmd = exec.Command(buildBinary(t, filepath.Join("..", "..")), "serve", "--socket-dir", dir, "--sysfs", t.TempDir())
+	s.Stderr, s.Env = write, []string{"CONTAINER_NAME=stderr"}
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Process.Kill() })
+	if err := write.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(endsWithin); s.client == nil; {
+		client, err := hooks.Dial(t.Context(), filepath.Join(dir, hooks.SocketName("stderr")))
+		switch {
+		case err == nil:
+			t.Cleanup(func() { client.Close() })
+			s.client = client
+		case time.Now().After(deadline):
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// call makes a call, which must not wait for the log.
+func (s *serving) call(t *testing.T, devices int) {
+	t.Helper()
+	domain := around(devicesOf(devices), nil)
+	if got, err := s.client.OnDefineDomain(t.Context(), hooks.V1alpha3, domain, nil); err != nil || len(got) < len(domain) {
+		t.Fatalf("%d bytes, %v", len(got), err)
+	}
+}
+
+// term ends the program as the kubelet does.
+func (s *serving) term(t *testing.T) {
+	t.Helper()
+	if err := s.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	kill := time.AfterFunc(endsWithin, func() { s.Process.Kill() })
+	defer kill.Stop()
+	if err := s.Wait(); err != nil {
+		t.Errorf("the program exited with %v", err)
+	}
+}
+
+// TestBlockedLog: nobody reads standard error, which is full.
+func TestBlockedLog(t *testing.T) {
+	s := serveInto(t, 64<<10)
+	s.call(t, 16)
+	s.term(t)
+}
+
+// TestClosedLog: the reader of standard error is gone.
+func TestClosedLog(t *testing.T) {
+	s := serveInto(t, 0)
+	if err := s.stderr.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.call(t, 16)
+	s.call(t, 16)
+	s.term(t)
+}
+
+// TestLostLog: standard error is read again after more was logged than the program
+// keeps. It says how many lines are lost, every other line arrives, and whole.
+func TestLostLog(t *testing.T) {
+	s := serveInto(t, 64<<10)
+	const calls = 4000 // of one line, with over 200 bytes
+	for range calls {
+		s.call(t, 0)
+	}
+	lines := make(chan int)
+	go func() {
+		arrived, lost := 0, 0
+		for scan := bufio.NewScanner(s.stderr); scan.Scan(); {
+			if len(scan.Bytes()) == 0 {
+				continue
+			}
+			var line struct {
+				Msg   string
+				Lines int
+			}
+			if err := json.Unmarshal(scan.Bytes(), &line); err != nil {
+				t.Errorf("%v: %s", err, scan.Bytes())
+			}
+			if strings.Contains(line.Msg, "lost") {
+				lost += line.Lines
+			} else {
+				arrived++
+			}
+		}
+		if lost == 0 {
+			t.Error("the log does not say that lines are lost")
+		}
+		lines <- arrived + lost
+	}()
+	s.term(t)
+	// listening, a line per call, stopping
+	if got, want := <-lines, 1+calls+1; got != want {
+		t.Errorf("%d lines arrived or were counted, want %d", got, want)
+	}
+}
+
+// TestShimLog: onDefineDomain answers when its standard error is full or closed.
+func TestShimLog(t *testing.T) {
+	binary, domain := buildBinary(t, filepath.Join("..", "..")), string(around(devicesOf(16), nil))
+	for name, filled := range map[string]int{"full": 64 << 10, "closed": 0} {
+		t.Run(name, func(t *testing.T) {
+			read, write, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer read.Close()
+			defer write.Close()
+			if _, err := write.Write(bytes.Repeat([]byte("\n"), filled)); err != nil {
+				t.Fatal(err)
+			}
+			if filled == 0 {
+				read.Close()
+			}
+			command := exec.CommandContext(t.Context(), binary, "onDefineDomain", "--vmi", "", "--sysfs", t.TempDir(), "--domain", domain)
+			command.Stderr = write
+			kill := time.AfterFunc(endsWithin, func() { command.Process.Kill() })
+			defer kill.Stop()
+			if got, err := command.Output(); err != nil || len(got) < len(domain) {
+				t.Errorf("%d bytes, %v", len(got), err)
+			}
+		})
+	}
+}
