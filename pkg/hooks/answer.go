@@ -54,7 +54,7 @@ func (s *Server) guard(ctx context.Context, request any, rpc *grpc.UnaryServerIn
 			response, err = unchanged(request)
 		}
 	}()
-	response, err = s.turns.work(ctx, request, handle)
+	response, err = s.gate.handle(ctx, rpc.FullMethod, request, handle)
 	if err != nil {
 		refusal := status.Convert(err)
 		s.config.Logger.Warn("call failed",

@@ -21,8 +21,8 @@ const (
 	DefaultGrace = 10 * time.Second
 
 	// DefaultPatience is how long a client may take to send a request or to
-	// receive its reply while other calls wait. virt-launcher waits one minute
-	// for a reply, and 30 s for that of a plugin.
+	// receive its reply. Clients with large ones share it while others wait.
+	// virt-launcher waits one minute for a reply, and 30 s for that of a plugin.
 	DefaultPatience = 5 * time.Second
 )
 

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"log/slog"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,7 +25,8 @@ import (
 // Server serves the hook protocols on one or two unix sockets. Create it with New.
 type Server struct {
 	config   Config
-	turns    *turns
+	gate     *gate
+	conns    *connections
 	started  atomic.Bool
 	ready    chan struct{}
 	shutdown context.CancelFunc // makes Run return
@@ -31,7 +35,7 @@ type Server struct {
 // New returns a server that does nothing until Run.
 func New(config Config) *Server {
 	config = config.withDefaults()
-	return &Server{config: config, turns: newTurns(config.Patience), ready: make(chan struct{})}
+	return &Server{config: config, gate: newGate(config.MaxMessage, config.Patience), conns: &connections{}, ready: make(chan struct{})}
 }
 
 // Ready returns a channel that is closed when every socket accepts calls. It
@@ -86,30 +90,50 @@ func (s *Server) listen() ([]*endpoint, error) {
 		}
 		// virt-launcher gives up on a socket that accepts connections and does not
 		// answer Info, so the services are registered before the socket exists.
-		server := s.newGRPC()
-		socket.register(server)
+		services := grpc.NewServer(grpc.MaxRecvMsgSize(s.config.MaxMessage), grpc.UnaryInterceptor(s.guard))
+		socket.register(services)
 		opened, err := openSocket(socket.path, socket.makeDir)
 		if err != nil {
 			return nil, errors.Join(append(s.close(endpoints), err)...)
 		}
 		s.config.Logger.Info("listening", "socket", socket.path)
-		endpoints = append(endpoints, &endpoint{socket: opened, server: server, log: s.config.Logger})
+		endpoints = append(endpoints, &endpoint{socket: opened, services: services, server: s.newHTTP(services), conns: s.conns, log: s.config.Logger})
 	}
 	return endpoints, nil
 }
 
-func (s *Server) newGRPC() *grpc.Server {
-	return grpc.NewServer(
-		grpc.MaxRecvMsgSize(s.config.MaxMessage),
-		grpc.UnaryInterceptor(s.guard),
-		grpc.InTapHandle(s.turns.tap),
-		grpc.StatsHandler(s.turns),
-		grpc.InitialWindowSize(streamWindow),
-		// A peer that connects and stays silent delays the end of a gRPC server,
-		// even Stop, until its handshake times out; the default of 120 s is longer
-		// than a kubelet waits.
-		grpc.ConnectionTimeout(s.config.Grace),
-	)
+// What a client may make the server keep: with maxConnections 8 MiB that have not been
+// read, and 4 MiB of small requests.
+const (
+	maxStreams     = 4 // calls at once on a connection; virt-launcher makes one
+	maxHeaders     = 16 << 10
+	maxFrame       = 16 << 10
+	streamWindow   = 64 << 10
+	connWindow     = maxStreams * streamWindow // so that no call waits for another one's data
+	maxHeaderTable = 4 << 10
+)
+
+// newHTTP returns the HTTP/2 server of a socket. gRPC's own has no limit for replies
+// that clients do not take.
+func (s *Server) newHTTP(services *grpc.Server) *http.Server {
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	return &http.Server{
+		Handler:        s.gate.around(services),
+		Protocols:      protocols,
+		ConnContext:    withConn,
+		MaxHeaderBytes: maxHeaders,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams:          maxStreams,
+			MaxReadFrameSize:              maxFrame,
+			MaxReceiveBufferPerConnection: connWindow,
+			MaxReceiveBufferPerStream:     streamWindow,
+			MaxDecoderHeaderTableSize:     maxHeaderTable,
+			MaxEncoderHeaderTableSize:     maxHeaderTable,
+			WriteByteTimeout:              s.config.Patience,
+		},
+		ErrorLog: log.New(io.Discard, "", 0), // of clients that do not speak HTTP/2
+	}
 }
 
 func (s *Server) registerHooks(server *grpc.Server) {
@@ -141,17 +165,19 @@ func (s *Server) close(endpoints []*endpoint) []error {
 	return errs
 }
 
-// endpoint is a socket and its gRPC server.
+// endpoint is a socket and its server.
 type endpoint struct {
-	socket *socket
-	server *grpc.Server
-	log    *slog.Logger
+	socket   *socket
+	services *grpc.Server
+	server   *http.Server
+	conns    *connections
+	log      *slog.Logger
 }
 
 // serve returns nil when the endpoint was closed, even before serve began.
 func (e *endpoint) serve() error {
-	err := e.server.Serve(e.socket.listener)
-	if err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+	err := e.server.Serve(listener{e.socket.listener, e.conns})
+	if err != nil && !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve on %s: %w", e.socket.path, err)
 	}
 	return nil
@@ -161,19 +187,13 @@ func (e *endpoint) serve() error {
 // after grace.
 func (e *endpoint) close(grace time.Duration) error {
 	err := e.socket.remove()
-	graceful := make(chan struct{})
-	go func() {
-		e.server.GracefulStop()
-		close(graceful)
-	}()
-	timeout := time.NewTimer(grace)
-	defer timeout.Stop()
-	select {
-	case <-graceful:
-	case <-timeout.C:
-		// GracefulStop still waits for the calls, so close does not wait for it.
-		e.server.Stop()
+	// A connection without a call would delay the end.
+	e.server.RegisterOnShutdown(e.conns.close)
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	if shutdown := e.server.Shutdown(ctx); errors.Is(shutdown, context.DeadlineExceeded) {
 		e.log.Warn("calls in progress were cut off", "socket", e.socket.path, "grace", grace)
+		err = errors.Join(err, e.server.Close())
 	}
 	return err
 }

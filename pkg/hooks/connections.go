@@ -1,0 +1,133 @@
+package hooks
+
+import (
+	"context"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// maxConnections is the number of connections that a server keeps open.
+// virt-launcher has one at a time.
+const maxConnections = 32
+
+// connections are the open connections of a server.
+type connections struct {
+	mu     sync.Mutex
+	open   []*conn // oldest first
+	closed bool
+}
+
+// conn is one of them.
+type conn struct {
+	net.Conn
+	all     *connections
+	sending chan struct{} // full while a request that is not tiny is sent and answered
+	arrived atomic.Int32  // requests that have arrived and are not answered
+
+	called  atomic.Bool   // a call has begun
+	used    atomic.Bool   // a call has ended
+	wrote   chan struct{} // full when something was written since
+	closing sync.Once
+}
+
+// connKey is the key of a context's *conn.
+type connKey struct{}
+
+func withConn(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+func connOf(ctx context.Context) *conn { return ctx.Value(connKey{}).(*conn) }
+
+// add adds a connection. When there are too many, it closes the oldest that waits for
+// its client, so that clients that only connect keep no other one out.
+func (all *connections) add(added net.Conn) *conn {
+	c := &conn{Conn: added, all: all, sending: make(chan struct{}, 1), wrote: make(chan struct{}, 1)}
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if len(all.open) == maxConnections {
+		oldest := max(0, slices.IndexFunc(all.open, (*conn).isWaiting))
+		_ = all.open[oldest].Conn.Close() // whoever reads from it sees the error
+		all.open = slices.Delete(all.open, oldest, oldest+1)
+	}
+	all.open = append(all.open, c)
+	if all.closed {
+		_ = added.Close()
+	}
+	return c
+}
+
+func (c *conn) isWaiting() bool { return c.arrived.Load() == 0 }
+
+// endCall is called before HTTP/2 writes the end of a reply.
+func (c *conn) endCall() {
+	select {
+	case <-c.wrote:
+	default:
+	}
+	c.used.Store(true)
+}
+
+func (c *conn) Write(data []byte) (int, error) {
+	n, err := c.Conn.Write(data)
+	select {
+	case c.wrote <- struct{}{}:
+	default:
+	}
+	return n, err
+}
+
+// flushTime is how long Close waits for the end of a reply, which nobody writes when
+// the client has canceled its call.
+const flushTime = 50 * time.Millisecond
+
+// Close closes the connection. http.Server.Shutdown calls it when the end of the last
+// reply may still be in HTTP/2's buffer.
+func (c *conn) Close() error {
+	c.closing.Do(func() {
+		c.all.remove(c)
+		if c.used.Load() {
+			select {
+			case <-c.wrote:
+			case <-time.After(flushTime):
+			}
+		}
+	})
+	return c.Conn.Close()
+}
+
+func (all *connections) remove(c *conn) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.open = slices.DeleteFunc(all.open, func(other *conn) bool { return other == c })
+}
+
+// close closes the connections without a call, for which http.Server.Shutdown would
+// wait, and lets no more in.
+func (all *connections) close() {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.closed = true
+	for _, c := range all.open {
+		if !c.called.Load() {
+			_ = c.Conn.Close()
+		}
+	}
+}
+
+// listener adds the connections that it accepts.
+type listener struct {
+	net.Listener
+	all *connections
+}
+
+func (l listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return l.all.add(c), nil
+}
