@@ -97,7 +97,7 @@ func (s *Server) listen() ([]*endpoint, error) {
 			return nil, errors.Join(append(s.close(endpoints), err)...)
 		}
 		s.config.Logger.Info("listening", "socket", socket.path)
-		endpoints = append(endpoints, &endpoint{socket: opened, services: services, server: s.newHTTP(services), conns: s.conns, log: s.config.Logger})
+		endpoints = append(endpoints, &endpoint{socket: opened, server: s.newHTTP(services), conns: s.conns, log: s.config.Logger})
 	}
 	return endpoints, nil
 }
@@ -167,11 +167,10 @@ func (s *Server) close(endpoints []*endpoint) []error {
 
 // endpoint is a socket and its server.
 type endpoint struct {
-	socket   *socket
-	services *grpc.Server
-	server   *http.Server
-	conns    *connections
-	log      *slog.Logger
+	socket *socket
+	server *http.Server
+	conns  *connections
+	log    *slog.Logger
 }
 
 // serve returns nil when the endpoint was closed, even before serve began.
