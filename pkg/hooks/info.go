@@ -19,15 +19,17 @@ const (
 
 type infoService struct {
 	info.UnimplementedInfoServer
-	versions []string
+	server *Server
 }
 
 // Info announces Shutdown only with v1alpha3, the first version that has it.
 // virt-launcher logs an error for a hook point that a version lacks.
-func (i infoService) Info(context.Context, *info.InfoParams) (*info.InfoResult, error) {
+func (i infoService) Info(ctx context.Context, _ *info.InfoParams) (*info.InfoResult, error) {
+	i.server.watchLauncher(ctx)
+	versions := i.server.config.Versions
 	points := []*info.HookPoint{{Name: onDefineDomain}}
-	if slices.Contains(i.versions, V1alpha3) {
+	if slices.Contains(versions, V1alpha3) {
 		points = append(points, &info.HookPoint{Name: shutdown})
 	}
-	return &info.InfoResult{Name: hookName, HookPoints: points, Versions: i.versions}, nil
+	return &info.InfoResult{Name: hookName, HookPoints: points, Versions: versions}, nil
 }

@@ -29,7 +29,11 @@ type Server struct {
 	conns    *connections
 	started  atomic.Bool
 	ready    chan struct{}
+	ctx      context.Context    // of Run
 	shutdown context.CancelFunc // makes Run return
+
+	launcherSeen atomic.Bool
+	launcher     sync.WaitGroup // waits for virt-launcher's end
 }
 
 // New returns a server that does nothing until Run.
@@ -54,14 +58,15 @@ func (s *Server) Run(ctx context.Context) error {
 	if err := s.config.validate(); err != nil {
 		return err
 	}
-	ctx, s.shutdown = context.WithCancel(ctx)
+	s.ctx, s.shutdown = context.WithCancel(ctx)
+	defer s.launcher.Wait()
 	defer s.shutdown()
 	endpoints, err := s.listen()
 	if err != nil {
 		return err
 	}
 
-	serving, ended := errgroup.WithContext(ctx)
+	serving, ended := errgroup.WithContext(s.ctx)
 	for _, e := range endpoints {
 		serving.Go(e.serve)
 	}
@@ -137,7 +142,7 @@ func (s *Server) newHTTP(services *grpc.Server) *http.Server {
 }
 
 func (s *Server) registerHooks(server *grpc.Server) {
-	info.RegisterInfoServer(server, infoService{versions: s.config.Versions})
+	info.RegisterInfoServer(server, infoService{server: s})
 	for _, version := range s.config.Versions {
 		switch version {
 		case V1alpha1:
