@@ -114,6 +114,9 @@ type call struct {
 
 	closing sync.Once
 	closed  chan struct{} // closed by Close
+
+	ending sync.Mutex
+	ended  bool
 }
 
 // callKey is the key of a context's *call.
@@ -199,8 +202,14 @@ func (c *call) arrive() {
 	c.stopSharing()
 }
 
-// reply is called before the client gets its reply.
+// reply is called before the client gets its reply. It may have hung up: then gRPC has
+// ended the call while it was handled, and net/http's writer must not be used.
 func (c *call) reply() {
+	c.ending.Lock()
+	defer c.ending.Unlock()
+	if c.ended {
+		return
+	}
 	if c.held {
 		c.share(c.client.SetWriteDeadline)
 	} else {
@@ -210,6 +219,9 @@ func (c *call) reply() {
 
 // end is called when gRPC has served the call.
 func (c *call) end() {
+	c.ending.Lock()
+	defer c.ending.Unlock()
+	c.ended = true
 	c.stopSharing()
 	if c.held {
 		<-c.gate.large
