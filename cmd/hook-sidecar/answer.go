@@ -11,6 +11,7 @@ import (
 	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/report"
 )
 
@@ -90,8 +91,14 @@ func logTo(log *slog.Logger) func(string, mutate.Result, time.Duration) {
 				"hostNode", d.HostNode, "guestCell", d.GuestCell, "guestAddress", d.GuestAddress, "predicted", d.Predicted,
 				"outcome", d.Outcome, "reason", d.Reason)
 		}
+		var last reasons.Code // warnings are in the order of their codes
 		for _, w := range r.Warnings {
-			log.Warn("warning", "code", w.Code, "device", w.Device, "text", w.Text, "remedy", w.Remedy)
+			attrs := []any{"code", w.Code, "device", w.Device, "text", w.Text}
+			if w.Code != last {
+				attrs = append(attrs, "remedy", w.Remedy)
+			}
+			log.Warn("warning", attrs...)
+			last = w.Code
 		}
 	}
 }
