@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -105,8 +106,12 @@ func logTo(log *slog.Logger) func(string, mutate.Result, time.Duration) {
 
 func logCall(log *slog.Logger, protocol string, result mutate.Result, r report.Report, took time.Duration) {
 	attrs := []any{"protocol", protocol}
-	if layout := result.Policy.Layout; layout != "" {
-		attrs = append(attrs, "layout", layout, "dryRun", result.Policy.DryRun)
+	if result.Policy.Layout != "" {
+		attrs = append(attrs, "layout", cmp.Or(r.Layout, result.Policy.Layout))
+		if r.LayoutReason != nil {
+			attrs = append(attrs, "layoutReason", *r.LayoutReason)
+		}
+		attrs = append(attrs, "dryRun", result.Policy.DryRun)
 	}
 	c := r.Count()
 	attrs = append(attrs,

@@ -175,8 +175,8 @@ func TestLogFields(t *testing.T) {
 	}
 }
 
-// logged returns the fields of each message that the program logs for one domain
-// that it places and one that it cannot parse.
+// logged returns the fields of each message that the program logs for a domain that
+// it places, one that it cannot parse, and one that it refuses.
 func logged(t *testing.T) map[string][]string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "hook-sidecar")
@@ -184,15 +184,25 @@ func logged(t *testing.T) map[string][]string {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	fields := map[string][]string{}
-	for _, domain := range []string{read(t, demoDomain), "<domain"} {
-		cmd := exec.Command(binary, "onDefineDomain", "--vmi", read(t, demoVMI), "--domain", domain,
-			"--sysfs", filepath.Join(root, demoHost), "--layout", "mirror")
+	for _, call := range []struct {
+		domain, sysfs, strict string
+		refused               bool
+	}{
+		{read(t, demoDomain), filepath.Join(root, demoHost), "false", false},
+		{"<domain", filepath.Join(root, demoHost), "false", false},
+		{read(t, demoDomain), t.TempDir(), "true", true},
+	} {
+		cmd := exec.Command(binary, "onDefineDomain", "--vmi", read(t, demoVMI), "--domain", call.domain,
+			"--sysfs", call.sysfs, "--strict="+call.strict)
 		var log bytes.Buffer
 		cmd.Stderr = &log
-		if err := cmd.Run(); err != nil {
+		if err := cmd.Run(); (err != nil) != call.refused {
 			t.Fatalf("%v\n%s", err, log.String())
 		}
 		for line := range strings.Lines(log.String()) {
+			if strings.HasPrefix(line, "hook-sidecar: ") { // for people
+				continue
+			}
 			entry := decode(t, []byte(line)).(map[string]any)
 			message := entry["msg"].(string)
 			for _, common := range []string{"time", "level", "msg", "vmi", "uid"} {
