@@ -48,10 +48,11 @@ func RootBusAddresses(d *domain.Domain, devices []Device, added []int) map[int]d
 	return given
 }
 
+const dmiToPCIBridge domain.Model = "dmi-to-pci-bridge"
+
 const (
-	dmiToPCIBridge domain.Model = "dmi-to-pci-bridge"
-	dmiSlot                     = 0x1e // its place on q35
-	chipsetSlot                 = 0x1f // of q35: ISA, SATA, SMBus
+	dmiSlot     = 0x1e // of that bridge on q35
+	chipsetSlot = 0x1f // of q35: ISA, SATA, SMBus
 )
 
 // slot is what a slot of the root bus holds.
