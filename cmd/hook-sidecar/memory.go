@@ -14,9 +14,8 @@ import (
 // input; test/sidecar measures its memory.
 const (
 	// memoryLimit is the soft limit of the garbage collector in bytes, unless
-	// GOMEMLIMIT is set. The kernel counts more than Go does, the buffers of
-	// sockets for example.
-	memoryLimit = 40 << 20
+	// GOMEMLIMIT is set. The rest is for what is allocated while it runs.
+	memoryLimit = 32 << 20
 
 	// maxMessage is the size in bytes of the largest request. The largest domain
 	// that virt-launcher can receive (hooks.MaxReply) fits, with a VMI of 3 MiB,

@@ -28,7 +28,7 @@ line per call, device and warning.
 
 It fits into the 61 MiB of memory that KubeVirt gives a sidecar: a request may
 have 8 MiB, a domain of more than 2 MiB is returned unchanged, calls are handled
-one at a time, and GOMEMLIMIT defaults to 40MiB.
+one at a time, and GOMEMLIMIT defaults to 32MiB.
 
 Exit status:
   0  ended by virt-launcher or by a signal

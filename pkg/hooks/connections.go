@@ -9,9 +9,16 @@ import (
 	"time"
 )
 
-// maxConnections is the number of connections that a server keeps open.
-// virt-launcher has one at a time.
-const maxConnections = 32
+const (
+	// maxConnections is the number of connections that a server keeps open.
+	// virt-launcher has one at a time.
+	maxConnections = 32
+
+	// With so many connections or more, the next one waits for pace, so that the
+	// garbage collector keeps up with clients that connect again and again.
+	crowd = 8
+	pace  = 2 * time.Millisecond
+)
 
 // connections are the open connections of a server.
 type connections struct {
@@ -26,6 +33,7 @@ type conn struct {
 	all     *connections
 	sending chan struct{} // full while a request that is not tiny is sent and answered
 	arrived atomic.Int32  // requests that have arrived and are not answered
+	held    atomic.Bool   // holds gate.large
 
 	called  atomic.Bool   // a call has begun
 	used    atomic.Bool   // a call has ended
@@ -60,7 +68,13 @@ func (all *connections) add(added net.Conn) *conn {
 	return c
 }
 
-func (c *conn) isWaiting() bool { return c.arrived.Load() == 0 }
+func (all *connections) count() int {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	return len(all.open)
+}
+
+func (c *conn) isWaiting() bool { return c.arrived.Load() == 0 && !c.held.Load() }
 
 // endCall is called before HTTP/2 writes the end of a reply.
 func (c *conn) endCall() {
@@ -128,6 +142,9 @@ func (l listener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
+	}
+	if l.all.count() >= crowd {
+		time.Sleep(pace)
 	}
 	return l.all.add(c), nil
 }

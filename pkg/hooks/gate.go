@@ -175,6 +175,7 @@ func (c *call) wait() error {
 	if c.held = c.take(c.gate.large); !c.held {
 		return io.ErrUnexpectedEOF
 	}
+	c.conn.held.Store(true)
 	c.share(c.client.SetReadDeadline)
 	return nil
 }
@@ -224,6 +225,7 @@ func (c *call) end() {
 	c.ended = true
 	c.stopSharing()
 	if c.held {
+		c.conn.held.Store(false)
 		<-c.gate.large
 	}
 	if c.sending {
