@@ -34,13 +34,11 @@ func everywhere(t *testing.T, test func(t *testing.T, m mutate.Mutator, req muta
 	for _, c := range cases.Load(t, root) {
 		hosts[""] = c.Mutator.Sysfs
 		for _, name := range slices.Sorted(maps.Keys(hosts)) {
-			for _, layout := range []policy.Layout{"", policy.LayoutAuto, policy.LayoutKeep, policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror} {
+			for _, layout := range []policy.Layout{policy.LayoutAuto, policy.LayoutKeep, policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror} {
 				m := c.Mutator
 				m.Sysfs = hosts[name]
 				m.Flags = maps.Clone(m.Flags)
-				if layout != "" {
-					m.Flags[policy.KeyLayout] = string(layout)
-				}
+				m.Flags[policy.KeyLayout] = string(layout)
 				t.Run(fmt.Sprintf("%s/%s/%s", c.Name, name, layout), func(t *testing.T) { test(t, m, c.Request) })
 			}
 		}

@@ -24,7 +24,7 @@ import (
 
 // trees is how many random hosts are tried. Their seeds are 0, 1, …, so that a
 // failure can be reproduced.
-const trees = 200
+const trees = 120
 
 // TestHosts passes through everything that each host of testdata has for that,
 // and compares the path types of the guest with those of the host.
