@@ -5,6 +5,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"strings"
 
 	"hook-sidecar/pkg/domain/xmledit"
 	"hook-sidecar/pkg/topology"
@@ -86,6 +87,9 @@ func first(e *xmledit.Element, path ...string) *xmledit.Element {
 
 func (r *reader) general(root *xmledit.Element) error {
 	d := r.domain
+	if name := root.Child("name"); name != nil {
+		d.Name = strings.TrimSpace(r.xml.Text(name))
+	}
 	kind := first(root, "os", "type")
 	d.Arch, d.Machine = kind.Value("arch"), kind.Value("machine")
 	d.LaunchSecurity = root.Child("launchSecurity") != nil

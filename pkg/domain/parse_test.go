@@ -91,6 +91,7 @@ func TestParse(t *testing.T) {
   </devices>
 </domain>`)
 	want := &domain.Domain{
+		Name: "a&b",
 		Arch: "x86_64", Machine: "pc-q35-9.2", UEFI: true, MemoryBytes: 3 << 30,
 		Cells:    []domain.Cell{{ID: 1, CPUs: "4-7"}, {ID: 1, CPUs: ""}}, // the second by its position
 		Memnodes: []domain.Memnode{{Cell: 1, Nodeset: "0-1"}},
