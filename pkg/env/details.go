@@ -71,6 +71,7 @@ func (r *hostReader) details(dir string) *topology.Details {
 		r.problem(reasons.CodeBadSysfs, dir+"/config", err.Error())
 	}
 	readCapabilities(d, []byte(config))
+	d.MDEVTypes, d.VGPU = r.mdevTypes(dir), r.vgpu(dir)
 	return d
 }
 

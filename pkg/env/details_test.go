@@ -33,6 +33,14 @@ func TestReadDetails(t *testing.T) {
 		"completions":      {"acs=cr", topology.Details{ExtendedConfig: true, ACS: &topology.ACS{CompletionRedirect: true}}},
 		"another ACS bit":  {"acs=dt", topology.Details{ExtendedConfig: true, ACS: &topology.ACS{}}},
 		"ATS off":          {"ats=off", topology.Details{ExtendedConfig: true, ATS: true}},
+		"types of mediated device": {"mdevtype=nvidia-232:GRID_T4-8Q:1:2 mdevtype=nvidia-234:GRID_T4-16Q:0:1", topology.Details{MDEVTypes: []topology.MDEVType{
+			{ID: "nvidia-232", Name: "GRID T4-8Q", Max: 2, Available: new(1)}, {ID: "nvidia-234", Name: "GRID T4-16Q", Max: 1, Available: new(0)},
+		}}},
+		"vGPU": {"vgpu=1428 creatable=1428:NVIDIA_H200X-141C,1414:NVIDIA_H200X-1-18C", topology.Details{VGPU: &topology.VGPU{
+			Type: 1428, Creatable: []topology.VGPUType{{ID: 1428, Name: "NVIDIA H200X-141C"}, {ID: 1414, Name: "NVIDIA H200X-1-18C"}},
+		}}},
+		"no room for a vGPU":      {"creatable=", topology.Details{VGPU: &topology.VGPU{}}},
+		"a title above the types": {"creatable=ID:vGPU_Name,557:NVIDIA_A10-4Q", topology.Details{VGPU: &topology.VGPU{Creatable: []topology.VGPUType{{ID: 557, Name: "NVIDIA A10-4Q"}}}}},
 		"both": {"acs=rr,cr ats=on", topology.Details{
 			ExtendedConfig: true, ACS: &topology.ACS{RequestRedirect: true, CompletionRedirect: true}, ATS: true,
 		}},
@@ -82,6 +90,46 @@ func TestReadDetailsConfig(t *testing.T) {
 	fsys[config].Data = looped
 	if d := detailsOf(t, fsys); !d.ExtendedConfig || d.ACS != nil || d.ATS {
 		t.Errorf("a looped list of capabilities: %+v", d)
+	}
+}
+
+// A snapshot has what the kernel and NVIDIA's driver show of vGPUs.
+func TestSnapshotKeepsVGPUs(t *testing.T) {
+	fsys := host(t, "pci0000:00/0000:00:01.0/0000:01:00.0 mdevtype=nvidia-232:GRID_T4-8Q:1:2 vgpu=1414 creatable=1428:NVIDIA_H200X-141C")
+	snapshot, problems, err := env.TakeSnapshot(fsys)
+	if err != nil || len(problems) > 0 {
+		t.Fatal(problems, err)
+	}
+	data, err := snapshot.Format("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, _ := env.ReadWholeHost(parse(t, string(data)))
+	wantProblems(t, env.ReadDetails(parse(t, string(data)), whole), nil)
+	got := whole.Device(topology.Address{Bus: 1}).Details
+	if d := cmp.Diff(detailsOf(t, fsys), got); d != "" || got.VGPU == nil || len(got.MDEVTypes) != 1 {
+		t.Errorf("(-host +snapshot):\n%s", d)
+	}
+}
+
+// What is not a number is a problem and counts as unknown; another vendor's
+// description has no maximum.
+func TestReadVGPUProblems(t *testing.T) {
+	const gpu = "devices/pci0000:00/0000:00:01.0/0000:01:00.0"
+	fsys := host(t, "pci0000:00/0000:00:01.0/0000:01:00.0 mdevtype=nvidia-232:GRID_T4-8Q:many:2 mdevtype=i915:GVTg:1:2 vgpu=some creatable=")
+	fsys[gpu+"/mdev_supported_types/i915/description"].Data = []byte("low_gm_size: 128MB\n")
+	whole, _ := env.ReadWholeHost(fsys)
+	var sources []string
+	for _, p := range env.ReadDetails(fsys, whole) {
+		sources = append(sources, p.Source)
+	}
+	want := []string{gpu + "/mdev_supported_types/nvidia-232/available_instances", gpu + "/nvidia/current_vgpu_type"}
+	if d := cmp.Diff(want, sources); d != "" {
+		t.Errorf("problems (-want +got):\n%s", d)
+	}
+	types := []topology.MDEVType{{ID: "i915", Name: "GVTg", Available: new(1)}, {ID: "nvidia-232", Name: "GRID T4-8Q", Max: 2}}
+	if d := cmp.Diff(&topology.Details{MDEVTypes: types}, whole.Device(topology.Address{Bus: 1}).Details, emptyIsNil); d != "" {
+		t.Errorf("details (-want +got):\n%s", d)
 	}
 }
 

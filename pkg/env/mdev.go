@@ -1,8 +1,12 @@
 package env
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"path"
+	"strconv"
+	"strings"
 
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
@@ -41,4 +45,79 @@ func (r *hostReader) addMDEV(u topology.UUID) {
 		return
 	}
 	r.addRequested(parent)
+}
+
+// Directories of a PCI function: mdevTypes has the types of mediated device that
+// it supports (Documentation/ABI/testing/sysfs-bus-vfio-mdev), vgpuDir is of
+// NVIDIA's driver, on a virtual function (KubeVirt
+// pkg/virt-handler/device-manager/common.go).
+const (
+	mdevTypes = "mdev_supported_types"
+	vgpuDir   = "nvidia"
+)
+
+// mdevTypes reads the types of mediated device that a function supports, and how
+// many it can still create.
+func (r *hostReader) mdevTypes(dir string) []topology.MDEVType {
+	var types []topology.MDEVType
+	for _, entry := range r.entries(path.Join(dir, mdevTypes)) {
+		of := path.Join(dir, mdevTypes, entry.Name())
+		t := topology.MDEVType{ID: entry.Name(), Name: r.file(of + "/name"), Max: maxInstances(r.file(of + "/description"))}
+		if content := r.file(of + "/available_instances"); content != "" {
+			if n, known := r.count(of+"/available_instances", content); known {
+				t.Available = &n
+			}
+		}
+		types = append(types, t)
+	}
+	return types
+}
+
+// maxInstances reads NVIDIA's description of a type, which ends in max_instance:
+// "num_heads=4, frl_config=60, framebuffer=8192M, max_instance=2". It is 0 for
+// another vendor's.
+func maxInstances(description string) int {
+	_, rest, _ := strings.Cut(description, "max_instance=")
+	digits, _, _ := strings.Cut(rest, ",")
+	n, err := strconv.ParseUint(strings.TrimSpace(digits), 10, 16)
+	if err != nil {
+		return 0
+	}
+	return int(n)
+}
+
+// vgpu reads what NVIDIA's driver shows of a virtual function; nil without it.
+func (r *hostReader) vgpu(dir string) *topology.VGPU {
+	name := path.Join(dir, vgpuDir, "current_vgpu_type")
+	content, err := r.tree.file(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		r.problem(reasons.CodeBadSysfs, name, err.Error())
+		return nil
+	}
+	current, known := r.count(name, content)
+	if !known {
+		return nil
+	}
+	v := &topology.VGPU{Type: current}
+	list := path.Join(dir, vgpuDir, "creatable_vgpu_types")
+	for line := range strings.Lines(r.file(list)) {
+		digits, name, _ := strings.Cut(line, ":")
+		// Some releases of the driver begin with a line of titles.
+		if id, err := strconv.ParseUint(strings.TrimSpace(digits), 10, 31); err == nil {
+			v.Creatable = append(v.Creatable, topology.VGPUType{ID: int(id), Name: strings.TrimSpace(name)})
+		}
+	}
+	return v
+}
+
+// count parses a decimal number of a file; false, with a Problem, for anything else.
+func (r *hostReader) count(name, content string) (int, bool) {
+	n, err := strconv.ParseUint(content, 10, 31)
+	if err != nil {
+		r.problem(reasons.CodeBadSysfs, name, fmt.Sprintf("invalid number %q: want a decimal number", topology.Abridge(content)))
+	}
+	return int(n), err == nil
 }

@@ -35,7 +35,8 @@ const (
 		" current_link_speed current_link_width max_link_speed max_link_width" +
 		" sriov_totalvfs sriov_numvfs"
 	functionLinks = "driver iommu_group physfn"
-	typeFiles     = "name device_api"
+	typeFiles     = "name device_api description available_instances"
+	vgpuFiles     = "current_vgpu_type creatable_vgpu_types"
 	mdevLinks     = "mdev_type iommu_group"
 	groupFiles    = "type"
 )
@@ -174,11 +175,8 @@ func (w *snapshotWriter) function(name string) {
 	for _, kind := range w.entries(path.Join(dir, mdevTypes)) {
 		w.copyFiles(path.Join(dir, mdevTypes, kind.Name()), typeFiles)
 	}
+	w.copyFiles(path.Join(dir, vgpuDir), vgpuFiles)
 }
-
-// mdevTypes is the directory of the types of mediated device that a function
-// supports (Documentation/ABI/testing/sysfs-bus-vfio-mdev).
-const mdevTypes = "mdev_supported_types"
 
 func (w *snapshotWriter) mdev(name string) {
 	link := path.Join(mdevDevices, name)

@@ -28,6 +28,31 @@ type Details struct {
 	ExtendedConfig bool
 	ACS            *ACS // nil: no such capability
 	ATS            bool // has Address Translation Services (PCI Express 5.0, 10.5.1)
+
+	MDEVTypes []MDEVType // mdev_supported_types, by ID
+	VGPU      *VGPU      // nvidia/; nil for what is not a virtual function of NVIDIA's vendor VFIO
+}
+
+// MDEVType is a type of mediated device that a function supports (kernel
+// Documentation/ABI/testing/sysfs-bus-vfio-mdev).
+type MDEVType struct {
+	ID        string // the directory: "nvidia-232"
+	Name      string // name: "GRID T4-8Q"
+	Max       int    // max_instance in NVIDIA's description, 0 when not known
+	Available *int   // available_instances, nil when not known
+}
+
+// VGPU is what NVIDIA's driver shows of a virtual function where a vGPU is no
+// mediated device (NVIDIA vGPU software user guide, "vendor-specific VFIO framework").
+type VGPU struct {
+	Type      int        // current_vgpu_type, 0 for no vGPU
+	Creatable []VGPUType // creatable_vgpu_types
+}
+
+// VGPUType is a line of creatable_vgpu_types: "1428 : NVIDIA H200X-141C".
+type VGPUType struct {
+	ID   int
+	Name string
 }
 
 // Link is a PCI Express link's speed in GT/s and its width in lanes.

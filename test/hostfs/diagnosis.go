@@ -1,6 +1,7 @@
 package hostfs
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -24,11 +25,31 @@ func (h host) diagnosis(dir string, values map[string]string) error {
 	if methods, given := values["reset"]; given {
 		h.file(dir+"/reset_method", strings.ReplaceAll(methods, ",", " "))
 	}
+	creatable, hasList := values["creatable"]
+	if current, given := values["vgpu"]; given || hasList {
+		h.file(dir+"/nvidia/current_vgpu_type", cmp.Or(current, "0"))
+		lines := strings.NewReplacer(",", "\n", ":", " : ", "_", " ").Replace(creatable)
+		h.file(dir+"/nvidia/creatable_vgpu_types", lines)
+	}
 	acs, hasACS := values["acs"]
 	ats, hasATS := values["ats"]
 	if hasACS || hasATS {
 		h.files[dir+"/config"] = &fstest.MapFile{Data: configSpace(acs, ats), Mode: 0o444}
 	}
+	return nil
+}
+
+// mdevType makes a type of mediated device as NVIDIA's driver shows it.
+func (h host) mdevType(dir, value string) error {
+	parts := strings.Split(strings.ReplaceAll(value, "_", " "), ":")
+	if len(parts) != 4 {
+		return fmt.Errorf("invalid mdevtype=%s: want ID:NAME:AVAILABLE:MAX", value)
+	}
+	dir += "/mdev_supported_types/" + parts[0]
+	h.file(dir+"/name", parts[1])
+	h.file(dir+"/available_instances", parts[2])
+	h.file(dir+"/description", "num_heads=4, frl_config=60, framebuffer=8192M, max_resolution=7680x4320, max_instance="+parts[3])
+	h.file(dir+"/device_api", "vfio-pci")
 	return nil
 }
 

@@ -22,6 +22,11 @@
 // redirects that are on, with acs=off none is on, with acs=none there is no such
 // capability; ats is on, off or none. acs and ats make a configuration space as
 // root sees it. packages N gives the host N CPU packages of one CPU each.
+//
+// Keys for vGPUs: mdevtype=nvidia-232:GRID_T4-8Q:1:2 is a type of mediated device
+// with its name, available instances and maximum, and may be repeated;
+// creatable=1428:NVIDIA_H200X-141C makes a virtual function of NVIDIA's driver that
+// can create these types, with vgpu=1428 it has one. In names _ is a space.
 package hostfs
 
 import (
@@ -118,7 +123,11 @@ func (h host) function(device string, settings []string) error {
 			if bars, err = largeBARs(value); err != nil {
 				return err
 			}
-		case slices.Contains([]string{"link", "maxlink", "reset", "acs", "ats"}, key):
+		case key == "mdevtype":
+			if err := h.mdevType(dir, value); err != nil {
+				return err
+			}
+		case slices.Contains([]string{"link", "maxlink", "reset", "acs", "ats", "vgpu", "creatable"}, key):
 			diagnosis[key] = value
 		case key == "physfn":
 			h.link(dir+"/physfn", path.Dir(dir)+"/"+value)
