@@ -26,6 +26,9 @@ const (
 	BrokenRule     Reason = "broken-rule"
 )
 
+// TakeSnapshot is what to do on a machine that is not the node of the VM.
+const TakeSnapshot = "run hook-sidecar snapshot on the node, for example kubectl exec POD -c hook-sidecar-0 -- hook-sidecar snapshot > host.txtar, and pass it with --sysfs"
+
 // reasonTable has the meaning of each reason, and what a user can do about a device that
 // was not placed for it. The order is that of docs/reasons.md.
 func reasonTable() []entry[Reason] {
@@ -57,7 +60,7 @@ func reasonTable() []entry[Reason] {
 		},
 		{
 			NoSysfs, "sysfs does not show the device",
-			"check --sysfs, and that the pod sees the node's /sys: the device is in neither /sys/bus/pci nor /sys/bus/mdev",
+			"in a pod, check that it sees the node's /sys; elsewhere " + TakeSnapshot,
 		},
 		{Machine, "the machine type has no expander buses", "use machine type q35, or virt on aarch64"},
 		{
