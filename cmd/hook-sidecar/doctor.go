@@ -2,9 +2,12 @@ package main
 
 import (
 	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -18,6 +21,7 @@ import (
 
 // doctorFlags are the flags of doctor except for its inputs.
 type doctorFlags struct {
+	domains                   domainFiles
 	format, socketDir, cgroup string
 	physBits                  int
 	quiet                     bool
@@ -35,6 +39,7 @@ device cannot be placed or is lost, or that the VM or the hook does not start.
 docs/doctor.md describes each check.
 
 Without a domain, doctor checks every device that the host can pass to a guest.
+With the domains of all VMs of a node it also finds vGPUs that no VM uses.
 
 Exit status:
   0  no FAIL
@@ -42,13 +47,14 @@ Exit status:
   2  usage error, invalid input or failure`,
 		Example: `  hook-sidecar doctor
   hook-sidecar doctor --domain vm.xml --vmi vmi.json --sysfs host.txtar
+  hook-sidecar doctor --domain domains/ --sysfs host.txtar
   hook-sidecar doctor --format json | jq '.results[] | select(.status == "FAIL")'`,
 		Args: noArguments,
 	}
 	in := addInputFlags(cmd.Flags())
 	domainFlag := cmd.Flags().Lookup("domain")
-	in.domain, domainFlag.DefValue = "", ""
-	domainFlag.Usage += " (default: none)"
+	domainFlag.Value, domainFlag.DefValue = &flags.domains, ""
+	domainFlag.Usage += " (default: none);\nrepeat it, or pass a directory of *.xml, for several VMs of a node"
 	cmd.Flags().StringVar(&flags.format, "format", formatText, "text or json")
 	cmd.Flags().BoolVarP(&flags.quiet, "quiet", "q", false, "leave out what is as it should be")
 	cmd.Flags().StringVar(&flags.socketDir, "socket-dir", socketDirectory, "directory of the hook sockets; \"\" skips its checks")
@@ -58,6 +64,38 @@ Exit status:
 	return cmd
 }
 
+// domainFiles is the value of --domain: each file or directory that was given. It
+// implements pflag.Value.
+type domainFiles []string
+
+func (d *domainFiles) String() string { return strings.Join(*d, " ") }
+
+// Type is "string", as for the other commands.
+func (d *domainFiles) Type() string { return "string" }
+
+// Set adds a file or directory.
+func (d *domainFiles) Set(name string) error {
+	*d = append(*d, name)
+	return nil
+}
+
+// files returns the files of domains; of a directory those named *.xml. node is
+// true where they are the domains of a node and not the one domain of a VM.
+func (d *domainFiles) files() (names []string, node bool, err error) {
+	for _, name := range *d {
+		if info, err := os.Stat(name); err != nil || !info.IsDir() {
+			names = append(names, name)
+			continue
+		}
+		found, err := filepath.Glob(filepath.Join(name, "*.xml"))
+		if err != nil || len(found) == 0 {
+			return nil, false, failed("virsh dumpxml VM > DIRECTORY/VM.xml writes one", errors.Join(fmt.Errorf("read domains: no *.xml in %s", name), err))
+		}
+		names, node = append(names, found...), true
+	}
+	return names, node || len(names) > 1, nil
+}
+
 func (a *app) doctor(in *inputFlags, flags doctorFlags) error {
 	if err := checkFormat(flags.format, formatText, formatJSON); err != nil {
 		return err
@@ -65,7 +103,7 @@ func (a *app) doctor(in *inputFlags, flags doctorFlags) error {
 	if flags.physBits < 0 || flags.physBits > maxPhysBits {
 		return failed("see address sizes in /proc/cpuinfo of the host", fmt.Errorf("invalid --phys-bits %d: must be between 0 and %d", flags.physBits, maxPhysBits))
 	}
-	inputs, err := a.doctorInputs(in)
+	inputs, err := a.doctorInputs(in, flags.domains)
 	if err != nil {
 		return err
 	}
@@ -85,44 +123,81 @@ func (a *app) doctor(in *inputFlags, flags doctorFlags) error {
 	if err := a.writeDoctor(r, flags); err != nil {
 		return err
 	}
-	if in.domain == "" {
+	if len(flags.domains) == 0 {
 		a.say("hint: --domain and --vmi check a VM too")
 	}
 	return changeError(r.Counts[doctor.Fail] > 0)
 }
 
-// doctorInputs reads the whole host and the inputs that are given. It plans as
-// mutate does.
-func (a *app) doctorInputs(in *inputFlags) (doctor.Inputs, error) {
+// doctorInputs reads the whole host and the inputs that are given.
+func (a *app) doctorInputs(in *inputFlags, domains domainFiles) (doctor.Inputs, error) {
+	files, node, err := domains.files()
+	if err != nil {
+		return doctor.Inputs{}, err
+	}
+	if node && (in.vmi != "" || in.environ != "") {
+		return doctor.Inputs{}, failed("pass --vmi and --env with the domain of their VM alone", errors.New("--vmi and --env are of one VM, and several domains are given"))
+	}
 	m, err := a.mutator(in)
 	if err != nil {
 		return doctor.Inputs{}, err
 	}
+	if node {
+		m.Variables, m.Problems = nil, nil // they are of one VM, too
+	}
 	host, problems := env.ReadWholeHost(m.Sysfs)
 	problems = append(problems, env.ReadDetails(m.Sysfs, host)...)
-	inputs := doctor.Inputs{Host: host, Variables: m.Variables, Problems: append(m.Problems, problems...)}
-	if in.domain == "" {
-		if inputs.VMI, err = a.readVMI(in.vmi); err != nil {
+	inputs := doctor.Inputs{Host: host, Variables: m.Variables, Problems: append(m.Problems, problems...), Node: node}
+	if len(files) == 0 {
+		inputs.VM, err = a.vmWithoutDomain(m, in.vmi)
+		return inputs, err
+	}
+	for i, file := range files {
+		req, err := a.readRequest(&inputFlags{domain: file, vmi: in.vmi})
+		if err != nil {
 			return inputs, err
 		}
-		if inputs.VMI != nil {
-			m.HasVMI, m.Annotations = true, inputs.VMI.Annotations
+		vm, err := vmOf(m, req, inputName(file))
+		switch {
+		case err != nil && node:
+			return inputs, fmt.Errorf("%s: %w", inputName(file), err)
+		case err != nil:
+			return inputs, err
+		case i == 0:
+			inputs.VM = vm
+		default:
+			inputs.Others = append(inputs.Others, vm)
 		}
-		resolved, warnings, err := policy.Resolve(m.Source)
-		inputs.Layout, inputs.PolicyWarnings = resolved.Layout, warnings
-		return inputs, err
 	}
-	req, err := a.readRequest(in)
-	if err != nil {
-		return inputs, err
+	return inputs, nil
+}
+
+// vmWithoutDomain returns what is known of a VM by its VMI, if there is one.
+func (a *app) vmWithoutDomain(m mutate.Mutator, vmiFile string) (doctor.VM, error) {
+	var vm doctor.VM
+	var err error
+	if vm.VMI, err = a.readVMI(vmiFile); err != nil {
+		return vm, err
 	}
+	if vm.VMI != nil {
+		m.HasVMI, m.Annotations = true, vm.VMI.Annotations
+	}
+	resolved, warnings, err := policy.Resolve(m.Source)
+	vm.Layout, vm.PolicyWarnings = resolved.Layout, warnings
+	return vm, err
+}
+
+// vmOf plans a domain as mutate does. A domain without a name gets the other one.
+func vmOf(m mutate.Mutator, req mutate.Request, name string) (doctor.VM, error) {
 	result := m.Mutate(req)
 	if result.Err != nil && !isRefusal(result.Err) {
-		return inputs, failureOf(result)
+		return doctor.VM{}, failureOf(result)
 	}
-	inputs.VMI, inputs.Plan, inputs.Layout, inputs.Refusal = result.VMI, result.Plan, result.Plan.Layout, result.Err
-	inputs.Alternatives = alternatives(m, req)
-	return inputs, nil
+	return doctor.VM{
+		Name: cmp.Or(result.Plan.Domain().Name, name),
+		Plan: result.Plan, Layout: result.Plan.Layout, VMI: result.VMI,
+		Refusal: result.Err, Alternatives: alternatives(m, req),
+	}, nil
 }
 
 // alternatives are what each layout would give.

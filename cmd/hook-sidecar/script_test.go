@@ -34,13 +34,14 @@ func TestScript(t *testing.T) {
 
 // inputs are files for every script: the domains and VMIs that KubeVirt creates for
 // eight GPUs and eight NICs, and for a single GPU in a VM without guest NUMA cells,
-// and the snapshot of a host with all these devices.
+// the snapshot of a host with all these devices, and that of one with vGPUs.
 var inputs = map[string]string{
 	"vm.xml":      "samples/02-8gpu-8nic-gate-off.xml",
 	"vmi.json":    "samples/02-8gpu-8nic-gate-off.vmi.json",
 	"single.xml":  "samples/01-single-gpu.xml",
 	"single.json": "samples/01-single-gpu.vmi.json",
 	"host.txtar":  "hosts/x86-2n8g-hgx-h100.txtar",
+	"t4.txtar":    "hosts/x86-2n2g-t4-vgpu.txtar",
 }
 
 func copyInputs(env *testscript.Env) error {

@@ -73,10 +73,30 @@ func numaNode(in Inputs) []Result {
 	if len(known) == 0 && len(found) == 0 {
 		return nil
 	}
+	found = append(found, in.toldNode0()...)
 	if i := slices.IndexFunc(known, func(id topology.DeviceID) bool { return in.Host.Function(id).Node == topology.Affinity{} }); i >= 0 {
 		found = append(found, note("", "the firmware reports no NUMA node for %s; the host's only node is used", known[i])...)
 	}
 	return orPass(found, "%s with a NUMA node", topology.Counted(len(known), "device"))
+}
+
+// toldNode0 reports the devices without a NUMA node that the kubelet takes for
+// devices of node 0: NVIDIA's device plugin reports -1 as 0 (kubevirt-gpu-device-plugin,
+// pkg/device_plugin/device_plugin.go), KubeVirt's own reports no node
+// (pkg/virt-handler/device-manager/pci_device.go).
+func (in Inputs) toldNode0() []Result {
+	const nvidia = 0x10de
+	var told []topology.Address
+	for _, f := range in.functions() {
+		if f.Vendor == nvidia && f.Node == (topology.Affinity{}) && len(in.Host.Nodes) > 1 {
+			told = append(told, f.Address)
+		}
+	}
+	if len(told) == 0 {
+		return nil
+	}
+	return note("the Topology Manager then aligns CPUs and memory with node 0, wherever the device is: set the node in the firmware, or in numa_node before the plugin starts",
+		"NVIDIA's device plugin reports %s to the kubelet as on node 0", list(told))
 }
 
 // resetMethod checks whether the kernel can reset each function between guests.

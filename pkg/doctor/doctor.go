@@ -27,11 +27,15 @@ type Result struct {
 	Device *topology.DeviceID `json:"device"` // null when it concerns no single device
 	Found  string             `json:"found"`
 	Hint   string             `json:"hint"` // what to do; "" when there is nothing to do
+	VM     string             `json:"vm"`   // "" for the host, and where one VM is given
 }
 
 // String formats the result as a line: `FAIL driver-bound: … (hint)`.
 func (r Result) String() string {
 	line := fmt.Sprintf("%s %s: %s", r.Status, r.Name, r.Found)
+	if r.VM != "" {
+		line = fmt.Sprintf("%s %s: %s: %s", r.Status, r.Name, r.VM, r.Found)
+	}
 	if r.Hint != "" {
 		line += " (" + r.Hint + ")"
 	}
@@ -44,10 +48,28 @@ type Check struct {
 	Name  string
 	needs func(Inputs) bool     // nil: nothing
 	run   func(Inputs) []Result // without names
+	perVM bool                  // once per VM, not once per host
 }
 
 // Run runs the check, or skips it when the inputs lack what it needs.
 func (c Check) Run(in Inputs) []Result {
+	if !c.perVM || len(in.Others) == 0 {
+		return c.runOn(in)
+	}
+	var all []Result
+	for _, vm := range append([]VM{in.VM}, in.Others...) {
+		one := in
+		one.VM, one.Others = vm, nil
+		results := c.runOn(one)
+		for i := range results {
+			results[i].VM = vm.Name
+		}
+		all = append(all, results...)
+	}
+	return all
+}
+
+func (c Check) runOn(in Inputs) []Result {
 	if c.needs != nil && !c.needs(in) {
 		return nil
 	}
@@ -59,43 +81,60 @@ func (c Check) Run(in Inputs) []Result {
 }
 
 // Checks returns all checks in the order of docs/doctor.md.
-func Checks() []Check {
+func Checks() []Check { return slices.Concat(hostChecks(), vmChecks(), containerChecks()) }
+
+func hostChecks() []Check {
 	return []Check{
-		{"sysfs", nil, sysfs},
-		{"iommu-enabled", Inputs.hasPCI, iommuEnabled},
-		{"host-numa", Inputs.hasPCI, hostNUMA},
+		{Name: "sysfs", run: sysfs},
+		{Name: "iommu-enabled", needs: Inputs.hasPCI, run: iommuEnabled},
+		{Name: "host-numa", needs: Inputs.hasPCI, run: hostNUMA},
 
-		{"driver-bound", nil, driverBound},
-		{"iommu-group-viable", nil, groupViable},
-		{"numa-node", nil, numaNode},
-		{"reset-method", Inputs.hasFunctions, resetMethod},
-		{"link-degraded", Inputs.hasHardware, linkDegraded},
-		{"acs", Inputs.hasHardware, accessControl},
-		{"ats", Inputs.hasHardware, addressTranslation},
+		{Name: "driver-bound", run: driverBound},
+		{Name: "iommu-group-viable", run: groupViable},
+		{Name: "numa-node", run: numaNode},
+		{Name: "reset-method", needs: Inputs.hasFunctions, run: resetMethod},
+		{Name: "link-degraded", needs: Inputs.hasHardware, run: linkDegraded},
+		{Name: "acs", needs: Inputs.hasHardware, run: accessControl},
+		{Name: "ats", needs: Inputs.hasHardware, run: addressTranslation},
 
-		{"mdev-types", Inputs.hasMDEVs, mdevTypes},
-		{"mdev-unused", Inputs.hasMDEVs, mdevUnused},
+		{Name: "mdev-types", needs: Inputs.hasVGPUs, run: mdevTypes},
+		{Name: "mdev-unused", needs: Inputs.hasVGPUs, run: mdevUnused},
+		{Name: "vgpu-capacity", needs: Inputs.hasPCI, run: vgpuCapacity},
+	}
+}
 
-		{"machine-type", Inputs.hasDomain, machineType},
-		{"guest-numa", nil, guestNUMA},
-		{"placement", Inputs.hasDevices, placed},
-		{"layout-fit", Inputs.hasDevices, layoutFit},
-		{"strict", Inputs.hasDomain, strict},
-		{"warnings", Inputs.hasVM, planWarnings},
-		{"requested-devices", Inputs.hasDomain, requested},
-		{"variables", nil, variables},
-		{"root-complex-annotation", Inputs.hasVMI, rootComplex},
-		{"viommu", Inputs.hasDomain, vIOMMU},
-		{"launch-security", Inputs.hasDomain, launchSecurity},
+func vmChecks() []Check {
+	checks := []Check{
+		{Name: "vmi-of-domain", needs: Inputs.hasBoth, run: vmiOfDomain},
+		{Name: "machine-type", needs: Inputs.hasDomain, run: machineType},
+		{Name: "guest-numa", run: guestNUMA},
+		{Name: "vcpu-nodes", needs: Inputs.hasDevices, run: vcpuNodes},
+		{Name: "placement", needs: Inputs.hasDevices, run: placed},
+		{Name: "layout-fit", needs: Inputs.hasDevices, run: layoutFit},
+		{Name: "strict", needs: Inputs.hasDomain, run: strict},
+		{Name: "warnings", needs: Inputs.hasVM, run: planWarnings},
+		{Name: "requested-devices", needs: Inputs.hasDomain, run: requested},
+		{Name: "variables", run: variables},
+		{Name: "root-complex-annotation", needs: Inputs.hasVMI, run: rootComplex},
+		{Name: "viommu", needs: Inputs.hasDomain, run: vIOMMU},
+		{Name: "launch-security", needs: Inputs.hasDomain, run: launchSecurity},
 
-		{"bar-window", Inputs.hasDevices, barWindow},
-		{"io-space", Inputs.hasDevices, ioSpace},
-		{"pci-hole", Inputs.hasDevices, pciHole},
+		{Name: "bar-window", needs: Inputs.hasDevices, run: barWindow},
+		{Name: "io-space", needs: Inputs.hasDevices, run: ioSpace},
+		{Name: "pci-hole", needs: Inputs.hasDevices, run: pciHole},
+	}
+	for i := range checks {
+		checks[i].perVM = true
+	}
+	return checks
+}
 
-		{"socket-folder", Inputs.hasSockets, socketDirectory},
-		{"socket-name", Inputs.hasSockets, socketName},
-		{"container-memory", Inputs.hasLimits, containerMemory},
-		{"container-cpu", Inputs.hasLimits, containerCPU},
+func containerChecks() []Check {
+	return []Check{
+		{Name: "socket-folder", needs: Inputs.hasSockets, run: socketDirectory},
+		{Name: "socket-name", needs: Inputs.hasSockets, run: socketName},
+		{Name: "container-memory", needs: Inputs.hasLimits, run: containerMemory},
+		{Name: "container-cpu", needs: Inputs.hasLimits, run: containerCPU},
 	}
 }
 

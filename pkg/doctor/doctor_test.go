@@ -13,7 +13,9 @@ import (
 	"hook-sidecar/pkg/doctor"
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/test/hostfs"
 )
 
@@ -22,6 +24,7 @@ import (
 type given struct {
 	host    string
 	domain  string
+	others  []string // domains of other VMs of the node
 	vmi     string
 	environ []string
 	inputs  func(*doctor.Inputs) // sets the rest
@@ -51,13 +54,19 @@ func (g given) read(t *testing.T) doctor.Inputs {
 			t.Fatal(err)
 		}
 	}
-	if g.domain != "" {
-		numa := policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(in.Layout)}}
-		result := mutate.Mutator{Sysfs: sysfs, Variables: in.Variables, Source: numa}.Mutate(mutate.Request{Domain: []byte(g.domain), VMI: vmi})
+	numa := policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(in.Layout)}}
+	plan := func(domain string) *placement.Plan {
+		result := mutate.Mutator{Sysfs: sysfs, Variables: in.Variables, Source: numa}.Mutate(mutate.Request{Domain: []byte(domain), VMI: vmi})
 		if result.Err != nil {
 			t.Fatal(result.Err)
 		}
-		in.Plan = result.Plan
+		return result.Plan
+	}
+	if g.domain != "" {
+		in.Plan, in.Name = plan(g.domain), "first"
+	}
+	for _, other := range g.others {
+		in.Others, in.Node = append(in.Others, doctor.VM{Name: "other", Plan: plan(other), Layout: in.Layout}), true
 	}
 	if g.inputs != nil {
 		g.inputs(&in)
@@ -142,6 +151,46 @@ func TestReportCounts(t *testing.T) {
 	}
 	if sum != len(r.Results) || r.Counts[doctor.Fail] == 0 {
 		t.Errorf("%v of %d results; the host has no IOMMU groups, which is a FAIL", r.Counts, len(r.Results))
+	}
+}
+
+// TestReportOrder checks that the worst results come first, where host and VM have
+// results of every status.
+func TestReportOrder(t *testing.T) {
+	rank := map[doctor.Status]int{doctor.Fail: 0, doctor.Warn: 1, doctor.Note: 2, doctor.Pass: 3}
+	noCells := given{host: aHost, domain: domainWith("<launchSecurity type='sev'/>", uefi, gpu)}
+	results := doctor.NewReport(noCells.read(t)).Results
+	found := map[doctor.Status]bool{}
+	for i, r := range results {
+		found[r.Status] = true
+		if i > 0 && rank[results[i-1].Status] > rank[r.Status] {
+			t.Errorf("%s comes after %s", r, results[i-1])
+		}
+	}
+	if len(found) != len(rank) {
+		t.Errorf("only results of %v", found)
+	}
+}
+
+// TestReportOfNode checks that a result of one VM of several names it, and that one
+// of the host does not.
+func TestReportOfNode(t *testing.T) {
+	in := given{host: aHost, domain: domainOf(gpu), others: []string{domainWith("", uefi, nic)}}.read(t)
+	var cells []string
+	for _, r := range doctor.NewReport(in).Results {
+		switch {
+		case r.Name == "guest-numa":
+			cells = append(cells, r.String())
+		case r.Name == "driver-bound" && (r.VM != "" || r.Found != "2 functions bound to a passthrough driver"):
+			t.Errorf("%q of VM %q; want one result for both VMs", r, r.VM)
+		}
+	}
+	want := []string{
+		"FAIL guest-numa: other: the guest has no NUMA cells, so layout numa cannot place a device (" + reasons.NoGuestNUMA.Remedy() + ")",
+		"PASS guest-numa: first: 2 guest NUMA cells",
+	}
+	if d := cmp.Diff(want, cells); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
 	}
 }
 

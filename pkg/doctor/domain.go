@@ -1,7 +1,9 @@
 package doctor
 
 import (
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"hook-sidecar/pkg/env"
@@ -12,9 +14,26 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
+// vmiOfDomain checks whether the domain is that of the VMI. KubeVirt names it
+// NAMESPACE_NAME (pkg/virt-launcher/virtwrap/util/libvirt_helper.go,
+// DomainFromNamespaceName).
+func vmiOfDomain(in Inputs) []Result {
+	domain, vmi := in.Plan.Domain().Name, in.VMI
+	if domain == "" || vmi.Name == "" {
+		return nil
+	}
+	if domain == vmi.Namespace+"_"+vmi.Name || vmi.Namespace == "" && (domain == vmi.Name || strings.HasSuffix(domain, "_"+vmi.Name)) {
+		return pass("%s", oneLine(domain))
+	}
+	return warn("pass the VMI of the domain: its resource names, annotations and NUMA settings count", "the domain is %q, the VMI %q", topology.Abridge(domain), topology.Abridge(vmi.String()))
+}
+
 func machineType(in Inputs) []Result {
 	d := in.Plan.Domain()
-	if !libvirt.HasExpanderBuses(d) {
+	switch {
+	case !libvirt.HasExpanderBuses(d) && !in.hasDevices():
+		return note("", "machine %q has no expander buses; without devices it needs none", d.Machine)
+	case !libvirt.HasExpanderBuses(d):
 		return fail(reasons.Machine.Remedy(), "machine %q has no expander buses", d.Machine)
 	}
 	return pass("%s", d.Machine)
@@ -39,6 +58,73 @@ func guestNUMA(in Inputs) []Result {
 		return warn("bind cells to nodes with numatune/memnode, or pin the vCPUs", "%s, on unknown host nodes", cells)
 	}
 	return pass("%s", cells)
+}
+
+// vcpuNodes checks whether each device's NUMA node is one that vCPUs are pinned
+// to. Without pins the vCPUs have no node.
+func vcpuNodes(in Inputs) []Result {
+	pinned := in.pinnedNodes()
+	if len(pinned) == 0 {
+		return nil
+	}
+	nodes := joined(slices.Sorted(maps.Keys(pinned)))
+	far := map[topology.NodeID][]topology.DeviceID{}
+	for _, d := range in.Plan.Devices {
+		if node, known := d.HostNode.Node(); known && !pinned[node] && in.hasCPUs(node) {
+			far[node] = append(far[node], d.ID)
+		}
+	}
+	var found []Result
+	for _, node := range slices.Sorted(maps.Keys(far)) {
+		found = append(found, warn(reasons.NoGuestCell.Remedy(), "%s on node %d, the vCPUs are pinned to %s", areOrIs(far[node]), node, nodes)...)
+	}
+	return orPass(found, "pinned to %s, as the devices are", nodes)
+}
+
+// pinnedNodes returns the nodes of the host with CPUs that vCPUs are pinned to.
+// Lists that cannot be read have a warning of the plan.
+func (in Inputs) pinnedNodes() map[topology.NodeID]bool {
+	nodes := map[topology.NodeID]bool{}
+	for _, pin := range in.Plan.Domain().Pins {
+		cpus, err := topology.ParseIDs(pin.CPUSet)
+		if err != nil {
+			continue
+		}
+		for _, node := range in.Host.Nodes {
+			for cpu := range node.CPUs.All() {
+				if cpus.Contains(cpu) {
+					nodes[node.ID] = true
+					break
+				}
+			}
+		}
+	}
+	return nodes
+}
+
+// hasCPUs reports whether a vCPU could be pinned to the node.
+func (in Inputs) hasCPUs(node topology.NodeID) bool {
+	return slices.ContainsFunc(in.Host.Nodes, func(n topology.NUMANode) bool { return n.ID == node && !n.CPUs.IsEmpty() })
+}
+
+// joined formats numbers of nodes: "node 0", "nodes 0, 1".
+func joined(nodes []topology.NodeID) string {
+	var texts []string
+	for _, n := range nodes {
+		texts = append(texts, strconv.Itoa(int(n)))
+	}
+	if len(texts) == 1 {
+		return "node " + texts[0]
+	}
+	return "nodes " + strings.Join(texts, ", ")
+}
+
+// areOrIs formats devices as the subject of a sentence.
+func areOrIs(ids []topology.DeviceID) string {
+	if len(ids) == 1 {
+		return ids[0].String() + " is"
+	}
+	return list(ids) + " are"
 }
 
 // noCells is a FAIL with layout numa, which then places no device. The other
@@ -132,7 +218,7 @@ func variables(in Inputs) []Result {
 		}
 	}
 	switch {
-	case len(in.Variables) == 0 && in.Plan == nil:
+	case len(in.Variables) == 0 && (in.Plan == nil || in.Node): // they are of one VM
 		return found
 	case len(in.Variables) == 0:
 		return append(found, note("the kubelet sets them in the compute container only; pass them with --env", "no environment variables PCI_RESOURCE_* or MDEV_PCI_RESOURCE_*")...)

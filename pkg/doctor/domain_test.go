@@ -2,6 +2,7 @@ package doctor_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"hook-sidecar/pkg/doctor"
@@ -33,8 +34,40 @@ func domainTests() map[string]map[string]test {
 	i440fx := strings.Replace(domainOf(gpu), "machine='q35'", "machine='pc-i440fx-9.2'", 1)
 	noGuestNUMA := " (" + reasons.NoGuestNUMA.Remedy() + ")"
 	const noCells = "FAIL the guest has no NUMA cells, so layout numa cannot place a device"
+	pins := func(cpus ...string) string {
+		text := "<cputune>"
+		for vcpu, list := range cpus {
+			text += fmt.Sprintf("<vcpupin vcpu='%d' cpuset='%s'/>", vcpu, list)
+		}
+		return text + "</cputune>"
+	}
+	align := " (" + reasons.NoGuestCell.Remedy() + ")"
 	return map[string]map[string]test{
+		"vmi-of-domain": {
+			"the same": {given{host: aHost, domain: strings.Replace(domainOf(gpu), "<name>vm<", "<name>ns_vm<", 1), vmi: `{"metadata":{"namespace":"ns","name":"vm"}}`}, []string{"PASS ns_vm"}},
+			"another namespace": {given{host: aHost, domain: strings.Replace(domainOf(gpu), "<name>vm<", "<name>ns_vm<", 1), vmi: `{"metadata":{"namespace":"other","name":"vm"}}`}, []string{
+				`WARN the domain is "ns_vm", the VMI "other/vm" (pass the VMI of the domain: its resource names, annotations and NUMA settings count)`,
+			}},
+			// virt-launcher's own JSON may lack the namespace.
+			"no namespace":   {given{host: aHost, domain: strings.Replace(domainOf(gpu), "<name>vm<", "<name>ns_vm<", 1), vmi: vmi("", "")}, []string{"PASS ns_vm"}},
+			"a nameless VMI": {given{host: aHost, domain: domainOf(gpu), vmi: `{"kind":"VirtualMachineInstance"}`}, nil},
+			"a domain alone": {given{host: aHost, domain: domainOf(gpu)}, nil},
+		},
+		"vcpu-nodes": {
+			"on the device's node": {given{host: aHost, domain: domainWith(twoCells+memnodes+pins("0", "1"), uefi, gpu)}, []string{"PASS pinned to node 0, as the devices are"}},
+			"on both nodes":        {given{host: aHost, domain: domainWith(twoCells+memnodes+pins("0", "4"), uefi, gpu, nic)}, []string{"PASS pinned to nodes 0, 1, as the devices are"}},
+			"on the other node": {given{host: aHost, domain: domainWith(twoCells+memnodes+pins("0", "1"), uefi, gpu, nic)}, []string{
+				"WARN 0000:02:00.0 is on node 1, the vCPUs are pinned to node 0" + align,
+			}},
+			"two devices on the other node": {given{host: aHost, domain: domainWith(twoCells+memnodes+pins("4-5"), uefi, gpu, audio)}, []string{
+				"WARN 0000:01:00.0, 0000:01:00.1 are on node 0, the vCPUs are pinned to node 1" + align,
+			}},
+			"not pinned": {given{host: aHost, domain: domainOf(gpu)}, nil},
+		},
 		"machine-type": {
+			"i440fx without devices": {given{host: aHost, domain: strings.Replace(domainOf(), "machine='q35'", "machine='pc-i440fx-9.2'", 1)}, []string{
+				`NOTE machine "pc-i440fx-9.2" has no expander buses; without devices it needs none`,
+			}},
 			"q35":    {given{host: aHost, domain: domainOf(gpu)}, []string{"PASS q35"}},
 			"i440fx": {given{host: aHost, domain: i440fx}, []string{`FAIL machine "pc-i440fx-9.2" has no expander buses (` + reasons.Machine.Remedy() + ")"}},
 		},

@@ -9,6 +9,7 @@ import (
 	"hook-sidecar/pkg/doctor"
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/test/cases"
 )
 
@@ -24,17 +25,38 @@ func TestEverywhere(t *testing.T) {
 		host, problems := env.ReadWholeHost(c.Mutator.Sysfs)
 		problems = slices.Concat(c.Mutator.Problems, problems, env.ReadDetails(c.Mutator.Sysfs, host))
 		in := doctor.Inputs{
-			Host: host, Problems: problems, Plan: result.Plan, Layout: result.Plan.Layout,
-			VMI: result.VMI, Variables: c.Mutator.Variables,
+			Host: host, Problems: problems, Variables: c.Mutator.Variables,
+			VM: doctor.VM{Plan: result.Plan, Layout: result.Plan.Layout, VMI: result.VMI},
 		}
 		results := doctor.NewReport(in).Results
 		wantSound(t, c.Name, results)
+		wantWarnings(t, c.Name, result.Plan.Warnings, results)
 		unplaced := slices.ContainsFunc(result.Plan.Devices, func(d placement.Decision) bool { return d.Outcome == placement.Unplaced })
 		reported := slices.ContainsFunc(results, func(r doctor.Result) bool {
 			return (r.Name == "placement" || r.Name == "sysfs") && r.Status == doctor.Fail
 		})
 		if unplaced != reported {
 			t.Errorf("%s: a device without a place: %v, reported: %v", c.Name, unplaced, reported)
+		}
+	}
+}
+
+// wantWarnings checks that doctor passes over no warning of the plan: it has the
+// warning's text, or the check of that warning's kind has found something.
+func wantWarnings(t *testing.T, name string, warnings []reasons.Warning, results []doctor.Result) {
+	t.Helper()
+	checks := map[reasons.Code]string{
+		reasons.CodeNotAllocated: "requested-devices", reasons.CodeVIOMMU: "viommu", reasons.CodeLaunchSecurity: "launch-security",
+		reasons.CodeIOSpace: "io-space", reasons.CodeGroupNotViable: "iommu-group-viable", reasons.CodeNoSysfs: "sysfs",
+		reasons.CodeBadSysfs: "sysfs", reasons.CodeBadVariable: "variables", reasons.CodeVariableConflict: "variables",
+	}
+	for _, w := range warnings {
+		text := strings.Join(strings.Fields(w.Text), " ")
+		reported := slices.ContainsFunc(results, func(r doctor.Result) bool {
+			return r.Status != doctor.Pass && (r.Name == checks[w.Code] || r.Name == "warnings" && r.Found == string(w.Code)+": "+text)
+		})
+		if !reported {
+			t.Errorf("%s: no result for the warning %s: %s", name, w.Code, w.Text)
 		}
 	}
 }

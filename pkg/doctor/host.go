@@ -19,8 +19,7 @@ func sysfs(in Inputs) []Result {
 		if len(ids) == 1 {
 			none = ids[0].String() + " is not"
 		}
-		return fail("run hook-sidecar snapshot on the node, for example kubectl exec POD -c hook-sidecar-0 -- hook-sidecar snapshot > host.txtar, and pass it with --sysfs",
-			"%s on this machine", none)
+		return fail(reasons.TakeSnapshot, "%s on this machine", none)
 	}
 	for _, id := range in.subjects() {
 		if !in.Host.Shows(id) {

@@ -2,9 +2,6 @@ package doctor_test
 
 import "hook-sidecar/pkg/reasons"
 
-// snapshotHint is what to do with a host that is not the VM's.
-const snapshotHint = " (run hook-sidecar snapshot on the node, for example kubectl exec POD -c hook-sidecar-0 -- hook-sidecar snapshot > host.txtar, and pass it with --sysfs)"
-
 func hostTests() map[string]map[string]test {
 	return map[string]map[string]test{
 		"sysfs": {
@@ -15,7 +12,7 @@ func hostTests() map[string]map[string]test {
 				"FAIL sysfs shows no PCI devices (pass --sysfs the node's /sys or a snapshot of it)",
 			}},
 			"a device of another host": {given{host: "pci0000:00/0000:00:01.0/0000:02:00.0", domain: domainOf(gpu, vgpu)}, []string{
-				"FAIL none of the 2 devices is on this machine" + snapshotHint,
+				"FAIL none of the 2 devices is on this machine (" + reasons.TakeSnapshot + ")",
 			}},
 			"an invalid file": {given{host: "pci0000:00/0000:00:01.0/0000:01:00.0 vendor=nvidia"}, []string{
 				`WARN devices/pci0000:00/0000:00:01.0/0000:01:00.0/vendor: invalid number "nvidia": want hex of at most 16 bits (check the host's kernel and firmware)`,
@@ -106,6 +103,11 @@ pci0000:00/0000:00:01.0/0000:01:00.1 group=1 driver=snd_hda_intel`, domain: doma
 				"PASS 1 device with a NUMA node",
 			}},
 			"-1": {given{host: "cpus 0 0\ncpus 1 1\npci0000:00/0000:00:01.0/0000:01:00.0 node=-1", domain: domainOf(gpu)}, []string{
+				"WARN the kernel does not know the NUMA node of 0000:01:00.0" + noNode,
+				"NOTE NVIDIA's device plugin reports 0000:01:00.0 to the kubelet as on node 0 (the Topology Manager then aligns CPUs and memory with node 0, wherever the device is: set the node in the firmware, or in numa_node before the plugin starts)",
+			}},
+			// KubeVirt's own plugin reports no node.
+			"-1 of another vendor": {given{host: "cpus 0 0\ncpus 1 1\npci0000:00/0000:00:01.0/0000:01:00.0 node=-1 vendor=0x15b3", domain: domainOf(gpu)}, []string{
 				"WARN the kernel does not know the NUMA node of 0000:01:00.0" + noNode,
 			}},
 			"-1 on the only node": {given{host: "cpus 0 0\npci0000:00/0000:00:01.0/0000:01:00.0 node=-1", domain: domainOf(gpu)}, []string{

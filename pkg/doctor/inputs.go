@@ -12,20 +12,29 @@ import (
 
 // Inputs is what the checks look at. What is not known is nil or empty.
 type Inputs struct {
-	Host      *topology.Host  // all of it, with details; never nil
-	Problems  []env.Problem   // of reading the host and the environment variables
-	Plan      *placement.Plan // what the hook would do with a domain; nil without one
-	Layout    policy.Layout
-	VMI       *env.VMI
+	Host      *topology.Host // all of it, with details; never nil
+	Problems  []env.Problem  // of reading the host and the environment variables
 	Variables []env.Variable
 
-	Refusal        error             // of strict mode
-	PolicyWarnings []reasons.Warning // where there is no plan
-	Alternatives   []Alternative     // what other layouts would give
+	VM          // that the checks of a VM look at
+	Others []VM // the other VMs of the node, where several are given
+	Node   bool // several domains are given, which are those of the node
 
 	HostPhysBits int // physical address bits of the host's CPUs, 0 when not known
 	Sockets      *Sockets
 	Limits       *env.Limits // of the container
+}
+
+// VM is what is known of a VM.
+type VM struct {
+	Name   string          // for results, where several VMs are given
+	Plan   *placement.Plan // what the hook would do with its domain; nil without one
+	Layout policy.Layout
+	VMI    *env.VMI
+
+	Refusal        error             // of strict mode
+	PolicyWarnings []reasons.Warning // where there is no plan
+	Alternatives   []Alternative     // what other layouts would give
 }
 
 // Sockets describes the directory where virt-launcher looks for hooks.
@@ -47,28 +56,26 @@ type SocketFile struct {
 
 // The conditions of checks.
 func (in Inputs) hasPCI() bool       { return len(in.Host.Devices) > 0 && !in.isElsewhere() }
-func (in Inputs) hasMDEVs() bool     { return len(in.Host.MDEVs) > 0 }
 func (in Inputs) hasFunctions() bool { return len(in.functions()) > 0 }
 func (in Inputs) hasHardware() bool  { return len(in.hardware()) > 0 }
 func (in Inputs) hasDomain() bool    { return in.Plan != nil }
 func (in Inputs) hasDevices() bool   { return in.Plan != nil && len(in.Plan.Devices) > 0 }
 func (in Inputs) hasVM() bool        { return in.Plan != nil || in.VMI != nil }
 func (in Inputs) hasVMI() bool       { return in.VMI != nil }
+func (in Inputs) hasBoth() bool      { return in.Plan != nil && in.VMI != nil }
 func (in Inputs) hasSockets() bool   { return in.Sockets != nil }
 func (in Inputs) hasLimits() bool    { return in.Limits != nil }
 
-// subjects returns the devices to look at, by ID: those of the domain and of
+// subjects returns the devices to look at, by ID: those of the domains and of
 // the environment variables; without either, all that the host offers to guests.
 func (in Inputs) subjects() []topology.DeviceID {
 	var ids []topology.DeviceID
 	for _, v := range in.Variables {
 		ids = append(ids, v.IDs...)
 	}
-	if in.Plan != nil {
-		for _, d := range in.Plan.Devices {
-			if !d.Added { // those of the domain as it came
-				ids = append(ids, d.ID)
-			}
+	for _, d := range in.decisions() {
+		if !d.Added { // those of the domain as it came
+			ids = append(ids, d.ID)
 		}
 	}
 	if len(ids) == 0 && in.Plan == nil {
@@ -83,6 +90,17 @@ func (in Inputs) subjects() []topology.DeviceID {
 	}
 	slices.SortFunc(ids, topology.DeviceID.Compare)
 	return slices.Compact(ids)
+}
+
+// decisions returns the devices of all domains.
+func (in Inputs) decisions() []placement.Decision {
+	var all []placement.Decision
+	for _, vm := range append([]VM{in.VM}, in.Others...) {
+		if vm.Plan != nil {
+			all = append(all, vm.Plan.Devices...)
+		}
+	}
+	return all
 }
 
 // functions returns the subjects that are PCI functions of the host.

@@ -1,5 +1,7 @@
 package doctor_test
 
+import "strings"
+
 func linkTests() map[string]map[string]test {
 	const (
 		idle   = " (check again under load: an idle GPU lowers its speed to save power; otherwise reseat the card or its riser)"
@@ -79,18 +81,20 @@ pci0000:00/0000:00:01.0/0000:02:00.0/0000:03:00.0/0000:01:00.0 link=32.0x16 maxl
 
 func mdevTests() map[string]map[string]test {
 	const (
-		card  = "pci0000:00/0000:00:01.0/0000:01:00.0"
-		first = "/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01"
-		other = "/0c9d2b77-1f0e-4f4e-8f57-6a2e5b8d4c02"
-		size  = " (use types of one size, unless the GPU is in mixed-size mode: in equal-size mode all its vGPUs have the size of the first)"
+		card   = "pci0000:00/0000:00:01.0/0000:01:00.0"
+		first  = "/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01"
+		other  = "/0c9d2b77-1f0e-4f4e-8f57-6a2e5b8d4c02"
+		remove = "echo 1 > /sys/bus/mdev/devices/UUID/remove, or echo 0 > nvidia/current_vgpu_type of the virtual function"
+		stale  = "look for a process that still holds the GPU (nvidia-smi vgpu -q), then restart nvidia-vgpu-mgr or reset the GPU"
+		size   = " (use types of one size, unless the GPU is in mixed-size mode: in equal-size mode all its vGPUs have the size of the first)"
 	)
 	return map[string]map[string]test{
 		"mdev-types": {
 			"one type": {given{host: card + first + " type=nvidia-222\n" + card + other + " type=nvidia-222"}, []string{
-				"PASS 1 device with mediated devices of one type each",
+				"PASS 1 device with vGPUs of one type each",
 			}},
 			"two types": {given{host: card + first + " type=nvidia-222\n" + card + other + " type=nvidia-230"}, []string{
-				"WARN 0000:01:00.0 has mediated devices of the types nvidia-222 and nvidia-230" + size,
+				"WARN 0000:01:00.0 has vGPUs of the types nvidia-222 and nvidia-230" + size,
 			}},
 			// Since Ampere each mediated device has its own virtual function.
 			"two types on virtual functions": {given{host: `
@@ -99,23 +103,70 @@ pci0000:00/0000:00:01.0/0000:01:00.4 physfn=0000:01:00.0
 pci0000:00/0000:00:01.0/0000:01:00.5 physfn=0000:01:00.0
 pci0000:00/0000:00:01.0/0000:01:00.4` + first + ` type=nvidia-590
 pci0000:00/0000:00:01.0/0000:01:00.5` + other + ` type=nvidia-592`}, []string{
-				"WARN 0000:01:00.0 has mediated devices of the types nvidia-590 and nvidia-592" + size,
+				"WARN 0000:01:00.0 has vGPUs of the types nvidia-590 and nvidia-592" + size,
+			}},
+			"two types of vendor VFIO": {given{host: strings.Replace(vendorVFIO, "creatable=\n", "creatable= vgpu=1414\n", 1)}, []string{
+				"WARN 0000:41:00.0 has vGPUs of the types 1414 (NVIDIA H200X-1-18C) and 1428 (NVIDIA H200X-141C)" + size,
 			}},
 		},
 		"mdev-unused": {
 			"all used": {given{host: card + first + " type=nvidia-222", domain: domainOf(vgpu)}, []string{
-				"PASS 1 mediated device, all used by the domain",
+				"PASS 1 vGPU, all used",
 			}},
 			"one unused": {given{host: card + first + " type=nvidia-222\n" + card + other + " type=nvidia-222", domain: domainOf(vgpu)}, []string{
-				"NOTE the domain does not use 1 mediated device of 0000:01:00.0: type nvidia-222 (if no other VM uses them either: echo 1 > /sys/bus/mdev/devices/UUID/remove, before the GPU can get another type)",
+				"NOTE the domain does not use 1 vGPU of 0000:01:00.0, and it keeps its type: nvidia-222 (if no other VM uses them either: " + remove + ", before the GPU can get another type)",
 			}},
 			// The kernel's sample mtty has no PCI device above it.
 			"one unused without a PCI parent": {given{host: card + first + " type=nvidia-222\nvirtual/mtty/mtty" + other + " type=mtty-1", domain: domainOf(vgpu)}, []string{
 				"NOTE the domain does not use 0c9d2b77-1f0e-4f4e-8f57-6a2e5b8d4c02: type mtty-1, no PCI device above it",
 			}},
 			"no domain": {given{host: card + first + " type=nvidia-222"}, []string{
-				"NOTE 1 mediated device on the host (pass --domain to see which ones it does not use)",
+				"NOTE 1 vGPU on the host (pass --domain to see which ones it does not use, or the directory of the domains of all VMs of the node)",
 			}},
+			// Nova's problem: mediated devices outlive their VM.
+			"an orphan of a node": {given{host: card + first + " type=nvidia-222\n" + card + other + " type=nvidia-222", domain: domainOf(vgpu), others: []string{domainOf(gpu)}}, []string{
+				"WARN no domain uses 1 vGPU of 0000:01:00.0, and it keeps its type: nvidia-222 (if these are the domains of all VMs of the node: " + remove + ")",
+			}},
+			"used by another VM of the node": {given{host: card + first + " type=nvidia-222", domain: domainOf(gpu), others: []string{domainOf(vgpu)}}, []string{
+				"PASS 1 vGPU, all used",
+			}},
+			"a virtual function with a type": {given{host: vendorVFIO, domain: domainOf(gpu), others: []string{domainOf(nic)}}, []string{
+				"WARN no domain uses 1 vGPU of 0000:41:00.0, and it keeps its type: 1428 (NVIDIA H200X-141C) (if these are the domains of all VMs of the node: " + remove + ")",
+			}},
+		},
+		"vgpu-capacity": {
+			"complete": {given{host: card + " mdevtype=nvidia-222:GRID_T4-1B:15:16 mdevtype=nvidia-230:GRID_T4-1Q:0:16\n" + card + first + " type=nvidia-222"}, []string{
+				"PASS 1 device as the types promise",
+			}},
+			"one is lost": {given{host: card + " mdevtype=nvidia-222:GRID_T4-1B:14:16\n" + card + first + " type=nvidia-222"}, []string{
+				"WARN 0000:01:00.0 gives 15 of 16 vGPUs of type nvidia-222: 1 exist, 14 can be created (" + stale + ")",
+			}},
+			"all are lost": {given{host: card + " mdevtype=nvidia-222:GRID_T4-1B:0:16"}, []string{
+				"WARN 0000:01:00.0 has no vGPU, and none can be created (" + stale + "; with MIG, create GPU instances first)",
+			}},
+			// Their number depends on the GPU instances that exist.
+			"MIG": {given{host: card + " mdevtype=nvidia-222:GRID_A100-1-5C:1:7\n" + card + first + " type=nvidia-222"}, []string{
+				"PASS 1 device as the types promise",
+			}},
+			// A free virtual function offers 1, as long as the GPU has room.
+			"virtual functions": {given{host: `
+pci0000:00/0000:00:01.0/0000:01:00.0
+pci0000:00/0000:00:01.0/0000:01:00.4 physfn=0000:01:00.0 mdevtype=nvidia-590:NVIDIA_A10-12Q:0:2
+pci0000:00/0000:00:01.0/0000:01:00.5 physfn=0000:01:00.0 mdevtype=nvidia-590:NVIDIA_A10-12Q:1:2
+pci0000:00/0000:00:01.0/0000:01:00.6 physfn=0000:01:00.0 mdevtype=nvidia-590:NVIDIA_A10-12Q:1:2
+pci0000:00/0000:00:01.0/0000:01:00.4` + first + ` type=nvidia-590`}, []string{"PASS 1 device as the types promise"}},
+			"vendor VFIO": {given{host: vendorVFIO}, []string{"PASS 1 device as the types promise"}},
+			"vendor VFIO, all lost": {given{host: strings.NewReplacer("vgpu=1428", "", "creatable=1428:NVIDIA_H200X-141C,1414:NVIDIA_H200X-1-18C", "creatable=").Replace(vendorVFIO)}, []string{
+				"WARN 0000:41:00.0 has no vGPU, and none can be created (" + stale + "; with MIG, create GPU instances first)",
+			}},
+			"a snapshot without": {given{host: card + first + " type=nvidia-222"}, nil},
 		},
 	}
 }
+
+// vendorVFIO is a GPU with two virtual functions, one of which has a type.
+const vendorVFIO = `
+pci0000:40/0000:40:01.0/0000:41:00.0 driver=nvidia
+pci0000:40/0000:40:01.0/0000:41:00.4 driver=nvidia physfn=0000:41:00.0 creatable=1428:NVIDIA_H200X-141C,1414:NVIDIA_H200X-1-18C vgpu=1428
+pci0000:40/0000:40:01.0/0000:41:00.5 driver=nvidia physfn=0000:41:00.0 creatable=
+`

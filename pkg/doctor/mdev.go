@@ -2,36 +2,81 @@ package doctor
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
 	"hook-sidecar/pkg/topology"
 )
 
-// byGPU groups mediated devices by physical function, and returns the functions
-// by address. Since Ampere the parent of a mediated device is a virtual function
-// of the GPU.
-func byGPU(host *topology.Host, mdevs []topology.MDEV) ([]topology.Address, map[topology.Address][]topology.MDEV) {
-	gpus := map[topology.Address][]topology.MDEV{}
-	for _, m := range mdevs {
-		if m.Parent == nil {
+// vgpu is a part of a GPU for a guest: a mediated device, or a virtual function
+// that NVIDIA's driver has given a type.
+type vgpu struct {
+	id   topology.DeviceID
+	gpu  topology.Address // the physical function
+	kind string           // "nvidia-232", "1428 (NVIDIA H200X-141C)"
+}
+
+func (in Inputs) hasVGPUs() bool { return len(in.Host.MDEVs) > 0 || len(in.vgpus()) > 0 }
+
+// vgpus returns the vGPUs of the host that have a GPU.
+func (in Inputs) vgpus() []vgpu {
+	var all []vgpu
+	for _, m := range in.Host.MDEVs {
+		if m.Parent != nil {
+			all = append(all, vgpu{topology.MediatedDevice(m.UUID), in.physical(*m.Parent), cmp.Or(m.Type, "unknown")})
+		}
+	}
+	for _, f := range in.Host.Devices {
+		if f.Details != nil && f.Details.VGPU != nil && f.Details.VGPU.Type != 0 {
+			all = append(all, vgpu{topology.PCIDevice(f.Address), in.physical(f.Address), in.typeName(f)})
+		}
+	}
+	return all
+}
+
+// physical returns the physical function of a virtual one. Since Ampere the parent
+// of a mediated device is a virtual function of the GPU.
+func (in Inputs) physical(a topology.Address) topology.Address {
+	if f := in.Host.Device(a); f != nil && f.PhysFn != nil {
+		return *f.PhysFn
+	}
+	return a
+}
+
+// typeName returns the type of a virtual function with its name, which a list of
+// the GPU may have as long as the type can be created.
+func (in Inputs) typeName(f topology.Device) string {
+	number := fmt.Sprint(f.Details.VGPU.Type)
+	for _, other := range in.Host.Devices {
+		if other.Details == nil || other.Details.VGPU == nil {
 			continue
 		}
-		gpu := *m.Parent
-		if parent := host.Device(gpu); parent != nil && parent.PhysFn != nil {
-			gpu = *parent.PhysFn
+		for _, t := range other.Details.VGPU.Creatable {
+			if t.ID == f.Details.VGPU.Type && t.Name != "" {
+				return number + " (" + oneLine(t.Name) + ")"
+			}
 		}
-		gpus[gpu] = append(gpus[gpu], m)
+	}
+	return number
+}
+
+// byGPU groups vGPUs by GPU, and returns the GPUs by address.
+func byGPU(all []vgpu) ([]topology.Address, map[topology.Address][]vgpu) {
+	gpus := map[topology.Address][]vgpu{}
+	for _, v := range all {
+		gpus[v.gpu] = append(gpus[v.gpu], v)
 	}
 	return slices.SortedFunc(maps.Keys(gpus), topology.Address.Compare), gpus
 }
 
-// typesOf returns the sorted types of mediated devices.
-func typesOf(mdevs []topology.MDEV) []string {
+// typesOf returns the sorted types of vGPUs.
+func typesOf(vgpus []vgpu) []string {
 	names := map[string]bool{}
-	for _, m := range mdevs {
-		names[cmp.Or(m.Type, "unknown")] = true
+	for _, v := range vgpus {
+		names[v.kind] = true
 	}
 	return slices.Sorted(maps.Keys(names))
 }
@@ -40,39 +85,112 @@ func typesOf(mdevs []topology.MDEV) []string {
 // the default, all vGPUs of a GPU have the frame buffer size of the first
 // (NVIDIA vGPU software user guide).
 func mdevTypes(in Inputs) []Result {
-	gpus, mdevs := byGPU(in.Host, in.Host.MDEVs)
+	gpus, vgpus := byGPU(in.vgpus())
 	var found []Result
 	for _, gpu := range gpus {
-		if types := typesOf(mdevs[gpu]); len(types) > 1 {
+		if types := typesOf(vgpus[gpu]); len(types) > 1 {
 			found = append(found, about(topology.PCIDevice(gpu), warn("use types of one size, unless the GPU is in mixed-size mode: in equal-size mode all its vGPUs have the size of the first",
-				"%s has mediated devices of the types %s", gpu, strings.Join(types, " and ")))...)
+				"%s has vGPUs of the types %s", gpu, strings.Join(types, " and ")))...)
 		}
 	}
 	if len(gpus) == 0 {
 		return nil
 	}
-	return orPass(found, "%s with mediated devices of one type each", topology.Counted(len(gpus), "device"))
+	return orPass(found, "%s with vGPUs of one type each", topology.Counted(len(gpus), "device"))
 }
 
-// mdevUnused reports mediated devices that the domain does not use. A GPU keeps
-// its type as long as it has one.
+// mdevUnused reports the vGPUs that no domain uses. A GPU keeps its type, and has
+// less room, as long as it has one, although its VM is gone.
 func mdevUnused(in Inputs) []Result {
-	if in.Plan == nil {
-		return note("pass --domain to see which ones it does not use", "%s on the host", topology.Counted(len(in.Host.MDEVs), "mediated device"))
-	}
 	used := in.subjects()
-	unused := slices.DeleteFunc(slices.Clone(in.Host.MDEVs), func(m topology.MDEV) bool { return slices.Contains(used, topology.MediatedDevice(m.UUID)) })
-	gpus, mdevs := byGPU(in.Host, unused)
+	isUsed := func(id topology.DeviceID) bool { return slices.Contains(used, id) }
+	all := in.vgpus()
+	if in.Plan == nil {
+		return note("pass --domain to see which ones it does not use, or the directory of the domains of all VMs of the node", "%s on the host", topology.Counted(max(len(all), len(in.Host.MDEVs)), "vGPU"))
+	}
+	const remove = "echo 1 > /sys/bus/mdev/devices/UUID/remove, or echo 0 > nvidia/current_vgpu_type of the virtual function"
+	report, whose, hint := note, "the domain does not use", "if no other VM uses them either: "+remove+", before the GPU can get another type"
+	if in.Node {
+		report, whose, hint = warn, "no domain uses", "if these are the domains of all VMs of the node: "+remove
+	}
+	gpus, vgpus := byGPU(slices.DeleteFunc(all, func(v vgpu) bool { return isUsed(v.id) }))
 	var found []Result
 	for _, gpu := range gpus {
-		found = append(found, about(topology.PCIDevice(gpu), note("if no other VM uses them either: echo 1 > /sys/bus/mdev/devices/UUID/remove, before the GPU can get another type",
-			"the domain does not use %s of %s: type %s", topology.Counted(len(mdevs[gpu]), "mediated device"), gpu, strings.Join(typesOf(mdevs[gpu]), " and ")))...)
+		found = append(found, about(topology.PCIDevice(gpu), report(hint, "%s %s of %s, and it keeps its type: %s", whose,
+			topology.Counted(len(vgpus[gpu]), "vGPU"), gpu, strings.Join(typesOf(vgpus[gpu]), " and ")))...)
 	}
-	for _, m := range unused {
-		if m.Parent == nil {
-			id := topology.MediatedDevice(m.UUID)
-			found = append(found, about(id, note("", "the domain does not use %s: type %s, no PCI device above it", id, cmp.Or(m.Type, "unknown")))...)
+	for _, m := range in.Host.MDEVs {
+		if id := topology.MediatedDevice(m.UUID); m.Parent == nil && !isUsed(id) {
+			found = append(found, about(id, note("", "%s %s: type %s, no PCI device above it", whose, id, cmp.Or(m.Type, "unknown")))...)
 		}
 	}
-	return orPass(found, "%s, all used by the domain", topology.Counted(len(in.Host.MDEVs), "mediated device"))
+	return orPass(found, "%s, all used", topology.Counted(max(len(all), len(in.Host.MDEVs)), "vGPU"))
+}
+
+// vgpuCapacity checks whether each GPU can still create the vGPUs that its type
+// promises: what a killed VM or vGPU manager has not returned is in no list of
+// devices.
+func vgpuCapacity(in Inputs) []Result {
+	_, vgpus := byGPU(in.vgpus())
+	var found []Result
+	gpus := in.supported()
+	for _, gpu := range slices.SortedFunc(maps.Keys(gpus), topology.Address.Compare) {
+		types := typesOf(vgpus[gpu])
+		switch s := gpus[gpu]; {
+		case len(types) == 0 && s.creatable == 0:
+			found = append(found, about(topology.PCIDevice(gpu), warn(staleHint+"; with MIG, create GPU instances first",
+				"%s has no vGPU, and none can be created", gpu))...)
+		case len(types) == 1 && !isMIG(s.names[types[0]]):
+			if have, most := len(vgpus[gpu])+s.available[types[0]], s.most[types[0]]; have < most {
+				found = append(found, about(topology.PCIDevice(gpu), warn(staleHint, "%s gives %d of %d vGPUs of type %s: %d exist, %d can be created",
+					gpu, have, most, types[0], len(vgpus[gpu]), s.available[types[0]]))...)
+			}
+		}
+	}
+	if len(gpus) == 0 {
+		return nil
+	}
+	return orPass(found, "%s as the types promise", topology.Counted(len(gpus), "device"))
+}
+
+const staleHint = "look for a process that still holds the GPU (nvidia-smi vgpu -q), then restart nvidia-vgpu-mgr or reset the GPU"
+
+// isMIG reports whether a type is backed by MIG: A100-1-5C has the number of its
+// slices. Their number depends on the GPU instances that exist.
+func isMIG(name string) bool { return regexp.MustCompile(`-[0-9]+-[0-9]+[A-Z]`).MatchString(name) }
+
+// supported is what a GPU can create, with all its functions.
+type supported struct {
+	creatable int               // of any type
+	available map[string]int    // by type
+	most      map[string]int    // by type, 0 when not known
+	names     map[string]string // by type
+}
+
+// supported returns what each GPU that shows it can create, by physical function.
+func (in Inputs) supported() map[topology.Address]*supported {
+	gpus := map[topology.Address]*supported{}
+	for _, f := range in.Host.Devices {
+		d := f.Details
+		if d == nil || d.VGPU == nil && !slices.ContainsFunc(d.MDEVTypes, func(t topology.MDEVType) bool { return t.Available != nil }) {
+			continue
+		}
+		gpu := in.physical(f.Address)
+		s := gpus[gpu]
+		if s == nil {
+			s = &supported{available: map[string]int{}, most: map[string]int{}, names: map[string]string{}}
+			gpus[gpu] = s
+		}
+		if d.VGPU != nil {
+			s.creatable += len(d.VGPU.Creatable)
+		}
+		for _, t := range d.MDEVTypes {
+			if t.Available != nil {
+				s.creatable += *t.Available
+				s.available[t.ID] += *t.Available
+				s.most[t.ID], s.names[t.ID] = t.Max, t.Name
+			}
+		}
+	}
+	return gpus
 }
