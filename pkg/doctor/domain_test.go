@@ -44,8 +44,8 @@ func domainTests() map[string]map[string]test {
 	align := " (" + reasons.NoGuestCell.Remedy() + ")"
 	return map[string]map[string]test{
 		"vmi-of-domain": {
-			"the same": {given{host: aHost, domain: strings.Replace(domainOf(gpu), "<name>vm<", "<name>ns_vm<", 1), vmi: `{"metadata":{"namespace":"ns","name":"vm"}}`}, []string{"PASS ns_vm"}},
-			"another namespace": {given{host: aHost, domain: strings.Replace(domainOf(gpu), "<name>vm<", "<name>ns_vm<", 1), vmi: `{"metadata":{"namespace":"other","name":"vm"}}`}, []string{
+			"the same": {given{host: aHost, domain: strings.Replace(domainOf(gpu), "<name>vm<", "<name>ns_vm<", 1), vmi: `{"kind":"VirtualMachineInstance","metadata":{"namespace":"ns","name":"vm"}}`}, []string{"PASS ns_vm"}},
+			"another namespace": {given{host: aHost, domain: strings.Replace(domainOf(gpu), "<name>vm<", "<name>ns_vm<", 1), vmi: `{"kind":"VirtualMachineInstance","metadata":{"namespace":"other","name":"vm"}}`}, []string{
 				`WARN the domain is "ns_vm", the VMI "other/vm" (pass the VMI of the domain: its resource names, annotations and NUMA settings count)`,
 			}},
 			// virt-launcher's own JSON may lack the namespace.

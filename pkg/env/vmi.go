@@ -71,24 +71,27 @@ type document struct {
 		Annotations map[string]string `json:"annotations"`
 	} `json:"metadata"`
 	Spec struct {
-		Domain struct {
-			CPU struct {
-				DedicatedCPUPlacement bool     `json:"dedicatedCpuPlacement"`
-				NUMA                  *v1.NUMA `json:"numa"`
-			} `json:"cpu"`
-			Memory struct {
-				Hugepages *v1.Hugepages `json:"hugepages"`
-			} `json:"memory"`
-			Devices struct {
-				GPUs        []v1.GPU        `json:"gpus"`
-				HostDevices []v1.HostDevice `json:"hostDevices"`
-				Interfaces  []v1.Interface  `json:"interfaces"`
-			} `json:"devices"`
-		} `json:"domain"`
+		Domain   *domainSpec `json:"domain"`
+		Template *struct{}   `json:"template"` // of a VirtualMachine
 	} `json:"spec"`
 	Status struct {
 		MigrationState *v1.VirtualMachineInstanceMigrationState `json:"migrationState"`
 	} `json:"status"`
+}
+
+type domainSpec struct {
+	CPU struct {
+		DedicatedCPUPlacement bool     `json:"dedicatedCpuPlacement"`
+		NUMA                  *v1.NUMA `json:"numa"`
+	} `json:"cpu"`
+	Memory struct {
+		Hugepages *v1.Hugepages `json:"hugepages"`
+	} `json:"memory"`
+	Devices struct {
+		GPUs        []v1.GPU        `json:"gpus"`
+		HostDevices []v1.HostDevice `json:"hostDevices"`
+		Interfaces  []v1.Interface  `json:"interfaces"`
+	} `json:"devices"`
 }
 
 // ParseVMI reads a VirtualMachineInstance from JSON. Unknown fields are ignored.
@@ -108,11 +111,24 @@ func ParseVMI(data []byte) (*VMI, error) {
 	if err := json.Unmarshal(data, &doc); err != nil {
 		return nil, fmt.Errorf("parse VMI: %w", withoutPayload(data, err))
 	}
-	// virt-launcher's own JSON may lack the kind.
-	if doc.Kind != "" && doc.Kind != "VirtualMachineInstance" {
-		return nil, fmt.Errorf("parse VMI: kind is %q, want VirtualMachineInstance", topology.Abridge(doc.Kind))
+	if err := doc.checkKind(); err != nil {
+		return nil, fmt.Errorf("parse VMI: %w", err)
 	}
 	return doc.vmi(), nil
+}
+
+// checkKind refuses what is no VMI. virt-launcher's own JSON may lack the kind.
+func (doc *document) checkKind() error {
+	isUnnamed := doc.Kind == "" && doc.Spec.Domain == nil
+	switch {
+	case doc.Kind == "VirtualMachine", isUnnamed && doc.Spec.Template != nil:
+		return errors.New("it is a VirtualMachine, want its VirtualMachineInstance")
+	case isUnnamed:
+		return errors.New("it has neither a kind nor spec.domain, want a VirtualMachineInstance")
+	case doc.Kind != "" && doc.Kind != "VirtualMachineInstance":
+		return fmt.Errorf("kind is %q, want VirtualMachineInstance", topology.Abridge(doc.Kind))
+	}
+	return nil
 }
 
 // maxSeparators limits the fields and list entries of a VMI, which has a few
@@ -142,7 +158,10 @@ func separators(data []byte) int {
 }
 
 func (doc *document) vmi() *VMI {
-	d := &doc.Spec.Domain
+	d := doc.Spec.Domain
+	if d == nil {
+		d = &domainSpec{}
+	}
 	vmi := &VMI{
 		NamespacedName: types.NamespacedName{Namespace: doc.Metadata.Namespace, Name: doc.Metadata.Name},
 		UID:            doc.Metadata.UID,

@@ -113,7 +113,7 @@ func TestParseVMIMigration(t *testing.T) {
 		{"failed", `{"migrationState":{"targetNode":"n2","failed":true}}`, false},
 		{"ended", `{"migrationState":{"targetNode":"n2","startTimestamp":"2026-01-01T00:00:00Z","endTimestamp":"2026-01-01T00:01:00Z"}}`, false},
 	} {
-		if got := parseVMI(t, `{"status":`+tc.status+`}`).MigrationInProgress; got != tc.want {
+		if got := parseVMI(t, `{"kind":"VirtualMachineInstance","status":`+tc.status+`}`).MigrationInProgress; got != tc.want {
 			t.Errorf("%s: in progress %v", tc.name, got)
 		}
 	}
@@ -152,7 +152,11 @@ func TestParseVMIRefuses(t *testing.T) {
 		{"two documents", "{}\n{}", "line 2, column 1"},
 		{"type", "{\"metadata\":\n {\"name\": 1}}", "line 2, column 11: field metadata.name"},
 		{"type deep down", `{"spec":{"domain":{"devices":{"gpus":"SECRET"}}}}`, "field spec.domain.devices.gpus"},
-		{"another kind", `{"kind":"VirtualMachine","spec":{"password":"SECRET"}}`, `"VirtualMachine"`},
+		{"another kind", `{"kind":"Pod","spec":{"password":"SECRET"}}`, `kind is "Pod", want VirtualMachineInstance`},
+		{"a VM", `{"kind":"VirtualMachine","spec":{"template":{"spec":{"domain":{}}}}}`, "it is a VirtualMachine, want its VirtualMachineInstance"},
+		{"a VM without its kind", `{"metadata":{"name":"a"},"spec":{"template":{"spec":{"domain":{}}}}}`, "it is a VirtualMachine, want its VirtualMachineInstance"},
+		{"empty", `{}`, "it has neither a kind nor spec.domain, want a VirtualMachineInstance"},
+		{"something else", `{"metadata":{"name":"a"},"spec":{"replicas":1}}`, "it has neither a kind nor spec.domain, want a VirtualMachineInstance"},
 		{"bad time", `{"status":{"migrationState":{"endTimestamp":"SECRET"}}}`, "cannot be decoded"},
 	} {
 		vmi, err := env.ParseVMI([]byte(tc.text))
@@ -197,7 +201,7 @@ func TestParseVMILimit(t *testing.T) {
 		{"one interface more", `{"spec":{"domain":{"devices":{"interfaces":[` + repeated("{}", 20_002) + `]}}}}`, true},
 		{"annotations", `{"metadata":{"annotations":{` + repeated(`"a":""`, 20_002) + `}}}`, true},
 		{"conditions", `{"status":{"conditions":[` + repeated("null", 20_002) + `]}}`, true},
-		{"a script", `{"spec":{"volumes":"` + repeated(`{\"a\":[1,2],\\`, 20_002) + `"}}`, false},
+		{"a script", `{"kind":"VirtualMachineInstance","spec":{"volumes":"` + repeated(`{\"a\":[1,2],\\`, 20_002) + `"}}`, false},
 		{"after a backslash", `{"spec":{"volumes":["\\",` + repeated("{}", 20_002) + `]}}`, true},
 	} {
 		vmi, err := env.ParseVMI([]byte(tc.text))
