@@ -17,8 +17,11 @@ func additions(in Input, asked requests) ([]domain.Hostdev, []reasons.Warning) {
 	a := &adder{Input: in, asked: asked, taken: deviceSet{}, aliases: slices.Clone(in.Domain.HostdevAliases)}
 	for _, h := range in.Domain.Hostdevs {
 		a.taken[h.ID] = true
-		if h.Alias == "" {
+		switch {
+		case h.Alias == "":
 			a.unnamed = append(a.unnamed, h.ID)
+		case !asked.isVirtLaunchers(h.Alias):
+			a.otherNames = append(a.otherNames, h.ID)
 		}
 	}
 	if in.Policy.Add != policy.AddNone {
@@ -39,10 +42,14 @@ func additions(in Input, asked requests) ([]domain.Hostdev, []reasons.Warning) {
 // adder gives out each device of the variables once.
 type adder struct {
 	Input
-	asked    requests
-	taken    deviceSet
-	aliases  []string              // in use
-	unnamed  []topology.DeviceID   // hostdevs of the domain without an alias that are matched with no request yet
+	asked   requests
+	taken   deviceSet
+	aliases []string            // in use
+	unnamed []topology.DeviceID // hostdevs of the domain without an alias that are matched with no request yet
+	// otherNames are hostdevs of the domain with an alias that virt-launcher does not
+	// write, that are matched with no request yet.
+	otherNames []topology.DeviceID
+
 	present  map[*env.Request]bool // requests that have a hostdev in the domain
 	added    []domain.Hostdev
 	warnings []reasons.Warning
@@ -94,12 +101,13 @@ func (a *adder) addRequested(list requestList) {
 }
 
 // matchPresent finds the requests that have a hostdev in the domain: one with an
-// alias of theirs, or one without any, since libvirt drops an alias with other
+// alias of theirs, one with an alias that virt-launcher does not write and that the
+// variable of their resource lists, or one without any, since libvirt drops an alias with other
 // characters than its own. The latter match the requests of the resource whose
 // variable lists them; those that no variable lists, one request each.
 func (a *adder) matchPresent() map[*env.Request]bool {
 	present := map[*env.Request]bool{}
-	for _, match := range []func(requestList, env.Request) bool{a.hasAlias, a.hasUnnamedOfResource, a.hasUnnamed} {
+	for _, match := range []func(requestList, env.Request) bool{a.hasAlias, a.hasOtherName, a.hasUnnamedOfResource, a.hasUnnamed} {
 		for _, list := range a.asked.lists {
 			for i := range list.requests {
 				r := &list.requests[i]
@@ -112,6 +120,18 @@ func (a *adder) matchPresent() map[*env.Request]bool {
 
 func (a *adder) hasAlias(list requestList, r env.Request) bool {
 	return slices.ContainsFunc(list.aliases(r), func(alias string) bool { return slices.Contains(a.aliases, alias) })
+}
+
+// hasOtherName takes the first such hostdev for a request.
+func (a *adder) hasOtherName(_ requestList, r env.Request) bool {
+	at := slices.IndexFunc(a.otherNames, func(id topology.DeviceID) bool {
+		return slices.ContainsFunc(a.Variables, func(v env.Variable) bool { return v.IsFor(r.Resource) && slices.Contains(v.IDs, id) })
+	})
+	if at < 0 {
+		return false
+	}
+	a.otherNames = slices.Delete(a.otherNames, at, at+1)
+	return true
 }
 
 func (a *adder) hasUnnamedOfResource(_ requestList, r env.Request) bool {

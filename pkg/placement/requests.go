@@ -61,6 +61,16 @@ func (l requestList) aliases(r env.Request) []string {
 	return aliases
 }
 
+// isVirtLaunchers reports whether an alias begins as virt-launcher's do.
+func (r requests) isVirtLaunchers(alias string) bool {
+	if strings.HasPrefix(alias, sriovAlias) {
+		return true
+	}
+	return slices.ContainsFunc(r.lists, func(l requestList) bool {
+		return slices.ContainsFunc(l.prefixes, func(prefix string) bool { return strings.HasPrefix(alias, prefix) })
+	})
+}
+
 // resourceOf is the resource name of a device: by its alias in the VMI, else by
 // the variable that lists it; "" where neither says it.
 func (r requests) resourceOf(h domain.Hostdev) string {
