@@ -84,6 +84,7 @@ func Of(root *xmltree.Node) *Tree {
 		t.Cells = append(t.Cells, Number(cell.Attr("id")))
 	}
 	count := map[string]int{}
+	var unnumbered []Controller
 	for _, node := range root.Find("devices").Nodes {
 		device := Device{Node: node, ID: hostID(node), At: AddressOf(node)}
 		kind := node.Name
@@ -95,8 +96,20 @@ func Of(root *xmltree.Node) *Tree {
 		if index := node.Attr("index"); kind == "controller pci" && index != "" {
 			device.Label = "controller " + index
 			t.Controllers[Number(index)] = readController(node)
+		} else if kind == "controller pci" && node.Attr("model") != "pcie-root" {
+			unnumbered = append(unnumbered, readController(node))
 		}
 		t.Devices = append(t.Devices, device)
+	}
+	// libvirt gives each the lowest free index (src/conf/domain_postparse.c,
+	// virDomainControllerFindUnusedIndex).
+	for _, c := range unnumbered {
+		for c.Index = 0; ; c.Index++ {
+			if _, taken := t.Controllers[c.Index]; !taken {
+				break
+			}
+		}
+		t.Controllers[c.Index] = c
 	}
 	return t
 }
