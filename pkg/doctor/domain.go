@@ -18,14 +18,17 @@ import (
 // NAMESPACE_NAME (pkg/virt-launcher/virtwrap/util/libvirt_helper.go,
 // DomainFromNamespaceName).
 func vmiOfDomain(in Inputs) []Result {
-	domain, vmi := in.Plan.Domain().Name, in.VMI
-	if domain == "" || vmi.Name == "" {
+	const hint = "pass the VMI of the domain: its resource names, annotations and NUMA settings count"
+	d, vmi := in.Plan.Domain(), in.VMI
+	switch {
+	case d.Name == "" || vmi.Name == "":
 		return nil
+	case d.Name != vmi.Namespace+"_"+vmi.Name && (vmi.Namespace != "" || !strings.HasSuffix("_"+d.Name, "_"+vmi.Name)):
+		return warn(hint, "the domain is %q, the VMI %q", topology.Abridge(d.Name), topology.Abridge(vmi.String()))
+	case d.UID != "" && vmi.UID != "" && d.UID != string(vmi.UID):
+		return warn(hint, "the domain and the VMI %q are of two runs: their uids differ", topology.Abridge(vmi.String()))
 	}
-	if domain == vmi.Namespace+"_"+vmi.Name || vmi.Namespace == "" && (domain == vmi.Name || strings.HasSuffix(domain, "_"+vmi.Name)) {
-		return pass("%s", oneLine(domain))
-	}
-	return warn("pass the VMI of the domain: its resource names, annotations and NUMA settings count", "the domain is %q, the VMI %q", topology.Abridge(domain), topology.Abridge(vmi.String()))
+	return pass("%s", oneLine(d.Name))
 }
 
 func machineType(in Inputs) []Result {

@@ -5,7 +5,9 @@ import "hook-sidecar/pkg/topology"
 // Domain is what placement reads of a libvirt domain. It is read-only; Apply
 // returns changed bytes.
 type Domain struct {
-	Name        string // name, without whitespace around it; KubeVirt writes NAMESPACE_NAME
+	Name string // name, "" when absent
+	UID  string // metadata/kubevirt/uid: of KubeVirt's VMI, "" when absent
+
 	Arch        string // os/type/@arch, "" when absent
 	Machine     string // os/type/@machine: "q35", "pc-q35-9.2"
 	UEFI        bool   // a pflash loader, a rom with launchSecurity, or firmware='efi'

@@ -5,7 +5,6 @@ import (
 	"iter"
 	"math"
 	"slices"
-	"strings"
 
 	"hook-sidecar/pkg/domain/xmledit"
 	"hook-sidecar/pkg/topology"
@@ -87,9 +86,7 @@ func first(e *xmledit.Element, path ...string) *xmledit.Element {
 
 func (r *reader) general(root *xmledit.Element) error {
 	d := r.domain
-	if name := root.Child("name"); name != nil {
-		d.Name = strings.TrimSpace(r.xml.Text(name))
-	}
+	d.Name, d.UID = r.xml.Text(root.Child("name")), r.xml.Text(kubeVirtUID(root))
 	kind := first(root, "os", "type")
 	d.Arch, d.Machine = kind.Value("arch"), kind.Value("machine")
 	d.LaunchSecurity = root.Child("launchSecurity") != nil
@@ -106,6 +103,22 @@ func (r *reader) general(root *xmledit.Element) error {
 	var err error
 	d.MemoryBytes, err = r.scaled(memory)
 	return err
+}
+
+// kubeVirtUID is the element in which KubeVirt stores the uid of the VMI, or nil
+// (KubeVirt pkg/virt-launcher/virtwrap/api/schema.go, KubeVirtMetadata).
+func kubeVirtUID(root *xmledit.Element) *xmledit.Element {
+	const space = "http://kubevirt.io"
+	for e := range all(root, "metadata") {
+		for _, metadata := range e.Children {
+			for _, uid := range metadata.Children {
+				if metadata.Is(space, "kubevirt") && uid.Is(space, "uid") {
+					return uid
+				}
+			}
+		}
+	}
+	return nil
 }
 
 func (r *reader) cells(root *xmledit.Element) error {

@@ -60,7 +60,7 @@ const uuid = "4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01"
 func TestParse(t *testing.T) {
 	got := parse(t, `<?xml version="1.0"?>
 <domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>
-  <metadata><devices><hostdev type='pci'><source><address bus='9'/></source></hostdev></devices></metadata>
+  <metadata><devices><hostdev type='pci'><source><address bus='9'/></source></hostdev></devices><kubevirt xmlns='http://kubevirt.io'><uid>5b1c</uid></kubevirt></metadata>
   <name>a&amp;b</name>
   <memory unit='GiB'>3</memory>
   <os><type arch='x86_64' machine='pc-q35-9.2'>hvm</type><loader type='pflash'>f</loader></os>
@@ -91,7 +91,7 @@ func TestParse(t *testing.T) {
   </devices>
 </domain>`)
 	want := &domain.Domain{
-		Name: "a&b",
+		Name: "a&b", UID: "5b1c",
 		Arch: "x86_64", Machine: "pc-q35-9.2", UEFI: true, MemoryBytes: 3 << 30,
 		Cells:    []domain.Cell{{ID: 1, CPUs: "4-7"}, {ID: 1, CPUs: ""}}, // the second by its position
 		Memnodes: []domain.Memnode{{Cell: 1, Nodeset: "0-1"}},
