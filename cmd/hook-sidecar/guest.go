@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/report"
@@ -17,6 +18,9 @@ func (a *app) compareWithGuest(r report.Report, flags explainFlags) error {
 		return err
 	}
 	guest, problems, err := env.ReadGuest(data)
+	if err == nil && isHost(r, guest) {
+		err = errors.New("a snapshot of the host and not of the guest: it has every device at its host address")
+	}
 	if err != nil {
 		return failed("run lspci -Dvmmnn or hook-sidecar snapshot in the guest", fmt.Errorf("%s: %w", flags.guest, err))
 	}
@@ -40,4 +44,16 @@ func (a *app) compareWithGuest(r report.Report, flags explainFlags) error {
 		return failed("pass the domain as libvirt has it: virsh dumpxml", errors.New("no device was compared: the domain has no addresses yet"))
 	}
 	return changeError(c.Count(report.Differs) > 0)
+}
+
+// isHost reports whether a guest shows every PCI device where the host does and under
+// the same bridges, and not where it is planned: then it is the host.
+func isHost(r report.Report, guest env.Guest) bool {
+	isThere := func(d report.Device) bool {
+		a, isPCI := d.ID.PCI()
+		found := guest.Device(a)
+		return isPCI && found != nil && d.PCIeRoot != nil && found.Root == *d.PCIeRoot && slices.Equal(found.Bridges, d.HostPath) &&
+			(d.Predicted == nil || *d.Predicted != a)
+	}
+	return guest.Paths && len(r.Devices) > 0 && !slices.ContainsFunc(r.Devices, func(d report.Device) bool { return !isThere(d) })
 }
