@@ -10,6 +10,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"hook-sidecar/pkg/topology"
 )
 
 // streams are standard input, output and error. Data goes to out, messages go
@@ -57,7 +60,8 @@ func run(ctx context.Context, args, environ []string, s streams) int {
 // withCommand returns the arguments with the command that they leave out:
 // onDefineDomain when KubeVirt's sidecar-shim calls the program by that name,
 // else serve when the first argument is a flag, because KubeVirt passes a
-// sidecar its args only.
+// sidecar its args only. A --version without a value is no flag of serve: it asks for
+// the version of the program.
 func withCommand(args []string) []string {
 	name, rest := filepath.Base(args[0]), args[1:]
 	switch {
@@ -65,6 +69,8 @@ func withCommand(args []string) []string {
 		return append([]string{onDefineDomainName}, rest...)
 	case len(rest) == 0:
 		return []string{"serve"}
+	case len(rest) == 1 && rest[0] == "--version":
+		return []string{"version"}
 	case strings.HasPrefix(rest[0], "-") && rest[0] != "-h" && rest[0] != "--help":
 		return append([]string{"serve"}, rest...)
 	}
@@ -94,7 +100,7 @@ Exit status: that of the command; 2 for an unknown command or flag.`,
 	root.SetIn(a.in)
 	root.SetErr(a.err)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return failed(seeHelp(cmd), flagError(err))
+		return failed(didYouMean(nearestFlag(cmd, err))+seeHelp(cmd), flagError(err))
 	})
 	root.AddCommand(a.newServe(), a.newOnDefineDomain(), a.newMutate(), a.newExplain(), a.newDoctor(), a.newSnapshot(), a.newCall(), a.newDemo(), a.newVersion())
 	addCompletion(root)
@@ -120,13 +126,36 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	case len(args) == 0:
 		return nil
 	case cmd.HasSubCommands():
-		return failed(seeHelp(cmd), fmt.Errorf("unknown command %q", args[0]))
+		var names []string
+		for _, c := range cmd.Commands() {
+			names = append(names, c.Name())
+		}
+		return failed(didYouMean(topology.Nearest(args[0], names))+seeHelp(cmd), fmt.Errorf("unknown command %q", args[0]))
 	}
 	hint := "pass files with flags, " + seeHelp(cmd)
 	if args[0] == "true" || args[0] == "false" {
 		hint = "set a boolean flag with =, as in --strict=" + args[0]
 	}
 	return failed(hint, fmt.Errorf("unexpected argument %q", args[0]))
+}
+
+// didYouMean begins a hint with what a user may have meant; "" is nothing.
+func didYouMean(name string) string {
+	if name == "" {
+		return ""
+	}
+	return "did you mean " + name + "? "
+}
+
+// nearestFlag is the flag that is spelled nearly as the unknown one of an error, or "".
+func nearestFlag(cmd *cobra.Command, err error) string {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
+		return ""
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+	return topology.Nearest("--"+unknown.GetSpecifiedName(), names)
 }
 
 func seeHelp(cmd *cobra.Command) string { return fmt.Sprintf("see %s --help", cmd.CommandPath()) }

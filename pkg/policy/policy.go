@@ -163,17 +163,27 @@ func Keys() []Key {
 // ParseKey reads the name of a key.
 func ParseKey(name string) (Key, error) {
 	if !slices.Contains(Keys(), Key(name)) {
-		return "", fmt.Errorf("invalid policy key %q: must be one of %s", topology.Abridge(name), joinedKeys())
+		return "", fmt.Errorf("invalid policy key %q: must be one of %s%s", topology.Abridge(name), joinedKeys(), didYouMean(name))
 	}
 	return Key(name), nil
 }
 
-func joinedKeys() string {
+func joinedKeys() string { return strings.Join(keyNames(), ", ") }
+
+func keyNames() []string {
 	var names []string
 	for _, key := range Keys() {
 		names = append(names, string(key))
 	}
-	return strings.Join(names, ", ")
+	return names
+}
+
+// didYouMean ends a message about an unknown key with the key that is spelled nearly so.
+func didYouMean(name string) string {
+	if near := topology.Nearest(name, keyNames()); near != "" {
+		return "; did you mean " + near + "?"
+	}
+	return ""
 }
 
 // IsBool reports whether a setting is true or false.

@@ -76,7 +76,7 @@ func (p *Policy) applyAnnotations(src Source) (warnings []reasons.Warning, refus
 		switch {
 		case i < 0:
 			w = reasons.NewWarning(reasons.CodeUnknownPolicyKey, nil,
-				fmt.Sprintf("unknown annotation %s: the key must be one of %s", name, joinedKeys()))
+				fmt.Sprintf("unknown annotation %s: the key must be one of %s%s", name, joinedKeys(), didYouMean(text)))
 		case slices.Contains(src.Locked, key):
 			w = reasons.NewWarning(reasons.CodePolicyLocked, nil,
 				fmt.Sprintf("annotation %s is ignored: its key is locked", name))

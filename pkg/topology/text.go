@@ -15,6 +15,44 @@ func Abridge(s string) string {
 	return strings.ToValidUTF8(s[:limit], "") + "…"
 }
 
+// Nearest returns the word that is spelled nearly as a user's, "" where none is. At
+// most two letters are wrong, missing, added or exchanged, and no more than a third.
+func Nearest(word string, words []string) string {
+	nearest, least := "", min(2, len(word)/3)
+	for _, w := range words {
+		if difference := len(word) - len(w); max(difference, -difference) > least {
+			continue // whatever its letters, and however long it is
+		}
+		if d := distance(word, w); d > 0 && d <= least {
+			nearest, least = w, d-1
+		}
+	}
+	return nearest
+}
+
+// distance is how many letters have to be added, removed, changed or exchanged with
+// their neighbour to make one word of the other (optimal string alignment).
+func distance(a, b string) int {
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		for j := range rows[i] {
+			switch {
+			case i == 0 || j == 0:
+				rows[i][j] = i + j
+			case a[i-1] == b[j-1]:
+				rows[i][j] = rows[i-1][j-1]
+			default:
+				rows[i][j] = 1 + min(rows[i-1][j], rows[i][j-1], rows[i-1][j-1])
+				if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+					rows[i][j] = min(rows[i][j], 1+rows[i-2][j-2])
+				}
+			}
+		}
+	}
+	return rows[len(a)][len(b)]
+}
+
 // Counted formats a number with its noun: "1 device", "2 devices".
 func Counted(n int, noun string) string {
 	if n == 1 {
