@@ -58,11 +58,11 @@ Exit status:
 		answered := func(call string, took time.Duration) {
 			a.say("%s answered in %.1f ms", call, float64(took.Microseconds())/1000)
 		}
-		after, err := callHook(cmd.Context(), socket, plugin, before, vmi, answered)
+		after, err := callHook(cmd.Context(), socket, plugin, before.XML, vmi, answered)
 		if err != nil {
 			return callFailure(err, plugin)
 		}
-		return a.writeDomain(output, showDiff, before, after)
+		return a.writeDomain(output, showDiff, before.XML, after)
 	}
 	return cmd
 }

@@ -94,7 +94,7 @@ func (a *app) demo(ctx context.Context, s sample, showDiff bool) (err error) {
 		_, err = fmt.Fprint(a.out, "\nIts XML: hook-sidecar demo --diff. For your VM: hook-sidecar explain --domain vm.xml --vmi vmi.json\n")
 		return err
 	}
-	if err := a.write("", diff.Diff("a/domain.xml", s.request.Domain, "b/domain.xml", domain)); err != nil {
+	if err := a.write("", colouredDiff(diff.Diff("a/domain.xml", s.request.Domain, "b/domain.xml", domain), a.style(""))); err != nil {
 		return err
 	}
 	if _, err := fmt.Fprintln(a.out); err != nil {

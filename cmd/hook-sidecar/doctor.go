@@ -255,7 +255,7 @@ func (a *app) writeDoctor(r doctor.Report, flags doctorFlags) error {
 		return a.write("", b.Bytes())
 	}
 	for _, result := range r.Results {
-		fmt.Fprintln(&b, escaped(result.String()))
+		fmt.Fprintln(&b, statusLine(result, a.style("")))
 	}
 	var counts []string
 	for _, status := range []doctor.Status{doctor.Fail, doctor.Warn, doctor.Note, doctor.Pass} {

@@ -2,9 +2,12 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"maps"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -39,7 +42,7 @@ Exit status:
   2  usage error, invalid input or failure
   3  refused by strict policy`,
 		Example: `  hook-sidecar explain --domain vm.xml --vmi vmi.json
-  hook-sidecar explain --domain vm.xml --sysfs host.txtar --format svg -o vm.svg
+  hook-sidecar explain --domain vm.xml --sysfs host.txtar -o vm.svg
   virsh dumpxml vm | hook-sidecar explain --as-is
   virsh dumpxml vm | hook-sidecar explain --guest lspci.txt   # from lspci -Dvmmnn in the guest
   hook-sidecar explain --format nccl --domain vm.xml -o virtualTopology.xml
@@ -47,7 +50,7 @@ Exit status:
 		Args: noArguments,
 	}
 	in := addInputFlags(cmd.Flags())
-	cmd.Flags().StringVar(&flags.format, "format", formatText, "text, json, svg (a picture), dot (for graphviz) or nccl (a topology file for\nNCCL in the guest)")
+	cmd.Flags().StringVar(&flags.format, "format", "", "text, json, svg (a picture), dot (for graphviz) or nccl (a topology file for\nNCCL in the guest) (default: by the name of --output: .json, .svg, .dot or .gv,\n.xml for nccl; else text)")
 	cmd.Flags().BoolVar(&flags.asIs, "as-is", false, "explain the current domain, and what the layout would change")
 	cmd.Flags().StringVar(&flags.guest, "guest", "", "compare the plan with the guest: the output of lspci -Dvmmnn or of\nhook-sidecar snapshot in the guest")
 	addOutputFlag(cmd.Flags(), &flags.output)
@@ -56,6 +59,7 @@ Exit status:
 }
 
 func (a *app) explain(in *inputFlags, flags explainFlags) error {
+	flags.format = cmp.Or(flags.format, formatOf(flags.output))
 	formats := explainFormats()
 	if flags.guest != "" {
 		formats = []string{formatText, formatJSON}
@@ -63,29 +67,33 @@ func (a *app) explain(in *inputFlags, flags explainFlags) error {
 	if err := checkFormat(flags.format, formats...); err != nil {
 		return err
 	}
-	m, req, err := a.request(in)
+	read, err := a.read(in)
 	if err != nil {
 		return err
 	}
-	m.Details = flags.format == formatNCCL
-	planned := m.Mutate(req)
+	read.Details = flags.format == formatNCCL
+	planned := read.Mutate(read.Request)
 	shown := planned
 	if flags.asIs {
-		shown = unchanged(m).Mutate(req)
+		shown = unchanged(read.Mutator).Mutate(read.Request)
 	}
 	if shown.Plan == nil || shown.Err != nil && !isRefusal(shown.Err) {
 		return failureOf(shown)
 	}
-	a.warnOfLimit(req.Domain)
+	a.warnOfLimit(read.Domain)
+	subject := a.subject(in, read, shown, flags)
 	if flags.format == formatNCCL {
 		file := nccl.New(shown.Plan)
 		a.warn(file.Warnings)
 		return errors.Join(a.write(flags.output, []byte(file.String())), failureOf(shown))
 	}
 	r := report.New(planned.Plan, planned.Changed(), planned.Err)
+	r.Subject = subject
 	var e explanation = r
 	if flags.asIs {
-		asIs := report.NewAsIs(report.New(shown.Plan, false, nil), r)
+		current := report.New(shown.Plan, false, nil)
+		current.Subject = subject
+		asIs := report.NewAsIs(current, r)
 		e, r = asIs, asIs.Report
 	}
 	if flags.guest != "" {
@@ -95,6 +103,20 @@ func (a *app) explain(in *inputFlags, flags explainFlags) error {
 		return err
 	}
 	return failureOf(shown)
+}
+
+// subject says what is explained. Programs that read the output do not see its doubt,
+// so it is a warning for them.
+func (a *app) subject(in *inputFlags, read input, shown mutate.Result, flags explainFlags) report.Subject {
+	s := report.NewSubject(shown.Plan.Domain(), shown.VMI)
+	s.Host, s.Source, s.Tool = fileName(in.sysfs), read.source, programVersion()
+	if in.sysfs == liveSysfs {
+		s.Host = "this machine"
+	}
+	if flags.format != formatText && s.Doubt != "" {
+		a.say("warning: %s", s.Doubt)
+	}
+	return s
 }
 
 // unchanged returns a Mutator that moves and adds nothing.
@@ -124,6 +146,21 @@ const (
 	formatDOT  = "dot"
 	formatNCCL = "nccl"
 )
+
+// formatOf is the format that the name of an output file asks for.
+func formatOf(output string) string {
+	switch strings.ToLower(filepath.Ext(output)) {
+	case ".json":
+		return formatJSON
+	case ".svg":
+		return formatSVG
+	case ".dot", ".gv":
+		return formatDOT
+	case ".xml": // nothing else that explain writes is XML without being a picture
+		return formatNCCL
+	}
+	return formatText
+}
 
 func explainFormats() []string {
 	return []string{formatText, formatJSON, formatSVG, formatDOT, formatNCCL}

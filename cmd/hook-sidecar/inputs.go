@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/pflag"
 
@@ -33,21 +34,37 @@ func addInputFlags(flags *pflag.FlagSet) *inputFlags {
 	return in
 }
 
-// request reads the inputs.
-func (a *app) request(in *inputFlags) (mutate.Mutator, mutate.Request, error) {
-	m, err := a.mutator(in)
-	if err != nil {
-		return m, mutate.Request{}, err
-	}
-	req, err := a.readRequest(in)
-	return m, req, err
+// input is what mutate and explain read.
+type input struct {
+	mutate.Mutator
+	mutate.Request
+	source string // where the domain comes from: "launcher.log, dump 2 of 2"
 }
 
-func (a *app) readRequest(in *inputFlags) (req mutate.Request, err error) {
-	if req.Domain, err = a.readDomain(in.domain, in.vmi); err == nil {
-		req.Parsed, err = a.readVMI(in.vmi)
+// read reads the inputs.
+func (a *app) read(in *inputFlags) (all input, err error) {
+	if all.Mutator, err = a.mutator(in); err != nil {
+		return all, err
 	}
-	return req, err
+	domain, err := a.readDomain(in.domain, in.vmi)
+	if err != nil {
+		return all, err
+	}
+	all.Domain, all.source = domain.XML, fileName(in.domain)
+	if domain.Dumps > 0 {
+		all.source += fmt.Sprintf(", dump %d of %d", domain.Dump, domain.Dumps)
+	}
+	all.Parsed, err = a.readVMI(in.vmi)
+	return all, err
+}
+
+func (a *app) readRequest(in *inputFlags) (mutate.Request, error) {
+	domain, err := a.readDomain(in.domain, in.vmi)
+	if err != nil {
+		return mutate.Request{}, err
+	}
+	vmi, err := a.readVMI(in.vmi)
+	return mutate.Request{Domain: domain.XML, Parsed: vmi}, err
 }
 
 // mutator returns a Mutator with the host, the variables and the flags.
@@ -100,15 +117,15 @@ func readEnviron(file string) ([]string, error) {
 }
 
 // readDomain reads the domain from file, before the VMI from vmiFile.
-func (a *app) readDomain(file, vmiFile string) ([]byte, error) {
+func (a *app) readDomain(file, vmiFile string) (env.FoundDomain, error) {
 	if file == "-" && vmiFile == "-" {
-		return nil, failed("pass a file to --domain or --vmi", errors.New("cannot read both the domain and the VMI from standard input"))
+		return env.FoundDomain{}, failed("pass a file to --domain or --vmi", errors.New("cannot read both the domain and the VMI from standard input"))
 	}
 	data, err := a.readInput(file)
 	if err != nil {
-		return nil, err
+		return env.FoundDomain{}, err
 	}
-	domain, err := env.FindDomain(data)
+	domain, err := env.FindDomain(data, maxInput)
 	if err == nil {
 		return domain, nil
 	}
@@ -116,7 +133,7 @@ func (a *app) readDomain(file, vmiFile string) ([]byte, error) {
 	if errors.Is(err, env.ErrCutOff) {
 		hint = "pass the whole line of virt-launcher's log; a log viewer may have truncated it"
 	}
-	return nil, failed(hint, fmt.Errorf("%s: %w", inputName(file), err))
+	return domain, failed(hint, fmt.Errorf("%s: %w", inputName(file), err))
 }
 
 // readVMI reads the VMI from a file, nil when there is none.
@@ -143,8 +160,11 @@ func inputName(file string) string {
 	return file
 }
 
-// maxInput is the most that is read of a file, in bytes: a domain of 8 MiB as
-// base64 in a log.
+// fileName returns the name of an input file without its directory.
+func fileName(file string) string { return filepath.Base(inputName(file)) }
+
+// maxInput is the most that is read of a file, in bytes, also of what gzip has
+// compressed: a domain of 8 MiB as base64 in a log.
 const maxInput = 64 << 20
 
 func (a *app) readInput(file string) ([]byte, error) {
@@ -158,11 +178,12 @@ func (a *app) readInput(file string) ([]byte, error) {
 		in = f
 	}
 	data, err := io.ReadAll(io.LimitReader(in, maxInput+1))
+	if err == nil {
+		data, err = env.Decompress(data, maxInput)
+	}
 	switch {
 	case err != nil:
 		err = withoutName(err)
-	case len(data) > maxInput:
-		err = fmt.Errorf("more than %d bytes", maxInput)
 	case len(bytes.TrimSpace(data)) == 0:
 		err = errors.New("no data")
 	default:

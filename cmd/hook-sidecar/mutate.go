@@ -9,6 +9,7 @@ import (
 
 	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/report"
 )
 
 func (a *app) newMutate() *cobra.Command {
@@ -33,20 +34,23 @@ placed, as serve does. Everything else stays the same, byte for byte.
 		if err := cmp.Or(exclude(cmd, "diff", "check"), exclude(cmd, "check", "output")); err != nil {
 			return err
 		}
-		m, req, err := a.request(in)
+		read, err := a.read(in)
 		if err != nil {
 			return err
 		}
-		result := m.Mutate(req)
+		result := read.Mutate(read.Request)
 		if result.Err != nil {
 			return failureOf(result)
 		}
 		if check {
-			return changeError(string(result.Domain) != string(req.Domain))
+			return changeError(string(result.Domain) != string(read.Domain))
 		}
-		a.warnOfLimit(req.Domain)
+		a.warnOfLimit(read.Domain)
+		if doubt := report.NewSubject(result.Plan.Domain(), result.VMI).Doubt; doubt != "" {
+			a.say("warning: %s", doubt)
+		}
 		a.warn(result.Plan.Warnings)
-		return a.writeDomain(output, showDiff, req.Domain, result.Domain)
+		return a.writeDomain(output, showDiff, read.Domain, result.Domain)
 	}
 	return cmd
 }
@@ -56,7 +60,7 @@ func (a *app) writeDomain(output string, showDiff bool, before, after []byte) er
 	if !showDiff {
 		return a.write(output, after)
 	}
-	if err := a.write(output, diff.Diff("a/domain.xml", before, "b/domain.xml", after)); err != nil {
+	if err := a.write(output, colouredDiff(diff.Diff("a/domain.xml", before, "b/domain.xml", after), a.style(output))); err != nil {
 		return err
 	}
 	return changeError(string(before) != string(after))

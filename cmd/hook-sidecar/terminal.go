@@ -10,6 +10,9 @@ import (
 	"strings"
 	"unicode"
 
+	"golang.org/x/term"
+
+	"hook-sidecar/pkg/doctor"
 	"hook-sidecar/pkg/report"
 )
 
@@ -67,10 +70,59 @@ func (w jsonWriter) Write(line []byte) (int, error) {
 // output. It is plain except on a terminal. NO_COLOR disables colours
 // (no-color.org), and a locale other than UTF-8 disables box characters.
 func (a *app) style(file string) report.Style {
-	if file != "" && file != "-" || !isTerminal(a.out) || a.variable("TERM") == "dumb" {
+	if file != "" && file != "-" || !isTerminal(a.out) {
 		return report.Style{}
 	}
-	return report.Style{Colour: a.variable("NO_COLOR") == "", Unicode: a.isUTF8()}
+	style := report.Style{Width: a.columns()}
+	if a.variable("TERM") != "dumb" {
+		style.Colour, style.Unicode = a.variable("NO_COLOR") == "", a.isUTF8()
+	}
+	return style
+}
+
+// columns returns how many columns the terminal has, 0 if it does not say. The
+// variable COLUMNS overrides it (POSIX.1-2017, 8.3).
+func (a *app) columns() int {
+	if n, err := strconv.ParseUint(a.variable("COLUMNS"), 10, 16); err == nil {
+		return int(n)
+	}
+	if f, ok := a.out.(*os.File); ok {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
+			return width
+		}
+	}
+	return 0
+}
+
+// colouredDiff returns a unified diff in the colours of git diff.
+func colouredDiff(diff []byte, style report.Style) []byte {
+	if !style.Colour {
+		return diff
+	}
+	var b bytes.Buffer
+	for line := range bytes.Lines(diff) {
+		text, isWhole := strings.CutSuffix(string(line), "\n")
+		switch {
+		case strings.HasPrefix(text, "@@"):
+			text = style.Paint(report.Cyan, text)
+		case strings.HasPrefix(text, "-"):
+			text = style.Paint(report.Red, text)
+		case strings.HasPrefix(text, "+"):
+			text = style.Paint(report.Green, text)
+		}
+		b.WriteString(text)
+		if isWhole {
+			b.WriteByte('\n')
+		}
+	}
+	return b.Bytes()
+}
+
+// statusLine returns a result of doctor as a line, with its status in colour.
+func statusLine(r doctor.Result, style report.Style) string {
+	status := string(r.Status)
+	colour := map[doctor.Status]report.Colour{doctor.Fail: report.Red, doctor.Warn: report.Yellow, doctor.Pass: report.Green, doctor.Note: report.Cyan}[r.Status]
+	return style.Paint(colour, status) + strings.TrimPrefix(escaped(r.String()), status)
 }
 
 // isTerminal takes every character device for a terminal.

@@ -50,7 +50,10 @@ func OpenSysfs(name string) (fs.FS, io.Closer, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("open sysfs: %w", err)
 	}
-	fsys, err := ParseSnapshot(data)
+	var fsys fs.FS
+	if data, err = Decompress(data, maxSnapshotBytes); err == nil {
+		fsys, err = ParseSnapshot(data)
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("open sysfs: snapshot %s: %w", name, err)
 	}

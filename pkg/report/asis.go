@@ -79,13 +79,13 @@ func (a AsIs) WriteText(w io.Writer, style Style) error {
 	}
 	var b strings.Builder
 	p := a.WouldChange
-	fmt.Fprintf(&b, "\n%s\n", style.paint(bold, fmt.Sprintf("LAYOUT %s WOULD CHANGE", p.Layout)))
+	fmt.Fprintf(&b, "\n%s\n", style.Paint(bold, fmt.Sprintf("LAYOUT %s WOULD CHANGE", p.Layout)))
 	if p.choice != "" {
-		writeLine(&b, wrap(p.choice, textWidth, 2))
+		writeLine(&b, style.wrap(p.choice, 0, 2))
 	}
 	switch {
 	case p.Error != nil:
-		writeLine(&b, style.paint(red, wrap("nothing: "+printable(*p.Error), textWidth, 2)))
+		writeLine(&b, style.Paint(Red, style.wrap("nothing: "+printable(*p.Error), 0, 2)))
 	case !p.Changed:
 		b.WriteString("nothing\n")
 	case len(p.Devices) == 0:
@@ -98,8 +98,10 @@ func (a AsIs) WriteText(w io.Writer, style Style) error {
 		if i := a.number(m.ID); i >= 0 {
 			from = place(a.Devices[i].GuestCell, a.Devices[i].GuestAddress, a.Devices[i].Predicted)
 		}
-		writeLine(&b, fmt.Sprintf("  %s %s: %s -> %s (%s)", shortID(m.ID), style.fit(printable(title(m.Alias)), 24),
-			from, place(m.GuestCell, m.GuestAddress, m.Predicted), m.Reason))
+		id := shortID(m.ID)
+		move := fmt.Sprintf("%s -> %s (%s)", from, place(m.GuestCell, m.GuestAddress, m.Predicted), m.Reason)
+		room := style.width() - columns(id+move) - len("   : ")
+		writeLine(&b, fmt.Sprintf("  %s %s: %s", id, style.fit(printable(title(m.Alias)), min(room, 24)), move))
 	}
 	for _, reason := range slices.Sorted(maps.Keys(p.Reasons)) {
 		writeLine(&b, fmt.Sprintf("reason %s: %s", reason, topology.Counted(p.Reasons[reason], "device")))

@@ -17,7 +17,7 @@ type BeforeAfter struct{ Before, After Report }
 // types of a few devices: on the host, before and after.
 func (c BeforeAfter) WriteText(w io.Writer, style Style) error {
 	var b strings.Builder
-	writeLine(&b, style.paint(bold, "What the guest sees of "+c.After.inventory()))
+	writeLine(&b, style.Paint(bold, "What the guest sees of "+c.After.inventory()))
 	b.WriteString("\n")
 	table := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
 	fmt.Fprintf(table, "\twithout the hook\twith it, layout %s\n", c.After.Layout)
@@ -31,7 +31,7 @@ func (c BeforeAfter) WriteText(w io.Writer, style Style) error {
 		c.writeMatrices(&b, style, few)
 	}
 	if choice := c.After.choice(); choice != "" {
-		writeLine(&b, "\n"+wrap(choice, textWidth, 2))
+		writeLine(&b, "\n"+style.wrap(choice, 0, 2))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -79,7 +79,7 @@ func (c BeforeAfter) writeMatrices(b *strings.Builder, style Style, few []int) {
 	for _, i := range few {
 		label = max(label, columns(c.After.label(i))+2)
 	}
-	fmt.Fprintf(b, "\n%s\n", style.paint(bold, pad("", label)+pad("on the host", width)+pad("without the hook", width)+"with it"))
+	fmt.Fprintf(b, "\n%s\n", style.Paint(bold, pad("", label)+pad("on the host", width)+pad("without the hook", width)+"with it"))
 	for _, i := range few {
 		line := pad(c.After.label(i), label)
 		for _, tree := range []*topology.Tree{c.After.host, c.Before.guest, c.After.guest} {

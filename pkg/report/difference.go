@@ -132,6 +132,12 @@ func (r Report) pairs() (all, unknown, alike int) {
 	return all, all - count(known), count(known) - sum(r.differences(allDevices))
 }
 
+// alikeText says how many pairs are as on the host.
+func (r Report) alikeText() string {
+	all, _, alike := r.pairs()
+	return fmt.Sprintf("%d of %s as on the host", alike, topology.Counted(all, "pair"))
+}
+
 // sum is how many pairs have one of the differences.
 func sum(differences []difference) int {
 	pairs := 0

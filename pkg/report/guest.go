@@ -16,6 +16,8 @@ type GuestComparison struct {
 	Source        string        `json:"source"` // "lspci" or "snapshot"
 	Devices       []GuestDevice `json:"devices"`
 	Notes         []string      `json:"notes"` // what could not be compared for any device
+
+	subject Subject
 }
 
 // GuestOutcome is the outcome of comparing a device.
@@ -41,7 +43,7 @@ type GuestDevice struct {
 // the ids, the NUMA node and, where the guest shows it, the path through the
 // PCI Express tree.
 func CompareGuest(r Report, guest env.Guest) GuestComparison {
-	c := GuestComparison{SchemaVersion: SchemaVersion, Source: guest.Source, Devices: []GuestDevice{}, Notes: []string{}}
+	c := GuestComparison{SchemaVersion: SchemaVersion, Source: guest.Source, Devices: []GuestDevice{}, Notes: []string{}, subject: r.Subject}
 	for _, d := range r.Devices {
 		seen := GuestDevice{ID: d.ID, Alias: d.Alias, Predicted: d.Predicted, Outcome: NotCompared, Differences: []string{}}
 		if d.Predicted != nil {
@@ -166,19 +168,20 @@ func pathText(root topology.PCIeRoot, bridges []topology.Address) string {
 // WriteText writes one line per device, and under it what differs.
 func (c GuestComparison) WriteText(w io.Writer, style Style) error {
 	var b strings.Builder
-	writeLine(&b, style.paint(bold, fmt.Sprintf("guest as planned: %d of %s", c.Count(AsPlanned), topology.Counted(len(c.Devices), "device"))))
+	c.subject.write(&b, style)
+	writeLine(&b, style.Paint(bold, fmt.Sprintf("guest as planned: %d of %s", c.Count(AsPlanned), topology.Counted(len(c.Devices), "device"))))
 	b.WriteString("\n")
 	for _, d := range c.Devices {
-		colour := map[GuestOutcome]string{AsPlanned: green, Differs: red, NotCompared: yellow}[d.Outcome]
+		colour := map[GuestOutcome]Colour{AsPlanned: Green, Differs: Red, NotCompared: Yellow}[d.Outcome]
 		line := fmt.Sprintf("%-*s  %-*s  %s  %s", len(NotCompared), d.Outcome, len("0000:00:00.0"), or(d.Predicted, "address not known yet"),
 			d.ID, printable(title(d.Alias)))
-		writeLine(&b, style.paint(colour, style.fit(line, textWidth)))
+		writeLine(&b, style.Paint(colour, style.fit(line, style.width())))
 		for _, difference := range d.Differences {
-			writeLine(&b, "  "+wrap(difference, textWidth-2, 4))
+			writeLine(&b, "  "+style.wrap(difference, 2, 4))
 		}
 	}
 	for _, note := range c.Notes {
-		writeLine(&b, "\nnote: "+note)
+		writeLine(&b, "\n"+style.wrap("note: "+note, 0, 2))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -25,9 +25,9 @@ func (p PathTypes) MarshalJSON() ([]byte, error) { return json.Marshal(p.tree.Pa
 // The matrix of path types is shown in blocks of columns that fit a page, and
 // up to a number of devices at which it can still be read.
 const (
-	matrixColumns = 16
 	matrixDevices = 32
-	cellWidth     = 5 // a mark and the longest path type, NODE
+	cellWidth     = 5  // a mark and the longest path type, NODE
+	matrixLabel   = 19 // columns that labels may take, where blocks are then smaller
 )
 
 // writeMatrix writes the path types of host and guest in the manner of
@@ -36,7 +36,7 @@ func (r Report) writeMatrix(b *strings.Builder, style Style) {
 	if len(r.Devices) < 2 {
 		return
 	}
-	fmt.Fprintf(b, "\n%s\n", style.paint(bold, "PATH TYPES"))
+	fmt.Fprintf(b, "\n%s\n", style.Paint(bold, "PATH TYPES"))
 	differences := r.differences(allDevices)
 	all, unknown, alike := r.pairs()
 	if len(r.Devices) <= matrixDevices {
@@ -51,14 +51,13 @@ func (r Report) writeMatrix(b *strings.Builder, style Style) {
 			b.WriteString("> farther than on the host, < nearer than on the host\n")
 		}
 	}
-	types := pathTypes()
-	fmt.Fprintf(b, "%s, %s, %s,\n%s, %s\n", types[0], types[1], types[2], types[3], types[4])
+	writeLine(b, style.wrap(strings.Join(r.usedPathTypes(), ", "), 0, 0))
 	fmt.Fprintf(b, "%s: %d as on the host\n", topology.Counted(all, "pair"), alike)
 	if unknown > 0 {
-		fmt.Fprintf(b, "  %d not known on the host (?): its tree does not show one of the two devices\n", unknown)
+		writeLine(b, "  "+style.wrap(fmt.Sprintf("%d not known on the host (?): its tree does not show one of the two devices", unknown), 2, 4))
 	}
 	for _, d := range differences {
-		fmt.Fprintf(b, "  %s\n", style.paint(d.look().colour(), d.String()))
+		writeLine(b, "  "+style.Paint(d.look().colour(), d.String()))
 	}
 	if r.keepsMore() {
 		fmt.Fprintf(b, "layout %s keeps PIX, PXB and PHB as on the host\n", policy.LayoutMirror)
@@ -66,10 +65,15 @@ func (r Report) writeMatrix(b *strings.Builder, style Style) {
 }
 
 func (r Report) writeBlocks(b *strings.Builder, name string, cell func(i, j int, style Style) string, style Style) {
-	label := textWidth - min(len(r.Devices), matrixColumns)*cellWidth
-	label = min(label, r.longestTitle()+len("#00 ")+1)
-	for from := 0; from < len(r.Devices); from += matrixColumns {
-		to := min(from+matrixColumns, len(r.Devices))
+	longest := 0
+	for _, d := range r.Devices {
+		longest = max(longest, columns(printable(title(d.Alias))))
+	}
+	label := min(longest+len("#00 ")+1, max(matrixLabel, style.width()-len(r.Devices)*cellWidth))
+	blocks := divideUp(len(r.Devices), (style.width()-label)/cellWidth)
+	size := divideUp(len(r.Devices), blocks)
+	for from := 0; from < len(r.Devices); from += size {
+		to := min(from+size, len(r.Devices))
 		line := pad(name, label)
 		for j := from; j < to; j++ {
 			line += fmt.Sprintf(" %-*s", cellWidth-1, fmt.Sprintf("#%d", j))
@@ -85,6 +89,8 @@ func (r Report) writeBlocks(b *strings.Builder, name string, cell func(i, j int,
 	}
 }
 
+func divideUp(n, by int) int { return (n + by - 1) / by }
+
 func (r Report) hostCell(i, j int, _ Style) string {
 	text := r.Paths.Host.Between(i, j).String()
 	if i != j && (!r.isKnown(i) || !r.isKnown(j)) {
@@ -99,5 +105,5 @@ func (r Report) guestCell(i, j int, style Style) string {
 		l = compare(r.Paths.Host.Between(i, j), r.Paths.Guest.Between(i, j))
 	}
 	mark := map[look]string{same: " ", nearer: "<", farther: ">"}[l]
-	return style.paint(l.colour(), fmt.Sprintf("%s%-*s", mark, cellWidth-1, r.Paths.Guest.Between(i, j)))
+	return style.Paint(l.colour(), fmt.Sprintf("%s%-*s", mark, cellWidth-1, r.Paths.Guest.Between(i, j)))
 }

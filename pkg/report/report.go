@@ -30,7 +30,8 @@ type Report struct {
 	Budgets       Budgets                `json:"budgets"`
 	Warnings      []Warning              `json:"warnings"`
 
-	isCurrent   bool // about the current domain, not about a plan
+	Subject     Subject `json:"-"`
+	isCurrent   bool    // about the current domain, not about a plan
 	host, guest *topology.Tree
 }
 

@@ -10,43 +10,61 @@ import (
 type Style struct {
 	Colour  bool // ANSI colours, for a terminal
 	Unicode bool // lines of box characters instead of ASCII
+	Width   int  // columns of the terminal; 0 where there is none
 }
 
-// textWidth is how many columns the text takes at most.
-const textWidth = 100
-
-// The colours of ECMA-48, 8.3.117, that are legible on dark and on light
-// backgrounds.
+// Text takes presetWidth columns where there is no terminal. On one it takes what the
+// terminal has, within limits: a table needs minWidth, and longer lines than maxWidth
+// are hard to read.
 const (
-	plain  = ""
-	bold   = "1"
-	red    = "31"
-	green  = "32"
-	yellow = "33"
-	cyan   = "36"
+	minWidth    = 80
+	presetWidth = 100
+	maxWidth    = 140
 )
 
-// paint colours a text that is not empty.
-func (s Style) paint(colour, text string) string {
+// width is how many columns the text takes at most.
+func (s Style) width() int {
+	if s.Width == 0 {
+		return presetWidth
+	}
+	return min(max(s.Width, minWidth), maxWidth)
+}
+
+// Colour is a colour of ECMA-48, 8.3.117, or bold.
+type Colour string
+
+// The colours that are legible on dark and on light backgrounds.
+const (
+	Red    Colour = "31"
+	Green  Colour = "32"
+	Yellow Colour = "33"
+	Cyan   Colour = "36"
+
+	plain Colour = ""
+	bold  Colour = "1"
+)
+
+// Paint colours a text that is not empty.
+func (s Style) Paint(colour Colour, text string) string {
 	if !s.Colour || colour == plain || text == "" {
 		return text
 	}
-	return "\x1b[" + colour + "m" + text + "\x1b[0m"
+	return "\x1b[" + string(colour) + "m" + text + "\x1b[0m"
 }
 
 // colour is the colour of a look in text.
-func (l look) colour() string {
-	return map[look]string{farther: yellow, nearer: cyan, unplaced: red}[l]
+func (l look) colour() Colour {
+	return map[look]Colour{farther: Yellow, nearer: Cyan, unplaced: Red}[l]
 }
 
 // lines are the parts that a tree is drawn with.
-type lines struct{ fork, last, pass, gap, chain, cut string }
+type lines struct{ fork, last, pass, gap, chain, cut, between string }
 
 func (s Style) lines() lines {
 	if s.Unicode {
-		return lines{fork: "├─", last: "└─", pass: "│ ", gap: "  ", chain: "──", cut: "…"}
+		return lines{fork: "├─", last: "└─", pass: "│ ", gap: "  ", chain: "──", cut: "…", between: " · "}
 	}
-	return lines{fork: "|-", last: "`-", pass: "| ", gap: "  ", chain: "--", cut: ".."}
+	return lines{fork: "|-", last: "`-", pass: "| ", gap: "  ", chain: "--", cut: "..", between: " | "}
 }
 
 // fit cuts a text that takes more than width columns.
@@ -80,14 +98,14 @@ func printable(text string) string {
 	}, text)
 }
 
-// wrap breaks a text between words; lines after the first are indented.
-func wrap(text string, width, indent int) string {
+// wrap breaks a text between words; lines after the first are indented. The first one
+// begins at a column.
+func (s Style) wrap(text string, column, indent int) string {
 	var b strings.Builder
-	column := 0
 	for i, word := range strings.Fields(text) {
 		switch {
 		case i == 0:
-		case column+1+columns(word) > width:
+		case column+1+columns(word) > s.width():
 			b.WriteString("\n" + strings.Repeat(" ", indent))
 			column = indent
 		default:

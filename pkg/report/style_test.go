@@ -2,6 +2,7 @@ package report_test
 
 import (
 	"bytes"
+	"io"
 	"regexp"
 	"strings"
 	"testing"
@@ -10,7 +11,9 @@ import (
 	"hook-sidecar/pkg/report"
 )
 
-func text(t *testing.T, r report.Report, style report.Style) string {
+func text(t *testing.T, r interface {
+	WriteText(w io.Writer, style report.Style) error
+}, style report.Style) string {
 	t.Helper()
 	var b bytes.Buffer
 	if err := r.WriteText(&b, style); err != nil {
@@ -21,20 +24,19 @@ func text(t *testing.T, r report.Report, style report.Style) string {
 
 var colour = regexp.MustCompile("\x1b\\[[0-9]*m")
 
-// Plain text is ASCII within 100 columns and without spaces at line ends;
-// colours add nothing else.
+// Plain text is ASCII within the columns of the terminal, 100 without one, and
+// without spaces at line ends; colours add nothing else.
 func TestStyle(t *testing.T) {
 	for _, host := range hostNames(t) {
 		snapshot := readHost(t, host)
 		for _, layout := range layouts() {
 			r := reportOf(t, snapshot, wholeHost(t, snapshot), layout)
-			plain := text(t, r, report.Style{})
-			for line := range strings.Lines(plain) {
-				line = strings.TrimSuffix(line, "\n")
-				if n := utf8.RuneCountInString(line); n > 100 || n != len(line) || strings.TrimRight(line, " ") != line {
-					t.Errorf("%s, %s: %d columns, %d bytes: %q", host, layout, n, len(line), line)
-				}
+			r.Subject = report.Subject{VM: "VM default/a-virtual-machine", Host: host + ".txtar", Source: "virt-launcher.log, dump 12 of 12", Tool: "hook-sidecar v1.0"}
+			for width, most := range map[int]int{0: 100, 40: 80, 80: 80, 93: 93, 120: 120, 300: 140} {
+				checkLines(t, text(t, r, report.Style{Width: width}), most)
+				checkLines(t, text(t, report.NewAsIs(reportOf(t, snapshot, wholeHost(t, snapshot), "keep"), r), report.Style{Width: width}), most)
 			}
+			plain := text(t, r, report.Style{})
 			coloured := text(t, r, report.Style{Colour: true})
 			if got := colour.ReplaceAllString(coloured, ""); strings.ReplaceAll(got, " ", "") != strings.ReplaceAll(plain, " ", "") {
 				t.Errorf("%s, %s: without its colours the text is not the plain one:\n%s", host, layout, got)
@@ -42,6 +44,28 @@ func TestStyle(t *testing.T) {
 			if !strings.Contains(coloured, "\x1b[1mHOST") {
 				t.Errorf("%s, %s: no colours in the coloured text", host, layout)
 			}
+		}
+	}
+}
+
+func checkLines(t *testing.T, text string, most int) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if n := utf8.RuneCountInString(line); n > most || n != len(line) || strings.TrimRight(line, " ") != line {
+			t.Errorf("%d columns of %d, %d bytes: %q", n, most, len(line), line)
+		}
+	}
+}
+
+// On 80 columns a device has its number in every part, and on one side of the trees
+// its whole name.
+func TestNarrow(t *testing.T) {
+	r := reportOf(t, readHost(t, "x86-2n8g-hgx-h100"), wholeHost(t, readHost(t, "x86-2n8g-hgx-h100")), "mirror")
+	narrow := text(t, r, report.Style{Width: 80})
+	for _, want := range []string{"#1 GPU 1b:00.0 ua-gpu-gpu1 ", "#1 GPU f4:00.0\n"} {
+		if !strings.Contains(narrow, want) {
+			t.Errorf("no %q in\n%s", want, narrow)
 		}
 	}
 }

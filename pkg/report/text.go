@@ -11,23 +11,28 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// WriteText writes the report for people, at most 100 columns wide: the tree of
-// the host beside that of the guest, the path types of both, one line per device
-// with its reason, the budgets, and the warnings with their remedies.
+// WriteText writes the report for people, as wide as the style says: what it is
+// about, the outcome with the reasons of what has no place, the tree of the host
+// beside that of the guest, the path types of both, one line per device with its
+// reason, the budgets, and the warnings with their remedies.
 func (r Report) WriteText(w io.Writer, style Style) error {
 	var b strings.Builder
+	r.Subject.write(&b, style)
 	head := r.head()
 	if r.DryRun {
 		head += " (dry run)"
 	}
-	writeLine(&b, style.paint(bold, head))
-	if choice := r.choice(); choice != "" {
-		writeLine(&b, wrap(choice, textWidth, 2))
+	writeLine(&b, style.Paint(bold, head))
+	r.writeCauses(&b, style)
+	if choice := r.choice(); choice != "" && !r.isElsewhere() {
+		writeLine(&b, style.wrap(choice, 0, 2))
 	}
 	if r.Error != nil {
-		writeLine(&b, style.paint(red, wrap("error: "+printable(*r.Error), textWidth, len("error: "))))
+		writeLine(&b, style.Paint(Red, style.wrap("error: "+printable(*r.Error), 0, len("error: "))))
 	}
 	switch {
+	case r.isElsewhere() && !r.isCurrent:
+		r.writeDevices(&b, style)
 	case len(r.Devices) > 0:
 		r.writeTrees(&b, style)
 		r.writeMatrix(&b, style)
@@ -44,28 +49,106 @@ func (r Report) WriteText(w io.Writer, style Style) error {
 	return err
 }
 
-// writeDevices writes one line per device.
-func (r Report) writeDevices(b *strings.Builder, style Style) {
-	number := max(len("#00"), len(fmt.Sprintf("#%d", len(r.Devices)-1)))
-	why := len("WHY")
-	for _, d := range r.Devices {
-		why = max(why, columns(r.why(d)))
+// snapshotRemedy is what helps where the host is not the node of the VM.
+const snapshotRemedy = "run hook-sidecar snapshot on the node, for example " +
+	"kubectl exec POD -c hook-sidecar-0 -- hook-sidecar snapshot > host.txtar, and pass it with --sysfs"
+
+// writeCauses writes why devices have no place, with the remedies, and where nothing
+// is placed why all are kept.
+func (r Report) writeCauses(b *strings.Builder, style Style) {
+	for _, reason := range r.unplacedReasons() {
+		devices := r.withReason(reason)
+		text, remedy := reason.Meaning(), reason.Remedy()
+		if r.isElsewhere() {
+			text, remedy = r.notHere(), snapshotRemedy
+		}
+		writeLine(b, style.Paint(Red, style.wrap(fmt.Sprintf("%d unplaced, %s: %s", len(devices), reason, text), 0, 2)))
+		writeRemedy(b, style, remedy)
 	}
-	room := textWidth - number - len("      NODE  CELL  LIBVIRT  SEEN AS  ") - why
-	aliases := max(len("ALIAS"), r.longestTitle())
-	ids, idWidth := r.shownIDs(room - aliases)
-	aliases = max(len("ALIAS"), min(aliases, room-idWidth))
-	fmt.Fprintf(b, "\n%s\n", style.paint(bold, fmt.Sprintf("%-*s  %s  %s  NODE  CELL  LIBVIRT  SEEN AS  WHY",
-		number, "#", pad("ALIAS", aliases), pad("HOST DEVICE", idWidth))))
+	if r.isElsewhere() && r.Count().Unplaced == 0 {
+		writeLine(b, style.Paint(Red, style.wrap(r.notHere(), 0, 2)))
+		writeRemedy(b, style, snapshotRemedy)
+	}
+	if !r.isCurrent && r.Count().Placed == 0 {
+		for _, reason := range r.reasonsOf(placement.Kept) {
+			writeLine(b, style.wrap(fmt.Sprintf("%d kept, %s: %s", len(r.withReason(reason)), reason, reason.Meaning()), 0, 2))
+		}
+	}
+}
+
+// isElsewhere reports whether the host shows none of the devices: it is not the node
+// of this VM.
+func (r Report) isElsewhere() bool {
+	missing := 0
+	for _, warning := range r.Warnings {
+		if isMissing(warning) {
+			missing++
+		}
+	}
+	return missing > 0 && missing == len(r.Devices)
+}
+
+// isMissing reports whether a warning is about a device that the host does not show.
+func isMissing(w Warning) bool { return w.Code == reasons.CodeNoSysfs && w.Device != nil }
+
+func (r Report) notHere() string {
+	if len(r.Devices) == 1 {
+		return r.Devices[0].ID.String() + " is not on this host"
+	}
+	return fmt.Sprintf("none of the %d devices is on this host", len(r.Devices))
+}
+
+// writeDevices writes one line per device. Where a line is too narrow, host devices
+// lose their PCI domain, then libvirt's address is left out, then aliases are cut.
+func (r Report) writeDevices(b *strings.Builder, style Style) {
+	t := deviceTable{number: max(len("#00"), len(fmt.Sprintf("#%d", len(r.Devices)-1))), aliases: len("ALIAS"), why: len("WHY"), hasLibvirt: true}
+	for _, d := range r.Devices {
+		t.aliases, t.why = max(t.aliases, columns(printable(title(d.Alias)))), max(t.why, columns(r.why(d)))
+	}
+	t.setIDs(r, topology.DeviceID.String)
+	if t.width() > style.width() {
+		t.setIDs(r, r.shortID)
+	}
+	if t.width() > style.width() {
+		t.hasLibvirt = false
+	}
+	t.aliases = max(len("ALIAS"), t.aliases-max(0, t.width()-style.width()))
+	fmt.Fprintf(b, "\n%s\n", style.Paint(bold, t.line("#", "ALIAS", "HOST DEVICE", "NODE", "CELL", "LIBVIRT", "SEEN AS", "WHY")))
 	for i, d := range r.Devices {
-		line := fmt.Sprintf("%-*s  %s  %s  %-4s  %-4s  %-7s  %-7s  %s",
-			number, fmt.Sprintf("#%d", i), pad(style.fit(printable(title(d.Alias)), aliases), aliases), pad(ids[i], idWidth),
+		line := t.line(fmt.Sprintf("#%d", i), style.fit(printable(title(d.Alias)), t.aliases), t.ids[i],
 			or(d.HostNode, "none"), or(d.GuestCell, "none"), shortOr(d.GuestAddress, "-"), shortOr(d.Predicted, "-"), r.why(d))
 		if d.Outcome == placement.Unplaced {
-			line = style.paint(red, line)
+			line = style.Paint(Red, line)
 		}
 		writeLine(b, line)
 	}
+}
+
+// deviceTable is the widths of the table of devices.
+type deviceTable struct {
+	number, aliases, longestID, why int
+	hasLibvirt                      bool // has the column LIBVIRT
+	ids                             []string
+}
+
+func (t *deviceTable) setIDs(r Report, text func(topology.DeviceID) string) {
+	t.ids, t.longestID = nil, len("HOST DEVICE")
+	for _, d := range r.Devices {
+		t.ids = append(t.ids, text(d.ID))
+		t.longestID = max(t.longestID, columns(text(d.ID)))
+	}
+}
+
+func (t *deviceTable) width() int {
+	return columns(t.line("", "", "", "", "", "", "", strings.Repeat(" ", t.why)))
+}
+
+func (t *deviceTable) line(number, alias, id, node, cell, libvirt, seen, why string) string {
+	line := pad(number, t.number) + "  " + pad(alias, t.aliases) + "  " + pad(id, t.longestID) + "  " + pad(node, len("NODE")) + "  " + pad(cell, len("CELL"))
+	if t.hasLibvirt {
+		line += "  " + pad(libvirt, len("LIBVIRT"))
+	}
+	return line + "  " + pad(seen, len("SEEN AS")) + "  " + why
 }
 
 // why is the outcome of a device with its reason. In the current domain there is
@@ -89,18 +172,13 @@ func (r Report) longestTitle() int {
 	return longest
 }
 
-// shownIDs are the ids of the devices and the columns that they take. UUIDs that
-// take more than width columns are shortened.
-func (r Report) shownIDs(width int) (ids []string, longest int) {
-	longest = len("HOST DEVICE")
-	for _, d := range r.Devices {
-		id := d.ID.String()
-		if columns(id) > width {
-			id = shortID(d.ID)
-		}
-		ids, longest = append(ids, id), max(longest, columns(id))
+// shortID is an address without the PCI domain that all have, or the part of a UUID
+// that differs from most others.
+func (r Report) shortID(id topology.DeviceID) string {
+	if pci, isPCI := id.PCI(); isPCI {
+		return r.short(pci)
 	}
-	return ids, longest
+	return shortID(id)
 }
 
 // shortID is an id, or the part of a UUID that differs from most others.
@@ -111,12 +189,12 @@ func shortID(id topology.DeviceID) string {
 	return id.String()
 }
 
-// writeReasons writes what the reasons mean, and what can be done about devices
-// that are not placed.
+// writeReasons writes what the reasons mean, but for those that writeCauses has
+// written.
 func (r Report) writeReasons(b *strings.Builder, style Style) {
 	for _, reason := range reasons.Reasons() {
 		devices := r.withReason(reason)
-		if len(devices) == 0 || r.isCurrent {
+		if len(devices) == 0 || r.isCurrent || r.Count().Placed == 0 || devices[0].Outcome == placement.Unplaced {
 			continue
 		}
 		text := string(reason) + ": " + reason.Meaning()
@@ -124,10 +202,7 @@ func (r Report) writeReasons(b *strings.Builder, style Style) {
 		if reason != reasons.Companion && slices.ContainsFunc(devices, isPlacedWithoutCell) {
 			text += "; it is placed beside its neighbours, and its numa_node stays -1"
 		}
-		writeLine(b, "  "+wrap(text, textWidth-2, 2))
-	}
-	for _, reason := range r.unplacedReasons() {
-		writeRemedy(b, style, string(reason)+": "+reason.Remedy())
+		writeLine(b, "  "+style.wrap(text, 2, 2))
 	}
 }
 
@@ -139,10 +214,13 @@ func (r Report) withReason(reason reasons.Reason) []Device {
 func isPlacedWithoutCell(d Device) bool { return d.Outcome == placement.Placed && d.GuestCell == nil }
 
 // unplacedReasons are the reasons of devices that have no place, each once.
-func (r Report) unplacedReasons() []reasons.Reason {
+func (r Report) unplacedReasons() []reasons.Reason { return r.reasonsOf(placement.Unplaced) }
+
+// reasonsOf are the reasons of devices with an outcome, each once.
+func (r Report) reasonsOf(outcome placement.Outcome) []reasons.Reason {
 	var all []reasons.Reason
 	for _, d := range r.Devices {
-		if d.Outcome == placement.Unplaced && !slices.Contains(all, d.Reason) {
+		if d.Outcome == outcome && !slices.Contains(all, d.Reason) {
 			all = append(all, d.Reason)
 		}
 	}
@@ -151,13 +229,13 @@ func (r Report) unplacedReasons() []reasons.Reason {
 
 // writeBudgets writes how much of what is scarce is used.
 func (r Report) writeBudgets(b *strings.Builder, style Style) {
-	fmt.Fprintf(b, "\n%s\n", style.paint(bold, "BUDGETS"))
+	fmt.Fprintf(b, "\n%s\n", style.Paint(bold, "BUDGETS"))
 	line := func(what string, budget Budget, unit string) {
 		colour := plain
 		if budget.Used > budget.Limit {
-			colour = red
+			colour = Red
 		}
-		writeLine(b, style.paint(colour, fmt.Sprintf("%-38s %3d of %3d %s", what, budget.Used, budget.Limit, unit)))
+		writeLine(b, style.Paint(colour, fmt.Sprintf("%-38s %3d of %3d %s", what, budget.Used, budget.Limit, unit)))
 	}
 	line("root bus", r.Budgets.BusNumbers.Budget, "bus numbers")
 	for _, e := range r.Budgets.BusNumbers.Expanders {
@@ -174,14 +252,18 @@ func (r Report) writeBudgets(b *strings.Builder, style Style) {
 }
 
 func (r Report) writeWarnings(b *strings.Builder, style Style) {
-	for i, warning := range r.Warnings {
-		if i == 0 || r.Warnings[i-1].Code != warning.Code {
+	shown := r.Warnings
+	if r.isElsewhere() { // writeCauses has said so
+		shown = slices.DeleteFunc(slices.Clone(shown), isMissing)
+	}
+	for i, warning := range shown {
+		if i == 0 || shown[i-1].Code != warning.Code {
 			b.WriteString("\n")
 		}
 		text := fmt.Sprintf("warning: %s: %s", warning.Code, printable(warning.Text))
-		writeLine(b, style.paint(yellow, wrap(text, textWidth, 2)))
+		writeLine(b, style.Paint(Yellow, style.wrap(text, 0, 2)))
 		// Warnings with the same remedy show it once.
-		last := i == len(r.Warnings)-1 || r.Warnings[i+1].Remedy != warning.Remedy
+		last := i == len(shown)-1 || shown[i+1].Remedy != warning.Remedy
 		if last && warning.Remedy != "" {
 			writeRemedy(b, style, warning.Remedy)
 		}
@@ -189,5 +271,6 @@ func (r Report) writeWarnings(b *strings.Builder, style Style) {
 }
 
 func writeRemedy(b *strings.Builder, style Style, text string) {
-	writeLine(b, "  "+style.paint(green, "remedy:")+" "+wrap(printable(text), textWidth-len("  remedy: "), len("  remedy: ")))
+	const head = "remedy:"
+	writeLine(b, "  "+style.Paint(Green, head)+" "+style.wrap(printable(text), len("  "+head+" "), len("  "+head+" ")))
 }

@@ -9,7 +9,24 @@ import (
 )
 
 // treeLine is a line of a tree as text.
-type treeLine struct{ text, colour string }
+type treeLine struct {
+	text   string
+	colour Colour
+	isCut  bool
+}
+
+func areCut(areas [][]treeLine) bool {
+	return slices.ContainsFunc(slices.Concat(areas...), func(l treeLine) bool { return l.isCut })
+}
+
+// widest is how many columns the longest line takes.
+func widest(areas [][]treeLine) int {
+	longest := 0
+	for _, l := range slices.Concat(areas...) {
+		longest = max(longest, columns(l.text))
+	}
+	return longest
+}
 
 // writeTrees writes the tree of the host and that of the guest beside each
 // other. Areas of the same devices begin on the same line.
@@ -17,13 +34,19 @@ func (r Report) writeTrees(b *strings.Builder, style Style) {
 	host, guest := r.trees()
 	host.isBrief, guest.isBrief = true, true
 	const gutter = 2
-	half := (textWidth - gutter) / 2
+	half := (style.width() - gutter) / 2
 	title := "GUEST"
 	if r.isCurrent {
 		title = "GUEST, current domain"
 	}
-	fmt.Fprintf(b, "\n%s%s\n", style.paint(bold, pad("HOST", half+gutter)), style.paint(bold, title))
 	left, right := linesOf(host, half, style), linesOf(guest, half, style)
+	if areCut(left) || areCut(right) { // the number is enough to find a device again
+		guest.isAnonymous = true
+		right = linesOf(guest, half, style)
+		half = style.width() - gutter - widest(right)
+		left = linesOf(host, half, style)
+	}
+	fmt.Fprintf(b, "\n%s%s\n", style.Paint(bold, pad("HOST", half+gutter)), style.Paint(bold, title))
 	if !areAlike(host, guest) {
 		left, right = [][]treeLine{slices.Concat(left...)}, [][]treeLine{slices.Concat(right...)}
 	}
@@ -37,9 +60,9 @@ func writeBeside(b *strings.Builder, left, right []treeLine, column int, style S
 	height := max(len(left), len(right))
 	left, right = append(left, make([]treeLine, height-len(left))...), append(right, make([]treeLine, height-len(right))...)
 	for i, l := range left {
-		line := style.paint(l.colour, l.text)
+		line := style.Paint(l.colour, l.text)
 		if text := right[i].text; text != "" {
-			line += strings.Repeat(" ", column-columns(l.text)) + style.paint(right[i].colour, text)
+			line += strings.Repeat(" ", column-columns(l.text)) + style.Paint(right[i].colour, text)
 		}
 		b.WriteString(line + "\n")
 	}
@@ -67,8 +90,8 @@ type treeText struct {
 	out   []treeLine
 }
 
-func (t *treeText) line(text, colour string) {
-	t.out = append(t.out, treeLine{t.style.fit(text, t.width), colour})
+func (t *treeText) line(text string, colour Colour) {
+	t.out = append(t.out, treeLine{t.style.fit(text, t.width), colour, columns(text) > t.width})
 }
 
 func (t *treeText) children(nodes []*topology.Node, indent string) {

@@ -11,10 +11,11 @@ import (
 
 // tree is what a picture shows of one side.
 type tree struct {
-	report  Report
-	side    string // hostSide or guestSide
-	isBrief bool   // shortens UUIDs
-	areas   []area
+	report      Report
+	side        string // hostSide or guestSide
+	isBrief     bool   // shortens UUIDs
+	isAnonymous bool   // leaves out aliases
+	areas       []area
 }
 
 const (
@@ -153,6 +154,8 @@ func (t tree) rootLabel(n *topology.Node) (name, detail string) {
 func (t tree) text(n *topology.Node) string {
 	name, detail := t.label(n)
 	switch {
+	case n.Kind == topology.Endpoint && t.isAnonymous:
+		return fmt.Sprintf("#%d %s", t.report.number(n.ID), detail)
 	case n.Kind == topology.Endpoint:
 		return fmt.Sprintf("#%d %s %s", t.report.number(n.ID), detail, printable(name))
 	case detail == "":
