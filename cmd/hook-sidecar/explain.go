@@ -93,7 +93,7 @@ func (a *app) explain(in *inputFlags, flags explainFlags) error {
 	if flags.asIs {
 		current := report.New(shown.Plan, false, nil)
 		current.Subject = subject
-		asIs := report.NewAsIs(current, r)
+		asIs := report.NewAsIs(current, prospect(read, current, r))
 		e, r = asIs, asIs.Report
 	}
 	if flags.guest != "" {
@@ -103,6 +103,20 @@ func (a *app) explain(in *inputFlags, flags explainFlags) error {
 		return err
 	}
 	return failureOf(shown)
+}
+
+// prospect is the report of what the layout makes of the domain. Where neither a flag
+// nor a VMI names the layout, it is that of the current tree: the one that the hook
+// was given, rather than its default.
+func prospect(read input, current, planned report.Report) report.Report {
+	layout := current.TreeLayout()
+	if _, isGiven := read.Flags[policy.KeyLayout]; isGiven || read.Parsed != nil || layout == "" {
+		return planned
+	}
+	result := withFlags(read.Mutator, map[policy.Key]string{policy.KeyLayout: string(layout)}).Mutate(read.Request)
+	r := report.New(result.Plan, result.Changed(), result.Err)
+	r.Policy, r.LayoutReason = planned.Policy, new(report.TreeReason)
+	return r
 }
 
 // subject says what is explained. Programs that read the output do not see its doubt,
@@ -121,13 +135,20 @@ func (a *app) subject(in *inputFlags, read input, shown mutate.Result, flags exp
 
 // unchanged returns a Mutator that moves and adds nothing.
 func unchanged(m mutate.Mutator) mutate.Mutator {
-	flags := map[policy.Key]string{}
-	maps.Copy(flags, m.Flags)
-	maps.Copy(flags, map[policy.Key]string{
+	m = withFlags(m, map[policy.Key]string{
 		policy.KeyLayout: "keep", policy.KeyAdd: "none", policy.KeyCompanions: "keep",
 		policy.KeyStrict: "false", policy.KeyNCCLTopology: "none",
 	})
-	m.Flags, m.AnnotationsFirst = flags, false
+	m.AnnotationsFirst = false
+	return m
+}
+
+// withFlags returns a Mutator with these flags too.
+func withFlags(m mutate.Mutator, more map[policy.Key]string) mutate.Mutator {
+	flags := map[policy.Key]string{}
+	maps.Copy(flags, m.Flags)
+	maps.Copy(flags, more)
+	m.Flags = flags
 	return m
 }
 

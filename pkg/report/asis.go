@@ -71,6 +71,41 @@ func NewAsIs(current, planned Report) AsIs {
 	return AsIs{Report: current, WouldChange: p}
 }
 
+// TreeReason is why the layout of a report is that of the current tree, as
+// LayoutReason.
+const TreeReason = "the current tree has it, and neither a VMI nor --layout names another"
+
+// TreeLayout is the layout whose tree the guest has, "" where no device is under an
+// expander bus. Only mirror builds switches, only numa has devices of several PCIe
+// roots under one expander bus, and it has neither several in a cell nor one without.
+func (r Report) TreeLayout() policy.Layout {
+	layout := policy.Layout("")
+	rootOf, expanderOf := map[*topology.Node]topology.PCIeRoot{}, map[int]*topology.Node{}
+	for _, d := range r.Devices {
+		n := r.guest.Node(d.ID)
+		expander := n.Top()
+		switch root, isKnown := rootOf[expander]; {
+		case expander.ID == topology.Index(0) || d.GuestAddress == nil:
+			continue
+		case len(n.Switches()) > 0:
+			return policy.LayoutMirror
+		case isKnown && d.PCIeRoot != nil && root != *d.PCIeRoot:
+			return policy.LayoutNUMA
+		case layout == "":
+			layout = policy.LayoutNUMA
+		}
+		cell := numaOf(expander)
+		if other := expanderOf[cell]; cell == noNUMA || other != nil && other != expander {
+			layout = policy.LayoutRoot
+		}
+		expanderOf[cell] = expander
+		if d.PCIeRoot != nil {
+			rootOf[expander] = *d.PCIeRoot
+		}
+	}
+	return layout
+}
+
 // WriteText writes the report of the current domain, and then what the layout
 // would change in it.
 func (a AsIs) WriteText(w io.Writer, style Style) error {
