@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,7 +21,7 @@ import (
 // explainFlags are the flags of explain except for its inputs.
 type explainFlags struct {
 	format, guest, output string
-	asIs                  bool
+	asIs, details         bool
 }
 
 func (a *app) newExplain() *cobra.Command {
@@ -50,9 +51,10 @@ Exit status:
 		Args: noArguments,
 	}
 	in := addInputFlags(cmd.Flags())
-	cmd.Flags().StringVar(&flags.format, "format", "", "text, json, svg (a picture), dot (for graphviz) or nccl (a topology file for\nNCCL in the guest) (default: by the name of --output: .json, .svg, .dot or .gv,\n.xml for nccl; else text)")
+	cmd.Flags().StringVar(&flags.format, "format", "", "text, json, svg (a picture), dot (for graphviz) or nccl (a topology file for\nNCCL in the guest) (default: as --output ends, in .json, .svg, .dot or\n.gv, or .xml for nccl; else text)")
 	cmd.Flags().BoolVar(&flags.asIs, "as-is", false, "explain the current domain, and what the layout would change")
 	cmd.Flags().StringVar(&flags.guest, "guest", "", "compare the plan with the guest: the output of lspci -Dvmmnn or of\nhook-sidecar snapshot in the guest")
+	cmd.Flags().BoolVar(&flags.details, "details", false, "add link speeds, and to svg the path types as nvidia-smi topo -m shows them")
 	addOutputFlag(cmd.Flags(), &flags.output)
 	cmd.RunE = func(*cobra.Command, []string) error { return a.explain(in, flags) }
 	return cmd
@@ -64,6 +66,9 @@ func (a *app) explain(in *inputFlags, flags explainFlags) error {
 	if flags.guest != "" {
 		formats = []string{formatText, formatJSON}
 	}
+	if flags.details {
+		formats = slices.DeleteFunc(formats, func(format string) bool { return format == formatJSON || format == formatNCCL })
+	}
 	if err := checkFormat(flags.format, formats...); err != nil {
 		return err
 	}
@@ -71,7 +76,7 @@ func (a *app) explain(in *inputFlags, flags explainFlags) error {
 	if err != nil {
 		return err
 	}
-	read.Details = flags.format == formatNCCL
+	read.Details = flags.format == formatNCCL || flags.details
 	planned := read.Mutate(read.Request)
 	shown := planned
 	if flags.asIs {
@@ -88,11 +93,11 @@ func (a *app) explain(in *inputFlags, flags explainFlags) error {
 		return errors.Join(a.write(flags.output, []byte(file.String())), failureOf(shown))
 	}
 	r := report.New(planned.Plan, planned.Changed(), planned.Err)
-	r.Subject = subject
+	r.Subject, r.Details = subject, flags.details
 	var e explanation = r
 	if flags.asIs {
 		current := report.New(shown.Plan, false, nil)
-		current.Subject = subject
+		current.Subject, current.Details = subject, flags.details
 		asIs := report.NewAsIs(current, prospect(read, current, r))
 		e, r = asIs, asIs.Report
 	}

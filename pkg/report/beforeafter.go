@@ -39,18 +39,25 @@ func (c BeforeAfter) WriteText(w io.Writer, style Style) error {
 
 // inventory is what is passed through: "8 GPUs and 8 NICs".
 func (r Report) inventory() string {
-	var classes []string
+	var names []string
 	counts := map[string]int{}
-	for _, d := range r.Devices {
-		if counts[d.class()]++; counts[d.class()] == 1 {
-			classes = append(classes, d.class())
+	for _, k := range []kind{gpu, nic, other} {
+		for _, d := range r.Devices {
+			if d.kind() != k {
+				continue
+			}
+			if counts[d.noun()]++; counts[d.noun()] == 1 {
+				names = append(names, d.noun())
+			}
 		}
 	}
-	slices.Sort(classes)
-	for i, class := range classes {
-		classes[i] = topology.Counted(counts[class], class)
+	for i, name := range names {
+		names[i] = topology.Counted(counts[name], name)
 	}
-	return strings.Join(classes, " and ")
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
 }
 
 // inCells counts the devices that have a cell in the guest.

@@ -46,6 +46,15 @@ func (d difference) String() string {
 	return fmt.Sprintf("%d %s on the host, %s in the guest (%s than on the host)", d.pairs, d.host, d.guest, d.look())
 }
 
+// sentence is the difference for readers of a picture.
+func (d difference) sentence() string {
+	are := "are"
+	if d.pairs == 1 {
+		are = "is"
+	}
+	return fmt.Sprintf("%s %s %s on the host and %s in the guest: %s", topology.Counted(d.pairs, "pair"), are, d.host, d.guest, d.look())
+}
+
 // compareDifferences puts first what is near on the host and farther in the
 // guest: there bandwidth is lost.
 func compareDifferences(a, b difference) int {
@@ -132,10 +141,24 @@ func (r Report) pairs() (all, unknown, alike int) {
 	return all, all - count(known), count(known) - sum(r.differences(allDevices))
 }
 
-// alikeText says how many pairs are as on the host.
-func (r Report) alikeText() string {
-	all, _, alike := r.pairs()
-	return fmt.Sprintf("%d of %s as on the host", alike, topology.Counted(all, "pair"))
+// share is how many pairs have a look.
+type share struct {
+	look
+	pairs int
+}
+
+// shares are the pairs of one device, or of allDevices, by look: those as on the host
+// first.
+func (r Report) shares(device int) []share {
+	all := []share{{same, 0}, {nearer, 0}, {farther, 0}, {unknown, 0}}
+	for i, j := range r.pairsOf(device) {
+		l := unknown
+		if r.isKnown(i) && r.isKnown(j) {
+			l = compare(r.Paths.Host.Between(i, j), r.Paths.Guest.Between(i, j))
+		}
+		all[slices.IndexFunc(all, func(s share) bool { return s.look == l })].pairs++
+	}
+	return all
 }
 
 // sum is how many pairs have one of the differences.

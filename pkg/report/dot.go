@@ -10,21 +10,23 @@ import (
 
 // WriteDOT writes the report as a graph for graphviz: host and guest as
 // clusters, NUMA nodes and cells within them, and a dashed edge from each
-// device to where it is in the guest, in colour where its path type changed.
+// device to where it is in the guest, with how many of its pairs are as on the host.
 func (r Report) WriteDOT(w io.Writer) error {
 	host, guest := r.trees()
+	host.isBrief, guest.isBrief = true, true
 	d := dot{report: r}
 	d.line("digraph placement {")
 	d.line("  rankdir=LR; ranksep=0.3; nodesep=0.08")
-	d.line("  label=%s; labelloc=t; fontname=%s", quote(r.pictureTitle()), quote(dotFont))
+	d.line("  label=%s; labelloc=t; fontname=%s", quote(r.pictureTitle()+"\n"+r.pictureSubtitle()), quote(dotFont))
 	d.line("  node [shape=box, style=\"rounded,filled\", fillcolor=\"#ffffff\", color=\"#818b98\", fontname=%s, fontsize=11]", quote(dotFont))
 	d.line("  edge [arrowhead=none, color=\"#818b98\"]")
 	d.tree("Host", host)
-	d.tree("Guest", guest)
+	d.tree(r.guestTitle(), guest)
 	for i := range r.Devices {
 		d.line("  %s -> %s [style=dashed, color=%s, label=%s, fontname=%s, fontsize=9]",
-			d.deviceName(host, i), d.deviceName(guest, i), quote(r.lookOf(i).dotColours().line), quote(r.chip(i)), quote(dotFont))
+			d.deviceName(host, i), d.deviceName(guest, i), quote(r.lookOf(i).dotColour()), quote(r.chip(i)), quote(dotFont))
 	}
+	d.legend()
 	d.line("}")
 	_, err := io.WriteString(w, d.out.String())
 	return err
@@ -32,17 +34,22 @@ func (r Report) WriteDOT(w io.Writer) error {
 
 const dotFont = "Helvetica,Arial,sans-serif"
 
-type dotColours struct{ line, fill string }
-
-func (l look) dotColours() dotColours {
-	return map[look]dotColours{
-		same:     {"#1a7f37", "#dafbe1"},
-		nearer:   {"#0969da", "#ddf0ff"},
-		farther:  {"#bc4c00", "#fff1d6"},
-		unknown:  {"#818b98", "#f6f8fa"},
-		unplaced: {"#cf222e", "#ffebe9"},
-	}[l]
+// dotColour is the colour of the edge of a device.
+func (l look) dotColour() string {
+	return map[look]string{same: "#1a7f37", nearer: "#0969da", farther: "#bc4c00", unknown: "#818b98", unplaced: "#cf222e"}[l]
 }
+
+// dotShape is how a device is drawn.
+func (k kind) dotShape() string {
+	return map[kind]string{
+		gpu:   `shape=box, style=filled, color="#8566d6", fillcolor="#eae4fb"`,
+		nic:   `shape=box, style="rounded,filled", color="#bf3989", fillcolor="#ffe4f1"`,
+		other: `shape=note, style=filled, color="#59636e", fillcolor="#ffffff"`,
+	}[k]
+}
+
+// dotAlias is how many characters of an alias are shown.
+const dotAlias = 24
 
 // dot writes a graph. Nodes but for the devices are numbered in order.
 type dot struct {
@@ -71,13 +78,32 @@ func (d *dot) tree(title string, t tree) {
 	d.line("  }")
 }
 
+// legend explains the colours that occur, in words.
+func (d *dot) legend() {
+	text := ""
+	for _, e := range d.report.legendEntries() {
+		text += e.text + "\n"
+	}
+	if used := d.report.usedPathTypes(); len(used) > 0 && !d.report.isElsewhere() {
+		text += strings.Join(used, "\n") + "\n"
+	}
+	if text != "" {
+		// \l is a newline after a line that begins at the left.
+		d.line("  legend [shape=plain, style=\"\", label=%s]", strings.ReplaceAll(quote(text), `\n`, `\l`))
+	}
+}
+
 // node writes a node and all under it, and returns its name.
 func (d *dot) node(t tree, n *topology.Node) string {
 	if n.Kind == topology.Endpoint {
 		number := d.report.number(n.ID)
-		name, colours := d.deviceName(t, number), d.report.lookOf(number).dotColours()
+		name, device := d.deviceName(t, number), d.report.Devices[number]
 		title, detail := t.label(n)
-		d.line("      %s [label=%s, color=%s, fillcolor=%s]", name, quote(title+"\n"+detail), quote(colours.line), quote(colours.fill))
+		if d.report.Details {
+			detail += "\n" + t.link(device)
+		}
+		tip := title + "\n" + device.ID.String()
+		d.line("      %s [label=%s, tooltip=%s, %s]", name, quote(Style{Unicode: true}.fit(title, dotAlias)+"\n"+detail), quote(tip), device.kind().dotShape())
 		return name
 	}
 	d.nodes++

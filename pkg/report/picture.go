@@ -3,58 +3,76 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/topology"
 )
 
-// Sizes in pixels. A row is a device; two lines of text fit in it.
+// Sizes in pixels. A row is a device; two lines of text fit in it. A picture of a
+// large machine has to be legible where a page shows it 720 pixels wide.
 const (
-	margin      = 20
+	margin      = 14
 	rowPitch    = 36
 	rowHeight   = 30
 	rowGap      = rowPitch - rowHeight
-	headHeight  = 58 // title, and the names of the two sides
+	headHeight  = 76 // title, subtitle, and the names of the two sides
 	areaHead    = 24
-	areaPadding = 10
-	areaGap     = 14
-	columnGap   = 12
-	deviceWidth = 196
-	middleWidth = 150 // between the devices of host and guest
-	chipWidth   = 108
+	areaPadding = 8
+	areaGap     = 12
+	columnGap   = 8
+	portWidth   = 10
+	deviceWidth = 162
+	linkWidth   = 70  // of a link's speed, in a device
+	middleWidth = 104 // between the devices of host and guest
+	chipWidth   = 84
 	chipHeight  = 18
+	barWidth    = 190
 	legendPitch = 20
+	leastWidth  = 560
 	monoTenths  = 67 // tenths of a pixel that a character takes at most
 )
 
 // WriteSVG draws the report: the host's tree grows from the left to the middle,
-// the guest's from the right, each device is joined to itself, and colours show
-// what changed its path types. The picture needs no script and no font from
-// elsewhere, and follows the viewer's preference for light or dark.
+// the guest's from the right, each device is joined to itself, and bars show how
+// many of its path types are those of the host. The picture needs no script and no
+// font from elsewhere, and follows the viewer's preference for light or dark.
 func (r Report) WriteSVG(w io.Writer) error {
 	hostTree, guestTree := r.trees()
+	hostTree.isBrief, guestTree.isBrief = true, true
 	left, right := newSide(hostTree), newSide(guestTree)
 	width := 2*margin + left.width + middleWidth + right.width
 	right.mirrored = width
-	height := stack(left, right)
-	title, guestTitle := r.pictureTitle(), "Guest, layout "+r.layoutTitle()
-	if r.isCurrent {
-		guestTitle = "Guest, current domain"
+	if len(r.Devices) == 0 {
+		width = leastWidth
 	}
+	height := stack(left, right)
 	var c canvas
-	c.words("heading", margin, 24, title)
-	c.words("side", margin, headHeight-12, "Host")
-	c.words("side", width-margin-right.width, headHeight-12, guestTitle)
+	c.words("heading", margin, 22, r.pictureTitle())
+	c.words("note", margin, 44, fitPixels(r.pictureSubtitle(), width-2*margin))
+	all, notKnown, _ := r.pairs()
+	if all > notKnown && width-margin-barWidth > margin+textPixels(r.pictureTitle())*17/12 {
+		c.bar(bar{shares: r.shares(allDevices), x: width - margin - barWidth, y: 15, w: barWidth, h: 14})
+	}
+	if len(r.Devices) > 0 {
+		c.words("side", margin, headHeight-12, "Host")
+		c.words("side", width-margin-right.width, headHeight-12, r.guestTitle())
+	}
 	c.WriteString(left.String() + right.String())
 	c.joins(r, left, right)
-	height = c.legend(r, height)
+	if r.Details && len(r.Devices) <= matrixDevices {
+		var matrixWidth int
+		matrixWidth, height = c.matrix(r, height)
+		width = max(width, matrixWidth)
+	}
+	height = c.legend(r, width, height)
 	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img">
 <title>%s</title>
 <style>%s</style>
 <rect class="ground" width="%d" height="%d"/>
 %s</svg>
-`, width, height, width, height, escape(title), styleSheet, width, height, c.String())
+`, width, height, width, height, escape(r.pictureTitle()), styleSheet, width, height, c.String())
 	return err
 }
 
@@ -77,23 +95,57 @@ func stack(left, right *side) int {
 	return max(tops[0], tops[1])
 }
 
+// pictureTitle is how much of the host the guest sees.
 func (r Report) pictureTitle() string {
+	all, notKnown, alike := r.pairs()
+	switch {
+	case len(r.Devices) == 0:
+		return "No device is passed through"
+	case all == notKnown: // also where there are no pairs
+		return r.inventory() + ": " + r.outcomes()
+	}
+	return fmt.Sprintf("%d of %s of devices as on the host", alike, topology.Counted(all, "pair"))
+}
+
+// pictureSubtitle is what the picture is about, but for what the title says.
+func (r Report) pictureSubtitle() string {
+	parts := []string{r.Subject.VM, r.Subject.Host, r.inventory(), "layout " + r.layoutTitle(), r.outcomes()}
 	if r.isCurrent {
-		return r.head()
+		parts[3] = ""
+	}
+	if all, notKnown, _ := r.pairs(); all == notKnown {
+		parts[2], parts[4] = "", ""
+	}
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), " · ")
+}
+
+func (r Report) guestTitle() string {
+	if r.isCurrent {
+		return "Guest, current domain"
+	}
+	return "Guest"
+}
+
+// outcomes are the numbers of devices by outcome.
+func (r Report) outcomes() string {
+	if r.isCurrent {
+		return "current domain"
 	}
 	c := r.Count()
-	title := fmt.Sprintf("%s with layout %s: %d placed", topology.Counted(len(r.Devices), "device"), r.layoutTitle(), c.Placed)
-	if c.Kept > 0 {
-		title += fmt.Sprintf(", %d kept", c.Kept)
+	var texts []string
+	for _, of := range []struct {
+		count   int
+		outcome placement.Outcome
+	}{{c.Placed, placement.Placed}, {c.Kept, placement.Kept}, {c.Unplaced, placement.Unplaced}} {
+		if of.count > 0 {
+			texts = append(texts, fmt.Sprintf("%d %s", of.count, of.outcome))
+		}
 	}
-	if c.Unplaced > 0 {
-		title += fmt.Sprintf(", %d unplaced", c.Unplaced)
-	}
-	return title
+	return strings.Join(texts, ", ")
 }
 
 // joins draws a line from each device of the host to where it is in the guest,
-// and says on it what became of its path types.
+// and says on it how many of its pairs are as on the host.
 func (c *canvas) joins(r Report, left, right *side) {
 	x := margin + left.width - areaPadding
 	const w = middleWidth + 2*areaPadding
@@ -101,30 +153,28 @@ func (c *canvas) joins(r Report, left, right *side) {
 	for i := range r.Devices {
 		from, to, look := left.rows[i], right.rows[i], string(r.lookOf(i))
 		c.curve("join "+look, x, from+rowHeight/2, w, to-from)
-		chips.box(box{
-			class: "chip " + look, text: r.chip(i), tip: r.chipTip(i),
+		chips.bar(bar{
+			shares: r.shares(i), look: look, text: r.chip(i), tip: r.chipTip(i),
 			x: x + (w-chipWidth)/2, y: (from+to)/2 + (rowHeight-chipHeight)/2, w: chipWidth, h: chipHeight,
 		})
 	}
 	c.WriteString(chips.String())
 }
 
-// chip says in a few characters what differs for a device.
+// chip says in a few characters what became of a device.
 func (r Report) chip(device int) string {
-	switch r.lookOf(device) {
-	case unplaced:
+	switch {
+	case r.Devices[device].Outcome == placement.Unplaced:
 		return "unplaced"
-	case unknown:
-		return "host not known"
-	case same:
-		return "as on the host"
+	case !r.isKnown(device):
+		return "not known"
+	case len(r.Devices) == 1 && r.isCurrent:
+		return "as it is"
+	case len(r.Devices) == 1:
+		return string(r.Devices[device].Outcome)
 	}
-	all := r.differences(device)
-	chip := fmt.Sprintf("%s → %s", all[0].host, all[0].guest)
-	if len(all) > 1 {
-		chip += fmt.Sprintf(" +%d", sum(all[1:]))
-	}
-	return chip
+	shares := r.shares(device)
+	return fmt.Sprintf("%d of %d", shares[0].pairs, len(r.Devices)-1)
 }
 
 func (r Report) chipTip(device int) string {
@@ -134,56 +184,4 @@ func (r Report) chipTip(device int) string {
 		tip += "\n" + c.String()
 	}
 	return tip
-}
-
-// legend explains the colours that occur, with the numbers of pairs. It begins
-// at y and returns the y after it.
-func (c *canvas) legend(r Report, y int) int {
-	note := func(x int, text string) {
-		c.words("note", x, y+7, text)
-		y += legendPitch
-	}
-	entry := func(l look, text string) {
-		c.box(box{class: "swatch " + string(l), x: margin, y: y, w: 14, h: 14})
-		note(margin+22, text)
-	}
-	all, notKnown, alike := r.pairs()
-	if all > 0 {
-		entry(same, fmt.Sprintf("%d of %s have the path type that they have on the host", alike, topology.Counted(all, "pair")))
-	}
-	if notKnown > 0 {
-		entry(unknown, fmt.Sprintf("%d not known on the host: its PCI Express tree does not show one of the two devices", notKnown))
-	}
-	for _, d := range r.differences(allDevices) {
-		entry(d.look(), d.String())
-	}
-	for _, reason := range r.unplacedReasons() {
-		entry(unplaced, fmt.Sprintf("unplaced: %s", reason))
-	}
-	if used := r.usedPathTypes(); len(used) > 0 {
-		note(margin, strings.Join(used, ", "))
-	}
-	for i, d := range r.Devices { // explain the first chip that counts other pairs
-		if all := r.differences(i); len(all) > 1 && d.Outcome != placement.Unplaced {
-			note(margin, fmt.Sprintf("%s on a device: %d of its pairs changed from %s to %s, and %d in another way",
-				r.chip(i), all[0].pairs, all[0].host, all[0].guest, sum(all[1:])))
-			break
-		}
-	}
-	return y + margin/2
-}
-
-// usedPathTypes are the path types between the devices, with what they mean.
-func (r Report) usedPathTypes() []string {
-	seen := map[topology.PathType]bool{}
-	for i, j := range r.pairsOf(allDevices) {
-		seen[r.Paths.Host.Between(i, j)], seen[r.Paths.Guest.Between(i, j)] = true, true
-	}
-	var used []string
-	for _, t := range pathTypes() {
-		if seen[t.PathType] {
-			used = append(used, t.String())
-		}
-	}
-	return used
 }

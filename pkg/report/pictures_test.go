@@ -4,11 +4,17 @@ import (
 	"bytes"
 	"encoding/xml"
 	"errors"
+	"html"
 	"io"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/report"
 )
 
@@ -40,7 +46,7 @@ func TestPictures(t *testing.T) {
 					if d.Predicted != nil && !strings.Contains(texts, d.Predicted.String()) {
 						t.Errorf("svg: no %s", *d.Predicted)
 					}
-					if n := strings.Count(dot, *d.Alias+`\n`); n != 2 {
+					if n := strings.Count(dot, `label="`+*d.Alias+`\n`); n != 2 {
 						t.Errorf("dot: %s is there %d times, want host and guest", *d.Alias, n)
 					}
 				}
@@ -160,5 +166,112 @@ func TestHostileText(t *testing.T) {
 	}
 	if strings.ContainsAny(text.String(), "\x1b\t\u202e") {
 		t.Errorf("text: a control character came through: %q", text.String())
+	}
+}
+
+// The title says how much of the host the guest sees, each device how many of its
+// pairs are as on the host, and the legend explains what occurs and nothing else.
+func TestShares(t *testing.T) {
+	hgx, vgpu := "x86-2n8g-hgx-h100", "x86-2n2g-t4-vgpu"
+	for _, test := range []struct {
+		host, layout string
+		texts        []string // each with how often it is there: "20 x 19 of 19"
+		looks        string   // of the colours in the legend
+	}{
+		// 20 devices have 190 pairs. Without a layout all are on the root bus; with root
+		// eight pairs of a GPU and a NIC and the six of four NVSwitches lose their switch.
+		{hgx, "keep", []string{"1 x 0 of 190 pairs of devices as on the host", "20 x 0 of 19", "1 x 8 GPUs, 8 NICs and 4 PCI devices · layout keep · 20 kept"}, "farther nearer nearer"},
+		{hgx, "root", []string{"1 x 176 of 190 pairs of devices as on the host", "16 x 18 of 19", "4 x 16 of 19", "1 x 14 pairs are PIX on the host and PHB in the guest: farther"}, "same farther"},
+		{hgx, "mirror", []string{"1 x 190 of 190 pairs of devices as on the host", "20 x 19 of 19", "1 x GPU", "1 x NIC", "1 x PCI device", "1 x port"}, "same"},
+		// Two of the three mediated devices are parts of one card.
+		{vgpu, "numa", []string{"1 x 2 of 3 pairs of devices as on the host", "2 x 1 of 2", "1 x 2 of 2", "1 x 1 pair is PIX on the host and PHB in the guest: farther", "0 x NIC", "1 x mediated device"}, "same farther"},
+	} {
+		snapshot := readHost(t, test.host)
+		svg, dot := draw(t, reportOf(t, snapshot, wholeHost(t, snapshot), test.layout))
+		shown := textsOf(t, svg)
+		for _, text := range test.texts {
+			count, text, _ := strings.Cut(text, " x ")
+			if n := len(slices.DeleteFunc(slices.Clone(shown), func(s string) bool { return s != text })); strconv.Itoa(n) != count {
+				t.Errorf("%s, %s: %q is there %d times, want %s", test.host, test.layout, text, n, count)
+			}
+		}
+		var looks []string
+		for _, m := range regexp.MustCompile(`class="swatch (\w+)"`).FindAllStringSubmatch(svg, -1) {
+			looks = append(looks, m[1])
+		}
+		if got := strings.Join(looks, " "); got != test.looks {
+			t.Errorf("%s, %s: the legend has %q, want %q", test.host, test.layout, got, test.looks)
+		}
+		title, _, _ := strings.Cut(test.texts[0][len("1 x "):], " · ")
+		if !strings.Contains(dot, `label="`+title) {
+			t.Errorf("%s, %s: dot has no title %q", test.host, test.layout, title)
+		}
+	}
+}
+
+// textsOf are the texts that are drawn, without titles and tooltips.
+func textsOf(t *testing.T, svg string) []string {
+	t.Helper()
+	var texts []string
+	for _, m := range regexp.MustCompile(`<text [^>]*>([^<]*)</text>`).FindAllStringSubmatch(svg, -1) {
+		texts = append(texts, html.UnescapeString(m[1]))
+	}
+	return texts
+}
+
+// A long alias is cut where it is drawn, and whole in the tooltip.
+func TestLongAliasInPicture(t *testing.T) {
+	long := "ua-gpu-" + strings.Repeat("Wide-Name-", 12)
+	svg, dot := draw(t, reportOf(t, readHost(t, "x86-2n8g-hgx-h100"), hostileDomain(long), "numa"))
+	for _, text := range textsOf(t, svg) {
+		if strings.HasPrefix(text, "ua-") && (len(text) > 24 || !strings.HasSuffix(text, "…")) {
+			t.Errorf("%q is drawn", text)
+		}
+	}
+	if strings.Count(wellFormed(t, svg), long) != 3 || strings.Count(dot, `tooltip="`+long) != 2 || strings.Contains(dot, `label="`+long) {
+		t.Error("the whole alias is not in the tooltips, or drawn")
+	}
+}
+
+// On request the picture and the text have the speeds of links, and the picture the
+// path types in the guest. The GPUs of the machine have 32 GT/s x16, and a switch
+// port of QEMU says 2.5 GT/s x1.
+func TestDetails(t *testing.T) {
+	snapshot := readHost(t, "x86-2n8g-hgx-h100")
+	for layout, port := range map[string]string{"numa": "16 GT/s x32", "mirror": "2.5 GT/s x1", "keep": "-"} {
+		fsys, err := env.ParseSnapshot(snapshot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := mutate.Mutator{Sysfs: fsys, Details: true, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: layout}}}
+		result := m.Mutate(mutate.Request{Domain: wholeHost(t, snapshot)})
+		r := report.New(result.Plan, result.Changed(), result.Err)
+		svg, _ := draw(t, r)
+		if strings.Contains(svg, "GT/s") {
+			t.Errorf("%s: speeds are drawn without being asked for", layout)
+		}
+		r.Details = true
+		svg, dot := draw(t, r)
+		shown := strings.Join(textsOf(t, svg), "\n")
+		wants := []string{"GPU 1b:00.0 32 GT/s x16", "Path types in the guest", "#19 ua-gpu-gpu8"}
+		if port != "-" {
+			wants = append(wants, " "+port)
+		}
+		for _, want := range wants {
+			if !strings.Contains(shown, want) {
+				t.Errorf("%s: svg: no %q", layout, want)
+			}
+		}
+		if n := strings.Count(svg, `<g class="cell `); n != 20*20 {
+			t.Errorf("%s: the matrix has %d cells", layout, n)
+		}
+		wellFormed(t, svg)
+		if !strings.Contains(dot, `32 GT/s x16`) {
+			t.Errorf("%s: dot: no speed", layout)
+		}
+		line := regexp.MustCompile(`(?m)^#1 +ua-gpu-gpu1 +32 GT/s x16 +` + regexp.QuoteMeta(port) + `$`)
+		if got := text(t, r, report.Style{}); !line.MatchString(got) {
+			t.Errorf("%s: no line like %s in\n%s", layout, line, got)
+		}
 	}
 }

@@ -30,8 +30,10 @@ type Report struct {
 	Budgets       Budgets                `json:"budgets"`
 	Warnings      []Warning              `json:"warnings"`
 
-	Subject     Subject `json:"-"`
-	isCurrent   bool    // about the current domain, not about a plan
+	Subject Subject `json:"-"`
+	Details bool    `json:"-"` // write link speeds too, and the path types into pictures
+
+	isCurrent   bool // about the current domain, not about a plan
 	host, guest *topology.Tree
 }
 
@@ -60,6 +62,7 @@ type Device struct {
 	Predicted    *topology.Address  `json:"predicted"`    // as the guest's kernel shows it
 
 	function *topology.Device // on the host; the parent of a mediated device
+	link     *topology.Link   // that the device supports on the host; nil where it is not known
 }
 
 // Controller is a PCI controller of the domain after the plan.
@@ -137,6 +140,7 @@ func New(plan *placement.Plan, changed bool, err error) Report {
 	}
 	for _, d := range plan.Devices {
 		r.Devices = append(r.Devices, device(d))
+		r.Devices[len(r.Devices)-1].link = maxLink(plan.Host, d.Function)
 	}
 	for _, c := range plan.Controllers {
 		r.Controllers = append(r.Controllers, controller(c))

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 
+	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -12,13 +13,18 @@ type side struct {
 	tree
 	canvas
 	columns  []int // their widths, without that of the devices
+	boxWidth int   // width of a device
 	width    int
 	mirrored int         // width of the picture when columns run from the right, else 0
 	rows     map[int]int // y of each device, by its number
 }
 
 func newSide(t tree) *side {
-	s := &side{tree: t, width: 2*areaPadding + deviceWidth, rows: map[int]int{}}
+	s := &side{tree: t, boxWidth: deviceWidth, rows: map[int]int{}}
+	if t.report.Details {
+		s.boxWidth += linkWidth
+	}
+	s.width = 2*areaPadding + s.boxWidth
 	for _, a := range t.areas {
 		s.measure(a.Roots, 0)
 	}
@@ -37,8 +43,12 @@ func (s *side) measure(nodes []*topology.Node, depth int) {
 		if depth == len(s.columns) {
 			s.columns = append(s.columns, 0)
 		}
-		name, detail := s.label(n)
-		s.columns[depth] = max(s.columns[depth], max(columns(name), columns(detail))*monoTenths/10+12)
+		w := portWidth
+		if !n.Kind.IsPort() {
+			name, detail := s.label(n)
+			w = max(columns(name), columns(detail))*monoTenths/10 + 12
+		}
+		s.columns[depth] = max(s.columns[depth], w)
 		s.measure(n.Children, depth+1)
 	}
 }
@@ -68,9 +78,9 @@ func (s *side) area(a area, y int) int {
 // node draws a node with what is under it from y downwards, and returns the next
 // y. A box is as high as all that is under it.
 func (s *side) node(n *topology.Node, depth, x, y int) int {
-	devices := margin + s.width - areaPadding - deviceWidth
+	devices := margin + s.width - areaPadding - s.boxWidth
 	if n.Kind == topology.Endpoint {
-		s.device(n, s.place(devices, deviceWidth), y)
+		s.endpoint(n, s.place(devices, s.boxWidth), y)
 		return y + rowPitch
 	}
 	end, width := y, s.columns[depth]
@@ -85,17 +95,22 @@ func (s *side) node(n *topology.Node, depth, x, y int) int {
 		end = childEnd
 	}
 	name, detail := s.label(n)
-	s.box(box{class: class(n), x: s.place(x, width), y: y, w: width, h: end - y - rowGap, text: name, more: detail})
+	b := box{class: class(n), radius: 4, x: s.place(x, width), y: y, w: width, h: end - y - rowGap, text: name, more: detail}
+	if n.Kind.IsPort() { // its address is a detail, and takes room from the devices
+		b.tip, b.text, b.radius = "port "+name, "", 2
+	}
+	s.box(b)
 	return end
 }
 
-func (s *side) device(n *topology.Node, x, y int) {
+func (s *side) endpoint(n *topology.Node, x, y int) {
 	number := s.report.number(n.ID)
 	d := s.report.Devices[number]
 	s.rows[number] = y
-	const fits = (deviceWidth - 14) * 10 / monoTenths
-	style := Style{Unicode: true}
 	name, detail := s.label(n)
+	if s.report.Details {
+		detail += " " + s.link(d)
+	}
 	tip := name + "\nhost " + d.ID.String()
 	if d.Resource != nil {
 		tip += "\n" + *d.Resource
@@ -103,8 +118,13 @@ func (s *side) device(n *topology.Node, x, y int) {
 	if d.Predicted != nil {
 		tip += "\nguest " + d.Predicted.String()
 	}
+	room := s.boxWidth - 2*textInset + 4
+	class := "device " + string(d.kind())
+	if d.Outcome == placement.Unplaced {
+		class += " unplaced"
+	}
 	s.box(box{
-		class: "device " + string(s.report.lookOf(number)), id: fmt.Sprintf("%s-%d", s.tree.side, number),
-		x: x, y: y, w: deviceWidth, h: rowHeight, text: style.fit(name, fits), more: style.fit(detail, fits), tip: tip,
+		class: class, id: fmt.Sprintf("%s-%d", s.tree.side, number), radius: cornerOf(d.kind()),
+		x: x, y: y, w: s.boxWidth, h: rowHeight, text: fitPixels(name, room), more: Style{Unicode: true}.fit(detail, room*10/monoTenths), tip: tip,
 	})
 }

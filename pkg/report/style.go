@@ -101,11 +101,15 @@ func printable(text string) string {
 // wrap breaks a text between words; lines after the first are indented. The first one
 // begins at a column.
 func (s Style) wrap(text string, column, indent int) string {
+	return wrapWords(text, s.width(), column, indent)
+}
+
+func wrapWords(text string, width, column, indent int) string {
 	var b strings.Builder
 	for i, word := range strings.Fields(text) {
 		switch {
 		case i == 0:
-		case column+1+columns(word) > s.width():
+		case column+1+columns(word) > width:
 			b.WriteString("\n" + strings.Repeat(" ", indent))
 			column = indent
 		default:

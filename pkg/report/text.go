@@ -38,6 +38,9 @@ func (r Report) WriteText(w io.Writer, style Style) error {
 		r.writeMatrix(&b, style)
 		r.writeDevices(&b, style)
 		r.writeReasons(&b, style)
+		if r.Details {
+			r.writeLinks(&b, style)
+		}
 	case r.Error == nil:
 		b.WriteString("the domain passes no PCI or mediated device through\n")
 	}

@@ -140,7 +140,10 @@ func (t tree) rootLabel(n *topology.Node) (name, detail string) {
 	index, isGuest := n.ID.(topology.Index)
 	switch {
 	case !isGuest:
-		return cmp.Or(n.ID.String(), "no PCIe root known"), ""
+		if n.ID.String() == "" {
+			return "PCIe root", "not known"
+		}
+		return n.ID.String(), ""
 	case index == 0:
 		return "root bus", ""
 	}
@@ -207,6 +210,37 @@ func shortOr(a *topology.Address, unknown string) string {
 }
 
 func title(alias *string) string { return or(alias, "(no alias)") }
+
+// kind is what a picture tells apart by tint and shape.
+type kind string
+
+const (
+	gpu   kind = "gpu" // or another accelerator
+	nic   kind = "nic"
+	other kind = "other"
+)
+
+func (d Device) kind() kind {
+	switch d.class() {
+	case "GPU", "accel":
+		return gpu
+	case "NIC":
+		return nic
+	}
+	return other
+}
+
+// noun is what a device is called in a sentence.
+func (d Device) noun() string {
+	if d.Kind == topology.KindMDEV {
+		return "mediated device"
+	}
+	nouns := map[string]string{
+		"accel": "accelerator", "NVMe": "NVMe drive", "audio": "audio function", "USB": "USB controller",
+		"disk": "disk controller", "PCI": "PCI device",
+	}
+	return cmp.Or(nouns[d.class()], d.class())
+}
 
 // class is what the PCI class of a device, or of a mediated device's parent, is
 // called (PCI Code and ID Assignment Specification 1.14, section 1).
