@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -39,25 +40,36 @@ func (c BeforeAfter) WriteText(w io.Writer, style Style) error {
 
 // inventory is what is passed through: "8 GPUs and 8 NICs".
 func (r Report) inventory() string {
-	var names []string
-	counts := map[string]int{}
-	for _, k := range []kind{gpu, nic, other} {
-		for _, d := range r.Devices {
-			if d.kind() != k {
-				continue
+	all := r.counted(Device.noun)
+	if len(all) > 3 {
+		all = r.counted(func(d Device) string {
+			if d.kind() == other {
+				return "other device"
 			}
-			if counts[d.noun()]++; counts[d.noun()] == 1 {
-				names = append(names, d.noun())
+			return d.noun()
+		})
+	}
+	if len(all) < 2 {
+		return strings.Join(all, "")
+	}
+	return strings.Join(all[:len(all)-1], ", ") + " and " + all[len(all)-1]
+}
+
+// counted are the numbers of devices by noun, GPUs and NICs first.
+func (r Report) counted(noun func(Device) string) []string {
+	var all []string
+	for _, k := range []kind{gpu, nic, other} {
+		counts := map[string]int{}
+		for _, d := range r.Devices {
+			if d.kind() == k {
+				counts[noun(d)]++
 			}
 		}
+		for _, name := range slices.Sorted(maps.Keys(counts)) {
+			all = append(all, topology.Counted(counts[name], name))
+		}
 	}
-	for i, name := range names {
-		names[i] = topology.Counted(counts[name], name)
-	}
-	if len(names) < 2 {
-		return strings.Join(names, "")
-	}
-	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
+	return all
 }
 
 // inCells counts the devices that have a cell in the guest.

@@ -109,12 +109,12 @@ func (r Report) pictureTitle() string {
 
 // pictureSubtitle is what the picture is about, but for what the title says.
 func (r Report) pictureSubtitle() string {
-	parts := []string{r.Subject.VM, r.Subject.Host, r.inventory(), "layout " + r.layoutTitle(), r.outcomes()}
+	parts := []string{r.Subject.VM, r.Subject.Host, "layout " + r.layoutTitle(), r.outcomes(), r.inventory()}
 	if r.isCurrent {
-		parts[3] = ""
+		parts[2] = ""
 	}
 	if all, notKnown, _ := r.pairs(); all == notKnown {
-		parts[2], parts[4] = "", ""
+		parts[3], parts[4] = "", ""
 	}
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), " · ")
 }
