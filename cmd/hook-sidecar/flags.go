@@ -15,7 +15,7 @@ import (
 )
 
 func addDomainFlag(flags *pflag.FlagSet, domain *string) {
-	flags.StringVarP(domain, "domain", "d", "-", "libvirt domain XML, or a virt-launcher log with a base64 dump of it,\nor - for standard input")
+	flags.StringVarP(domain, "domain", "d", "-", "libvirt domain XML, base64 of it, or a virt-launcher log with such a dump,\nalso compressed by gzip, or - for standard input")
 }
 
 func addVMIFlag(flags *pflag.FlagSet, vmi *string) {
