@@ -65,11 +65,7 @@ func (r Report) writeMatrix(b *strings.Builder, style Style) {
 }
 
 func (r Report) writeBlocks(b *strings.Builder, name string, cell func(i, j int, style Style) string, style Style) {
-	longest := 0
-	for _, d := range r.Devices {
-		longest = max(longest, columns(printable(title(d.Alias))))
-	}
-	label := min(longest+len("#00 ")+1, max(matrixLabel, style.width()-len(r.Devices)*cellWidth))
+	label := min(r.longestTitle()+len("#00 ")+1, max(matrixLabel, style.width()-len(r.Devices)*cellWidth))
 	blocks := divideUp(len(r.Devices), (style.width()-label)/cellWidth)
 	size := divideUp(len(r.Devices), blocks)
 	for from := 0; from < len(r.Devices); from += size {
@@ -87,6 +83,14 @@ func (r Report) writeBlocks(b *strings.Builder, name string, cell func(i, j int,
 			writeLine(b, line)
 		}
 	}
+}
+
+func (r Report) longestTitle() int {
+	longest := 0
+	for _, d := range r.Devices {
+		longest = max(longest, columns(printable(title(d.Alias))))
+	}
+	return longest
 }
 
 func divideUp(n, by int) int { return (n + by - 1) / by }

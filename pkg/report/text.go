@@ -167,14 +167,6 @@ func (r Report) why(d Device) string {
 	return why
 }
 
-func (r Report) longestTitle() int {
-	longest := 0
-	for _, d := range r.Devices {
-		longest = max(longest, columns(printable(title(d.Alias))))
-	}
-	return longest
-}
-
 // shortID is an address without the PCI domain that all have, or the part of a UUID
 // that differs from most others.
 func (r Report) shortID(id topology.DeviceID) string {
