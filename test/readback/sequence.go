@@ -1,9 +1,12 @@
 package readback
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
+
+	"hook-sidecar/test/xmltree"
 )
 
 // Hook is an OnDefineDomain hook, Lib a libvirt: define and read back.
@@ -50,6 +53,9 @@ func (b *boot) define(domain []byte) (spec, readback []byte, err error) {
 }
 
 func (b *boot) run(first, vmiJSON []byte) error {
+	if err := checkIndexes(first); err != nil {
+		return err
+	}
 	original, _, err := WithoutPlaceholders(first)
 	if err != nil {
 		return err
@@ -106,4 +112,19 @@ func (b *boot) untilAddressed(original []byte, placeholders int) ([]byte, error)
 		return spec, err
 	}
 	return b.version.TakeDevices(readback, spec, false)
+}
+
+// checkIndexes refuses a domain that KubeVirt did not make: its controllers have an
+// index, and one without would get an empty one (virtwrap/api/schema.go, Controller).
+func checkIndexes(domain []byte) error {
+	root, err := xmltree.Parse(domain)
+	if err != nil {
+		return err
+	}
+	for _, c := range root.Find("devices").All("controller") {
+		if _, given := c.Lookup("index"); !given {
+			return errors.New("not KubeVirt's domain: a controller has no index")
+		}
+	}
+	return nil
 }
