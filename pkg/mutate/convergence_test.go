@@ -35,6 +35,7 @@ func boots() map[string]string {
 // placement of the first, one more call does not change the last answer, and
 // disks and NICs end up where they do without the hook.
 func TestBoot(t *testing.T) {
+	t.Parallel()
 	lib := readback.Libvirt
 	if oracle.Available() {
 		lib = oracle.New(t).Readback

@@ -13,6 +13,7 @@ import (
 // TestLibvirt passes the result of every case to a real libvirt, which accepts it
 // with --validate and reads back every address and controller as planned.
 func TestLibvirt(t *testing.T) {
+	t.Parallel()
 	lib := oracle.New(t)
 	for _, c := range cases.Load(t, root) {
 		t.Run(c.Name, func(t *testing.T) {
@@ -28,6 +29,7 @@ func TestLibvirt(t *testing.T) {
 // later calls and libvirt's own readback included, with every layout on the
 // host that has its devices.
 func TestLibvirtLayouts(t *testing.T) {
+	t.Parallel()
 	lib := oracle.New(t)
 	for sample, host := range boots() {
 		files, err := filepath.Glob(filepath.Join(root, "testdata", "samples", sample+"*.xml"))

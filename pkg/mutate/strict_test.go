@@ -55,6 +55,7 @@ func bootVMIs(own []byte) [][]byte {
 
 // TestStrictOverBoot plays strict boots of every case with every layout.
 func TestStrictOverBoot(t *testing.T) {
+	t.Parallel()
 	severalCalls, refusals := 0, 0
 	for _, c := range cases.Load(t, root) {
 		// A hook before this one has written qemu:override, and would in each call.
@@ -93,6 +94,7 @@ func TestStrictOverBoot(t *testing.T) {
 // TestStrictNearBudget plays strict boots of domains that just fit the guest's bus
 // numbers, slots and indexes, and of those that just do not.
 func TestStrictNearBudget(t *testing.T) {
+	t.Parallel()
 	for _, devices := range []int{61, 124, 220, 230, 235, 240, 245} {
 		req, m := crowded(t, devices)
 		for _, layout := range []policy.Layout{policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror} {

@@ -25,6 +25,7 @@ import (
 // returns it, with every layout: no disk, NIC, filesystem or controller other than
 // for PCI is elsewhere.
 func TestNothingElseMoves(t *testing.T) {
+	t.Parallel()
 	lib := remembering(oracle.New(t).Readback)
 	for _, d := range definable(t) {
 		without, err := lib(d.domain)
@@ -57,6 +58,7 @@ func TestNothingElseMoves(t *testing.T) {
 // TestNothingElseMovesDuringBoot does the same for KubeVirt's calls of one boot:
 // each domain that is defined has everything else where it is without the hook.
 func TestNothingElseMovesDuringBoot(t *testing.T) {
+	t.Parallel()
 	lib := remembering(oracle.New(t).Readback)
 	identity := func(domain []byte) ([]byte, error) { return domain, nil }
 	for _, d := range definable(t) {
@@ -117,6 +119,7 @@ var expanderAddress = regexp.MustCompile(`(model="pcie-expander-bus">(?s:.*?)</t
 // address, as KubeVirt's with PCINUMAAwareTopology: those of each layout on random
 // hosts, which every other layout replaces, by more expander buses or by fewer.
 func TestNothingElseMovesFromUnaddressed(t *testing.T) {
+	t.Parallel()
 	lib := remembering(readback.Libvirt)
 	for seed := range uint64(20) {
 		h := matrix.NewRandomHost(2000 + seed)

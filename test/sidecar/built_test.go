@@ -103,5 +103,5 @@ func annotated(prefix string, count int) []byte {
 	for i := range count {
 		fmt.Fprintf(&entries, `,"%s%x":""`, prefix, i)
 	}
-	return []byte(`{"metadata":{"annotations":{` + entries.String()[1:] + `}}}`)
+	return []byte(`{"kind":"VirtualMachineInstance","metadata":{"annotations":{` + entries.String()[1:] + `}}}`)
 }
