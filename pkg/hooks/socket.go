@@ -78,13 +78,14 @@ type socket struct {
 }
 
 // openSocket listens on path. It replaces an existing socket only if no process
-// listens on it. makeDir creates the directory if needed.
+// listens on it. makeDir creates the directory if needed, but none above it: where
+// that is missing, the path is most likely a typo.
 func openSocket(path string, makeDir bool) (*socket, error) {
 	if len(path) > MaxSocketPath {
 		return nil, fmt.Errorf("listen on %s: the path has %d bytes, must be at most %d", path, len(path), MaxSocketPath)
 	}
 	if makeDir {
-		if err := os.MkdirAll(filepath.Dir(path), dirMode); err != nil {
+		if err := os.Mkdir(filepath.Dir(path), dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, fmt.Errorf("create the directory of socket %s: %w", path, err)
 		}
 	}

@@ -146,7 +146,11 @@ func TestOnlyThePluginDirectoryIsCreated(t *testing.T) {
 	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("its directory: %v, want it absent", err)
 	}
-	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(mark), PluginSocket: filepath.Join(dir, "a.sock")})
+	err = runBriefly(t, hooks.Config{Mutator: hookstest.Func(mark), PluginSocket: filepath.Join(dir, "a.sock")})
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a plugin socket two directories below: %v, want %v", err, fs.ErrNotExist)
+	}
+	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(mark), PluginSocket: filepath.Join(filepath.Dir(dir), "a.sock")})
 	if _, err := hookstest.Dial(t, server.PluginSocket).MutateDomain(t.Context(), hooks.Boot, []byte("<domain/>"), nil); err != nil {
 		t.Errorf("a plugin socket in a missing directory: %v", err)
 	}
