@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
-	"unicode"
 
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
@@ -50,7 +49,7 @@ func complaintsOf(plan *placement.Plan) []complaint {
 			i = len(all)
 			index[code], all = i, append(all, c)
 		}
-		all[i].about = append(all[i].about, printable(about))
+		all[i].about = append(all[i].about, topology.Printable(about))
 	}
 	for _, d := range plan.Devices {
 		if d.Outcome == placement.Unplaced {
@@ -104,15 +103,4 @@ func (c complaint) text(limit int) string {
 		shown--
 	}
 	return whole(shown)
-}
-
-// printable replaces what would move the cursor of a terminal that shows an event:
-// names are the VM owner's.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, text)
 }

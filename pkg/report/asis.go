@@ -120,7 +120,7 @@ func (a AsIs) WriteText(w io.Writer, style Style) error {
 	}
 	switch {
 	case p.Error != nil:
-		writeLine(&b, style.Paint(Red, style.wrap("nothing: "+printable(*p.Error), 0, 2)))
+		writeLine(&b, style.Paint(Red, style.wrap("nothing: "+topology.Printable(*p.Error), 0, 2)))
 	case !p.Changed:
 		b.WriteString("nothing\n")
 	case len(p.Devices) == 0:
@@ -136,7 +136,7 @@ func (a AsIs) WriteText(w io.Writer, style Style) error {
 		id := shortID(m.ID)
 		move := fmt.Sprintf("%s -> %s (%s)", from, place(m.GuestCell, m.GuestAddress, m.Predicted), m.Reason)
 		room := style.width() - columns(id+move) - len("   : ")
-		writeLine(&b, fmt.Sprintf("  %s %s: %s", id, style.fit(printable(title(m.Alias)), min(room, 24)), move))
+		writeLine(&b, fmt.Sprintf("  %s %s: %s", id, style.fit(topology.Printable(title(m.Alias)), min(room, 24)), move))
 	}
 	for _, reason := range slices.Sorted(maps.Keys(p.Reasons)) {
 		writeLine(&b, fmt.Sprintf("reason %s: %s", reason, topology.Counted(p.Reasons[reason], "device")))

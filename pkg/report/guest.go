@@ -174,7 +174,7 @@ func (c GuestComparison) WriteText(w io.Writer, style Style) error {
 	for _, d := range c.Devices {
 		colour := map[GuestOutcome]Colour{AsPlanned: Green, Differs: Red, NotCompared: Yellow}[d.Outcome]
 		line := fmt.Sprintf("%-*s  %-*s  %s  %s", len(NotCompared), d.Outcome, len("0000:00:00.0"), or(d.Predicted, "address not known yet"),
-			d.ID, printable(title(d.Alias)))
+			d.ID, topology.Printable(title(d.Alias)))
 		writeLine(&b, style.Paint(colour, style.fit(line, style.width())))
 		for _, difference := range d.Differences {
 			writeLine(&b, "  "+style.wrap(difference, 2, 4))

@@ -60,7 +60,7 @@ func (r Report) writeLinks(b *strings.Builder, style Style) {
 		if port == "" {
 			port = "-"
 		}
-		fmt.Fprintf(w, "#%d\t%s\t%s\t%s\n", i, style.fit(printable(title(d.Alias)), style.width()/2), or(d.link, "not known"), port)
+		fmt.Fprintf(w, "#%d\t%s\t%s\t%s\n", i, style.fit(topology.Printable(title(d.Alias)), style.width()/2), or(d.link, "not known"), port)
 	}
 	w.Flush()
 	for line := range strings.Lines(table.String()) {

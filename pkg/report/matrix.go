@@ -76,7 +76,7 @@ func (r Report) writeBlocks(b *strings.Builder, name string, cell func(i, j int,
 		}
 		writeLine(b, line)
 		for i, d := range r.Devices {
-			line := pad(style.fit(fmt.Sprintf("%-3s %s", fmt.Sprintf("#%d", i), printable(title(d.Alias))), label-1), label)
+			line := pad(style.fit(fmt.Sprintf("%-3s %s", fmt.Sprintf("#%d", i), topology.Printable(title(d.Alias))), label-1), label)
 			for j := from; j < to; j++ {
 				line += cell(i, j, style)
 			}
@@ -88,7 +88,7 @@ func (r Report) writeBlocks(b *strings.Builder, name string, cell func(i, j int,
 func (r Report) longestTitle() int {
 	longest := 0
 	for _, d := range r.Devices {
-		longest = max(longest, columns(printable(title(d.Alias))))
+		longest = max(longest, columns(topology.Printable(title(d.Alias))))
 	}
 	return longest
 }

@@ -109,7 +109,7 @@ func (r Report) pictureTitle() string {
 
 // pictureSubtitle is what the picture is about, but for what the title says.
 func (r Report) pictureSubtitle() string {
-	parts := []string{printable(r.Subject.VM), printable(r.Subject.Host), "layout " + r.layoutTitle(), r.outcomes(), r.inventory()}
+	parts := []string{topology.Printable(r.Subject.VM), topology.Printable(r.Subject.Host), "layout " + r.layoutTitle(), r.outcomes(), r.inventory()}
 	if r.isCurrent {
 		parts[2] = ""
 	}

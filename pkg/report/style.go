@@ -2,7 +2,6 @@ package report
 
 import (
 	"strings"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -86,17 +85,6 @@ func pad(text string, width int) string {
 // characters, KubeVirt allows letters, digits and few signs (kubevirt.io/api,
 // GPU.Name).
 func columns(text string) int { return utf8.RuneCountInString(text) }
-
-// printable replaces what would move the cursor of a terminal or turn the
-// direction of its text.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) || r == utf8.RuneError {
-			return '?'
-		}
-		return r
-	}, text)
-}
 
 // wrap breaks a text between words; lines after the first are indented. The first one
 // begins at a column.

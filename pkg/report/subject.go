@@ -6,6 +6,7 @@ import (
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/topology"
 )
 
 // Subject says what a report is about. What is not known is "".
@@ -47,7 +48,7 @@ func NewSubject(d *domain.Domain, vmi *env.VMI) Subject {
 func (s Subject) line(style Style) string {
 	line, column := "", 0
 	for _, part := range []string{s.VM, s.Host, s.Source, s.Tool} {
-		part = printable(part)
+		part = topology.Printable(part)
 		switch {
 		case part == "":
 			continue
@@ -71,6 +72,6 @@ func (s Subject) write(b *strings.Builder, style Style) {
 		writeLine(b, line)
 	}
 	if s.Doubt != "" {
-		writeLine(b, style.Paint(Yellow, style.wrap("warning: "+printable(s.Doubt), 0, 2)))
+		writeLine(b, style.Paint(Yellow, style.wrap("warning: "+topology.Printable(s.Doubt), 0, 2)))
 	}
 }

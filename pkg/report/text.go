@@ -28,7 +28,7 @@ func (r Report) WriteText(w io.Writer, style Style) error {
 		writeLine(&b, style.wrap(choice, 0, 2))
 	}
 	if r.Error != nil {
-		writeLine(&b, style.Paint(Red, style.wrap("error: "+printable(*r.Error), 0, len("error: "))))
+		writeLine(&b, style.Paint(Red, style.wrap("error: "+topology.Printable(*r.Error), 0, len("error: "))))
 	}
 	switch {
 	case r.isElsewhere() && !r.isCurrent:
@@ -52,10 +52,6 @@ func (r Report) WriteText(w io.Writer, style Style) error {
 	return err
 }
 
-// snapshotRemedy is what helps where the host is not the node of the VM.
-const snapshotRemedy = "run hook-sidecar snapshot on the node, for example " +
-	"kubectl exec POD -c hook-sidecar-0 -- hook-sidecar snapshot > host.txtar, and pass it with --sysfs"
-
 // writeCauses writes why devices have no place, with the remedies, and where nothing
 // is placed why all are kept.
 func (r Report) writeCauses(b *strings.Builder, style Style) {
@@ -63,14 +59,14 @@ func (r Report) writeCauses(b *strings.Builder, style Style) {
 		devices := r.withReason(reason)
 		text, remedy := reason.Meaning(), reason.Remedy()
 		if r.isElsewhere() {
-			text, remedy = r.notHere(), snapshotRemedy
+			text, remedy = r.notHere(), reasons.TakeSnapshot
 		}
 		writeLine(b, style.Paint(Red, style.wrap(fmt.Sprintf("%d unplaced, %s: %s", len(devices), reason, text), 0, 2)))
 		writeRemedy(b, style, remedy)
 	}
 	if r.isElsewhere() && r.Count().Unplaced == 0 {
 		writeLine(b, style.Paint(Red, style.wrap(r.notHere(), 0, 2)))
-		writeRemedy(b, style, snapshotRemedy)
+		writeRemedy(b, style, reasons.TakeSnapshot)
 	}
 	if !r.isCurrent && r.Count().Placed == 0 {
 		for _, reason := range r.reasonsOf(placement.Kept) {
@@ -106,7 +102,7 @@ func (r Report) notHere() string {
 func (r Report) writeDevices(b *strings.Builder, style Style) {
 	t := deviceTable{number: max(len("#00"), len(fmt.Sprintf("#%d", len(r.Devices)-1))), aliases: len("ALIAS"), why: len("WHY"), hasLibvirt: true}
 	for _, d := range r.Devices {
-		t.aliases, t.why = max(t.aliases, columns(printable(title(d.Alias)))), max(t.why, columns(r.why(d)))
+		t.aliases, t.why = max(t.aliases, columns(topology.Printable(title(d.Alias)))), max(t.why, columns(r.why(d)))
 	}
 	t.setIDs(r, topology.DeviceID.String)
 	if t.width() > style.width() {
@@ -118,7 +114,7 @@ func (r Report) writeDevices(b *strings.Builder, style Style) {
 	t.aliases = max(len("ALIAS"), t.aliases-max(0, t.width()-style.width()))
 	fmt.Fprintf(b, "\n%s\n", style.Paint(bold, t.line("#", "ALIAS", "HOST DEVICE", "NODE", "CELL", "LIBVIRT", "SEEN AS", "WHY")))
 	for i, d := range r.Devices {
-		line := t.line(fmt.Sprintf("#%d", i), style.fit(printable(title(d.Alias)), t.aliases), t.ids[i],
+		line := t.line(fmt.Sprintf("#%d", i), style.fit(topology.Printable(title(d.Alias)), t.aliases), t.ids[i],
 			or(d.HostNode, "none"), or(d.GuestCell, "none"), shortOr(d.GuestAddress, "-"), shortOr(d.Predicted, "-"), r.why(d))
 		if d.Outcome == placement.Unplaced {
 			line = style.Paint(Red, line)
@@ -255,7 +251,7 @@ func (r Report) writeWarnings(b *strings.Builder, style Style) {
 		if i == 0 || shown[i-1].Code != warning.Code {
 			b.WriteString("\n")
 		}
-		text := fmt.Sprintf("warning: %s: %s", warning.Code, printable(warning.Text))
+		text := fmt.Sprintf("warning: %s: %s", warning.Code, topology.Printable(warning.Text))
 		writeLine(b, style.Paint(Yellow, style.wrap(text, 0, 2)))
 		// Warnings with the same remedy show it once.
 		last := i == len(shown)-1 || shown[i+1].Remedy != warning.Remedy
@@ -267,5 +263,5 @@ func (r Report) writeWarnings(b *strings.Builder, style Style) {
 
 func writeRemedy(b *strings.Builder, style Style, text string) {
 	const head = "remedy:"
-	writeLine(b, "  "+style.Paint(Green, head)+" "+style.wrap(printable(text), len("  "+head+" "), len("  "+head+" ")))
+	writeLine(b, "  "+style.Paint(Green, head)+" "+style.wrap(topology.Printable(text), len("  "+head+" "), len("  "+head+" ")))
 }

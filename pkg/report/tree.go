@@ -160,7 +160,7 @@ func (t tree) text(n *topology.Node) string {
 	case n.Kind == topology.Endpoint && t.isAnonymous:
 		return fmt.Sprintf("#%d %s", t.report.number(n.ID), detail)
 	case n.Kind == topology.Endpoint:
-		return fmt.Sprintf("#%d %s %s", t.report.number(n.ID), detail, printable(name))
+		return fmt.Sprintf("#%d %s %s", t.report.number(n.ID), detail, topology.Printable(name))
 	case detail == "":
 		return name
 	}

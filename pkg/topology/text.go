@@ -3,6 +3,8 @@ package topology
 import (
 	"fmt"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Abridge shortens a piece of input for a message to at most 40 bytes of valid
@@ -13,6 +15,17 @@ func Abridge(s string) string {
 		return s
 	}
 	return strings.ToValidUTF8(s[:limit], "") + "…"
+}
+
+// Printable replaces what would move the cursor of a terminal or turn the
+// direction of its text.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) || r == utf8.RuneError {
+			return '?'
+		}
+		return r
+	}, text)
 }
 
 // Nearest returns the word that is spelled nearly as a user's, "" where none is. At
