@@ -59,7 +59,7 @@ e2e: ## run everything end to end, with vfio-pci in a nested machine; needs root
 lint: ## check formatting, vet, staticcheck and import rules
 	.ci/run format vet lint imports
 
-fuzz: ## run every fuzz target, FUZZTIME (15s) each
+fuzz: ## run every fuzz target, FUZZTIME (8s) each
 	.ci/run fuzz
 
 generate: ## regenerate the generated code
