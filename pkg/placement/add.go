@@ -122,39 +122,37 @@ func (a *adder) hasAlias(list requestList, r env.Request) bool {
 	return slices.ContainsFunc(list.aliases(r), func(alias string) bool { return slices.Contains(a.aliases, alias) })
 }
 
-// hasOtherName takes the first such hostdev for a request.
 func (a *adder) hasOtherName(_ requestList, r env.Request) bool {
-	at := slices.IndexFunc(a.otherNames, func(id topology.DeviceID) bool {
-		return slices.ContainsFunc(a.Variables, func(v env.Variable) bool { return v.IsFor(r.Resource) && slices.Contains(v.IDs, id) })
-	})
-	if at < 0 {
-		return false
-	}
-	a.otherNames = slices.Delete(a.otherNames, at, at+1)
-	return true
+	return take(&a.otherNames, a.isOf(r))
 }
 
 func (a *adder) hasUnnamedOfResource(_ requestList, r env.Request) bool {
-	return a.takeUnnamed(r, func(v env.Variable) bool { return v.IsFor(r.Resource) }, true)
+	return losesAlias(r) && take(&a.unnamed, a.isOf(r))
 }
 
 func (a *adder) hasUnnamed(_ requestList, r env.Request) bool {
-	return a.takeUnnamed(r, func(env.Variable) bool { return true }, false)
+	return losesAlias(r) && take(&a.unnamed, func(id topology.DeviceID) bool {
+		return !slices.ContainsFunc(a.Variables, func(v env.Variable) bool { return slices.Contains(v.IDs, id) })
+	})
 }
 
-// takeUnnamed takes the first hostdev without an alias for a request whose alias
-// libvirt drops: one that such a variable lists, or one that none of them lists.
-func (a *adder) takeUnnamed(r env.Request, isSuch func(env.Variable) bool, listed bool) bool {
-	if r.Claim || aliasPart(r.Name) == r.Name {
-		return false
+// isOf reports of a device whether a variable of the request's resource lists it.
+func (a *adder) isOf(r env.Request) func(topology.DeviceID) bool {
+	return func(id topology.DeviceID) bool {
+		return slices.ContainsFunc(a.Variables, func(v env.Variable) bool { return v.IsFor(r.Resource) && slices.Contains(v.IDs, id) })
 	}
-	at := slices.IndexFunc(a.unnamed, func(id topology.DeviceID) bool {
-		return listed == slices.ContainsFunc(a.Variables, func(v env.Variable) bool { return isSuch(v) && slices.Contains(v.IDs, id) })
-	})
+}
+
+// losesAlias reports whether libvirt drops the alias of a request's hostdev.
+func losesAlias(r env.Request) bool { return !r.Claim && aliasPart(r.Name) != r.Name }
+
+// take removes the first such device, and reports whether there is one.
+func take(ids *[]topology.DeviceID, isSuch func(topology.DeviceID) bool) bool {
+	at := slices.IndexFunc(*ids, isSuch)
 	if at < 0 {
 		return false
 	}
-	a.unnamed = slices.Delete(a.unnamed, at, at+1)
+	*ids = slices.Delete(*ids, at, at+1)
 	return true
 }
 

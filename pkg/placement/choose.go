@@ -27,12 +27,6 @@ func propose(s start, layout policy.Layout, why string) proposal {
 	return proposal{Choice{layout, why}, decisions, layOut(decisions, s.hostTree, layout)}
 }
 
-// fromCoarsest are the layouts that build a tree: the simplest first, which is
-// also the one that says least of the host.
-func fromCoarsest() []policy.Layout {
-	return []policy.Layout{policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror}
-}
-
 // choose is the proposal of the layout that the policy names. With auto it is
 // that of the simplest layout that shows as much of the host as the finest one
 // that misleads nobody. It depends on the devices, the host and the cells, so
@@ -50,7 +44,7 @@ func choose(s start) proposal {
 		why = "GPUs, accelerators or NICs are under switches whose ports would advertise 2.5 GT/s; set nccl-topology for mirror"
 		finest = propose(s, policy.LayoutRoot, why)
 	}
-	for _, layout := range fromCoarsest() {
+	for _, layout := range policy.TreeLayouts() {
 		if layout == finest.Layout {
 			break
 		}
@@ -110,7 +104,7 @@ func (p proposal) pathType(x, y Decision) topology.PathType {
 // coarser is the finest layout under p that fits, with a warning of why p does
 // not; where none fits it is what p violates.
 func coarser(s start, p proposal, violations []violation) (placing, []violation) {
-	layouts := fromCoarsest()
+	layouts := policy.TreeLayouts()
 	for _, layout := range slices.Backward(layouts[:slices.Index(layouts, p.Layout)]) {
 		why := fmt.Sprintf("%s does not fit: %s", p.Layout, violations[0].text)
 		placed, tooMuch := attempt(s, propose(s, layout, why))
@@ -126,7 +120,7 @@ func coarser(s start, p proposal, violations []violation) (placing, []violation)
 // two devices further from the host's path type than they are; where there is
 // none it is placed.
 func finer(s start, placed placing) placing {
-	layouts := fromCoarsest()
+	layouts := policy.TreeLayouts()
 	for _, layout := range layouts[slices.Index(layouts, placed.Layout)+1:] {
 		why := fmt.Sprintf("%s would take devices further from each other than they are", placed.Layout)
 		if next, violations := attempt(s, propose(s, layout, why)); len(violations) == 0 && !separates(s, next) {

@@ -26,13 +26,13 @@ func isAligned(s start, p proposal) (portCount, bool) {
 // inCells reports whether every device that may move is under an expander bus of
 // its cell. What numa leaves on the root bus may be where root would place it.
 func inCells(s start, p proposal) bool {
-	finer := p.decisions
-	if p.Layout == policy.LayoutNUMA {
-		finer = decide(s, policy.LayoutRoot)
-	}
+	var finer []Decision // of root, which are mirror's too
 	for i, d := range p.decisions {
 		expander := s.current.expander(d.current)
 		if d.Outcome != Placed && expander != nil {
+			if finer == nil {
+				finer = decide(s, policy.LayoutRoot)
+			}
 			d = finer[i]
 		}
 		isUnder := expander != nil && compareCells(cellOf(expander), d.Cell) == 0

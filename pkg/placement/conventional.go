@@ -47,13 +47,17 @@ func currentGuest(in Input) guest {
 // domain names are taken, where libvirt will make them: those up to the last root
 // port that it adds.
 func reserveNamed(g guest) guest {
+	missing := slices.DeleteFunc(slices.Clone(g.References), func(index int) bool { return g.node(index) != nil })
+	if len(missing) == 0 {
+		return g
+	}
 	last := libvirt.HighestIndex(g.Domain, g.others)
 	if added := addedPorts(g); len(added) > 0 {
 		last = max(last, slices.Max(added)+1) // one for hotplug where the domain has no port
 	}
 	others := g.others
-	for _, index := range g.References {
-		if g.node(index) == nil && index <= last {
+	for _, index := range missing {
+		if index <= last {
 			others = append(others, libvirt.Device{Device: domain.Device{Address: &domain.GuestAddress{Bus: index}}})
 		}
 	}

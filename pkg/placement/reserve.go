@@ -225,8 +225,8 @@ func reserve(current guest, decisions []Decision, managed deviceSet, ports portC
 	rest.Controllers = slices.Concat(rest.Controllers, r.ports)
 	// Freed indexes that the layout does not take become root ports, too.
 	unused := r.freed[min(len(r.freed), controllers):]
-	r.ports = append(r.ports, unusedPorts(newGuest(rest, unused, current.others), r.vacant, unused)...)
 	r.guest = newGuest(rest, unused, current.others)
+	r.ports = append(r.ports, unusedPorts(r.guest, r.vacant, unused)...)
 	r.rootBus = rootBusOf(r.guest, ports, r.highest+max(0, controllers-len(r.freed)))
 	return r
 }

@@ -40,6 +40,10 @@ const (
 	LayoutMirror Layout = "mirror" // as root, with the host's switches
 )
 
+// TreeLayouts are the layouts that build a tree: the simplest first, which is also
+// the one that says least of the host.
+func TreeLayouts() []Layout { return []Layout{LayoutNUMA, LayoutRoot, LayoutMirror} }
+
 // Add says which devices in environment variables are added to the domain.
 type Add string
 
