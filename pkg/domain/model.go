@@ -71,6 +71,10 @@ const (
 	RootPort       Model = "pcie-root-port"
 	UpstreamPort   Model = "pcie-switch-upstream-port"
 	DownstreamPort Model = "pcie-switch-downstream-port"
+
+	PCIeToPCIBridge Model = "pcie-to-pci-bridge"
+	DMIToPCIBridge  Model = "dmi-to-pci-bridge"
+	PCIBridge       Model = "pci-bridge"
 )
 
 // Controller is a PCI controller: existing, or to be added by Apply.

@@ -209,23 +209,3 @@ func (r *reader) source(e *xmledit.Element) (id topology.DeviceID, ok bool, err 
 	}
 	return id, false, nil
 }
-
-// RootBusSlots are the slots of the root bus that have a device with an address.
-func (d *Domain) RootBusSlots() map[int]bool {
-	used := map[int]bool{}
-	use := func(a *GuestAddress) {
-		if a != nil && a.Bus == 0 {
-			used[a.Slot] = true
-		}
-	}
-	for _, c := range d.Controllers {
-		use(c.Address)
-	}
-	for _, h := range d.Hostdevs {
-		use(h.Address)
-	}
-	for _, o := range d.Others {
-		use(o.Address)
-	}
-	return used
-}

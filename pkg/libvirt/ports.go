@@ -20,7 +20,7 @@ func (g *guest) assignPorts() {
 	// libvirt adds one bridge for all conventional devices, and only where
 	// there is none (qemuDomainAssignPCIAddresses).
 	bridge := slices.ContainsFunc(g.domain.Controllers, func(c domain.Controller) bool {
-		return c.Model == "pcie-to-pci-bridge" || c.Model == "pci-bridge"
+		return c.Model == domain.PCIeToPCIBridge || c.Model == domain.PCIBridge
 	})
 	for i := range g.devices {
 		d := &g.devices[i]
@@ -43,17 +43,17 @@ func (g *guest) assignPorts() {
 // USB 2 at 0x1d or 0x1a, the first video device at 0x01, ICH9 sound at 0x1b
 // (qemuDomainValidateDevicePCISlotsQ35).
 func (g *guest) integrateChipset() {
-	used := g.domain.RootBusSlots()
+	slots := rootBusSlots(g.domain, g.devices)
 	integrate := func(i, slot int) {
-		if i >= 0 && g.devices[i].Address == nil && !used[slot] {
-			used[slot] = true
+		if i >= 0 && g.devices[i].Address == nil && slots.isFree(slot) {
+			slots.use(&domain.GuestAddress{Slot: slot}, false)
 			g.how[i], g.devices[i].ChipsetSlot = integrated, slot
 		}
 	}
 	for i, d := range g.devices {
 		if isUSB(d, "ich9-uhci1") {
 			slot := 0x1d
-			if used[slot] {
+			if !slots.isFree(slot) {
 				slot = 0x1a
 			}
 			integrate(i, slot)

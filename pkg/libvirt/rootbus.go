@@ -24,7 +24,7 @@ func RootBusAddresses(d *domain.Domain, devices []Device, added []int) map[int]d
 	}
 	for _, c := range order {
 		// qemuDomainValidateDevicePCISlotsQ35
-		if c.Model == dmiToPCIBridge && isQ35(d.Machine) && slots[dmiSlot] == (slot{}) {
+		if c.Model == domain.DMIToPCIBridge && isQ35(d.Machine) && slots.isFree(dmiSlot) {
 			slots[dmiSlot].functions = 1
 			give(c.Index, domain.GuestAddress{Slot: dmiSlot}, true)
 		}
@@ -36,7 +36,7 @@ func RootBusAddresses(d *domain.Domain, devices []Device, added []int) map[int]d
 		case c.Model == domain.RootPort:
 			a, found := slots.nextPort()
 			give(c.Index, a, found)
-		case c.Model == domain.ExpanderBus, c.Model == dmiToPCIBridge:
+		case c.Model == domain.ExpanderBus, c.Model == domain.DMIToPCIBridge:
 			a, found := slots.next()
 			give(c.Index, a, found)
 		}
@@ -48,10 +48,8 @@ func RootBusAddresses(d *domain.Domain, devices []Device, added []int) map[int]d
 	return given
 }
 
-const dmiToPCIBridge domain.Model = "dmi-to-pci-bridge"
-
 const (
-	dmiSlot     = 0x1e // of that bridge on q35
+	dmiSlot     = 0x1e // of domain.DMIToPCIBridge on q35
 	chipsetSlot = 0x1f // of q35: ISA, SATA, SMBus
 )
 
@@ -66,34 +64,38 @@ type rootSlots [0x20]slot
 
 func rootBusSlots(d *domain.Domain, devices []Device) *rootSlots {
 	s := &rootSlots{}
-	use := func(a *domain.GuestAddress, isPort bool) {
-		if a != nil && a.Bus == 0 {
-			s[a.Slot].functions |= 1 << a.Function
-			s[a.Slot].other = s[a.Slot].other || !isPort
-		}
-	}
 	for _, c := range d.Controllers {
-		use(c.Address, c.Model == domain.RootPort)
+		s.use(c.Address, c.Model == domain.RootPort)
 	}
 	for _, h := range d.Hostdevs {
-		use(h.Address, false)
+		s.use(h.Address, false)
 	}
 	for _, o := range devices {
-		use(o.Address, false)
+		s.use(o.Address, false)
 		if o.ChipsetSlot != 0 {
-			use(&domain.GuestAddress{Slot: o.ChipsetSlot}, false)
+			s.use(&domain.GuestAddress{Slot: o.ChipsetSlot}, false)
 		}
 	}
 	if isQ35(d.Machine) {
-		use(&domain.GuestAddress{Slot: chipsetSlot}, false)
+		s.use(&domain.GuestAddress{Slot: chipsetSlot}, false)
 	}
 	return s
 }
 
+// use notes what is at an address, unless that is nil or on another bus.
+func (s *rootSlots) use(a *domain.GuestAddress, isPort bool) {
+	if a != nil && a.Bus == 0 {
+		s[a.Slot].functions |= 1 << a.Function
+		s[a.Slot].other = s[a.Slot].other || !isPort
+	}
+}
+
+func (s *rootSlots) isFree(slot int) bool { return s[slot].functions == 0 }
+
 // next is the lowest slot with nothing in it.
 func (s *rootSlots) next() (domain.GuestAddress, bool) {
 	for i := 1; i < len(s); i++ {
-		if s[i].functions == 0 {
+		if s.isFree(i) {
 			s[i] = slot{functions: 1, other: true}
 			return domain.GuestAddress{Slot: i}, true
 		}

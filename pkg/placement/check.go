@@ -41,7 +41,7 @@ func checkBridges(g guest) []violation {
 		switch {
 		case n.Kind.IsPort() && len(n.Children) == 0:
 			free++
-		case c.Address == nil && (c.Model == pcieToPCIBridge || c.Model == domain.UpstreamPort):
+		case c.Address == nil && (c.Model == domain.PCIeToPCIBridge || c.Model == domain.UpstreamPort):
 			waiting = append(waiting, c.Index)
 		}
 	}
@@ -50,9 +50,6 @@ func checkBridges(g guest) []violation {
 	}
 	return []violation{violated("controller with index %d has no address, and no port is free for it", waiting[free])}
 }
-
-// pcieToPCIBridge is a bridge to conventional PCI under a port.
-const pcieToPCIBridge domain.Model = "pcie-to-pci-bridge"
 
 // checkBudgets checks that each root bus has room for its bridges before the
 // next one begins (QEMU docs/pcie.txt; measured exact to one), and that what is

@@ -33,7 +33,7 @@ func isConventional(d Device) bool {
 // currentGuest is the guest of the domain as it came.
 func currentGuest(in Input) guest {
 	others := libvirt.Devices(in.Domain)
-	hasBridge := slices.ContainsFunc(in.Domain.Controllers, func(c domain.Controller) bool { return c.Model == pcieToPCIBridge })
+	hasBridge := slices.ContainsFunc(in.Domain.Controllers, func(c domain.Controller) bool { return c.Model == domain.PCIeToPCIBridge })
 	for _, h := range in.Domain.Hostdevs {
 		if h.Address == nil && !h.Unassigned && !hasBridge && isConventional(hostDevice(in.Host, h.ID)) {
 			// Beside the port that is counted for each hostdev.
