@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -153,7 +152,7 @@ func (a *app) doctorInputs(in *inputFlags, domains domainFiles) (doctor.Inputs, 
 		return inputs, err
 	}
 	for i, file := range files {
-		req, err := a.readRequest(&inputFlags{domain: file, vmi: in.vmi})
+		req, _, err := a.readRequest(&inputFlags{domain: file, vmi: in.vmi})
 		if err != nil {
 			return inputs, err
 		}
@@ -203,13 +202,8 @@ func vmOf(m mutate.Mutator, req mutate.Request, name string) (doctor.VM, error) 
 // alternatives are what each layout would give.
 func alternatives(m mutate.Mutator, req mutate.Request) []doctor.Alternative {
 	var all []doctor.Alternative
-	for _, layout := range []policy.Layout{policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror} {
-		m.Flags = maps.Clone(m.Flags)
-		if m.Flags == nil {
-			m.Flags = map[policy.Key]string{}
-		}
-		m.Flags[policy.KeyLayout] = string(layout)
-		if result := m.Mutate(req); result.Plan != nil {
+	for _, layout := range policy.TreeLayouts() {
+		if result := withFlags(m, map[policy.Key]string{policy.KeyLayout: string(layout)}).Mutate(req); result.Plan != nil {
 			all = append(all, doctor.Alternative{Layout: layout, Alike: result.Plan.Pairs().Alike})
 		}
 	}

@@ -46,25 +46,22 @@ func (a *app) read(in *inputFlags) (all input, err error) {
 	if all.Mutator, err = a.mutator(in); err != nil {
 		return all, err
 	}
-	domain, err := a.readDomain(in.domain, in.vmi)
-	if err != nil {
-		return all, err
-	}
-	all.Domain, all.source = domain.XML, fileName(in.domain)
-	if domain.Dumps > 0 {
-		all.source += fmt.Sprintf(", dump %d of %d", domain.Dump, domain.Dumps)
-	}
-	all.Parsed, err = a.readVMI(in.vmi)
+	all.Request, all.source, err = a.readRequest(in)
 	return all, err
 }
 
-func (a *app) readRequest(in *inputFlags) (mutate.Request, error) {
+// readRequest reads the domain and the VMI, and says where the domain comes from.
+func (a *app) readRequest(in *inputFlags) (req mutate.Request, source string, err error) {
 	domain, err := a.readDomain(in.domain, in.vmi)
 	if err != nil {
-		return mutate.Request{}, err
+		return req, "", err
+	}
+	source = fileName(in.domain)
+	if domain.Dumps > 0 {
+		source += fmt.Sprintf(", dump %d of %d", domain.Dump, domain.Dumps)
 	}
 	vmi, err := a.readVMI(in.vmi)
-	return mutate.Request{Domain: domain.XML, Parsed: vmi}, err
+	return mutate.Request{Domain: domain.XML, Parsed: vmi}, source, err
 }
 
 // mutator returns a Mutator with the host, the variables and the flags.

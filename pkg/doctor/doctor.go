@@ -57,7 +57,7 @@ func (c Check) Run(in Inputs) []Result {
 		return c.runOn(in)
 	}
 	var all []Result
-	for _, vm := range append([]VM{in.VM}, in.Others...) {
+	for _, vm := range in.vms() {
 		one := in
 		one.VM, one.Others = vm, nil
 		results := c.runOn(one)

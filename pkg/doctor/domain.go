@@ -14,18 +14,17 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// vmiOfDomain checks whether the domain is that of the VMI. KubeVirt names it
-// NAMESPACE_NAME (pkg/virt-launcher/virtwrap/util/libvirt_helper.go,
-// DomainFromNamespaceName).
+// vmiOfDomain checks whether the domain is that of the VMI.
 func vmiOfDomain(in Inputs) []Result {
 	const hint = "pass the VMI of the domain: its resource names, annotations and NUMA settings count"
 	d, vmi := in.Plan.Domain(), in.VMI
-	switch {
-	case d.Name == "" || vmi.Name == "":
+	if d.Name == "" || vmi.Name == "" {
 		return nil
-	case d.Name != vmi.Namespace+"_"+vmi.Name && (vmi.Namespace != "" || !strings.HasSuffix("_"+d.Name, "_"+vmi.Name)):
+	}
+	switch vmi.RelationOf(d.Name, d.UID) {
+	case env.OtherVM:
 		return warn(hint, "the domain is %q, the VMI %q", topology.Abridge(d.Name), topology.Abridge(vmi.String()))
-	case d.UID != "" && vmi.UID != "" && d.UID != string(vmi.UID):
+	case env.OtherRun:
 		return warn(hint, "the domain and the VMI %q are of two runs: their uids differ", topology.Abridge(vmi.String()))
 	}
 	return pass("%s", oneLine(d.Name))
@@ -166,10 +165,12 @@ func (in Inputs) missingForNUMA() []string {
 // placed checks whether each device has a place. It reports devices with the
 // same reason together.
 func placed(in Inputs) []Result {
-	kept := 0
+	placed, kept := 0, 0
 	unplaced := map[reasons.Reason][]topology.DeviceID{}
 	for _, d := range in.Plan.Devices {
 		switch d.Outcome {
+		case placement.Placed:
+			placed++
 		case placement.Kept:
 			kept++
 		case placement.Unplaced:
@@ -181,25 +182,20 @@ func placed(in Inputs) []Result {
 		if reason == reasons.NoSysfs && in.isElsewhere() {
 			continue // sysfs says so
 		}
-		switch ids := unplaced[reason]; {
-		case len(ids) == 1:
-			found = append(found, about(ids[0], fail(reason.Remedy(), "%s is not placed: %s", ids[0], reason))...)
-		case len(ids) > 1:
-			found = append(found, fail(reason.Remedy(), "%s are not placed: %s", list(ids), reason)...)
+		ids := unplaced[reason]
+		if len(ids) == 0 {
+			continue
 		}
+		results := fail(reason.Remedy(), "%s not placed: %s", areOrIs(ids), reason)
+		if len(ids) == 1 {
+			results = about(ids[0], results)
+		}
+		found = append(found, results...)
 	}
-	if placed := len(in.Plan.Devices) - kept - count(unplaced); placed+kept > 0 {
+	if placed+kept > 0 {
 		return orPass(found, "layout %s: %d placed, %d kept", in.Plan.Layout, placed, kept)
 	}
 	return found
-}
-
-func count(unplaced map[reasons.Reason][]topology.DeviceID) int {
-	n := 0
-	for _, ids := range unplaced {
-		n += len(ids)
-	}
-	return n
 }
 
 // requested checks whether the domain has each device that the VMI asks for.

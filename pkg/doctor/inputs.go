@@ -92,10 +92,13 @@ func (in Inputs) subjects() []topology.DeviceID {
 	return slices.Compact(ids)
 }
 
+// vms returns all VMs.
+func (in Inputs) vms() []VM { return append([]VM{in.VM}, in.Others...) }
+
 // decisions returns the devices of all domains.
 func (in Inputs) decisions() []placement.Decision {
 	var all []placement.Decision
-	for _, vm := range append([]VM{in.VM}, in.Others...) {
+	for _, vm := range in.vms() {
 		if vm.Plan != nil {
 			all = append(all, vm.Plan.Devices...)
 		}

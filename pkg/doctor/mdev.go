@@ -128,8 +128,8 @@ func mdevUnused(in Inputs) []Result {
 }
 
 // vgpuCapacity checks whether each GPU can still create the vGPUs that its type
-// promises: what a killed VM or vGPU manager has not returned is in no list of
-// devices.
+// promises: no list of devices shows what a killed VM or vGPU manager did not
+// return.
 func vgpuCapacity(in Inputs) []Result {
 	_, vgpus := byGPU(in.vgpus())
 	var found []Result

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 	v1 "kubevirt.io/api/core/v1"
@@ -34,6 +35,30 @@ type VMI struct {
 	DedicatedCPU            bool // spec.domain.cpu.dedicatedCpuPlacement
 	Hugepages               bool // spec.domain.memory.hugepages
 	GuestMappingPassthrough bool // spec.domain.cpu.numa.guestMappingPassthrough
+}
+
+// Relation is what a domain is to a VMI.
+type Relation int
+
+// The relations.
+const (
+	SameVM   Relation = iota // it is the VMI's
+	OtherVM                  // of another VM
+	OtherRun                 // of another run of the VM: the uids differ
+)
+
+// RelationOf is what a domain with a name, and with KubeVirt's uid if it is not "",
+// is to the VMI. KubeVirt names it NAMESPACE_NAME (pkg/virt-launcher/virtwrap/util/libvirt_helper.go,
+// DomainFromNamespaceName); names of Kubernetes have no underscore.
+func (v *VMI) RelationOf(name, uid string) Relation {
+	isNamed := name == v.Namespace+"_"+v.Name || v.Namespace == "" && strings.HasSuffix("_"+name, "_"+v.Name)
+	switch {
+	case !isNamed:
+		return OtherVM
+	case uid != "" && v.UID != "" && uid != string(v.UID):
+		return OtherRun
+	}
+	return SameVM
 }
 
 // Request is a device that the VMI asks for by resource or by claim.

@@ -23,7 +23,7 @@ type Subject struct {
 // NewSubject names the VM of a domain. The VMI may be nil.
 func NewSubject(d *domain.Domain, vmi *env.VMI) Subject {
 	var s Subject
-	// KubeVirt's VMINamespaceKeyFunc. Names of Kubernetes have no underscore.
+	// As KubeVirt names it: see env.VMI.RelationOf.
 	namespace, name, isKubeVirt := strings.Cut(d.Name, "_")
 	switch {
 	case isKubeVirt:
@@ -33,12 +33,14 @@ func NewSubject(d *domain.Domain, vmi *env.VMI) Subject {
 	case vmi != nil && vmi.Name != "":
 		s.VM = "VM " + vmi.NamespacedName.String()
 	}
-	switch {
-	case vmi == nil || d.Name == "" || vmi.Name == "" || vmi.Namespace == "":
-	case d.Name != vmi.Namespace+"_"+vmi.Name:
+	if vmi == nil || d.Name == "" || vmi.Name == "" || vmi.Namespace == "" {
+		return s
+	}
+	switch vmi.RelationOf(d.Name, d.UID) {
+	case env.OtherVM:
 		of := strings.TrimPrefix(s.VM, "VM ")
 		s.Doubt = fmt.Sprintf("the VMI is %s, and the domain is of %s", vmi.NamespacedName, of)
-	case d.UID != "" && vmi.UID != "" && d.UID != string(vmi.UID):
+	case env.OtherRun:
 		s.Doubt = fmt.Sprintf("the VMI and the domain are of two runs of %s: their uids differ", vmi.NamespacedName)
 	}
 	return s
