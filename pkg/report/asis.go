@@ -55,7 +55,7 @@ func NewAsIs(current, planned Report) AsIs {
 	}
 	for _, d := range planned.Devices {
 		p.Reasons[d.Reason]++
-		if i := current.number(d.ID); i < 0 || d.Added || !equal(d.GuestAddress, current.Devices[i].GuestAddress) {
+		if i := current.number(d.ID); i < 0 || d.Added || !topology.Same(d.GuestAddress, current.Devices[i].GuestAddress) {
 			p.Devices = append(p.Devices, Move{
 				ID: d.ID, Alias: d.Alias, Added: d.Added, Reason: d.Reason,
 				GuestCell: d.GuestCell, GuestAddress: d.GuestAddress, Predicted: d.Predicted,

@@ -130,15 +130,11 @@ func (r Report) lookOf(device int) look {
 // pairs are the numbers of pairs of devices: all, those that are not known on the
 // host, and those that are as on the host.
 func (r Report) pairs() (all, unknown, alike int) {
-	count := func(n int) int { return n * (n - 1) / 2 }
-	known := 0
-	for i := range r.Devices {
-		if r.isKnown(i) {
-			known++
-		}
+	if r.plan == nil {
+		return 0, 0, 0
 	}
-	all = count(len(r.Devices))
-	return all, all - count(known), count(known) - sum(r.differences(allDevices))
+	p := r.plan.Pairs()
+	return p.All, p.All - p.Known, p.Alike
 }
 
 // share is how many pairs have a look.
@@ -159,15 +155,6 @@ func (r Report) shares(device int) []share {
 		all[slices.IndexFunc(all, func(s share) bool { return s.look == l })].pairs++
 	}
 	return all
-}
-
-// sum is how many pairs have one of the differences.
-func sum(differences []difference) int {
-	pairs := 0
-	for _, d := range differences {
-		pairs += d.pairs
-	}
-	return pairs
 }
 
 // keepsMore reports whether layout mirror would keep path types that this layout

@@ -126,7 +126,7 @@ func (r Report) elsewhere(d Device, guest env.Guest) string {
 	}
 	var places []string
 	for _, f := range guest.Devices {
-		isPlanned := slices.ContainsFunc(r.Devices, func(d Device) bool { return equal(d.Predicted, &f.Address) })
+		isPlanned := slices.ContainsFunc(r.Devices, func(d Device) bool { return topology.Same(d.Predicted, &f.Address) })
 		if !isPlanned && ids(&f) == ids(d.function) {
 			places = append(places, f.Address.String())
 		}

@@ -33,7 +33,8 @@ type Report struct {
 	Subject Subject `json:"-"`
 	Details bool    `json:"-"` // write link speeds too, and the path types into pictures
 
-	isCurrent   bool // about the current domain, not about a plan
+	isCurrent   bool            // about the current domain, not about a plan
+	plan        *placement.Plan // nil where an error came before it
 	host, guest *topology.Tree
 }
 
@@ -134,7 +135,7 @@ func New(plan *placement.Plan, changed bool, err error) Report {
 		return r
 	}
 	r.Layout, r.LayoutReason, r.DryRun = plan.Layout, unlessZero(plan.Why), plan.Policy.DryRun
-	r.host, r.guest = plan.HostTree, plan.GuestTree
+	r.plan, r.host, r.guest = plan, plan.HostTree, plan.GuestTree
 	for _, key := range policy.Keys() {
 		r.Policy[key] = Setting{Value: plan.Policy.Value(key), Origin: plan.Policy.Origins[key]}
 	}
@@ -211,6 +212,3 @@ func or[T any](v *T, unknown string) string {
 	}
 	return fmt.Sprint(*v)
 }
-
-// equal compares what two pointers point to; nil equals only nil.
-func equal[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }

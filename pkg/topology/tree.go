@@ -187,34 +187,6 @@ func (n *Node) Bridges() int {
 	return count
 }
 
-// Equal reports whether two lists of nodes are alike but for numbers and order:
-// the same devices as the same functions, under the same ports and switches,
-// under roots with the same NUMA nodes.
-func Equal(a, b []*Node) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	unmatched := slices.Clone(b)
-	for _, n := range a {
-		at := slices.IndexFunc(unmatched, n.equal)
-		if at < 0 {
-			return false
-		}
-		unmatched = slices.Delete(unmatched, at, at+1)
-	}
-	return true
-}
-
-func (n *Node) equal(m *Node) bool {
-	if n.Kind != m.Kind || !Same(n.NUMA, m.NUMA) {
-		return false
-	}
-	if n.Kind == Endpoint {
-		return n.ID == m.ID && n.Function == m.Function
-	}
-	return Equal(n.Children, m.Children)
-}
-
 // Same compares what two pointers point to; nil equals only nil.
 func Same[T comparable](a, b *T) bool {
 	if a == nil || b == nil {

@@ -6,66 +6,6 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// treeOf is a tree of the devices in the words of add, named a, b, c and so on.
-func treeOf(t *testing.T, places ...string) *topology.Tree {
-	tree := topology.NewTree()
-	for i, place := range places {
-		add(t, tree, name(rune('a'+i)), place)
-	}
-	return tree
-}
-
-func TestEqual(t *testing.T) {
-	const a, b = "- r1 rp/up/dn1 gpu", "- r1 rp/up/dn2 nic"
-	want := treeOf(t, a, b)
-	for text, tc := range map[string]struct {
-		places []string
-		equal  bool
-	}{
-		"other names":              {[]string{"- x y/z/1 gpu", "- x y/z/2 nic"}, true},
-		"a device less":            {[]string{a}, false},
-		"a device more":            {[]string{a, b, "- r1 rp2 nic"}, false},
-		"no switch":                {[]string{"- r1 rp1 gpu", "- r1 rp2 nic"}, false},
-		"one port for both":        {[]string{"- r1 rp/up/dn1 gpu", "- r1 rp/up/dn1 nic"}, false},
-		"two switches":             {[]string{"- r1 rp1/up1/dn1 gpu", "- r1 rp2/up2/dn2 nic"}, false},
-		"one switch under another": {[]string{"- r1 rp/up/dn1 gpu", "- r1 rp/up/dn2/up2/dn3 nic"}, false},
-	} {
-		got := treeOf(t, tc.places...)
-		if equal := topology.Equal(want.Roots, got.Roots); equal != tc.equal {
-			t.Errorf("%s: equal is %v", text, equal)
-		}
-		if equal := topology.Equal(got.Roots, want.Roots); equal != tc.equal {
-			t.Errorf("%s, the other way: equal is %v", text, equal)
-		}
-	}
-	// The order of roots, ports and devices does not count.
-	backwards := topology.NewTree()
-	add(t, backwards, "b", b)
-	add(t, backwards, "a", a)
-	if !topology.Equal(want.Roots, backwards.Roots) {
-		t.Error("another order of devices: not equal")
-	}
-}
-
-func TestEqualComparesNUMANodes(t *testing.T) {
-	root := func(node *int) []*topology.Node {
-		tree := topology.NewTree()
-		at := tree.Add(nil, topology.Node{Kind: topology.Root, ID: name("root"), NUMA: node})
-		tree.Add(at, topology.Node{Kind: topology.Endpoint, ID: name("device")})
-		return tree.Roots
-	}
-	for _, tc := range []struct {
-		a, b  *int
-		equal bool
-	}{
-		{nil, nil, true}, {new(0), new(0), true}, {new(0), new(1), false}, {nil, new(0), false},
-	} {
-		if equal := topology.Equal(root(tc.a), root(tc.b)); equal != tc.equal {
-			t.Errorf("nodes %v and %v: equal is %v", tc.a, tc.b, equal)
-		}
-	}
-}
-
 func TestHostTree(t *testing.T) {
 	gpu, nic, direct := address(t, "0000:18:00.0"), address(t, "0000:19:00.0"), address(t, "0000:17:1f.0")
 	port, up, dn1, dn2 := address(t, "0000:15:01.0"), address(t, "0000:16:00.0"), address(t, "0000:17:00.0"), address(t, "0000:17:01.0")
