@@ -26,7 +26,8 @@ func BenchmarkParseVMI(b *testing.B) {
 	}
 }
 
-// BenchmarkReadHost reads 8 GPUs and 8 NICs from memory and from a directory.
+// BenchmarkReadHost reads 8 GPUs and 8 NICs from memory and from a directory: all of
+// them, and what decides their places.
 func BenchmarkReadHost(b *testing.B) {
 	snapshot := open(b, filepath.Join(hostsDir, "x86-2n8g-hgx-h100.txtar"))
 	dir := b.TempDir()
@@ -44,13 +45,17 @@ func BenchmarkReadHost(b *testing.B) {
 		b.Fatalf("%d devices", len(ids))
 	}
 	for name, fsys := range map[string]fs.FS{"snapshot": snapshot, "directory": open(b, dir)} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, problems := env.ReadHost(fsys, ids); len(problems) > 0 {
-					b.Fatal(problems)
+		for what, read := range map[string]func(fs.FS, []topology.DeviceID) (*topology.Host, []env.Problem){
+			"places": env.ReadPlaces, "all": env.ReadHost,
+		} {
+			b.Run(what+"/"+name, func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, problems := read(fsys, ids); len(problems) > 0 {
+						b.Fatal(problems)
+					}
 				}
-			}
-		})
+			})
+		}
 	}
 }

@@ -19,14 +19,9 @@ const cpusDir = "devices/system/cpu"
 // it, because the kernel wakes a device to read the state of its link.
 func ReadDetails(fsys fs.FS, host *topology.Host) []Problem {
 	r := newHostReader(fsys)
-	r.problems = nil // ReadHost has reported these
 	for i := range host.Devices {
 		d := &host.Devices[i]
-		name, shown := r.pciNames[d.Address]
-		if !shown {
-			continue
-		}
-		if dir, ok := r.deviceDir(path.Join(pciDevices, name)); ok {
+		if dir, _ := r.deviceDir(path.Join(pciDevices, d.Address.String())); dir != "" {
 			d.Details = r.details(dir)
 		}
 	}
@@ -39,13 +34,13 @@ func ReadDetails(fsys fs.FS, host *topology.Host) []Problem {
 // supports. One whose link the kernel does not know is left out. Unlike the state of a
 // link it takes one small file.
 func ReadMaxLinkSpeeds(fsys fs.FS, functions []topology.Address) (map[topology.Address]float64, []Problem) {
-	r := &hostReader{tree: newTree(fsys)}
+	r := newHostReader(fsys)
 	speeds := map[topology.Address]float64{}
 	for _, a := range functions {
 		if _, seen := speeds[a]; seen {
 			continue
 		}
-		if dir, ok := r.deviceDir(path.Join(pciDevices, a.String())); ok {
+		if dir, _ := r.deviceDir(path.Join(pciDevices, a.String())); dir != "" {
 			if speed, known := r.linkSpeed(path.Join(dir, "max_link_speed")); known {
 				speeds[a] = speed
 			}
@@ -165,10 +160,10 @@ func (r *hostReader) packages() int {
 // cpus returns the names of the CPU directories: "cpu0".
 func (r *hostReader) cpus() []string {
 	var names []string
-	for _, entry := range r.entries(cpusDir) {
-		digits, isCPU := strings.CutPrefix(entry.Name(), "cpu")
+	for _, name := range r.entries(cpusDir) {
+		digits, isCPU := strings.CutPrefix(name, "cpu")
 		if _, err := strconv.ParseUint(digits, 10, 16); isCPU && err == nil {
-			names = append(names, entry.Name())
+			names = append(names, name)
 		}
 	}
 	return names

@@ -12,22 +12,24 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// device reads the files of a PCI function from its directory.
+// device reads the files of a PCI function from its directory. Of files that are
+// kept open, class comes last: that it can be read says that everything before it is
+// of a device that is there.
 func (r *hostReader) device(a topology.Address, dir string) *topology.Device {
 	d := &topology.Device{
-		Address:    a,
-		Class:      uint32(r.hex(dir+"/class", 24)),
-		Vendor:     uint16(r.hex(dir+"/vendor", 16)),
-		Device:     uint16(r.hex(dir+"/device", 16)),
-		Node:       r.affinity(dir + "/numa_node"),
-		PhysFn:     r.physFn(dir + "/physfn"),
-		IOMMUGroup: r.iommuGroup(dir + "/iommu_group"),
-		Driver:     r.linkBase(dir + "/driver"),
-		BARs:       r.bars(dir + "/resource"),
-
+		Address:      a,
+		PhysFn:       r.physFn(dir + "/physfn"),
+		IOMMUGroup:   r.iommuGroup(dir + "/iommu_group"),
 		Conventional: r.configSize(dir) == conventionalBytes,
+		Node:         r.affinity(dir + "/numa_node"),
+		Class:        uint32(r.hex(dir+"/class", 24)),
 	}
 	d.IsBridge = d.Class>>8 == classBridgePCI
+	if !r.placesOnly {
+		d.Vendor, d.Device = uint16(r.hex(dir+"/vendor", 16)), uint16(r.hex(dir+"/device", 16))
+		d.Driver = r.linkBase(dir + "/driver")
+		d.BARs = r.bars(dir + "/resource")
+	}
 	var err error
 	if d.Root, d.Bridges, err = splitPath(dir); err != nil {
 		r.problem(reasons.CodeBadSysfs, path.Join(pciDevices, path.Base(dir)), err.Error())

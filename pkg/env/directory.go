@@ -1,14 +1,20 @@
 package env
 
 import (
+	"errors"
 	"io/fs"
 	"os"
+	"sync"
 )
 
 // directory is a directory of this machine. No path leads out of it.
 type directory struct {
 	rootFS
 	root *os.Root
+	top  *descriptor // of the directory; nil where the system has no descriptors for it
+
+	reading sync.Mutex // held by a reader of kept
+	kept    *tree      // open between readings; nil but on sysfs
 }
 
 // rootFS is what the file system of an os.Root implements.
@@ -17,16 +23,30 @@ type rootFS interface {
 	fs.ReadLinkFS
 }
 
-func newDirectory(root *os.Root, err error) (directory, error) {
+func openDirectory(name string) (*directory, error) {
+	root, err := os.OpenRoot(name)
 	if err != nil {
-		return directory{}, err
+		return nil, err
 	}
-	return directory{root.FS().(rootFS), root}, nil
+	d := &directory{rootFS: root.FS().(rootFS), root: root}
+	if top, err := openDescriptor(name); err == nil {
+		d.top = &top
+		if top.isSysfs() {
+			d.kept = newTree(d)
+			d.kept.keep, d.kept.most = true, maxKept
+		}
+	}
+	return d, nil
 }
 
-// open opens a subdirectory, which must be closed. Looking up a file in it takes
-// one step instead of one per directory above it.
-func (d directory) open(name string) (directory, error) { return newDirectory(d.root.OpenRoot(name)) }
-
 // Close closes the directory.
-func (d directory) Close() error { return d.root.Close() }
+func (d *directory) Close() error {
+	errs := []error{d.root.Close()}
+	if d.kept != nil {
+		errs = append(errs, d.kept.closeAll())
+	}
+	if d.top != nil {
+		errs = append(errs, d.top.close())
+	}
+	return errors.Join(errs...)
+}

@@ -82,7 +82,6 @@ func TestReadHostHostile(t *testing.T) {
 			true,
 			[]string{"bad-sysfs pci0000:00/0000:00:01.0/0000:00:02.0: 0000:00:01.0"},
 		},
-		{"names that are not devices", fstest.MapFS{"bus/pci/devices/x": link("x"), "bus/mdev/devices/y": link("y")}, true, []string{"bad-sysfs bus/pci/devices: x", "bad-sysfs bus/mdev/devices: y"}},
 		{"group members are a link", fstest.MapFS{"kernel/iommu_groups/3/devices": link("devices")}, true, []string{"bad-sysfs kernel/iommu_groups/3/devices: symbolic link"}},
 		{
 			"a mediated device under a function that the bus does not have",
@@ -116,5 +115,19 @@ func TestReadHostHostile(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Names that the kernel would not write are a problem where devices are listed.
+func TestReadWholeHostNames(t *testing.T) {
+	fsys := simple(fstest.MapFS{
+		"bus/pci/devices/x": link("x"), "bus/pci/devices/0000:3B:00.0": link("x"), "bus/mdev/devices/y": link("y"),
+	})
+	host, problems := env.ReadWholeHost(fsys)
+	wantProblems(t, problems, []string{
+		"bad-sysfs bus/pci/devices: the kernel writes 0000:3b:00.0", `bad-sysfs bus/pci/devices: "x"`, `bad-sysfs bus/mdev/devices: "y"`,
+	})
+	if len(host.Devices) != 1 {
+		t.Errorf("devices: %+v", host.Devices)
 	}
 }

@@ -218,11 +218,22 @@ func TestReadHostIsPartOfWholeHost(t *testing.T) {
 			if diff := cmp.Diff(whole, all, compare); diff != "" {
 				t.Errorf("requested all (-whole +all):\n%s", diff)
 			}
+			for i, d := range all.Devices {
+				all.Devices[i] = topology.Device{
+					Address: d.Address, Class: d.Class, Node: d.Node, Root: d.Root, Bridges: d.Bridges,
+					PhysFn: d.PhysFn, IOMMUGroup: d.IOMMUGroup, IsBridge: d.IsBridge, Conventional: d.Conventional,
+				}
+			}
+			places, problems := env.ReadPlaces(fsys, ids)
+			wantProblems(t, problems, nil)
+			if diff := cmp.Diff(all, places, compare); diff != "" {
+				t.Errorf("places of all (-all +places):\n%s", diff)
+			}
 		})
 	}
 }
 
-// A directory, read through os.Root, gives the same host as its snapshot.
+// A directory, read by descriptors, gives the same host as its snapshot.
 func TestReadHostFromDirectory(t *testing.T) {
 	for _, name := range []string{"x86-2n8g-hgx-h100", "x86-2n2g-t4-vgpu", "x86-1n2g-rtx-audio"} {
 		snapshot := open(t, filepath.Join(hostsDir, name+".txtar"))

@@ -18,13 +18,11 @@ func (r *hostReader) addMDEV(u topology.UUID) {
 		return
 	}
 	r.mdevs[u] = nil
-	name, shown := r.mdevNames[u]
+	dir, shown := r.deviceDir(path.Join(mdevDevices, u.String()))
 	if !shown {
 		r.notShown(topology.MediatedDevice(u), mdevDevices)
-		return
 	}
-	dir, ok := r.deviceDir(path.Join(mdevDevices, name))
-	if !ok {
+	if dir == "" {
 		return
 	}
 	m := &topology.MDEV{
@@ -40,7 +38,7 @@ func (r *hostReader) addMDEV(u topology.UUID) {
 		return
 	}
 	m.Parent = &parent
-	if _, shown := r.pciNames[parent]; !shown {
+	if _, shown := r.add(parent); !shown {
 		r.problem(reasons.CodeBadSysfs, dir, fmt.Sprintf("the parent %s of this mediated device is not in %s", parent, pciDevices))
 		return
 	}
@@ -60,9 +58,9 @@ const (
 // many it can still create.
 func (r *hostReader) mdevTypes(dir string) []topology.MDEVType {
 	var types []topology.MDEVType
-	for _, entry := range r.entries(path.Join(dir, mdevTypes)) {
-		of := path.Join(dir, mdevTypes, entry.Name())
-		t := topology.MDEVType{ID: entry.Name(), Name: r.file(of + "/name"), Max: maxInstances(r.file(of + "/description"))}
+	for _, id := range r.entries(path.Join(dir, mdevTypes)) {
+		of := path.Join(dir, mdevTypes, id)
+		t := topology.MDEVType{ID: id, Name: r.file(of + "/name"), Max: maxInstances(r.file(of + "/description"))}
 		if content := r.file(of + "/available_instances"); content != "" {
 			if n, known := r.count(of+"/available_instances", content); known {
 				t.Available = &n

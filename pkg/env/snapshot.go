@@ -36,7 +36,7 @@ func OpenSysfs(name string) (fs.FS, io.Closer, error) {
 	case err != nil:
 		return nil, nil, fmt.Errorf("open sysfs: %w", err)
 	case info.IsDir():
-		dir, err := newDirectory(os.OpenRoot(name))
+		dir, err := openDirectory(name)
 		if err != nil {
 			return nil, nil, fmt.Errorf("open sysfs: %w", err)
 		}

@@ -49,16 +49,18 @@ func TakeSnapshot(fsys fs.FS) (*Snapshot, []Problem, error) {
 	if _, err := w.tree.list(pciDevices); err != nil {
 		return nil, nil, fmt.Errorf("take snapshot: %s: %w", pciDevices, err)
 	}
+	w.start()
 	w.cpusAndNodes()
-	for _, name := range w.pciNames {
-		w.function(name)
+	functions, mdevs := listed(w.hostReader, pciDevices, topology.ParseAddress), listed(w.hostReader, mdevDevices, topology.ParseUUID)
+	for _, a := range functions {
+		w.function(a)
 	}
-	for _, name := range w.mdevNames {
-		w.mdev(name)
+	for _, u := range mdevs {
+		w.mdev(u)
 	}
 	w.groups()
 	slices.SortFunc(w.out, func(a, b txtar.File) int { return cmp.Compare(pathOf(a), pathOf(b)) })
-	s := &Snapshot{Nodes: len(w.hostReader.nodes), Functions: len(w.pciNames), MDEVs: len(w.mdevNames), files: w.out}
+	s := &Snapshot{Nodes: len(w.hostReader.nodes), Functions: len(functions), MDEVs: len(mdevs), files: w.out}
 	return s, sortProblems(w.problems), nil
 }
 
@@ -160,11 +162,11 @@ func (w *snapshotWriter) cpusAndNodes() {
 	}
 }
 
-func (w *snapshotWriter) function(name string) {
-	link := path.Join(pciDevices, name)
+func (w *snapshotWriter) function(a topology.Address) {
+	link := path.Join(pciDevices, a.String())
 	w.copyLink(link)
-	dir, ok := w.deviceDir(link)
-	if !ok {
+	dir, _ := w.deviceDir(link)
+	if dir == "" {
 		return
 	}
 	w.copyFiles(dir, functionFiles)
@@ -173,15 +175,15 @@ func (w *snapshotWriter) function(name string) {
 		w.emit(path.Join(dir, configSizeFile), fmt.Appendln(nil, conventionalBytes))
 	}
 	for _, kind := range w.entries(path.Join(dir, mdevTypes)) {
-		w.copyFiles(path.Join(dir, mdevTypes, kind.Name()), typeFiles)
+		w.copyFiles(path.Join(dir, mdevTypes, kind), typeFiles)
 	}
 	w.copyFiles(path.Join(dir, vgpuDir), vgpuFiles)
 }
 
-func (w *snapshotWriter) mdev(name string) {
-	link := path.Join(mdevDevices, name)
+func (w *snapshotWriter) mdev(u topology.UUID) {
+	link := path.Join(mdevDevices, u.String())
 	w.copyLink(link)
-	if dir, ok := w.deviceDir(link); ok {
+	if dir, _ := w.deviceDir(link); dir != "" {
 		w.copyLinks(dir, mdevLinks)
 	}
 }
@@ -190,13 +192,13 @@ func (w *snapshotWriter) mdev(name string) {
 // functions or mediated devices.
 func (w *snapshotWriter) groups() {
 	for _, group := range w.entries(iommuGroups) {
-		dir := path.Join(iommuGroups, group.Name())
+		dir := path.Join(iommuGroups, group)
 		w.copyFiles(dir, groupFiles)
 		for _, member := range w.entries(path.Join(dir, "devices")) {
-			_, notPCI := topology.ParseAddress(member.Name())
-			_, notMDEV := topology.ParseUUID(member.Name())
+			_, notPCI := topology.ParseAddress(member)
+			_, notMDEV := topology.ParseUUID(member)
 			if notPCI == nil || notMDEV == nil {
-				w.copyLink(path.Join(dir, "devices", member.Name()))
+				w.copyLink(path.Join(dir, "devices", member))
 			}
 		}
 	}

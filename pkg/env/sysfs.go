@@ -22,19 +22,80 @@ const (
 	iommuGroups = "kernel/iommu_groups"
 )
 
-// ReadHost reads what placement needs to know about the given devices from a
-// sysfs tree: the online NUMA nodes; each device, and the parent of a mediated
-// device; and for each of these functions the bridges above it, the other
-// functions of the same device, its physical function and the members of its
-// IOMMU group. A device that sysfs does not show is left out and becomes a
-// Problem with the code no-sysfs. A file that cannot be read or parsed becomes a
-// Problem and counts as absent; an absent file is not a Problem. For no devices
-// nothing is read.
+// ReadHost reads what a plan says of the given devices from a sysfs tree: the
+// online NUMA nodes; each device, and the parent of a mediated device; and for each
+// of these functions the bridges above it, the other functions of the same device,
+// its physical function and the members of its IOMMU group. A device that sysfs does
+// not show is left out and becomes a Problem with the code no-sysfs. A file that
+// cannot be read or parsed becomes a Problem and counts as absent; an absent file is
+// not a Problem. For no devices nothing is read.
 func ReadHost(fsys fs.FS, ids []topology.DeviceID) (*topology.Host, []Problem) {
+	return newHostReader(fsys).read(ids)
+}
+
+// ReadPlaces reads the part of ReadHost that decides where devices are placed: of
+// each the NUMA node, the path, the class, the size of its configuration space, the
+// physical function and the IOMMU group. On sysfs it keeps files open for the next
+// call, and no value.
+func ReadPlaces(fsys fs.FS, ids []topology.DeviceID) (*topology.Host, []Problem) {
+	r := &hostReader{placesOnly: true}
+	if d, ok := fsys.(*directory); ok && d.kept != nil {
+		d.reading.Lock()
+		defer d.reading.Unlock()
+		r.tree = d.kept
+	} else {
+		r.tree = newTree(fsys)
+	}
+	return r.read(ids)
+}
+
+// ReadWholeHost reads all PCI functions and mediated devices of a sysfs tree as
+// ReadHost does.
+func ReadWholeHost(fsys fs.FS) (*topology.Host, []Problem) {
+	r := newHostReader(fsys)
+	r.start()
+	if _, err := r.tree.list(pciDevices); errors.Is(err, fs.ErrNotExist) {
+		r.problem(reasons.CodeNoSysfs, pciDevices, "sysfs shows no PCI devices")
+	}
+	for _, a := range listed(r, pciDevices, topology.ParseAddress) {
+		r.add(a)
+	}
+	for _, u := range listed(r, mdevDevices, topology.ParseUUID) {
+		r.addMDEV(u)
+	}
+	return r.result()
+}
+
+// hostReader reads a host. It reads each device once.
+type hostReader struct {
+	tree       *tree
+	placesOnly bool // what ReadPlaces reads
+	problems   []Problem
+
+	nodes   []topology.NUMANode
+	devices map[topology.Address]*topology.Device // nil: cannot be read
+	mdevs   map[topology.UUID]*topology.MDEV      // nil: cannot be read
+}
+
+func newHostReader(fsys fs.FS) *hostReader { return &hostReader{tree: newTree(fsys)} }
+
+// start reads what every device needs.
+func (r *hostReader) start() {
+	r.devices, r.mdevs = map[topology.Address]*topology.Device{}, map[topology.UUID]*topology.MDEV{}
+	r.nodes = r.numaNodes()
+}
+
+// read reads devices.
+func (r *hostReader) read(ids []topology.DeviceID) (*topology.Host, []Problem) {
 	if len(ids) == 0 {
 		return &topology.Host{}, nil
 	}
-	r := newHostReader(fsys)
+	r.start()
+	for _, dir := range []string{pciDevices, mdevDevices} {
+		if _, err := r.tree.dir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			r.problem(reasons.CodeBadSysfs, dir, err.Error())
+		}
+	}
 	for _, id := range ids {
 		if a, ok := id.PCI(); ok {
 			r.addRequested(a)
@@ -45,58 +106,21 @@ func ReadHost(fsys fs.FS, ids []topology.DeviceID) (*topology.Host, []Problem) {
 	return r.result()
 }
 
-// ReadWholeHost reads all PCI functions and mediated devices of a sysfs tree as
-// ReadHost does.
-func ReadWholeHost(fsys fs.FS) (*topology.Host, []Problem) {
-	r := newHostReader(fsys)
-	if _, err := r.tree.list(pciDevices); errors.Is(err, fs.ErrNotExist) {
-		r.problem(reasons.CodeNoSysfs, pciDevices, "sysfs shows no PCI devices")
-	}
-	for a := range r.pciNames {
-		r.add(a)
-	}
-	for u := range r.mdevNames {
-		r.addMDEV(u)
-	}
-	return r.result()
-}
-
-// hostReader reads a host. It reads each device once.
-type hostReader struct {
-	tree     *tree
-	problems []Problem
-
-	nodes     []topology.NUMANode
-	pciNames  map[topology.Address]string // in pciDevices
-	mdevNames map[topology.UUID]string    // in mdevDevices
-
-	devices map[topology.Address]*topology.Device // nil: cannot be read
-	mdevs   map[topology.UUID]*topology.MDEV      // nil: cannot be read
-}
-
-func newHostReader(fsys fs.FS) *hostReader {
-	r := &hostReader{
-		tree:    newTree(fsys),
-		devices: map[topology.Address]*topology.Device{},
-		mdevs:   map[topology.UUID]*topology.MDEV{},
-	}
-	r.nodes = r.numaNodes()
-	r.pciNames = deviceNames(r, pciDevices, topology.ParseAddress)
-	r.mdevNames = deviceNames(r, mdevDevices, topology.ParseUUID)
-	return r
-}
-
-// deviceNames lists the devices of a bus.
-func deviceNames[ID comparable](r *hostReader, dir string, parse func(string) (ID, error)) map[ID]string {
-	names := map[ID]string{}
-	for _, entry := range r.entries(dir) {
-		if id, err := parse(entry.Name()); err == nil {
-			names[id] = entry.Name()
-		} else {
+// listed are the devices of a bus.
+func listed[ID fmt.Stringer](r *hostReader, dir string, parse func(string) (ID, error)) []ID {
+	var ids []ID
+	for _, name := range r.entries(dir) {
+		id, err := parse(name)
+		switch {
+		case err != nil:
 			r.problem(reasons.CodeBadSysfs, dir, err.Error())
+		case id.String() != name:
+			r.problem(reasons.CodeBadSysfs, dir, fmt.Sprintf("the kernel writes %s, not %q", id, topology.Abridge(name)))
+		default:
+			ids = append(ids, id)
 		}
 	}
-	return names
+	return ids
 }
 
 // close closes the open directories. The reader stays usable.
@@ -117,13 +141,13 @@ func (r *hostReader) notShown(id topology.DeviceID, dir string) {
 	})
 }
 
-// entries lists a directory; none when it is absent.
-func (r *hostReader) entries(dir string) []fs.DirEntry {
-	entries, err := r.tree.list(dir)
+// entries lists the names in a directory; none when it is absent.
+func (r *hostReader) entries(dir string) []string {
+	names, err := r.tree.list(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		r.problem(reasons.CodeBadSysfs, dir, err.Error())
 	}
-	return entries
+	return names
 }
 
 // file returns the content of a file, or "" when it is absent or cannot be read.
@@ -148,11 +172,17 @@ func (r *hostReader) linkBase(name string) string {
 	return ""
 }
 
-// deviceDir returns the directory that an existing entry of pciDevices or
-// mdevDevices links to. When the target is not a real directory of the same name,
-// it adds a Problem and returns false.
-func (r *hostReader) deviceDir(link string) (string, bool) {
+// deviceDir returns the directory that an entry of pciDevices or mdevDevices links
+// to, or "" when the target is not a real directory of the same name, which is a
+// Problem. It is false when there is no such entry.
+func (r *hostReader) deviceDir(link string) (dir string, shown bool) {
+	if _, err := r.tree.dir(path.Dir(link)); err != nil {
+		return "", false
+	}
 	dir, err := r.tree.link(link)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", false
+	}
 	if err == nil && path.Base(dir) != path.Base(link) {
 		err = fmt.Errorf("links to another device, %q", topology.Abridge(path.Base(dir)))
 	}
@@ -161,67 +191,70 @@ func (r *hostReader) deviceDir(link string) (string, bool) {
 	}
 	if err != nil {
 		r.problem(reasons.CodeBadSysfs, link, err.Error())
-		return "", false
+		return "", true
 	}
 	return dir, true
 }
 
 // addRequested reads a PCI function and the functions that belong to it.
 func (r *hostReader) addRequested(a topology.Address) {
-	if _, shown := r.pciNames[a]; !shown {
+	device, shown := r.add(a)
+	if !shown {
 		r.notShown(topology.PCIDevice(a), pciDevices)
-		return
 	}
-	device := r.add(a)
-	if device == nil {
+	if device == nil || r.placesOnly {
 		return
 	}
 	for function := range uint8(8) {
 		companion := a
 		companion.Function = function
-		r.addIfShown(companion)
+		r.add(companion)
 	}
 	if device.PhysFn != nil {
-		r.addIfShown(*device.PhysFn)
+		r.add(*device.PhysFn)
 	}
 	if device.IOMMUGroup == nil {
 		return
 	}
 	// Members that are not PCI functions, such as mediated devices, are skipped.
 	for _, member := range r.entries(fmt.Sprintf("%s/%d/devices", iommuGroups, *device.IOMMUGroup)) {
-		if a, err := topology.ParseAddress(member.Name()); err == nil {
-			r.addIfShown(a)
+		if a, err := topology.ParseAddress(member); err == nil {
+			r.add(a)
 		}
 	}
 }
 
-func (r *hostReader) addIfShown(a topology.Address) {
-	if _, shown := r.pciNames[a]; shown {
-		r.add(a)
-	}
-}
-
-// add reads a PCI function that sysfs shows, and the bridges above it. When it
-// cannot be read, add adds a Problem and returns nil.
-func (r *hostReader) add(a topology.Address) *topology.Device {
+// add reads a PCI function, and the bridges above it. It is false when sysfs does
+// not show the function, and nil when it cannot be read, which is a Problem.
+func (r *hostReader) add(a topology.Address) (device *topology.Device, shown bool) {
 	if device, seen := r.devices[a]; seen {
-		return device
+		return device, true
+	}
+	dir, shown := r.deviceDir(path.Join(pciDevices, a.String()))
+	if !shown {
+		return nil, false
 	}
 	r.devices[a] = nil // stays nil when it cannot be read
-	dir, ok := r.deviceDir(path.Join(pciDevices, r.pciNames[a]))
-	if !ok {
-		return nil
+	if dir == "" {
+		return nil, true
 	}
-	device := r.device(a, dir)
+	dropped, problems := r.tree.dropped, len(r.problems)
+	device = r.device(a, dir)
+	if r.tree.dropped != dropped { // some of it was of a device that is gone
+		r.problems = r.problems[:problems]
+		delete(r.devices, a)
+		return r.add(a)
+	}
 	r.devices[a] = device
-	for _, bridge := range device.Bridges {
-		if _, shown := r.pciNames[bridge]; !shown {
-			r.problem(reasons.CodeBadSysfs, dir, fmt.Sprintf("the bridge %s of this path is not in %s", bridge, pciDevices))
-			continue
-		}
-		r.add(bridge)
+	if r.placesOnly {
+		return device, true
 	}
-	return device
+	for _, bridge := range device.Bridges {
+		if _, shown := r.add(bridge); !shown {
+			r.problem(reasons.CodeBadSysfs, dir, fmt.Sprintf("the bridge %s of this path is not in %s", bridge, pciDevices))
+		}
+	}
+	return device, true
 }
 
 // result returns the host with its devices sorted.

@@ -49,8 +49,8 @@ const shapes = `
 -- kernel/iommu_groups/9/devices/0000:50:03.0 -> ../../../../devices/pci0000:50/0000:50:03.0 --
 -- kernel/iommu_groups/9/devices/0000:51:00.0 -> ../../../../devices/pci0000:50/0000:51:00.0 --
 -- kernel/iommu_groups/9/devices/arm-smmu.0 -> ../../../../devices/platform/arm-smmu.0 --
--- bus/mdev/devices/83B8F4F2-509F-382F-3C1E-E6BFE0FA1001 -> ../../../devices/virtual/mtty/mtty/83B8F4F2-509F-382F-3C1E-E6BFE0FA1001 --
--- devices/virtual/mtty/mtty/83B8F4F2-509F-382F-3C1E-E6BFE0FA1001/mdev_type -> ../mdev_supported_types/mtty-2 --
+-- bus/mdev/devices/83b8f4f2-509f-382f-3c1e-e6bfe0fa1001 -> ../../../devices/virtual/mtty/mtty/83b8f4f2-509f-382f-3c1e-e6bfe0fa1001 --
+-- devices/virtual/mtty/mtty/83b8f4f2-509f-382f-3c1e-e6bfe0fa1001/mdev_type -> ../mdev_supported_types/mtty-2 --
 -- devices/system/node/online --
 0-1,4
 -- devices/system/node/node0/cpulist --

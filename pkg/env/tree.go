@@ -1,7 +1,6 @@
 package env
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -22,28 +21,43 @@ const maxLinkBytes = 4096
 // real directories only. sysfs needs no more than that. So a loop of links cannot
 // hang it and no path leaves the root, whatever the file system does
 // (fstest.MapFS overflows the stack on a loop).
+//
+// On this machine it reads by descriptors. What cannot be read so at once and
+// without doubt is read step by step, which says what is wrong.
 type tree struct {
-	fsys    fs.FS
-	dirs    map[string]treeDir // by path
-	open    int                // the number of open directories in dirs
-	content bytes.Buffer
-}
-
-// treeDir is a real directory whose parents are real directories, open if it is
-// on this machine; or err says why it cannot be read.
-type treeDir struct {
 	fsys fs.FS
-	path string // in fsys
-	err  error
+	top  *descriptor        // of fsys; nil where it has none
+	dirs map[string]treeDir // by path
+	open int                // the number of open descriptors in dirs
+	most int                // bounds it
+	data []byte             // what is read goes here
+
+	keep    bool // files and their directories stay open between readings
+	dropped int  // how many directories turned out to be of a device that is gone
 }
 
-// maxOpen bounds the open directories; files in other directories are looked up
-// from an open one above them. The default limit for a process is 1024 open files
-// (Linux include/uapi/linux/fs.h, INR_OPEN_CUR).
-const maxOpen = 256
+// treeDir is a real directory whose parents are real directories, or err says
+// why it cannot be read.
+type treeDir struct {
+	at    *descriptor           // nil where it is not open
+	files map[string]descriptor // by name, those that stay open
+	err   error
+}
+
+// maxOpen bounds the open descriptors, maxKept those that stay open: a directory and
+// two files of 256 devices. The default limit for a process is 1024 open files (Linux
+// include/uapi/linux/fs.h, INR_OPEN_CUR).
+const (
+	maxOpen = 256
+	maxKept = 768
+)
 
 func newTree(fsys fs.FS) *tree {
-	return &tree{fsys: fsys, dirs: map[string]treeDir{".": {fsys: fsys, path: "."}}}
+	t := &tree{fsys: fsys, dirs: map[string]treeDir{}, most: maxOpen, data: make([]byte, maxLinkBytes+1)}
+	if d, ok := fsys.(*directory); ok {
+		t.top = d.top
+	}
+	return t
 }
 
 // dir returns a directory. The error is fs.ErrNotExist when it or one above it is
@@ -58,44 +72,78 @@ func (t *tree) dir(name string) (treeDir, error) {
 }
 
 func (t *tree) openDir(name string) treeDir {
-	e, err := t.entry(name)
-	switch {
-	case err != nil:
-		return treeDir{err: err}
-	case e.mode&fs.ModeSymlink != 0:
-		return treeDir{err: fmt.Errorf("%s is a symbolic link", name)}
-	case !e.mode.IsDir():
-		return treeDir{err: fmt.Errorf("%s is not a directory", name)}
+	if t.top == nil {
+		return treeDir{err: t.checkDir(name)}
 	}
-	from, ok := e.fsys.(directory)
-	if !ok || t.open == maxOpen {
-		return treeDir{fsys: e.fsys, path: e.path}
+	if t.open >= t.most {
+		if err := t.closeAll(); err != nil {
+			return treeDir{err: err}
+		}
 	}
-	opened, err := from.open(e.path)
+	at, err := t.top.dir(name)
 	if err != nil {
-		return treeDir{err: fmt.Errorf("%s: %w", name, cause(err))}
+		return treeDir{err: t.checkDir(name)}
 	}
 	t.open++
-	return treeDir{fsys: opened, path: "."}
+	return treeDir{at: &at}
 }
 
-// close closes the open directories and clears the cache.
+// checkDir says why a directory and those above it are not real directories; nil
+// when they are.
+func (t *tree) checkDir(name string) error {
+	if name == "." {
+		return nil
+	}
+	switch e, err := t.entry(name); {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s: %w", name, fs.ErrNotExist)
+	case err != nil:
+		return err
+	case e.mode&fs.ModeSymlink != 0:
+		return fmt.Errorf("%s is a symbolic link", name)
+	case !e.mode.IsDir():
+		return fmt.Errorf("%s is not a directory", name)
+	}
+	return nil
+}
+
+// close ends a reading. What does not stay open is closed.
 func (t *tree) close() error {
 	var errs []error
 	for name, d := range t.dirs {
-		if opened, ok := d.fsys.(directory); ok && name != "." && d.path == "." {
-			errs = append(errs, opened.Close())
+		if len(d.files) == 0 {
+			errs = append(errs, t.closeDir(name))
 		}
 	}
-	*t = *newTree(t.fsys)
+	return errors.Join(errs...)
+}
+
+// closeAll closes everything.
+func (t *tree) closeAll() error {
+	var errs []error
+	for name := range t.dirs {
+		errs = append(errs, t.closeDir(name))
+	}
+	return errors.Join(errs...)
+}
+
+func (t *tree) closeDir(name string) error {
+	d := t.dirs[name]
+	delete(t.dirs, name)
+	if d.at == nil {
+		return nil
+	}
+	errs := []error{d.at.close()}
+	for _, f := range d.files {
+		errs = append(errs, f.close())
+	}
+	t.open -= len(errs)
 	return errors.Join(errs...)
 }
 
 // entry is a file, directory or link of the tree.
 type entry struct {
-	fsys fs.FS
-	path string // in fsys
-	mode fs.FileMode
+	mode fs.FileMode // its type
 	size int64
 }
 
@@ -106,29 +154,43 @@ func (t *tree) entry(name string) (entry, error) {
 	if err != nil {
 		return entry{}, err
 	}
-	at := path.Base(name)
-	if dir.path != "." {
-		at = dir.path + "/" + at
+	if dir.at != nil {
+		if e, err := dir.at.entry(path.Base(name)); isCertain(err) {
+			return e, err
+		}
 	}
-	info, err := fs.Lstat(dir.fsys, at)
+	info, err := fs.Lstat(t.fsys, name)
 	if err != nil {
 		return entry{}, fmt.Errorf("%s: %w", name, cause(err))
 	}
-	return entry{dir.fsys, at, info.Mode(), info.Size()}, nil
+	return entry{info.Mode().Type(), info.Size()}, nil
 }
 
-// list returns the entries of a directory, sorted by name. The error is
-// fs.ErrNotExist when it or a directory above it is absent.
-func (t *tree) list(name string) ([]fs.DirEntry, error) {
+// isCertain reports whether the result of a descriptor stands: it worked, or there
+// is no such file.
+func isCertain(err error) bool { return err == nil || errors.Is(err, fs.ErrNotExist) }
+
+// list returns the names in a directory, sorted. The error is fs.ErrNotExist when
+// it or a directory above it is absent.
+func (t *tree) list(name string) ([]string, error) {
 	dir, err := t.dir(name)
 	if err != nil {
 		return nil, err
 	}
-	entries, err := fs.ReadDir(dir.fsys, dir.path)
+	if dir.at != nil {
+		if names, err := dir.at.list(); err == nil {
+			return names, nil
+		}
+	}
+	entries, err := fs.ReadDir(t.fsys, name)
 	if err != nil {
 		return nil, fmt.Errorf("list: %w", cause(err))
 	}
-	return entries, nil
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	return names, nil
 }
 
 // file returns the content of a regular file without surrounding whitespace.
@@ -139,6 +201,15 @@ func (t *tree) file(name string) (string, error) {
 
 // raw returns the content of a regular file.
 func (t *tree) raw(name string) (string, error) {
+	dir, err := t.dir(path.Dir(name))
+	if err != nil {
+		return "", err
+	}
+	if dir.at != nil {
+		if content, err := t.read(dir, name); isCertain(err) {
+			return content, err
+		}
+	}
 	e, err := t.entry(name)
 	if err != nil {
 		return "", err
@@ -146,24 +217,77 @@ func (t *tree) raw(name string) (string, error) {
 	if !e.mode.IsRegular() {
 		return "", fmt.Errorf("%s is not a regular file", name)
 	}
-	f, err := e.fsys.Open(e.path)
+	f, err := t.fsys.Open(name)
 	if err != nil {
 		return "", fmt.Errorf("read: %w", cause(err))
 	}
 	defer f.Close()
-	t.content.Reset()
-	if _, err := t.content.ReadFrom(io.LimitReader(f, maxFileBytes+1)); err != nil {
+	content, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+	if err != nil {
 		return "", fmt.Errorf("read: %w", cause(err))
 	}
-	if t.content.Len() > maxFileBytes {
+	if len(content) > maxFileBytes {
 		return "", fmt.Errorf("%s is too large: more than %d bytes", name, maxFileBytes)
 	}
-	return t.content.String(), nil
+	return string(content), nil
+}
+
+// read reads a file of an open directory.
+func (t *tree) read(dir treeDir, name string) (string, error) {
+	base := path.Base(name)
+	if f, isOpen := dir.files[base]; isOpen {
+		if n, err := f.read(t.data); err == nil {
+			return string(t.data[:n]), nil
+		}
+		// Its device is gone (kept), and another one may be there by now.
+		t.dropped++
+		if err := t.closeDir(path.Dir(name)); err != nil {
+			return "", err
+		}
+		var err error
+		if dir, err = t.dir(path.Dir(name)); err != nil || dir.at == nil {
+			return "", errors.Join(err, errors.ErrUnsupported)
+		}
+	}
+	f, err := dir.at.file(base)
+	if err != nil {
+		return "", err
+	}
+	n, err := f.read(t.data)
+	if err == nil && t.keep {
+		t.keepOpen(path.Dir(name), base, f)
+		return string(t.data[:n]), nil
+	}
+	return string(t.data[:n]), errors.Join(err, f.close())
+}
+
+// keepOpen keeps a file of an open directory open between readings.
+func (t *tree) keepOpen(dir, base string, f descriptor) {
+	d := t.dirs[dir]
+	if d.files == nil {
+		d.files = map[string]descriptor{}
+	}
+	d.files[base] = f
+	t.dirs[dir] = d
+	t.open++
 }
 
 // link returns the target of a symbolic link as a path from the root of the tree.
 // The target need not exist.
 func (t *tree) link(name string) (string, error) {
+	dir, err := t.dir(path.Dir(name))
+	if err != nil {
+		return "", err
+	}
+	if dir.at != nil {
+		n, err := dir.at.link(path.Base(name), t.data)
+		if err == nil {
+			return resolve(name, string(t.data[:n]))
+		}
+		if isCertain(err) {
+			return "", err
+		}
+	}
 	e, err := t.entry(name)
 	if err != nil {
 		return "", err
@@ -171,15 +295,19 @@ func (t *tree) link(name string) (string, error) {
 	if e.mode&fs.ModeSymlink == 0 {
 		return "", fmt.Errorf("%s is not a symbolic link", name)
 	}
-	text, err := fs.ReadLink(e.fsys, e.path)
+	text, err := fs.ReadLink(t.fsys, name)
 	if err != nil {
 		return "", fmt.Errorf("read link: %w", cause(err))
 	}
+	return resolve(name, text)
+}
+
+// resolve returns the target of a link whose parents are real directories, so that
+// ".." means the same by name as in the file system.
+func resolve(name, text string) (string, error) {
 	if len(text) > maxLinkBytes {
 		return "", fmt.Errorf("the target of %s is too long: more than %d bytes", name, maxLinkBytes)
 	}
-	// entry has checked that the parents of name are real directories, so ".."
-	// means the same by name as in the file system.
 	target := path.Join(path.Dir(name), text)
 	if path.IsAbs(text) || !fs.ValidPath(target) {
 		return "", fmt.Errorf("%s links to a path outside the tree", name)

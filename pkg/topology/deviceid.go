@@ -24,6 +24,9 @@ func ParseUUID(s string) (UUID, error) {
 	return UUID(strings.ToLower(s)), nil
 }
 
+// String is the UUID.
+func (u UUID) String() string { return string(u) }
+
 func invalidUUID(s string) error {
 	return fmt.Errorf("invalid UUID %q: want 32 hex digits, such as 4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01", Abridge(s))
 }

@@ -1,0 +1,109 @@
+package env
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// descriptor is an open directory or file of this machine. Looking something up in
+// it takes one system call, where a path takes one per component. A single call
+// cannot say what is wrong: who gets an error other than fs.ErrNotExist asks the
+// file system step by step (tree).
+type descriptor int
+
+// openDescriptor opens a directory.
+func openDescriptor(name string) (descriptor, error) {
+	fd, err := unix.Open(name, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	return descriptor(fd), err
+}
+
+// isSysfs reports whether a directory is one of sysfs.
+func (d descriptor) isSysfs() bool {
+	var stat unix.Statfs_t
+	return unix.Fstatfs(int(d), &stat) == nil && stat.Type == unix.SYSFS_MAGIC
+}
+
+// dir opens a directory under d. No component of its path may be a symbolic link
+// (openat2(2), RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS; Linux 5.6).
+func (d descriptor) dir(name string) (descriptor, error) {
+	fd, err := unix.Openat2(int(d), name, &unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
+	})
+	return descriptor(fd), err
+}
+
+// file opens a regular file of the directory d. A pipe must not block it.
+func (d descriptor) file(name string) (descriptor, error) {
+	fd, err := unix.Openat(int(d), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, err
+	}
+	var stat unix.Stat_t
+	if err = unix.Fstat(fd, &stat); err == nil && stat.Mode&unix.S_IFMT != unix.S_IFREG {
+		err = errors.ErrUnsupported
+	}
+	if err != nil {
+		return 0, errors.Join(err, unix.Close(fd))
+	}
+	return descriptor(fd), nil
+}
+
+// read reads a file from its beginning. A file that does not fit is an error.
+func (d descriptor) read(into []byte) (int, error) {
+	n, err := unix.Pread(int(d), into, 0)
+	return fits(n, into, err)
+}
+
+// link reads the target of a symbolic link of the directory d.
+func (d descriptor) link(name string, into []byte) (int, error) {
+	n, err := unix.Readlinkat(int(d), name, into)
+	return fits(n, into, err)
+}
+
+func fits(n int, into []byte, err error) (int, error) {
+	switch {
+	case err != nil:
+		return 0, err
+	case n == len(into):
+		return 0, errors.ErrUnsupported
+	}
+	return n, nil
+}
+
+// entry returns what kind of file name is in the directory d, and its size.
+func (d descriptor) entry(name string) (entry, error) {
+	var stat unix.Stat_t
+	if err := unix.Fstatat(int(d), name, &stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return entry{}, err
+	}
+	var mode fs.FileMode
+	switch stat.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+	case unix.S_IFDIR:
+		mode = fs.ModeDir
+	case unix.S_IFLNK:
+		mode = fs.ModeSymlink
+	default:
+		mode = fs.ModeIrregular
+	}
+	return entry{mode: mode, size: stat.Size}, nil
+}
+
+// list returns the names in the directory d, sorted.
+func (d descriptor) list() ([]string, error) {
+	fd, err := unix.Openat(int(d), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	dir := os.NewFile(uintptr(fd), ".")
+	names, err := dir.Readdirnames(-1)
+	slices.Sort(names)
+	return names, errors.Join(err, dir.Close())
+}
+
+func (d descriptor) close() error { return unix.Close(int(d)) }

@@ -1,0 +1,19 @@
+//go:build !linux
+
+package env
+
+import "errors"
+
+// descriptor is for Linux, whose sysfs is to be read fast. Elsewhere directories are
+// read step by step.
+type descriptor int
+
+func openDescriptor(string) (descriptor, error)     { return 0, errors.ErrUnsupported }
+func (descriptor) isSysfs() bool                    { return false }
+func (descriptor) dir(string) (descriptor, error)   { return 0, errors.ErrUnsupported }
+func (descriptor) file(string) (descriptor, error)  { return 0, errors.ErrUnsupported }
+func (descriptor) read([]byte) (int, error)         { return 0, errors.ErrUnsupported }
+func (descriptor) link(string, []byte) (int, error) { return 0, errors.ErrUnsupported }
+func (descriptor) entry(string) (entry, error)      { return entry{}, errors.ErrUnsupported }
+func (descriptor) list() ([]string, error)          { return nil, errors.ErrUnsupported }
+func (descriptor) close() error                     { return nil }
