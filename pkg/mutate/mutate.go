@@ -11,6 +11,8 @@ import (
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/topology"
 )
 
 // Mutator holds what all calls share. It keeps no state between calls.
@@ -43,6 +45,10 @@ type Result struct {
 	VMI    *env.VMI        // nil when there is none
 	Strict bool            // whether Err has to fail the call
 	Err    error           // nil, or an *Error
+
+	candidates []topology.DeviceID // what the host was read for
+	problems   []env.Problem       // of that reading
+	whole      bool                // whether it was of all that readHost reads
 }
 
 // Changed reports whether the plan changes anything, in a dry run too.
@@ -74,13 +80,43 @@ func (e *Error) Unwrap() error { return e.Err }
 // Mutate handles a call. It never panics. On an error the result has the
 // domain of the request.
 func (m Mutator) Mutate(req Request) (result Result) {
+	defer unchangedOnPanic(req, &result)
+	return m.Diagnose(m.handle(req, true))
+}
+
+// Answer handles a call as Mutate does, and reads no more of the host than the
+// answer depends on. The plan lacks what Diagnose adds.
+func (m Mutator) Answer(req Request) (result Result) {
+	defer unchangedOnPanic(req, &result)
+	return m.handle(req, false)
+}
+
+// Diagnose adds to an answer the rest of what the host says of the devices, and the
+// warnings that follow from it.
+func (m Mutator) Diagnose(answer Result) Result {
+	if answer.Plan == nil {
+		return answer
+	}
+	host := answer.Plan.Host
+	if !answer.whole {
+		host, answer.problems = m.readHost(answer.candidates, answer.Policy)
+	}
+	answer.Plan = withPortSpeed(answer.Plan.Diagnosed(host, warningsOf(answer.problems)), m.Sysfs)
+	return answer
+}
+
+func unchangedOnPanic(req Request, result *Result) {
+	if cause := recover(); cause != nil {
+		result.Domain = req.Domain
+		result.Err = &Error{Internal, &PanicError{Cause: cause, Stack: debug.Stack()}}
+	}
+}
+
+// handle answers a call. whole says to read all of the host that there is to say
+// something about.
+func (m Mutator) handle(req Request, whole bool) (result Result) {
 	result.Domain = req.Domain
-	defer func() {
-		if cause := recover(); cause != nil {
-			result.Domain = req.Domain
-			result.Err = &Error{Internal, &PanicError{Cause: cause, Stack: debug.Stack()}}
-		}
-	}()
+	result.whole = whole
 	changed, err := m.mutate(req, &result)
 	var known *Error
 	switch {
@@ -92,6 +128,23 @@ func (m Mutator) Mutate(req Request) (result Result) {
 		result.Domain = changed
 	}
 	return result
+}
+
+// readHost reads all of the host that a plan says something about.
+func (m Mutator) readHost(ids []topology.DeviceID, p policy.Policy) (*topology.Host, []env.Problem) {
+	host, problems := env.ReadHost(m.Sysfs, ids)
+	if m.Details || p.NCCLTopology == policy.NCCLTopologyFWCfg {
+		problems = append(problems, env.ReadDetails(m.Sysfs, host)...)
+	}
+	return host, problems
+}
+
+func warningsOf(problems []env.Problem) []reasons.Warning {
+	warnings := make([]reasons.Warning, len(problems))
+	for i, p := range problems {
+		warnings[i] = p.Warning()
+	}
+	return warnings
 }
 
 // mutate fills in the result until an error occurs. It returns the changed
@@ -119,21 +172,24 @@ func (m Mutator) mutate(req Request, result *Result) ([]byte, error) {
 	if err != nil {
 		return nil, &Error{Malformed, fmt.Errorf("parse domain: %w", err)}
 	}
-	ids := placement.Candidates(d, m.Variables)
-	host, problems := env.ReadHost(m.Sysfs, ids)
-	if m.Details || wanted.NCCLTopology == policy.NCCLTopologyFWCfg {
-		problems = append(problems, env.ReadDetails(m.Sysfs, host)...)
+	result.candidates = placement.Candidates(d, m.Variables)
+	// Companions are found among the other functions of a device, and NCCL is told of
+	// links.
+	result.whole = result.whole || wanted.Companions == policy.CompanionsAdd || wanted.NCCLTopology == policy.NCCLTopologyFWCfg
+	var host *topology.Host
+	if result.whole {
+		host, result.problems = m.readHost(result.candidates, wanted)
+	} else {
+		host, result.problems = env.ReadPlaces(m.Sysfs, result.candidates)
 	}
-	for _, problem := range slices.Concat(problems, m.Problems) {
-		warnings = append(warnings, problem.Warning())
-	}
+	warnings = slices.Concat(warnings, warningsOf(result.problems), warningsOf(m.Problems))
 	plan, err := placement.New(placement.Input{
 		Domain: d, Host: host, Variables: m.Variables, VMI: vmi, Policy: wanted, Warnings: warnings,
 	})
 	if err != nil {
 		return nil, &Error{Malformed, err}
 	}
-	plan = withPortSpeed(withNCCL(plan), m.Sysfs)
+	plan = withNCCL(plan)
 	result.Plan = plan
 	changed, err := plan.Apply()
 	if err == nil && result.Strict {

@@ -33,10 +33,7 @@ func withPortSpeed(plan *placement.Plan, sysfs fs.FS) *placement.Plan {
 	}
 	speeds, problems := env.ReadMaxLinkSpeeds(sysfs, linkEnds(plan.Host, devices))
 	fast := slices.DeleteFunc(devices, func(d *topology.Device) bool { return speedOf(d, speeds) <= rootPortSpeed })
-	var warnings []reasons.Warning
-	for _, p := range problems {
-		warnings = append(warnings, p.Warning())
-	}
+	warnings := warningsOf(problems)
 	if topology.HasPair(fast) {
 		highest := 0.0
 		for _, d := range fast {

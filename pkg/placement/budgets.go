@@ -13,7 +13,7 @@ type Budgets struct {
 	BusNumbers        Budget           // of the root bus, what libvirt and KubeVirt still add included
 	Expanders         []ExpanderBudget // by index
 	ControllerIndexes Budget
-	BARBytes64        uint64 // sum of the 64-bit BARs of the devices
+	BARBytes64        uint64 // sum of the 64-bit BARs of the devices; 0 before Diagnosed
 }
 
 // Budget is what is used of a limit.
@@ -48,12 +48,17 @@ func budgetsOf(g guest, placed placing) Budgets {
 	root := rootBusOf(g, placed.ports, highest)
 	budgets.BusNumbers = Budget{Used: root.busNumbers(), Limit: end}
 	budgets.ControllerIndexes = Budget{Used: highest + 1 + root.added, Limit: libvirt.MaxIndex + 1}
-	for _, d := range placed.decisions {
+	return budgets
+}
+
+// barBytes64 is the sum of the 64-bit BARs of devices.
+func barBytes64(devices []Decision) (sum uint64) {
+	for _, d := range devices {
 		if d.ID.Kind() == topology.KindPCI && d.Function != nil {
 			for _, bar := range d.Function.LargeBARs() {
-				budgets.BARBytes64 += bar.Bytes
+				sum += bar.Bytes
 			}
 		}
 	}
-	return budgets
+	return sum
 }

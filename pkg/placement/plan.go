@@ -33,7 +33,7 @@ type Plan struct {
 	Warnings    []reasons.Warning
 	Changes     domain.Changes
 
-	Host      *topology.Host // what was read of the host
+	Host      *topology.Host // what was read of it
 	HostTree  *topology.Tree // to the devices of the plan
 	GuestTree *topology.Tree // after Changes, with the root ports that libvirt adds for missing indexes
 
@@ -111,8 +111,23 @@ func New(in Input) (*Plan, error) {
 	placed := place(s)
 	plan := finish(in, placed)
 	plan.HostTree = s.hostTree
-	plan.Warnings = reasons.Sort(slices.Concat(in.Warnings, stock.warnings, unread, placed.warnings, concerns(plan)))
+	plan.Warnings = reasons.Sort(slices.Concat(in.Warnings, stock.warnings, unread, placed.warnings))
 	return plan, nil
+}
+
+// Diagnosed is the plan after all of its devices' host has been read, with the
+// warnings of that reading, and of what the plan leaves to the user.
+func (p *Plan) Diagnosed(host *topology.Host, warnings []reasons.Warning) *Plan {
+	next := *p
+	next.Host, next.Devices = host, slices.Clone(p.Devices)
+	for i, d := range next.Devices {
+		if f := host.Function(d.ID); f != nil { // the device may be gone by now
+			next.Devices[i].Function = f
+		}
+	}
+	next.Budgets.BARBytes64 = barBytes64(next.Devices)
+	next.Warnings = reasons.Sort(slices.Concat(p.Warnings, warnings, concerns(&next)))
+	return &next
 }
 
 // withoutMode is the positions of the PCI hostdevs without a mode. KubeVirt writes
