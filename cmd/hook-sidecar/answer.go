@@ -6,6 +6,7 @@ import (
 	"embed"
 	"errors"
 	"log/slog"
+	"runtime"
 	"runtime/debug"
 	"time"
 
@@ -19,19 +20,40 @@ import (
 // answerer answers calls and logs each.
 type answerer struct {
 	mutator mutate.Mutator
-	log     func(protocol string, result mutate.Result, took time.Duration)
+	log     logFunc
+	turn    chan struct{} // full while a call is answered and logged
 }
 
-func (a answerer) answer(protocol string, req mutate.Request) mutate.Result {
+// logFunc logs a call after its answer, which took so long.
+type logFunc func(protocol string, answer mutate.Result, took time.Duration)
+
+func newAnswerer(m mutate.Mutator, log logFunc) answerer {
+	return answerer{mutator: m, log: log, turn: make(chan struct{}, 1)}
+}
+
+// answer returns the answer to a call, and what logs it.
+func (a answerer) answer(protocol string, req mutate.Request) (result mutate.Result, log func()) {
 	start := time.Now()
-	result := a.mutator.Mutate(req)
-	a.log(protocol, result, time.Since(start))
-	return result
+	result = a.mutator.Answer(req)
+	took := time.Since(start)
+	return result, func() { a.log(protocol, result, took) }
 }
 
-// Mutate answers a call of virt-launcher. It implements hooks.Mutator.
-func (a answerer) Mutate(_ context.Context, call hooks.Call) ([]byte, error) {
-	result := a.answer(call.Protocol, mutate.Request{Domain: call.Domain, VMI: call.VMI, Discarded: call.Migration})
+// Mutate answers a call of virt-launcher. It implements hooks.Mutator. The call is
+// logged when its answer is on its way, because what only the log says takes longer to
+// find out than the answer. The next call waits for that.
+func (a answerer) Mutate(ctx context.Context, call hooks.Call) ([]byte, error) {
+	select {
+	case a.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	result, log := a.answer(call.Protocol, mutate.Request{Domain: call.Domain, VMI: call.VMI, Discarded: call.Migration})
+	go func() {
+		defer func() { <-a.turn }()
+		runtime.Gosched() // with one processor, to whoever writes the answer
+		log()
+	}()
 	if result.Err == nil || !result.Strict {
 		return result.Domain, nil
 	}
@@ -42,14 +64,20 @@ func (a answerer) Mutate(_ context.Context, call hooks.Call) ([]byte, error) {
 	return nil, &hooks.RefusedError{Err: result.Err}
 }
 
-// newAnswerer returns the answerer of serve and onDefineDomain: it takes the
+// wait returns when the last call has been logged.
+func (a answerer) wait() {
+	a.turn <- struct{}{}
+	<-a.turn
+}
+
+// hookAnswerer returns the answerer of serve and onDefineDomain: it takes the
 // environment variables of this process, and annotations override flags unless
 // their keys are locked.
 //
 // A host that cannot be opened is not an error, because a VM without devices
 // does not need one, and the hook must not be the reason why a VM does not
 // start. Devices then have the reason no-sysfs.
-func (a *app) newAnswerer(log *slog.Logger, sysfs string, lock []string, policy *policyFlags) (answerer, error) {
+func (a *app) hookAnswerer(log *slog.Logger, sysfs string, lock []string, policy *policyFlags) (answerer, error) {
 	locked, err := lockedKeys(lock)
 	if err != nil {
 		return answerer{}, err
@@ -63,20 +91,20 @@ func (a *app) newAnswerer(log *slog.Logger, sysfs string, lock []string, policy 
 		log.Error("the host cannot be read, no device will be placed", "sysfs", sysfs, "error", err)
 		m.Sysfs = embed.FS{} // without any file
 	}
-	return answerer{mutator: m, log: logTo(log)}, nil
+	return newAnswerer(m, logTo(log, m)), nil
 }
 
 // logTo returns a function that logs one line per call, device and warning,
 // with the field names of the report. It never logs the domain and the VMI,
 // because they hold passwords. It catches its panics: the VM needs the answer.
-func logTo(log *slog.Logger) func(string, mutate.Result, time.Duration) {
-	return func(protocol string, result mutate.Result, took time.Duration) {
+func logTo(log *slog.Logger, m mutate.Mutator) logFunc {
+	return func(protocol string, answer mutate.Result, took time.Duration) {
 		defer func() {
 			if cause := recover(); cause != nil {
 				log.Error("a panic ended the log of this call", "stack", string(debug.Stack()))
 			}
 		}()
-		log := log
+		result, log := m.Diagnose(answer), log
 		if result.VMI != nil && result.VMI.Name != "" {
 			log = log.With("vmi", result.VMI.String(), "uid", result.VMI.UID)
 		}

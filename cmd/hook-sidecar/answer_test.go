@@ -40,10 +40,11 @@ func TestLogPanic(t *testing.T) {
 		t.Fatal("the sample is not placed")
 	}
 	var log bytes.Buffer
-	broken := answerer{mutator: s.mutator, log: logTo(slog.New(breaksAt{slog.NewJSONHandler(&log, nil), "device"}))}
+	broken := newAnswerer(s.mutator, logTo(slog.New(breaksAt{slog.NewJSONHandler(&log, nil), "device"}), s.mutator))
 	if got := answerTo(t, broken, s.request.Domain, s.request.VMI); !bytes.Equal(got, want) {
 		t.Error("the answer differs when the log panics")
 	}
+	broken.wait()
 	for _, part := range []string{`"msg":"domain planned"`, `"msg":"a panic ended the log of this call"`, `answer_test.go`} {
 		if !strings.Contains(log.String(), part) {
 			t.Errorf("no %s in the log:\n%s", part, &log)

@@ -44,7 +44,7 @@ func BenchmarkOnDefineDomain(b *testing.B) {
 }
 
 func quiet(m mutate.Mutator) answerer {
-	return answerer{mutator: m, log: logTo(slog.New(slog.DiscardHandler))}
+	return newAnswerer(m, logTo(slog.New(slog.DiscardHandler), m))
 }
 
 func benchSample(b *testing.B) sample {

@@ -106,10 +106,8 @@ func (a *app) demo(ctx context.Context, s sample, showDiff bool) (err error) {
 // serveAndCall runs the server for one call of virt-launcher. It returns the
 // domain that the client received and the result that the server had.
 func serveAndCall(ctx context.Context, socket string, s sample) (domain []byte, result mutate.Result, err error) {
-	server := hooks.New(hooks.Config{
-		Mutator: answerer{mutator: s.mutator, log: func(_ string, r mutate.Result, _ time.Duration) { result = r }},
-		Logger:  slog.New(slog.DiscardHandler), HookSocket: socket,
-	})
+	answerer := newAnswerer(s.mutator, func(_ string, answer mutate.Result, _ time.Duration) { result = s.mutator.Diagnose(answer) })
+	server := hooks.New(hooks.Config{Mutator: answerer, Logger: slog.New(slog.DiscardHandler), HookSocket: socket})
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	group, ctx := errgroup.WithContext(ctx)
@@ -125,5 +123,6 @@ func serveAndCall(ctx context.Context, socket string, s sample) (domain []byte, 
 		return err
 	})
 	err = group.Wait()
+	answerer.wait()
 	return domain, result, err
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"runtime"
 	"runtime/debug"
 
 	"hook-sidecar/pkg/domain"
@@ -42,6 +43,14 @@ func serveLimit() domain.Limit {
 func (a *app) warnOfLimit(domain []byte) {
 	if err := serveLimit().Check(domain); err != nil {
 		a.say("warning: serve would return this domain unchanged: %v", err)
+	}
+}
+
+// useOneProcessor makes serve run on one processor: a sidecar has a share of one, and
+// a second one would spend it on waking threads.
+func (a *app) useOneProcessor() {
+	if a.variable("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(1)
 	}
 }
 

@@ -39,11 +39,12 @@ Exit status:
 		if !cmd.Flags().Changed("domain") {
 			return failed(seeHelp(cmd), errors.New("missing flag --domain"))
 		}
-		answerer, err := a.newAnswerer(newLog(a.err), sysfs, lock, policy)
+		answerer, err := a.hookAnswerer(newLog(a.err), sysfs, lock, policy)
 		if err != nil {
 			return err
 		}
-		result := answerer.answer(onDefineDomainName, mutate.Request{Domain: []byte(domain), VMI: []byte(vmi)})
+		result, log := answerer.answer(onDefineDomainName, mutate.Request{Domain: []byte(domain), VMI: []byte(vmi)})
+		defer log()
 		if result.Err != nil && result.Strict {
 			return failureOf(result)
 		}

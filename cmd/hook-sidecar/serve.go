@@ -47,12 +47,14 @@ Exit status:
 	policy := addPolicyFlags(flags)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		a.limitMemory()
+		a.useOneProcessor()
 		a.logInBackground()
 		log := newLog(a.err)
-		answerer, err := a.newAnswerer(log, sysfs, lock, policy)
+		answerer, err := a.hookAnswerer(log, sysfs, lock, policy)
 		if err != nil {
 			return err
 		}
+		defer answerer.wait()
 		answerer.mutator.Limit = serveLimit()
 		config := hooks.Config{
 			Mutator: answerer, Logger: log, Versions: versions, PluginSocket: pluginSocket, MaxMessage: maxMessage,
