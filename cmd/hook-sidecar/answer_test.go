@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"hook-sidecar/pkg/hooks"
+	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/policy"
 )
 
@@ -73,6 +74,11 @@ func TestAnswerTooLong(t *testing.T) {
 	if refused := (*hooks.RefusedError)(nil); !errors.As(err, &refused) {
 		t.Errorf("strict: error %v, want a refusal", err)
 	}
+}
+
+// quiet answers without a log.
+func quiet(m mutate.Mutator) answerer {
+	return newAnswerer(m, logTo(slog.New(slog.DiscardHandler), m))
 }
 
 func demoSample(t *testing.T) sample {

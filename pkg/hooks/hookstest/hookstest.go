@@ -3,13 +3,10 @@
 package hookstest
 
 import (
-	"bytes"
 	"context"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
-	"time"
 
 	"hook-sidecar/pkg/hooks"
 )
@@ -115,36 +112,4 @@ func Dial(tb testing.TB, socket string) *hooks.Client {
 		}
 	})
 	return client
-}
-
-// BenchmarkOnDefineDomain measures calls over a real socket, each on its own
-// connection, and reports the median and the 99th percentile in addition to Go's
-// mean. Echo gives the baseline.
-func BenchmarkOnDefineDomain(b *testing.B, mutator hooks.Mutator, domain, vmi []byte) {
-	b.Helper()
-	server := Start(b, hooks.Config{Mutator: mutator})
-	b.SetBytes(int64(len(domain) + len(vmi)))
-	b.ReportAllocs()
-	var took []time.Duration
-	var reply []byte
-	for b.Loop() {
-		start := time.Now()
-		client, err := hooks.Dial(b.Context(), server.HookSocket)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if reply, err = client.OnDefineDomain(b.Context(), hooks.V1alpha3, domain, vmi); err != nil {
-			b.Fatal(err)
-		}
-		took = append(took, time.Since(start))
-		if err := client.Close(); err != nil {
-			b.Fatal(err)
-		}
-	}
-	if !bytes.Contains(reply, []byte("<domain")) {
-		b.Fatalf("the reply of %d bytes is not a domain", len(reply))
-	}
-	slices.Sort(took)
-	b.ReportMetric(float64(took[len(took)/2].Nanoseconds()), "p50-ns")
-	b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds()), "p99-ns")
 }

@@ -1,0 +1,109 @@
+package speed
+
+import (
+	"context"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"hook-sidecar/pkg/hooks/hookstest"
+	"hook-sidecar/test/hostfs"
+)
+
+// patience bounds what takes milliseconds on an idle machine.
+const patience = time.Minute
+
+// Bench is what a benchmark runs: the programs, and an echo.
+type Bench struct {
+	dir  string // of the programs
+	echo *Server
+}
+
+// NewBench builds the programs and starts an echo until the benchmark ends.
+func NewBench(b *testing.B) *Bench {
+	b.Helper()
+	bench := &Bench{dir: b.TempDir()}
+	if err := Build(bench.dir); err != nil {
+		b.Fatal(err)
+	}
+	socket := filepath.Join(hookstest.Dir(b), "echo.sock")
+	ctx, cancel := context.WithTimeout(b.Context(), patience)
+	defer cancel()
+	var err error
+	if bench.echo, err = Start(ctx, exec.Command(filepath.Join(bench.dir, "echo"), socket), socket, io.Discard); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { bench.echo.Stop() }) // ends by the signal
+	return bench
+}
+
+// Run races the hook against the echo and reports the figures.
+func (bench *Bench) Run(b *testing.B, vm VM, layout, sysfs string) Figures {
+	b.Helper()
+	vm, err := vm.Annotated(map[string]string{"hostdev.vm.kubevirt.io/layout": layout})
+	if err != nil {
+		b.Fatal(err)
+	}
+	starting, cancel := context.WithTimeout(b.Context(), patience)
+	defer cancel()
+	hook, err := StartHook(starting, filepath.Join(bench.dir, "hook-sidecar"), hookstest.Dir(b), sysfs, io.Discard)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() {
+		if err := hook.Stop(); err != nil {
+			b.Error(err)
+		}
+	}()
+	race, err := NewRace(b.Context(), hook, bench.echo, vm)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if err := race.Round(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	f := race.Figures()
+	b.ReportMetric(0, "ns/op") // of both calls and the pauses
+	b.ReportMetric(float64(f.HookP50.Nanoseconds()), "p50-ns")
+	b.ReportMetric(float64(f.HookP99.Nanoseconds()), "p99-ns")
+	b.ReportMetric(float64(f.EchoP50.Nanoseconds()), "echo-p50-ns")
+	b.ReportMetric(float64(f.EchoP99.Nanoseconds()), "echo-p99-ns")
+	b.ReportMetric(f.Ratio(), "x-echo")
+	return f
+}
+
+// Snapshot writes the snapshot of a directory to a file.
+func (bench *Bench) Snapshot(b *testing.B, sysfs string) string {
+	b.Helper()
+	file := filepath.Join(b.TempDir(), "host.txtar")
+	if out, err := Hook(filepath.Join(bench.dir, "hook-sidecar"), "snapshot", "--sysfs", sysfs, "-o", file).CombinedOutput(); err != nil {
+		b.Fatalf("%v: %s", err, out)
+	}
+	return file
+}
+
+// Directory makes a host a directory of files and links.
+func Directory(tb testing.TB, host fs.FS) string {
+	tb.Helper()
+	dir := filepath.Join(tb.TempDir(), "sys")
+	if err := os.CopyFS(dir, host); err != nil {
+		tb.Fatal(err)
+	}
+	return dir
+}
+
+// Parse is hostfs.Parse in a test.
+func Parse(tb testing.TB, lines string) fs.FS {
+	tb.Helper()
+	files, err := hostfs.Parse(lines)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return files
+}
