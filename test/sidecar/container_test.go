@@ -39,7 +39,7 @@ type container struct {
 
 // root makes the root of a container: the program, /sys and a directory for the
 // socket, the only one that the program's user can write to.
-func root(t *testing.T, binary, host string) string {
+func root(t testing.TB, binary, host string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "limits") // short: a socket's path has 107 bytes
 	if err != nil {
@@ -94,7 +94,7 @@ exec setpriv --no-new-privs chroot --userspec=107:107 --groups=107 "$dir" /hook-
 
 // start runs the program in a root until the test ends, in the groups that limit
 // it.
-func start(t *testing.T, dir string, groups []group, args ...string) *container {
+func start(t testing.TB, dir string, groups []group, args ...string) *container {
 	t.Helper()
 	s := &container{
 		log: &bytes.Buffer{}, socket: filepath.Join(dir, "var", "run", "kubevirt-hooks", "hostdev-limits.sock"),
@@ -115,7 +115,7 @@ func start(t *testing.T, dir string, groups []group, args ...string) *container 
 }
 
 // end stops the program as the kubelet does.
-func (s *container) end(t *testing.T) {
+func (s *container) end(t testing.TB) {
 	t.Helper()
 	if s.process.ProcessState != nil {
 		return
@@ -129,7 +129,7 @@ func (s *container) end(t *testing.T) {
 }
 
 // dial connects as soon as the program listens, and asks for Info.
-func (s *container) dial(t *testing.T) (*hooks.Client, time.Duration) {
+func (s *container) dial(t testing.TB) (*hooks.Client, time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -154,7 +154,7 @@ func (s *container) dial(t *testing.T) (*hooks.Client, time.Duration) {
 }
 
 // started is the time just before the program started.
-func (s *container) started(t *testing.T) time.Time {
+func (s *container) started(t testing.TB) time.Time {
 	t.Helper()
 	data, err := os.ReadFile(s.stamp)
 	if err != nil {
@@ -168,7 +168,7 @@ func (s *container) started(t *testing.T) time.Time {
 }
 
 // status is a line of /proc/PID/status.
-func (s *container) status(t *testing.T, name string) string {
+func (s *container) status(t testing.TB, name string) string {
 	t.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.process.Process.Pid))
 	if err != nil {
@@ -186,12 +186,12 @@ func (s *container) status(t *testing.T, name string) string {
 // peakMiB is the program's peak of memory of its own: all of it (VmHWM) without
 // what it maps of its file, which is in the page cache and which the kernel drops
 // before it runs out of memory.
-func (s *container) peakMiB(t *testing.T) float64 {
+func (s *container) peakMiB(t testing.TB) float64 {
 	t.Helper()
 	return s.kib(t, "VmHWM")/1024 - s.kib(t, "RssFile")/1024
 }
 
-func (s *container) kib(t *testing.T, name string) float64 {
+func (s *container) kib(t testing.TB, name string) float64 {
 	t.Helper()
 	kib, err := strconv.ParseFloat(strings.TrimSuffix(s.status(t, name), " kB"), 64)
 	if err != nil {

@@ -19,13 +19,13 @@ type group struct{ dir string }
 type setting struct{ file, value string }
 
 // memoryGroup limits a program to a sidecar's memory, without swap.
-func memoryGroup(t *testing.T) group {
+func memoryGroup(t testing.TB) group {
 	bytes := strconv.Itoa(memoryBytes)
 	return newGroup(t, "memory", []setting{{"memory.limit_in_bytes", bytes}}, []setting{{"memory.max", bytes}, {"memory.swap.max", "0"}})
 }
 
 // cpuGroup limits a program to a sidecar's CPU time.
-func cpuGroup(t *testing.T) group {
+func cpuGroup(t testing.TB) group {
 	const period = 100_000 // microseconds, as the kubelet sets it
 	quota := milliCPU * period / 1000
 	return newGroup(t, "cpu", []setting{{"cpu.cfs_period_us", strconv.Itoa(period)}, {"cpu.cfs_quota_us", strconv.Itoa(quota)}},
@@ -33,7 +33,7 @@ func cpuGroup(t *testing.T) group {
 }
 
 // newGroup makes a group, or skips the test where this machine does not allow one.
-func newGroup(t *testing.T, controller string, v1, v2 []setting) group {
+func newGroup(t testing.TB, controller string, v1, v2 []setting) group {
 	t.Helper()
 	g, settings := group{filepath.Join("/sys/fs/cgroup", controller)}, v1
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {

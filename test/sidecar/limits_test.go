@@ -26,7 +26,7 @@ const (
 )
 
 // buildBinary builds the program as the Dockerfile does, from a directory.
-func buildBinary(t *testing.T, from string) string {
+func buildBinary(t testing.TB, from string) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "hook-sidecar")
 	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", binary, "./cmd/hook-sidecar")
@@ -37,7 +37,7 @@ func buildBinary(t *testing.T, from string) string {
 	return binary
 }
 
-func needRoot(t *testing.T) {
+func needRoot(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("a root directory of its own and another user need root")

@@ -86,9 +86,14 @@ func (h *host) with(mode fs.FileMode) []string {
 	return slices.DeleteFunc(slices.Clone(h.paths), func(name string) bool { return h.intact[name].Mode.Type() != mode })
 }
 
-// files are attributes, and links those of devices and of buses.
+// files are all attributes, and links all links.
 func (h *host) files() []string { return h.with(0) }
 func (h *host) links() []string { return h.with(fs.ModeSymlink) }
+
+// nodes are the attributes that count most.
+func (h *host) nodes() []string {
+	return slices.DeleteFunc(h.files(), func(name string) bool { return filepath.Base(name) != "numa_node" })
+}
 
 // put makes a path what it was.
 func (h *host) put(name string) error {
@@ -170,11 +175,11 @@ func contents() []string {
 }
 
 // rewrite changes an attribute, in place or by another file. Most often it is a
-// numa_node.
+// node.
 func (h *host) rewrite() (string, error) {
 	name := pick(h.rng, h.files())
 	if h.rng.IntN(3) > 0 {
-		name = pick(h.rng, h.functions()) + "/numa_node"
+		name = pick(h.rng, h.nodes())
 	}
 	content := pick(h.rng, contents())
 	text := fmt.Sprintf("write %.20q to %s", content, name)
@@ -201,7 +206,7 @@ func (h *host) write(name, content string, flags int) error {
 func (h *host) turn() (string, error) {
 	name := pick(h.rng, h.files())
 	if h.rng.IntN(2) == 0 {
-		name = pick(h.rng, h.functions()) + "/numa_node"
+		name = pick(h.rng, h.nodes())
 	}
 	if _, err := os.Lstat(filepath.Dir(h.at(name))); err != nil {
 		return "turn " + name, err
@@ -209,7 +214,7 @@ func (h *host) turn() (string, error) {
 	if err := h.drop(name); err != nil {
 		return "turn " + name, err
 	}
-	switch h.rng.IntN(6) {
+	switch h.rng.IntN(7) {
 	case 0:
 		return "nothing at " + name, nil
 	case 1:
@@ -299,12 +304,7 @@ func (h *host) replace() (string, error) {
 	if err := copyTree(old, h.at(name)); err != nil {
 		return text, err
 	}
-	var under []string
-	for _, file := range h.paths {
-		if strings.HasPrefix(file, name+"/") && filepath.Base(file) == "numa_node" {
-			under = append(under, file)
-		}
-	}
+	under := slices.DeleteFunc(h.nodes(), func(file string) bool { return !strings.HasPrefix(file, name+"/") })
 	if len(under) == 0 {
 		return text, nil
 	}
