@@ -18,7 +18,7 @@ COPY . .
 # sidecar-shim runs a program named onDefineDomain. By that name the binary knows that the shim runs
 # it.
 RUN mkdir /out && \
-    CGO_ENABLED=0 GOOS=${TARGETOS} GOARCH=${TARGETARCH} go build -trimpath -ldflags="-s -w" -o /out/hook-sidecar ./cmd/hook-sidecar && \
+    CGO_ENABLED=0 GOOS=${TARGETOS} GOARCH=${TARGETARCH} go build -trimpath -tags grpcnotrace -ldflags="-s -w" -o /out/hook-sidecar ./cmd/hook-sidecar && \
     ln -s hook-sidecar /out/onDefineDomain
 
 FROM ${SHIM_IMAGE} AS shim

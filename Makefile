@@ -24,7 +24,7 @@ help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/hook-sidecar, static
-	CGO_ENABLED=0 go build -trimpath -o bin/hook-sidecar ./cmd/hook-sidecar
+	CGO_ENABLED=0 go build -trimpath -tags grpcnotrace -o bin/hook-sidecar ./cmd/hook-sidecar
 
 comma := ,
 output = $(if $(ARCHIVE),type=oci$(comma)dest=$(ARCHIVE),type=image$(comma)push=$(PUSH))

@@ -67,7 +67,7 @@ func BenchmarkMutate(b *testing.B) {
 			m := mutate.Mutator{Sysfs: sysfs}
 			var result mutate.Result
 			for b.Loop() {
-				result = m.Mutate(mutate.Request{Domain: vm.Domain, VMI: vm.VMI})
+				result = m.Answer(mutate.Request{Domain: vm.Domain, VMI: vm.VMI})
 			}
 			if result.Err != nil || len(result.Plan.Devices) != count {
 				b.Fatalf("%d devices, error %v", len(result.Plan.Devices), result.Err)

@@ -37,25 +37,19 @@ func (d descriptor) dir(name string) (descriptor, error) {
 	return descriptor(fd), err
 }
 
-// file opens a regular file of the directory d. A pipe must not block it.
+// file opens a file of the directory d.
 func (d descriptor) file(name string) (descriptor, error) {
 	fd, err := unix.Openat(int(d), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return 0, err
-	}
-	var stat unix.Stat_t
-	if err = unix.Fstat(fd, &stat); err == nil && stat.Mode&unix.S_IFMT != unix.S_IFREG {
-		err = errors.ErrUnsupported
-	}
-	if err != nil {
-		return 0, errors.Join(err, unix.Close(fd))
-	}
-	return descriptor(fd), nil
+	return descriptor(fd), err
 }
 
-// read reads a file from its beginning. A file that does not fit is an error.
+// read reads a file from its beginning. It cannot read a pipe, a socket or a
+// directory (pread(2)); one that is empty or does not fit is an error.
 func (d descriptor) read(into []byte) (int, error) {
 	n, err := unix.Pread(int(d), into, 0)
+	if err == nil && n == 0 {
+		err = errors.ErrUnsupported
+	}
 	return fits(n, into, err)
 }
 

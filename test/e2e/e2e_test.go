@@ -124,7 +124,7 @@ func run(t *testing.T, image, kernelDir string) results {
 	t.Helper()
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "hook-sidecar")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, "./cmd/hook-sidecar") // as the Dockerfile does
+	build := exec.Command("go", "build", "-trimpath", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", binary, "./cmd/hook-sidecar") // as the Dockerfile does
 	build.Dir, build.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v: %s", err, out)

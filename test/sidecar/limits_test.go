@@ -29,7 +29,7 @@ const (
 func buildBinary(t testing.TB, from string) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "hook-sidecar")
-	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", binary, "./cmd/hook-sidecar")
+	build := exec.Command("go", "build", "-trimpath", "-tags=grpcnotrace", "-buildvcs=false", "-ldflags=-s -w", "-o", binary, "./cmd/hook-sidecar")
 	build.Dir, build.Env = from, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
