@@ -25,10 +25,11 @@ func (r *hostReader) device(a topology.Address, dir string) *topology.Device {
 		Class:        uint32(r.hex(dir+"/class", 24)),
 	}
 	d.IsBridge = d.Class>>8 == classBridgePCI
-	if !r.placesOnly {
+	if r.extent != places {
+		d.Driver, d.BARs = r.linkBase(dir+"/driver"), r.bars(dir+"/resource")
+	}
+	if r.extent == everything {
 		d.Vendor, d.Device = uint16(r.hex(dir+"/vendor", 16)), uint16(r.hex(dir+"/device", 16))
-		d.Driver = r.linkBase(dir + "/driver")
-		d.BARs = r.bars(dir + "/resource")
 	}
 	var err error
 	if d.Root, d.Bridges, err = splitPath(dir); err != nil {

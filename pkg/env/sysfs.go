@@ -33,12 +33,20 @@ func ReadHost(fsys fs.FS, ids []topology.DeviceID) (*topology.Host, []Problem) {
 	return newHostReader(fsys).read(ids)
 }
 
+// ReadWarnings reads the part of ReadHost that warnings of a plan follow from: what
+// ReadPlaces reads, the drivers and BARs, and the members of the IOMMU groups.
+func ReadWarnings(fsys fs.FS, ids []topology.DeviceID) (*topology.Host, []Problem) {
+	r := newHostReader(fsys)
+	r.extent = warnings
+	return r.read(ids)
+}
+
 // ReadPlaces reads the part of ReadHost that decides where devices are placed: of
 // each the NUMA node, the path, the class, the size of its configuration space, the
 // physical function and the IOMMU group. On sysfs it keeps files open for the next
 // call, and no value.
 func ReadPlaces(fsys fs.FS, ids []topology.DeviceID) (*topology.Host, []Problem) {
-	r := &hostReader{placesOnly: true}
+	r := &hostReader{extent: places}
 	if d, ok := fsys.(*directory); ok && d.kept != nil {
 		d.reading.Lock()
 		defer d.reading.Unlock()
@@ -66,22 +74,32 @@ func ReadWholeHost(fsys fs.FS) (*topology.Host, []Problem) {
 	return r.result()
 }
 
+// extent is how much is read of a host.
+type extent int
+
+const (
+	everything extent = iota
+	warnings          // what ReadWarnings reads
+	places            // what ReadPlaces reads
+)
+
 // hostReader reads a host. It reads each device once.
 type hostReader struct {
-	tree       *tree
-	placesOnly bool // what ReadPlaces reads
-	problems   []Problem
+	tree     *tree
+	extent   extent
+	problems []Problem
 
 	nodes   []topology.NUMANode
 	devices map[topology.Address]*topology.Device // nil: cannot be read
 	mdevs   map[topology.UUID]*topology.MDEV      // nil: cannot be read
+	groups  map[int]bool                          // whose members are read
 }
 
 func newHostReader(fsys fs.FS) *hostReader { return &hostReader{tree: newTree(fsys)} }
 
 // start reads what every device needs.
 func (r *hostReader) start() {
-	r.devices, r.mdevs = map[topology.Address]*topology.Device{}, map[topology.UUID]*topology.MDEV{}
+	r.devices, r.mdevs, r.groups = map[topology.Address]*topology.Device{}, map[topology.UUID]*topology.MDEV{}, map[int]bool{}
 	r.nodes = r.numaNodes()
 }
 
@@ -202,20 +220,23 @@ func (r *hostReader) addRequested(a topology.Address) {
 	if !shown {
 		r.notShown(topology.PCIDevice(a), pciDevices)
 	}
-	if device == nil || r.placesOnly {
+	if device == nil || r.extent == places {
 		return
 	}
-	for function := range uint8(8) {
-		companion := a
-		companion.Function = function
-		r.add(companion)
+	if r.extent == everything {
+		for function := range uint8(8) {
+			companion := a
+			companion.Function = function
+			r.add(companion)
+		}
+		if device.PhysFn != nil {
+			r.add(*device.PhysFn)
+		}
 	}
-	if device.PhysFn != nil {
-		r.add(*device.PhysFn)
-	}
-	if device.IOMMUGroup == nil {
+	if device.IOMMUGroup == nil || r.groups[*device.IOMMUGroup] {
 		return
 	}
+	r.groups[*device.IOMMUGroup] = true
 	// Members that are not PCI functions, such as mediated devices, are skipped.
 	for _, member := range r.entries(fmt.Sprintf("%s/%d/devices", iommuGroups, *device.IOMMUGroup)) {
 		if a, err := topology.ParseAddress(member); err == nil {
@@ -246,7 +267,7 @@ func (r *hostReader) add(a topology.Address) (device *topology.Device, shown boo
 		return r.add(a)
 	}
 	r.devices[a] = device
-	if r.placesOnly {
+	if r.extent != everything {
 		return device, true
 	}
 	for _, bridge := range device.Bridges {

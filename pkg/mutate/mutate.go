@@ -99,7 +99,7 @@ func (m Mutator) Diagnose(answer Result) Result {
 	}
 	host := answer.Plan.Host
 	if !answer.whole {
-		host, answer.problems = m.readHost(answer.candidates, answer.Policy)
+		host, answer.problems = env.ReadWarnings(m.Sysfs, answer.candidates)
 	}
 	answer.Plan = withPortSpeed(answer.Plan.Diagnosed(host, warningsOf(answer.problems)), m.Sysfs)
 	return answer

@@ -31,7 +31,7 @@ func withPortSpeed(plan *placement.Plan, sysfs fs.FS) *placement.Plan {
 	if !topology.HasPair(devices) {
 		return plan
 	}
-	speeds, problems := env.ReadMaxLinkSpeeds(sysfs, linkEnds(plan.Host, devices))
+	speeds, problems := env.ReadMaxLinkSpeeds(sysfs, linkEnds(devices))
 	fast := slices.DeleteFunc(devices, func(d *topology.Device) bool { return speedOf(d, speeds) <= rootPortSpeed })
 	warnings := warningsOf(problems)
 	if topology.HasPair(fast) {
@@ -62,7 +62,7 @@ func atRootPorts(plan *placement.Plan) []*topology.Device {
 }
 
 // linkEnds are the functions at both ends of the devices' links.
-func linkEnds(host *topology.Host, devices []*topology.Device) []topology.Address {
+func linkEnds(devices []*topology.Device) []topology.Address {
 	var ends []topology.Address
 	for _, d := range devices {
 		ends = append(ends, lowerEnd(d))
@@ -70,7 +70,7 @@ func linkEnds(host *topology.Host, devices []*topology.Device) []topology.Addres
 			ends = append(ends, d.Bridges[n-1])
 		}
 	}
-	return slices.DeleteFunc(ends, func(a topology.Address) bool { return host.Device(a) == nil })
+	return ends
 }
 
 // lowerEnd is the function with the link of a device: a virtual function has that
