@@ -1,6 +1,6 @@
 # Shortcuts; CI runs `.ci/run`.
 .DEFAULT_GOAL := help
-.PHONY: help build image release test kubevirt manifests boot e2e lint fuzz generate golden ci
+.PHONY: help build image release test kubevirt manifests boot e2e speed lint fuzz generate golden ci
 
 # Kernels and images that the tests boot.
 CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/hook-sidecar
@@ -55,6 +55,12 @@ e2e: ## run everything end to end, with vfio-pci in a nested machine; needs root
 	test/boot/get-kernel $(CACHE)/kernel
 	test/e2e/get-image $(CACHE)/e2e
 	BOOT_KERNEL=$(CACHE)/kernel E2E_IMAGE=$(CACHE)/e2e go test -count=1 -v -timeout 30m ./test/e2e
+
+speed: ## measure calls, and compare a server with fresh processes while a guest's sysfs changes
+	go test -run '^$$' -bench OnDefineDomain ./cmd/hook-sidecar
+	go test -run '^$$' -bench . ./test/speed ./test/sidecar
+	test/boot/get-kernel $(CACHE)/kernel
+	BOOT_KERNEL=$(CACHE)/kernel go test -count=1 -v -timeout 30m ./test/speed
 
 lint: ## check formatting, vet, staticcheck and import rules
 	.ci/run format vet lint imports

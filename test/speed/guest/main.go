@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -29,7 +30,7 @@ const (
 	self    = "/init"
 	layout  = "hostdev.vm.kubevirt.io/layout"
 
-	rounds   = 40              // of a race
+	rounds   = 25              // of a race
 	patience = 5 * time.Minute // for a call, or for a start
 )
 
@@ -93,7 +94,7 @@ func race(devices []string, shape string) (err error) {
 	if vm, err = vm.Annotated(map[string]string{layout: shape}); err != nil {
 		return err
 	}
-	hook, err := serve(speed.NewLines())
+	hook, err := serve(io.Discard)
 	if err != nil {
 		return err
 	}
@@ -122,7 +123,7 @@ func race(devices []string, shape string) (err error) {
 	return nil
 }
 
-func serve(log *speed.Lines) (*speed.Server, error) {
+func serve(log io.Writer) (*speed.Server, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	return speed.StartHook(ctx, program, "/run", "/sys", log)
@@ -151,7 +152,7 @@ func compare(devices []string) error {
 	}
 	twins := &speed.Twins{Server: server, Log: log, Sysfs: "/sys", Fresh: func(args ...string) *exec.Cmd { return speed.Hook(program, args...) }}
 	n := node{devices, rand.New(rand.NewPCG(seed, seed)), map[string]int{}}
-	answers := map[string]bool{}
+	answers, began := map[string]bool{}, time.Now()
 	for step := range steps {
 		made := []string{}
 		for range n.rng.IntN(3) {
@@ -165,7 +166,10 @@ func compare(devices []string) error {
 			fmt.Println("SPEED-STEP", step+1) // the watchdog's
 		}
 	}
-	fmt.Printf("SPEED-COMPARED %d answers=%d %v\n", steps, len(answers), n.made)
+	fmt.Printf("SPEED-COMPARED steps=%d answers=%d took=%v changes=%v\n", steps, len(answers), time.Since(began).Round(time.Second), n.made)
+	if len(answers) < steps/4 {
+		return errors.New("the changes change too little, so nothing was tried")
+	}
 	return server.Stop()
 }
 
@@ -200,28 +204,36 @@ type node struct {
 func (n node) change() string {
 	device := n.devices[n.rng.IntN(len(n.devices))]
 	dir := "/sys/bus/pci/devices/" + device
-	change := []struct{ kind, file, text string }{
-		{"remove", dir + "/remove", "1"},
-		{"remove with the switch", filepath.Join(dir, "../../remove"), "1"},
-		{"rescan", "/sys/bus/pci/rescan", "1"},
-		{"rescan", "/sys/bus/pci/rescan", "1"},
-		{"rescan", "/sys/bus/pci/rescan", "1"},
-		{"node", dir + "/numa_node", []string{"-1", "0", "1"}[n.rng.IntN(3)]},
-		{"node", dir + "/numa_node", []string{"-1", "0", "1"}[n.rng.IntN(3)]},
-		{"node", dir + "/numa_node", []string{"-1", "0", "1"}[n.rng.IntN(3)]},
-		{"unbind", dir + "/driver/unbind", device},
-		{"bind", "/sys/bus/pci/drivers/nvme/bind", device},
+	changes := []struct {
+		weight           int
+		kind, file, text string
+	}{
+		{1, "remove", dir + "/remove", "1"},
+		{1, "remove with the switch", above(dir, 2) + "/remove", "1"},
+		{3, "rescan", "/sys/bus/pci/rescan", "1"},
+		{3, "node", dir + "/numa_node", []string{"-1", "0", "1"}[n.rng.IntN(3)]},
+		{1, "unbind", dir + "/driver/unbind", device},
+		{1, "bind", "/sys/bus/pci/drivers/nvme/bind", device},
 	}
-	c := change[n.rng.IntN(len(change))]
-	if c.kind == "remove with the switch" {
-		// By its path: sysfs resolves ".." in the device's real directory.
-		if real, err := filepath.EvalSymlinks(dir); err == nil {
-			c.file = filepath.Join(filepath.Dir(filepath.Dir(real)), "remove")
-		}
+	at := n.rng.IntN(10) // the weights' sum
+	i := 0
+	for at >= changes[i].weight {
+		at -= changes[i].weight
+		i++
 	}
+	c := changes[i]
 	if err := os.WriteFile(c.file, []byte(c.text), 0o200); err != nil {
 		return fmt.Sprintf("%s %s: %v", c.kind, device, err)
 	}
 	n.made[c.kind]++
 	return c.kind + " " + device + " " + c.text
+}
+
+// above is the directory of a bridge so many levels above a device.
+func above(device string, levels int) string {
+	dir, err := filepath.EvalSymlinks(device)
+	if err != nil {
+		return device // it is not there
+	}
+	return filepath.Join(dir, strings.Repeat("../", levels))
 }
