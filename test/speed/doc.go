@@ -7,5 +7,5 @@
 //	go test -run '^$' -bench Growth ./test/speed
 //	go test -run '^$' -bench FirstCall ./test/sidecar
 //	go test -run TestLikeFresh ./test/speed -args -steps 5000 -seed 2
-//	go test -run TestGuest -v ./test/speed # needs BOOT_KERNEL, see package boot
+//	go test -run Guest -v ./test/speed # needs BOOT_KERNEL, see package boot
 package speed
