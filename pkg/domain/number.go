@@ -40,7 +40,7 @@ func (r *reader) attrNumber(e *xmledit.Element, name string, base int, low, high
 	}
 	n, ok = number(a.Value, base)
 	if !ok || n < low || n > high {
-		return 0, false, r.xml.Errorf(a.Text.Start, "attribute %s of <%s>: invalid number %q: must be between %d and %d",
+		return 0, false, r.xml.Errorf(a.Text().Start, "attribute %s of <%s>: invalid number %q: must be between %d and %d",
 			name, e.Name, topology.Abridge(a.Value), low, high)
 	}
 	return n, true, nil
@@ -51,7 +51,7 @@ func (r *reader) textNumber(e *xmledit.Element, high uint64) (uint64, error) {
 	text := strings.TrimSpace(r.xml.Text(e))
 	n, ok := number(text, 10)
 	if !ok || n > high {
-		return 0, r.xml.Errorf(e.Open.End, "text of <%s>: invalid number %q: must be between 0 and %d",
+		return 0, r.xml.Errorf(e.Open().End, "text of <%s>: invalid number %q: must be between 0 and %d",
 			e.Name, topology.Abridge(text), high)
 	}
 	return n, nil
@@ -67,12 +67,12 @@ func (r *reader) scaled(e *xmledit.Element) (uint64, error) {
 	}
 	scale, ok := unit(e.Value("unit"))
 	if !ok {
-		return 0, r.xml.Errorf(e.Attr("unit").Text.Start, "attribute unit of <%s>: invalid unit %q: want one such as KiB or GB",
+		return 0, r.xml.Errorf(e.Attr("unit").Text().Start, "attribute unit of <%s>: invalid unit %q: want one such as KiB or GB",
 			e.Name, topology.Abridge(e.Value("unit")))
 	}
 	high, low := bits.Mul64(n, scale)
 	if high != 0 {
-		return 0, r.xml.Errorf(e.Open.Start, "<%s> is larger than 64 bits", e.Name)
+		return 0, r.xml.Errorf(e.Open().Start, "<%s> is larger than 64 bits", e.Name)
 	}
 	return low, nil
 }

@@ -39,7 +39,7 @@ func Parse(src []byte) (*Domain, error) {
 		if root.Space != "" {
 			name += fmt.Sprintf(" in namespace %q", topology.Abridge(root.Space))
 		}
-		return nil, xml.Errorf(root.Open.Start, "the root element is %s, want <domain>", name)
+		return nil, xml.Errorf(root.Open().Start, "the root element is %s, want <domain>", name)
 	}
 	r := &reader{xml: xml, domain: &Domain{doc: &document{xml: xml}}}
 	for _, step := range []func(*xmledit.Element) error{
@@ -161,7 +161,7 @@ func (r *reader) pins(root *xmledit.Element) error {
 func (r *reader) required(e *xmledit.Element, name string) (int, error) {
 	n, ok, err := r.attrNumber(e, name, 10, 0, math.MaxInt32)
 	if err == nil && !ok {
-		err = r.xml.Errorf(e.Open.Start, "<%s> has no attribute %s", e.Name, name)
+		err = r.xml.Errorf(e.Open().Start, "<%s> has no attribute %s", e.Name, name)
 	}
 	return int(n), err
 }

@@ -18,25 +18,19 @@ type coordinates struct {
 // coordinates reads them up to the highest values that libvirt accepts
 // (src/util/virpci.c, virPCIDeviceAddressIsValid).
 func (r *reader) coordinates(e *xmledit.Element, highestDomain uint64) (coordinates, error) {
-	var c coordinates
-	for _, part := range []struct {
+	var numbers [4]uint64
+	present := false
+	for i, part := range [...]struct {
 		name string
-		to   *uint64
 		high uint64
-	}{
-		{"domain", &c.domain, highestDomain},
-		{"bus", &c.bus, 0xff},
-		{"slot", &c.slot, 0x1f},
-		{"function", &c.function, 7},
-	} {
+	}{{"domain", highestDomain}, {"bus", 0xff}, {"slot", 0x1f}, {"function", 7}} {
 		n, ok, err := r.attrNumber(e, part.name, 0, 0, part.high)
 		if err != nil {
 			return coordinates{}, err
 		}
-		*part.to = n
-		c.present = c.present || ok
+		numbers[i], present = n, present || ok
 	}
-	return c, nil
+	return coordinates{numbers[0], numbers[1], numbers[2], numbers[3], present}, nil
 }
 
 // guestAddress reads the <address> of a controller or a device. It is nil where
@@ -82,7 +76,7 @@ func (r *reader) controllers(root *xmledit.Element) error {
 	for _, i := range without {
 		free := slices.Index(taken[:], false)
 		if free < 0 {
-			return r.xml.Errorf(d.doc.controllers[i].Open.Start, "no index is left for this <controller>")
+			return r.xml.Errorf(d.doc.controllers[i].Open().Start, "no index is left for this <controller>")
 		}
 		taken[free] = true
 		d.Controllers[i].Index = free
@@ -178,7 +172,7 @@ func (r *reader) atMostOne(e *xmledit.Element, names ...string) error {
 		count := 0
 		for child := range all(e, name) {
 			if count++; count > 1 {
-				return r.xml.Errorf(child.Open.Start, "<%s> has two <%s>", e.Name, name)
+				return r.xml.Errorf(child.Open().Start, "<%s> has two <%s>", e.Name, name)
 			}
 		}
 	}

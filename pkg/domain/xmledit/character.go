@@ -21,6 +21,10 @@ func IsText(text string) bool { return checkCharacters(text) == nil }
 // wherever it is.
 func checkCharacters(text string) error {
 	for i := 0; i < len(text); {
+		if b := text[i]; b >= ' ' && b < utf8.RuneSelf {
+			i++
+			continue
+		}
 		r, size := utf8.DecodeRuneInString(text[i:])
 		switch {
 		case r == utf8.RuneError && size == 1:
@@ -51,6 +55,10 @@ func isCharacter(r rune) bool {
 func nameEnd(text string, at int) int {
 	start, colon := at, false
 	for at < len(text) {
+		if b := text[at]; 'a' <= b && b <= 'z' { // nearly all
+			at++
+			continue
+		}
 		r, size := utf8.DecodeRuneInString(text[at:])
 		switch {
 		case r == ':' && !colon:

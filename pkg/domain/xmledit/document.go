@@ -24,6 +24,9 @@ type Span struct {
 	Start, End int
 }
 
+// span is a Span of what a document holds: most of its memory, so in 32 bits.
+func span(start, end int32) Span { return Span{int(start), int(end)} }
+
 // Document is a parsed document. It is read-only.
 type Document struct {
 	text string
@@ -39,22 +42,35 @@ type Element struct {
 	Local string // Name without its prefix
 	Space string // the URI of its namespace, "" for none; an undeclared prefix stands for itself
 
-	Whole Span // from the < of the open tag to the > of the close tag
-	Open  Span // the open tag; all of the element when it closes itself
-	Close Span // the close tag; empty when the element closes itself
-
 	Attrs    []Attr
 	Parent   *Element // nil for the root
 	Children []*Element
+
+	start, openEnd, closeStart, end int32 // see Whole, Open and Close
 }
+
+// Whole is from the < of the open tag to the > of the close tag.
+func (e *Element) Whole() Span { return span(e.start, e.end) }
+
+// Open is the open tag; all of the element when it closes itself.
+func (e *Element) Open() Span { return span(e.start, e.openEnd) }
+
+// Close is the close tag; empty when the element closes itself.
+func (e *Element) Close() Span { return span(e.closeStart, e.end) }
 
 // Attr is an attribute of an element.
 type Attr struct {
 	Name  string // as written, with its prefix
 	Value string // with its references resolved
-	Whole Span   // from the name to the closing quote
-	Text  Span   // between the quotes
+
+	start, textStart, textEnd int32 // see Whole and Text
 }
+
+// Whole is from the name to the closing quote.
+func (a *Attr) Whole() Span { return span(a.start, a.textEnd+1) }
+
+// Text is between the quotes.
+func (a *Attr) Text() Span { return span(a.textStart, a.textEnd) }
 
 // Is reports whether e is the element local of the namespace space; a space of
 // "" means no namespace.
@@ -97,7 +113,7 @@ func (e *Element) Value(name string) string {
 }
 
 // ClosesItself reports whether e is written as <e/>.
-func (e *Element) ClosesItself() bool { return e.Open == e.Whole }
+func (e *Element) ClosesItself() bool { return e.openEnd == e.end }
 
 // Text is the character data directly inside e, with CDATA included and
 // references resolved, without that of its children. A nil element has none.
@@ -106,12 +122,12 @@ func (d *Document) Text(e *Element) string {
 		return ""
 	}
 	var text strings.Builder
-	from := e.Open.End
+	from := e.Open().End
 	for _, child := range e.Children {
-		text.WriteString(characters(d.text[from:child.Whole.Start]))
-		from = child.Whole.End
+		text.WriteString(characters(d.text[from:child.Whole().Start]))
+		from = child.Whole().End
 	}
-	text.WriteString(characters(d.text[from:e.Close.Start]))
+	text.WriteString(characters(d.text[from:e.Close().Start]))
 	return text.String()
 }
 

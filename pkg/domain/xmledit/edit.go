@@ -49,11 +49,11 @@ func (d *Document) Apply(edits []Edit) ([]byte, error) {
 // one. The value may be any text; what XML cannot hold becomes U+FFFD.
 func (d *Document) SetAttr(e *Element, name, value string) Edit {
 	if a := e.Attr(name); a != nil {
-		return Edit{a.Text.Start, a.Text.End, Escape(value)}
+		return Edit{a.Text().Start, a.Text().End, Escape(value)}
 	}
-	at, quote := e.Open.Start+len("<")+len(e.Name), d.quote(e)
+	at, quote := e.Open().Start+len("<")+len(e.Name), d.quote(e)
 	if n := len(e.Attrs); n > 0 {
-		at = e.Attrs[n-1].Whole.End
+		at = e.Attrs[n-1].Whole().End
 	}
 	return Edit{at, at, " " + name + "=" + quote + Escape(value) + quote}
 }
@@ -63,7 +63,7 @@ func (d *Document) SetAttr(e *Element, name, value string) Edit {
 func (d *Document) quote(e *Element) string {
 	for ; e != nil; e = e.Parent {
 		if n := len(e.Attrs); n > 0 {
-			return d.text[e.Attrs[n-1].Text.End:e.Attrs[n-1].Whole.End]
+			return d.text[e.Attrs[n-1].Text().End:e.Attrs[n-1].Whole().End]
 		}
 	}
 	return `"`
@@ -80,18 +80,18 @@ func Escape(text string) string {
 
 // RemoveAttr removes an attribute and the whitespace before it.
 func (d *Document) RemoveAttr(a *Attr) Edit {
-	return Edit{d.trimmed(a.Whole.Start), a.Whole.End, ""}
+	return Edit{d.trimmed(a.Whole().Start), a.Whole().End, ""}
 }
 
 // Replace puts an element, written as for InsertAfter, in the place of e.
 func (d *Document) Replace(e *Element, element string) Edit {
-	return Edit{e.Whole.Start, e.Whole.End, d.layout(e).indent(element)}
+	return Edit{e.Whole().Start, e.Whole().End, d.layout(e).indent(element)}
 }
 
 // Remove removes e and its line: the newline and the indentation before it, or
 // the whitespace before it on the same line.
 func (d *Document) Remove(e *Element) Edit {
-	return Edit{e.Whole.Start - len(d.lastLine(e.Whole.Start)), e.Whole.End, ""}
+	return Edit{e.Whole().Start - len(d.lastLine(e.Whole().Start)), e.Whole().End, ""}
 }
 
 // trimmed is where the whitespace starts that ends at offset.

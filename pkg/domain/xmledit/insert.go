@@ -27,7 +27,7 @@ func (d *Document) layout(e *Element) layout {
 // lead is the newline and the indentation before e, "" when e does not start a
 // line.
 func (d *Document) lead(e *Element) string {
-	line := d.lastLine(e.Whole.Start)
+	line := d.lastLine(e.Whole().Start)
 	if !strings.Contains(line, "\n") {
 		return ""
 	}
@@ -73,7 +73,7 @@ func (l layout) all(elements []string) string {
 // with one element per line, indented with a tab per level, and has no other
 // newlines: a newline in a value or a text is written as a reference.
 func (d *Document) InsertAfter(e *Element, elements ...string) Edit {
-	return Edit{e.Whole.End, e.Whole.End, d.layout(e).all(elements)}
+	return Edit{e.Whole().End, e.Whole().End, d.layout(e).all(elements)}
 }
 
 // InsertBefore puts elements before e; see InsertAfter. They come before what
@@ -101,13 +101,13 @@ func (d *Document) InsertLast(parent *Element, elements ...string) Edit {
 	}
 	added := inner.all(elements)
 	if parent.ClosesItself() {
-		slash := parent.Open.End - len("/>")
-		return Edit{d.trimmed(slash), parent.Open.End, ">" + added + own.lead + "</" + parent.Name + ">"}
+		slash := parent.Open().End - len("/>")
+		return Edit{d.trimmed(slash), parent.Open().End, ">" + added + own.lead + "</" + parent.Name + ">"}
 	}
 	// The parent may hold a comment or text; whitespace before the close tag
 	// stays where it is.
-	at := max(parent.Open.End, d.trimmed(parent.Close.Start))
-	if at == parent.Close.Start {
+	at := max(parent.Open().End, d.trimmed(parent.Close().Start))
+	if at == parent.Close().Start {
 		added += own.lead
 	}
 	return Edit{at, at, added}

@@ -84,17 +84,17 @@ func declaration(text string, at int) (int, error) {
 	for _, a := range attrs {
 		i := slices.Index([]string{"version", "encoding", "standalone"}, a.Name)
 		if i <= last {
-			return 0, errorAt(text, a.Whole.Start, "unexpected %s in an XML declaration", topology.Abridge(a.Name))
+			return 0, errorAt(text, a.Whole().Start, "unexpected %s in an XML declaration", topology.Abridge(a.Name))
 		}
 		last = i
-		written := text[a.Text.Start:a.Text.End]
+		written := text[a.Text().Start:a.Text().End]
 		switch {
 		case a.Name == "version" && written != "1.0":
-			return 0, errorAt(text, a.Text.Start, "invalid XML version %q: must be 1.0", topology.Abridge(written))
+			return 0, errorAt(text, a.Text().Start, "invalid XML version %q: must be 1.0", topology.Abridge(written))
 		case a.Name == "encoding" && !strings.EqualFold(written, "utf-8"):
-			return 0, errorAt(text, a.Text.Start, "invalid encoding %q: must be utf-8", topology.Abridge(written))
+			return 0, errorAt(text, a.Text().Start, "invalid encoding %q: must be utf-8", topology.Abridge(written))
 		case a.Name == "standalone" && written != "yes" && written != "no":
-			return 0, errorAt(text, a.Text.Start, "invalid standalone %q: must be yes or no", topology.Abridge(written))
+			return 0, errorAt(text, a.Text().Start, "invalid standalone %q: must be yes or no", topology.Abridge(written))
 		}
 	}
 	return end + len(closeInstruction), nil

@@ -17,7 +17,7 @@ func (p *parser) bind(e *Element) error {
 			continue
 		}
 		if a.Name != "xmlns" && (prefix == "" || a.Value == "" || prefix == "xml" || prefix == "xmlns") {
-			return p.fail(a.Whole.Start, "invalid namespace declaration %s=%q", topology.Abridge(a.Name), topology.Abridge(a.Value))
+			return p.fail(a.Whole().Start, "invalid namespace declaration %s=%q", topology.Abridge(a.Name), topology.Abridge(a.Value))
 		}
 		p.scope[prefix] = append(p.scope[prefix], a.Value)
 	}

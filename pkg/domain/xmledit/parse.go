@@ -35,9 +35,38 @@ func Parse(src []byte) (*Document, error) {
 type parser struct {
 	text  string
 	root  *Element
-	open  []*Element          // the elements that are not closed yet
+	open  []opened            // the elements that are not closed yet
 	scope map[string][]string // prefix -> the URIs that it is bound to, innermost last
-	attrs []Attr              // of the open tag that is being read
+	kids  []*Element          // the closed children of the elements in open, outermost first
+
+	elements slab[Element]
+	attrs    slab[Attr]
+	allKids  slab[*Element]
+}
+
+// opened is an element that is not closed yet.
+type opened struct {
+	*Element
+	kids int // where its children begin in parser.kids
+}
+
+// slab gives out parts of few large arrays: a document has thousands of small things,
+// which live as long as it does.
+type slab[T any] struct{ free []T }
+
+// take gives out n things.
+func (s *slab[T]) take(n int) []T {
+	taken := s.atLeast(n)[:n:n]
+	s.free = s.free[n:]
+	return taken
+}
+
+// atLeast is n things or more, not given out yet.
+func (s *slab[T]) atLeast(n int) []T {
+	if n > len(s.free) {
+		s.free = make([]T, max(n, 64))
+	}
+	return s.free
 }
 
 func (p *parser) fail(offset int, format string, args ...any) error {
@@ -65,7 +94,7 @@ func (p *parser) parse() error {
 	}
 	if len(p.open) > 0 {
 		e := p.open[len(p.open)-1]
-		return p.fail(e.Open.Start, "<%s> is never closed", topology.Abridge(e.Name))
+		return p.fail(e.Open().Start, "<%s> is never closed", topology.Abridge(e.Name))
 	}
 	if p.root == nil {
 		return p.fail(len(p.text), "the document has no element")
@@ -75,27 +104,29 @@ func (p *parser) parse() error {
 
 // next reads what starts at offset at and returns the offset after it.
 func (p *parser) next(at int) (int, error) {
-	rest := p.text[at:]
-	switch {
-	case rest[0] != '<':
+	if p.text[at] != '<' {
 		return p.characters(at)
-	case strings.HasPrefix(rest, "</"):
+	}
+	switch rest := p.text[at+len("<"):]; {
+	case rest == "":
+	case rest[0] == '/':
 		return p.end(at)
-	case strings.HasPrefix(rest, openCDATA) && len(p.open) == 0:
-		return 0, p.fail(at, "text outside the root element")
-	case strings.HasPrefix(rest, openInstruction) || strings.HasPrefix(rest, "<!"):
+	case rest[0] == '?', rest[0] == '!':
+		if strings.HasPrefix(p.text[at:], openCDATA) && len(p.open) == 0 {
+			return 0, p.fail(at, "text outside the root element")
+		}
 		return markupEnd(p.text, at)
 	}
 	return p.start(at)
 }
 
 func (p *parser) characters(at int) (int, error) {
-	end := textEnd(p.text, at)
-	if len(p.open) == 0 {
-		if i := skip(p.text, at); i < end {
-			return 0, p.fail(i, "text outside the root element")
-		}
+	first, end := skip(p.text, at), textEnd(p.text, at)
+	switch {
+	case first == end: // whitespace
 		return end, nil
+	case len(p.open) == 0:
+		return 0, p.fail(first, "text outside the root element")
 	}
 	if i := strings.Index(p.text[at:end], closeCDATA); i >= 0 {
 		return 0, p.fail(at+i, "%s outside a CDATA section", closeCDATA)
@@ -106,15 +137,15 @@ func (p *parser) characters(at int) (int, error) {
 
 func (p *parser) start(at int) (int, error) {
 	name := at + len("<")
-	e := &Element{Name: p.text[name:nameEnd(p.text, name)]}
+	e := &p.elements.take(1)[0]
+	e.Name = p.text[name:nameEnd(p.text, name)]
 	switch {
 	case e.Name == "":
 		return 0, p.fail(at, "< without the name of a tag")
 	case len(p.open) == maxDepth:
 		return 0, p.fail(at, "elements are nested deeper than %d", maxDepth)
 	case len(p.open) > 0:
-		e.Parent = p.open[len(p.open)-1]
-		e.Parent.Children = append(e.Parent.Children, e)
+		e.Parent = p.open[len(p.open)-1].Element
 	case p.root != nil:
 		return 0, p.fail(at, "second root element <%s>", topology.Abridge(e.Name))
 	default:
@@ -124,15 +155,15 @@ func (p *parser) start(at int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	e.Open = Span{at, end}
-	e.Whole = e.Open
+	e.start, e.openEnd, e.closeStart, e.end = int32(at), int32(end), int32(end), int32(end)
 	if err := p.bind(e); err != nil {
 		return 0, err
 	}
 	if p.text[end-len("/>")] == '/' {
 		p.unbind(e)
+		p.kids = append(p.kids, e)
 	} else {
-		p.open = append(p.open, e)
+		p.open = append(p.open, opened{e, len(p.kids)})
 	}
 	return end, nil
 }
@@ -140,19 +171,22 @@ func (p *parser) start(at int) (int, error) {
 // openTag reads e's open tag from offset at, after its name, and returns the
 // offset after it.
 func (p *parser) openTag(e *Element, at int) (int, error) {
-	attrs, end, err := attributes(p.text, at, p.attrs[:0])
+	room := p.attrs.atLeast(8) // more than most elements have
+	attrs, end, err := attributes(p.text, at, room[:0])
 	if err != nil {
 		return 0, err
 	}
-	p.attrs = attrs
 	if p.text[end] == '?' {
 		return 0, p.fail(end, "a tag cannot end with ?>")
 	}
 	if i := duplicate(attrs); i >= 0 {
-		return 0, p.fail(attrs[i].Whole.Start, "duplicate attribute %s in <%s>",
+		return 0, p.fail(attrs[i].Whole().Start, "duplicate attribute %s in <%s>",
 			topology.Abridge(attrs[i].Name), topology.Abridge(e.Name))
 	}
-	e.Attrs = append([]Attr(nil), attrs...)
+	e.Attrs = attrs[:len(attrs):len(attrs)]
+	if len(attrs) <= len(room) { // else they have an array of their own
+		p.attrs.take(len(attrs))
+	}
 	if p.text[end] == '/' {
 		end += len("/")
 	}
@@ -196,9 +230,13 @@ func (p *parser) end(at int) (int, error) {
 	if e.Name != name {
 		return 0, p.fail(at, "</%s> where </%s> is expected", topology.Abridge(name), topology.Abridge(e.Name))
 	}
-	e.Close = Span{at, end}
-	e.Whole.End = end
+	e.closeStart, e.end = int32(at), int32(end)
 	p.open = p.open[:len(p.open)-1]
-	p.unbind(e)
+	p.unbind(e.Element)
+	if kids := p.kids[e.kids:]; len(kids) > 0 {
+		e.Children = p.allKids.take(len(kids))
+		copy(e.Children, kids)
+	}
+	p.kids = append(p.kids[:e.kids], e.Element)
 	return end, nil
 }

@@ -50,7 +50,7 @@ func checkSpans(t *testing.T, src string, e, parent *xmledit.Element) {
 	if e.Parent != parent {
 		t.Errorf("<%s> has the wrong parent", e.Name)
 	}
-	whole, open, end := cut(src, e.Whole), cut(src, e.Open), cut(src, e.Close)
+	whole, open, end := cut(src, e.Whole()), cut(src, e.Open()), cut(src, e.Close())
 	if !strings.HasPrefix(open, "<"+e.Name) || !strings.HasSuffix(open, ">") || !strings.HasPrefix(whole, open) {
 		t.Errorf("<%s>: open tag %q of %q", e.Name, open, whole)
 	}
@@ -61,9 +61,9 @@ func checkSpans(t *testing.T, src string, e, parent *xmledit.Element) {
 		t.Errorf("<%s>: close tag %q of %q", e.Name, end, whole)
 	}
 	for _, a := range e.Attrs {
-		all, quote := cut(src, a.Whole), cut(src, xmledit.Span{Start: a.Text.End, End: a.Whole.End})
-		if !strings.HasPrefix(all, a.Name) || !strings.HasSuffix(all, quote+cut(src, a.Text)+quote) {
-			t.Errorf("<%s>: attribute %s is %q, its value %q", e.Name, a.Name, all, cut(src, a.Text))
+		all, quote := cut(src, a.Whole()), cut(src, xmledit.Span{Start: a.Text().End, End: a.Whole().End})
+		if !strings.HasPrefix(all, a.Name) || !strings.HasSuffix(all, quote+cut(src, a.Text())+quote) {
+			t.Errorf("<%s>: attribute %s is %q, its value %q", e.Name, a.Name, all, cut(src, a.Text()))
 		}
 	}
 	for _, child := range e.Children {

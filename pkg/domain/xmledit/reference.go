@@ -12,11 +12,7 @@ import (
 // and newlines that are not written as references count as spaces (3.3.3).
 func resolve(text string, at Span, value bool) (string, error) {
 	plain := text[at.Start:at.End]
-	special := "&\r"
-	if value {
-		special = "&\r\n\t"
-	}
-	if !strings.ContainsAny(plain, special) {
+	if !isSpecial(plain, value) {
 		return plain, nil
 	}
 	var resolved strings.Builder
@@ -41,6 +37,21 @@ func resolve(text string, at Span, value bool) (string, error) {
 		i++
 	}
 	return resolved.String(), nil
+}
+
+// isSpecial reports whether a text or a value says something else than its bytes.
+func isSpecial(plain string, value bool) bool {
+	for i := range len(plain) {
+		switch plain[i] {
+		case '&', '\r':
+			return true
+		case '\n', '\t':
+			if value {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // reference resolves the reference at the start of a span, and returns the

@@ -26,7 +26,7 @@ func attributes(text string, at int, attrs []Attr) ([]Attr, int, error) {
 			return nil, 0, err
 		}
 		attrs = append(attrs, a)
-		at = a.Whole.End
+		at = a.Whole().End
 	}
 }
 
@@ -49,12 +49,12 @@ func attribute(text string, start int) (Attr, error) {
 	if length < 0 {
 		return Attr{}, errorAt(text, open, "the value of attribute %s is never closed", topology.Abridge(a.Name))
 	}
-	a.Text = Span{open + 1, open + 1 + length}
-	a.Whole = Span{start, a.Text.End + 1}
-	if i := strings.IndexByte(text[a.Text.Start:a.Text.End], '<'); i >= 0 {
-		return Attr{}, errorAt(text, a.Text.Start+i, "an unescaped < in the value of attribute %s", topology.Abridge(a.Name))
+	value := Span{open + 1, open + 1 + length}
+	a.start, a.textStart, a.textEnd = int32(start), int32(value.Start), int32(value.End)
+	if i := strings.IndexByte(text[value.Start:value.End], '<'); i >= 0 {
+		return Attr{}, errorAt(text, value.Start+i, "an unescaped < in the value of attribute %s", topology.Abridge(a.Name))
 	}
 	var err error
-	a.Value, err = resolve(text, a.Text, true)
+	a.Value, err = resolve(text, value, true)
 	return a, err
 }
