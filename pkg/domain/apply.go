@@ -29,7 +29,7 @@ func (d *Domain) Apply(c Changes) ([]byte, error) {
 	); err != nil {
 		return nil, err
 	}
-	e := editor{domain: d, xml: d.doc.xml}
+	e := editor{domain: d, xml: d.doc.xml, renderer: newRenderer()}
 	for _, i := range c.SetMode {
 		if !d.Hostdevs[i].HasMode {
 			e.edit(e.xml.SetAttr(d.doc.hostdevs[i], "mode", "subsystem"))
@@ -77,6 +77,7 @@ type editor struct {
 	domain *Domain
 	xml    *xmledit.Document
 	edits  []xmledit.Edit
+	*renderer
 }
 
 func (e *editor) edit(edit xmledit.Edit) { e.edits = append(e.edits, edit) }
@@ -84,20 +85,27 @@ func (e *editor) edit(edit xmledit.Edit) { e.edits = append(e.edits, edit) }
 func (e *editor) place(i int, to *GuestAddress) error {
 	hostdev, now := e.domain.doc.hostdevs[i], e.domain.Hostdevs[i].Address
 	address := hostdev.Child("address")
-	written, err := renderAddress(to)
 	kind := address.Attr("type")
 	switch {
-	case err != nil:
-		return err
 	case to == nil && address == nil:
+		return nil
 	case to == nil:
 		e.edit(e.xml.Remove(address))
-	case address == nil:
-		e.edit(e.insertAddress(hostdev, written))
-	case kind != nil && kind.Value != "pci":
+		return nil
+	case address != nil && (kind == nil || kind.Value == "pci"):
+		if kind == nil || now == nil || *now != *to {
+			e.editAddress(address, *to)
+		}
+		return checkAddress(*to)
+	}
+	written, err := e.address(*to)
+	if err != nil {
+		return err
+	}
+	if address != nil {
 		e.edit(e.xml.Replace(address, written))
-	case kind == nil || now == nil || *now != *to:
-		e.editAddress(address, *to)
+	} else {
+		e.edit(e.insertAddress(hostdev, written))
 	}
 	return nil
 }
@@ -203,7 +211,7 @@ func (e *editor) newHostdevs(c Changes) ([]string, error) {
 			return nil, fmt.Errorf("add hostdev %s: the domain already has it", h.ID)
 		}
 		present[h.ID] = true
-		text, err := renderHostdev(h)
+		text, err := e.hostdev(h)
 		if err != nil {
 			return nil, fmt.Errorf("add hostdev %s: %w", h.ID, err)
 		}
@@ -225,7 +233,7 @@ func (e *editor) newControllers(c Changes) ([]string, error) {
 			return nil, fmt.Errorf("add controller: index %d is already taken", controller.Index)
 		}
 		taken[controller.Index] = true
-		text, err := renderController(controller)
+		text, err := e.controller(controller)
 		if err != nil {
 			return nil, fmt.Errorf("add controller with index %d: %w", controller.Index, err)
 		}

@@ -13,8 +13,8 @@ type Limit struct {
 	// one and each attribute one, and an element takes some fifty times the
 	// memory of its shortest form.
 	Marks int
-	// Hostdevs limits the devices that are passed through: the time to place them
-	// grows with the square of their number.
+	// Hostdevs limits the devices that are passed through: all their pairs are
+	// compared.
 	Hostdevs int
 	Result   int // bytes of a changed domain
 }

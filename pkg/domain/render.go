@@ -1,6 +1,7 @@
 package domain
 
 import (
+	"bytes"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -14,15 +15,27 @@ import (
 // Elements that Apply adds are made with libvirt's own Go types, so that libvirt
 // and KubeVirt read what is meant, and printed for xmledit to indent.
 
+// renderer prints one element after the other. An encoder is large: one per element
+// would take more memory than the domain.
+type renderer struct {
+	text    bytes.Buffer
+	encoder *xml.Encoder
+}
+
+func newRenderer() *renderer {
+	r := &renderer{}
+	r.encoder = xml.NewEncoder(&r.text)
+	r.encoder.Indent("", "\t")
+	return r
+}
+
 // write prints an element under its name.
-func write(name string, element any) (string, error) {
-	var text strings.Builder
-	encoder := xml.NewEncoder(&text)
-	encoder.Indent("", "\t")
-	if err := encoder.EncodeElement(element, xml.StartElement{Name: xml.Name{Local: name}}); err != nil {
+func (r *renderer) write(name string, element any) (string, error) {
+	r.text.Reset()
+	if err := r.encoder.EncodeElement(element, xml.StartElement{Name: xml.Name{Local: name}}); err != nil {
 		return "", fmt.Errorf("write <%s>: %w", name, err)
 	}
-	return text.String(), nil
+	return strings.TrimPrefix(r.text.String(), "\n"), nil // after the element before it
 }
 
 // IsWritable reports whether XML can hold all characters of a text.
@@ -39,14 +52,21 @@ func ptr(n int) *uint {
 	return &u
 }
 
-// newAddress checks an address against what libvirt accepts (src/util/virpci.c,
+// checkAddress checks an address against what libvirt accepts (src/util/virpci.c,
 // virPCIDeviceAddressIsValid).
-func newAddress(a GuestAddress) (*libvirtxml.DomainAddress, error) {
+func checkAddress(a GuestAddress) error {
 	if a.Bus < 0 || a.Bus > 0xff || a.Slot < 0 || a.Slot > 0x1f || a.Function < 0 || a.Function > 7 {
-		return nil, fmt.Errorf("guest address bus %d, slot %d, function %d is out of range", a.Bus, a.Slot, a.Function)
+		return fmt.Errorf("guest address bus %d, slot %d, function %d is out of range", a.Bus, a.Slot, a.Function)
 	}
 	if a.Bus == 0 && a.Slot == 0 && a.Function == 0 {
-		return nil, errors.New("guest address bus 0, slot 0, function 0 means no address to libvirt")
+		return errors.New("guest address bus 0, slot 0, function 0 means no address to libvirt")
+	}
+	return nil
+}
+
+func newAddress(a GuestAddress) (*libvirtxml.DomainAddress, error) {
+	if err := checkAddress(a); err != nil {
+		return nil, err
 	}
 	pci := &libvirtxml.DomainAddressPCI{
 		Domain: ptr(0), Bus: ptr(a.Bus), Slot: ptr(a.Slot), Function: ptr(a.Function),
@@ -57,16 +77,12 @@ func newAddress(a GuestAddress) (*libvirtxml.DomainAddress, error) {
 	return &libvirtxml.DomainAddress{PCI: pci}, nil
 }
 
-// renderAddress renders nothing for no address.
-func renderAddress(a *GuestAddress) (string, error) {
-	if a == nil {
-		return "", nil
-	}
-	address, err := newAddress(*a)
+func (r *renderer) address(a GuestAddress) (string, error) {
+	address, err := newAddress(a)
 	if err != nil {
 		return "", err
 	}
-	return write("address", address)
+	return r.write("address", address)
 }
 
 func newAlias(name string) *libvirtxml.DomainAlias {
@@ -76,7 +92,7 @@ func newAlias(name string) *libvirtxml.DomainAlias {
 	return &libvirtxml.DomainAlias{Name: name}
 }
 
-func renderController(c Controller) (string, error) {
+func (r *renderer) controller(c Controller) (string, error) {
 	switch {
 	case c.Index < 0 || c.Index > 255:
 		return "", errors.New("the index must be between 0 and 255")
@@ -100,7 +116,7 @@ func renderController(c Controller) (string, error) {
 		}
 		controller.Address = address
 	}
-	return write("controller", controller)
+	return r.write("controller", controller)
 }
 
 func newTarget(c Controller) *libvirtxml.DomainControllerPCITarget {
@@ -120,11 +136,11 @@ func newTarget(c Controller) *libvirtxml.DomainControllerPCITarget {
 	return target
 }
 
-// renderHostdev writes a hostdev as virt-launcher does (KubeVirt
+// hostdev writes a hostdev as virt-launcher does (KubeVirt
 // pkg/virt-launcher/virtwrap/device/hostdevice/hostdev.go): a PCI device is on
 // its VFIO driver already and not libvirt's to manage, a mediated device says
 // that it is a PCI device.
-func renderHostdev(h Hostdev) (string, error) {
+func (r *renderer) hostdev(h Hostdev) (string, error) {
 	hostdev := &libvirtxml.DomainHostdev{Alias: newAlias(h.Alias)}
 	display, ramfb := onOrAbsent(h.Display), onOrAbsent(h.RamFB)
 	if a, ok := h.ID.PCI(); ok {
@@ -157,7 +173,7 @@ func renderHostdev(h Hostdev) (string, error) {
 	case h.Unassigned:
 		hostdev.Address = &libvirtxml.DomainAddress{Unassigned: &libvirtxml.DomainAddressUnassigned{}}
 	}
-	return write("hostdev", hostdev)
+	return r.write("hostdev", hostdev)
 }
 
 func onOrAbsent(on bool) string {
