@@ -42,7 +42,8 @@ func Holes(d *domain.Domain, devices []Device) []int {
 		taken[c.Index] = true
 	}
 	var holes []int
-	for index := 1; index <= HighestIndex(d, devices); index++ {
+	highest := HighestIndex(d, devices)
+	for index := 1; index <= highest; index++ {
 		if !taken[index] {
 			holes = append(holes, index)
 		}

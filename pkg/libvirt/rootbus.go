@@ -1,7 +1,6 @@
 package libvirt
 
 import (
-	"cmp"
 	"slices"
 
 	"hook-sidecar/pkg/domain"
@@ -14,8 +13,7 @@ import (
 // virDomainDefMaybeAddController appends), here with these indexes.
 func RootBusAddresses(d *domain.Domain, devices []Device, added []int) map[int]domain.GuestAddress {
 	slots := rootBusSlots(d, devices)
-	order := slices.SortedFunc(slices.Values(d.Controllers), func(x, y domain.Controller) int { return cmp.Compare(x.Index, y.Index) })
-	order = slices.DeleteFunc(order, func(c domain.Controller) bool { return c.Address != nil })
+	order := slices.DeleteFunc(byIndex(d), func(c *domain.Controller) bool { return c.Address != nil })
 	given := map[int]domain.GuestAddress{}
 	give := func(index int, a domain.GuestAddress, found bool) {
 		if found {

@@ -21,23 +21,27 @@ func (o Other) String() string { return "device " + strconv.Itoa(int(o)) }
 // under it. Controllers come in the order of slot and function. What has no
 // address yet, or is under no controller of the domain, is on the root bus.
 func Tree(d *domain.Domain, devices []Device) *topology.Tree {
-	b := treeBuilder{tree: topology.NewTree(), under: map[int][]domain.Controller{}}
-	byIndex := slices.SortedFunc(slices.Values(d.Controllers), func(x, y domain.Controller) int { return cmp.Compare(x.Index, y.Index) })
-	for _, c := range byIndex {
+	b := treeBuilder{
+		tree:  topology.NewTree(len(d.Hostdevs), len(d.Controllers)+len(devices)),
+		under: map[int][]*domain.Controller{},
+	}
+	all := byIndex(d)
+	for _, c := range all {
 		// An expander bus is a root of its own, wherever its address says it is.
 		if kindOf(c) != topology.Root && c.Address != nil {
 			b.under[c.Address.Bus] = append(b.under[c.Address.Bus], c)
 		}
 	}
-	rootBus := b.add(nil, domain.Controller{Index: 0})
-	for _, c := range byIndex {
+	rootBus := b.add(nil, &domain.Controller{Index: 0})
+	for _, c := range all {
 		if kindOf(c) == topology.Root {
 			b.add(nil, c)
 		}
 	}
-	for _, c := range byIndex {
-		c.Address = nil
-		b.add(rootBus, c) // unless it is under a root already
+	for _, c := range all {
+		if b.tree.Node(topology.Index(c.Index)) == nil { // under no root
+			b.add(rootBus, &domain.Controller{Index: c.Index, Model: c.Model})
+		}
 	}
 	for _, h := range d.Hostdevs {
 		b.endpoint(h.ID, h.Address)
@@ -48,13 +52,23 @@ func Tree(d *domain.Domain, devices []Device) *topology.Tree {
 	return b.tree
 }
 
+// byIndex is the controllers of a domain in the order in which QEMU makes them.
+func byIndex(d *domain.Domain) []*domain.Controller {
+	all := make([]*domain.Controller, len(d.Controllers))
+	for i := range d.Controllers {
+		all[i] = &d.Controllers[i]
+	}
+	slices.SortStableFunc(all, func(x, y *domain.Controller) int { return cmp.Compare(x.Index, y.Index) })
+	return all
+}
+
 type treeBuilder struct {
 	tree  *topology.Tree
-	under map[int][]domain.Controller // by the index of the bus that they are plugged into
+	under map[int][]*domain.Controller // by the index of the bus that they are plugged into
 }
 
 // add adds a controller with all that is under it, unless it is there.
-func (b treeBuilder) add(parent *topology.Node, c domain.Controller) *topology.Node {
+func (b treeBuilder) add(parent *topology.Node, c *domain.Controller) *topology.Node {
 	id := topology.Index(c.Index)
 	if known := b.tree.Node(id); known != nil {
 		return known
@@ -67,13 +81,14 @@ func (b treeBuilder) add(parent *topology.Node, c domain.Controller) *topology.N
 		n.NUMA = new(int(*c.Cell))
 	}
 	added := b.tree.Add(parent, n)
-	for _, child := range slices.SortedStableFunc(slices.Values(b.under[c.Index]), bySlot) {
+	slices.SortStableFunc(b.under[c.Index], bySlot)
+	for _, child := range b.under[c.Index] {
 		b.add(added, child)
 	}
 	return added
 }
 
-func bySlot(x, y domain.Controller) int {
+func bySlot(x, y *domain.Controller) int {
 	return cmp.Or(cmp.Compare(x.Address.Slot, y.Address.Slot), cmp.Compare(x.Address.Function, y.Address.Function))
 }
 
@@ -90,7 +105,7 @@ func (b treeBuilder) endpoint(id topology.ID, address *domain.GuestAddress) {
 
 // kindOf is what a controller is in the tree (libvirt docs/formatdomain.rst,
 // "Controllers").
-func kindOf(c domain.Controller) topology.NodeKind {
+func kindOf(c *domain.Controller) topology.NodeKind {
 	switch {
 	case c.Index == 0, c.Model == domain.ExpanderBus:
 		return topology.Root

@@ -13,7 +13,7 @@ import (
 // in the order of cells and PCIe roots, those without a cell last.
 func layOut(decisions []Decision, host *topology.Tree, layout policy.Layout) *topology.Tree {
 	groups := groupSlots(decisions, layout)
-	b := wantedTree{tree: topology.NewTree()}
+	b := wantedTree{tree: topology.NewTree(len(decisions), 0)}
 	for _, group := range groups {
 		expander := b.expander(group.cell)
 		if layout == policy.LayoutMirror {

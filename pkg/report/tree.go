@@ -63,7 +63,7 @@ func (t *tree) add(device *topology.Node) {
 	numa := numaOf(device)
 	i := slices.IndexFunc(t.areas, func(a area) bool { return a.numa == numa })
 	if i < 0 {
-		i, t.areas = len(t.areas), append(t.areas, area{numa: numa, Tree: topology.NewTree()})
+		i, t.areas = len(t.areas), append(t.areas, area{numa: numa, Tree: topology.NewTree(0, 0)})
 	}
 	t.areas[i].devices = append(t.areas[i].devices, device.ID.(topology.DeviceID))
 	var at *topology.Node

@@ -8,12 +8,12 @@ import (
 // IsVFIO reports whether a function is bound to vfio-pci or a variant of it: the
 // kernel's and the vendors' variants carry vfio in their name (mlx5_vfio_pci,
 // nvgrace_gpu_vfio_pci, nvidia_vgpu_vfio).
-func (d Device) IsVFIO() bool { return strings.Contains(d.Driver, "vfio") }
+func (d *Device) IsVFIO() bool { return strings.Contains(d.Driver, "vfio") }
 
 // IsAssignable reports whether the driver that a function is bound to passes it
 // to guests: a VFIO driver, or NVIDIA's own for a virtual function that is a
 // vGPU (KubeVirt pkg/virt-handler/device-manager/nvidia.go, shouldPermitNvidia).
-func (d Device) IsAssignable() bool { return d.IsVFIO() || d.PhysFn != nil && d.Driver == "nvidia" }
+func (d *Device) IsAssignable() bool { return d.IsVFIO() || d.PhysFn != nil && d.Driver == "nvidia" }
 
 // IsGPU reports whether NCCL or RCCL takes a function for a GPU: a display
 // controller, by its base class, or an accelerator such as AMD's MI300X (src/graph/topo.cc
@@ -47,17 +47,23 @@ func HasPair(functions []*Device) bool {
 }
 
 // GroupBlockers are the functions of an IOMMU group that a driver of the host
-// holds: VFIO then refuses the whole group (kernel
-// Documentation/driver-api/vfio.rst, "group viability"). Bridges do not count,
-// nor do functions without a driver or with pci-stub.
+// holds; see BlocksGroup.
 func (h *Host) GroupBlockers(group int) []Device {
 	var blockers []Device
 	for _, d := range h.Devices {
-		if d.IOMMUGroup != nil && *d.IOMMUGroup == group && !d.IsBridge && d.Driver != "" && d.Driver != "pci-stub" && !d.IsAssignable() {
+		if d.BlocksGroup() && *d.IOMMUGroup == group {
 			blockers = append(blockers, d)
 		}
 	}
 	return blockers
+}
+
+// BlocksGroup reports whether a driver of the host holds a function of an IOMMU
+// group: VFIO then refuses the whole group (kernel
+// Documentation/driver-api/vfio.rst, "group viability"). Bridges do not count,
+// nor do functions without a driver or with pci-stub.
+func (d *Device) BlocksGroup() bool {
+	return d.IOMMUGroup != nil && !d.IsBridge && d.Driver != "" && d.Driver != "pci-stub" && !d.IsAssignable()
 }
 
 // LargeBARs are the BARs that firmware puts into its 64-bit window.

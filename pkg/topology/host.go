@@ -1,6 +1,10 @@
 package topology
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+	"sort"
+)
 
 // PCIeRoot is the sysfs name of a host bridge, "pci0000:17". It is also the value
 // of the Kubernetes attribute resource.kubernetes.io/pcieRoot.
@@ -59,19 +63,33 @@ type Host struct {
 
 // Device returns the PCI function at a, or nil when the host has none.
 func (h *Host) Device(a Address) *Device {
-	i, found := slices.BinarySearchFunc(h.Devices, a, func(d Device, a Address) int {
-		return d.Address.Compare(a)
-	})
-	if !found {
+	i := h.firstFrom(a)
+	if i == len(h.Devices) || h.Devices[i].Address != a {
 		return nil
 	}
 	return &h.Devices[i]
 }
 
+// firstFrom is the position of the first function at a or after it.
+func (h *Host) firstFrom(a Address) int {
+	return sort.Search(len(h.Devices), func(i int) bool { return h.Devices[i].Address.Compare(a) >= 0 })
+}
+
+// Functions are the PCI functions of the device that a is a function of.
+func (h *Host) Functions(a Address) []Device {
+	a.Function = 0
+	first := h.firstFrom(a)
+	end := first
+	for end < len(h.Devices) && h.Devices[end].Address.SameDevice(a) {
+		end++
+	}
+	return h.Devices[first:end]
+}
+
 // MDEV returns the mediated device u, or nil when the host does not have it.
 func (h *Host) MDEV(u UUID) *MDEV {
-	i := slices.IndexFunc(h.MDEVs, func(m MDEV) bool { return m.UUID == u })
-	if i < 0 {
+	i, found := slices.BinarySearchFunc(h.MDEVs, u, func(m MDEV, u UUID) int { return cmp.Compare(m.UUID, u) })
+	if !found {
 		return nil
 	}
 	return &h.MDEVs[i]

@@ -4,7 +4,7 @@ package topology
 // device has its NUMA node. One whose place the host does not show is at the
 // top, without a root.
 func (h *Host) Tree(ids []DeviceID) *Tree {
-	t := NewTree()
+	t := NewTree(len(ids), 2*len(ids))
 	for _, id := range ids {
 		t.addDevice(h, id)
 	}

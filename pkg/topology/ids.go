@@ -39,6 +39,9 @@ func ParseIDs(s string) (IDs, error) {
 			with = addRange(with, r)
 		}
 	}
+	if len(without) == 0 {
+		return IDs{merge(with)}, nil
+	}
 	return IDs{slices.Clone(subtract(merge(with), merge(without)))}, nil
 }
 
@@ -112,12 +115,26 @@ func (s IDs) IsEmpty() bool { return len(s.ranges) == 0 }
 
 // Contains reports whether n is in the set.
 func (s IDs) Contains(n int) bool {
+	r, found := s.around(n)
+	return found && int(r.low) <= n
+}
+
+// around is the first range that ends at n or after it.
+func (s IDs) around(n int) (idRange, bool) {
 	at, _ := slices.BinarySearchFunc(s.ranges, n, func(r idRange, n int) int { return cmp.Compare(int(r.high), n) })
-	return at < len(s.ranges) && int(s.ranges[at].low) <= n
+	if at == len(s.ranges) {
+		return idRange{}, false
+	}
+	return s.ranges[at], true
 }
 
 // IsSubsetOf reports whether every number of the set is in other.
-func (s IDs) IsSubsetOf(other IDs) bool { return len(subtract(s.ranges, other.ranges)) == 0 }
+func (s IDs) IsSubsetOf(other IDs) bool {
+	return !slices.ContainsFunc(s.ranges, func(r idRange) bool {
+		around, found := other.around(int(r.high))
+		return !found || around.low > r.low
+	})
+}
 
 // Equal reports whether two sets have the same numbers.
 func (s IDs) Equal(other IDs) bool { return slices.Equal(s.ranges, other.ranges) }

@@ -35,26 +35,27 @@ func (t *Tree) PathType(a, b ID) PathType {
 	if a == b {
 		return Self
 	}
-	return pathType(t.Node(a), t.Node(b))
+	return t.Node(a).PathType(t.Node(b))
 }
 
-func pathType(x, y *Node) PathType {
-	switch common := commonAncestor(x, y); {
-	case x == nil || y == nil:
+// PathType is the path type between two nodes of a tree, SYS where one is nil.
+func (n *Node) PathType(other *Node) PathType {
+	switch common := commonAncestor(n, other); {
+	case n == nil || other == nil:
 		return SYS
-	case x == y:
+	case n == other:
 		return Self
 	case common == nil:
-		if m, n := x.NUMANode(), y.NUMANode(); m != nil && n != nil && *m == *n {
+		if own, others := n.NUMANode(), other.NUMANode(); own != nil && others != nil && *own == *others {
 			return NODE
 		}
 		return SYS
-	case sameDevice(x, y):
+	case sameDevice(n, other):
 		return PIX
 	case common.Kind == Root:
 		return PHB
 	default:
-		switches := x.switches + y.switches - 2*common.switches
+		switches := n.switches + other.switches - 2*common.switches
 		if common.Kind.IsSwitch() {
 			switches-- // counted for both
 		}
@@ -68,12 +69,11 @@ func pathType(x, y *Node) PathType {
 // PathTypes are the path types between all pairs of nodes, in their order.
 func (t *Tree) PathTypes(ids []DeviceID) [][]PathType {
 	rows := make([][]PathType, len(ids))
-	nodes := make([]*Node, len(ids))
-	for i, id := range ids {
+	nodes := t.Devices(ids)
+	for i := range ids {
 		rows[i] = make([]PathType, len(ids))
-		nodes[i] = t.Node(id)
 		for j := range i {
-			rows[i][j] = pathType(nodes[i], nodes[j])
+			rows[i][j] = nodes[i].PathType(nodes[j])
 			rows[j][i] = rows[i][j]
 		}
 		rows[i][i] = Self

@@ -78,7 +78,7 @@ func TestPathType(t *testing.T) {
 		{"nothing known", "- - - gpu", "- - - nic", topology.SYS},
 		{"one root not known", "0 r rp gpu", "1 - - nic", topology.SYS},
 	} {
-		tree := topology.NewTree()
+		tree := topology.NewTree(0, 0)
 		a, b := add(t, tree, "a", tc.a), add(t, tree, "b", tc.b)
 		if got := tree.PathType(a, b); got != tc.want {
 			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)

@@ -9,8 +9,9 @@ import (
 // Tree is a PCI Express tree, of a host or of a guest: PCIe roots, the bridges
 // under them, and the devices at the ends.
 type Tree struct {
-	Roots []*Node
-	nodes map[ID]*Node
+	Roots   []*Node
+	devices map[DeviceID]*Node
+	others  map[ID]*Node
 }
 
 // ID names a node within its tree. It is a comparable value:
@@ -20,7 +21,8 @@ type Tree struct {
 //	Index      a root bus or a bridge of a guest
 //	DeviceID   a passthrough device
 //
-// and whatever else a package puts into a tree.
+// and whatever else a package puts into a tree. A node that nobody looks for by its
+// ID may have none.
 type ID interface{ String() string }
 
 // Index is the index of a PCI controller in a libvirt domain; 0 is the root bus
@@ -74,17 +76,26 @@ type Node struct {
 // NoSlot is the Slot of what has no address.
 const NoSlot = -1
 
-// NewTree is an empty tree.
-func NewTree() *Tree { return &Tree{nodes: map[ID]*Node{}} }
+// NewTree is an empty tree with room for passthrough devices and other nodes that have
+// an ID.
+func NewTree(devices, others int) *Tree {
+	return &Tree{devices: make(map[DeviceID]*Node, devices), others: make(map[ID]*Node, others)}
+}
 
 // Add adds a node under a parent, or at the top without one. A node that the
 // tree has already stays as it is.
 func (t *Tree) Add(parent *Node, n Node) *Node {
-	if known := t.nodes[n.ID]; known != nil {
+	if known := t.Node(n.ID); known != nil {
 		return known
 	}
 	n.Parent, n.Children = parent, nil
-	t.nodes[n.ID] = &n
+	switch id := n.ID.(type) {
+	case nil:
+	case DeviceID:
+		t.devices[id] = &n
+	default:
+		t.others[id] = &n
+	}
 	if parent == nil {
 		t.Roots = append(t.Roots, &n)
 		return &n
@@ -98,12 +109,29 @@ func (t *Tree) Add(parent *Node, n Node) *Node {
 }
 
 // Node is the node with an ID, or nil.
-func (t *Tree) Node(id ID) *Node { return t.nodes[id] }
+func (t *Tree) Node(id ID) *Node {
+	switch id := id.(type) {
+	case nil:
+		return nil
+	case DeviceID: // a map of these is several times as fast as one of interfaces
+		return t.devices[id]
+	}
+	return t.others[id]
+}
+
+// Devices are the nodes of devices, in their order; nil for those that the tree lacks.
+func (t *Tree) Devices(ids []DeviceID) []*Node {
+	nodes := make([]*Node, len(ids))
+	for i, id := range ids {
+		nodes[i] = t.devices[id]
+	}
+	return nodes
+}
 
 // Only is the tree of the endpoints in ids and of what is above them, in the order
 // of ids.
 func (t *Tree) Only(ids []DeviceID) *Tree {
-	part := NewTree()
+	part := NewTree(len(ids), len(ids))
 	for _, id := range ids {
 		var at *Node
 		for _, n := range t.Node(id).Path() {
@@ -115,11 +143,13 @@ func (t *Tree) Only(ids []DeviceID) *Tree {
 
 // Path is the nodes from the top to n, both included. It is nil for nil.
 func (n *Node) Path() []*Node {
-	var path []*Node
-	for ; n != nil; n = n.Parent {
-		path = append(path, n)
+	if n == nil {
+		return nil
 	}
-	slices.Reverse(path)
+	path := make([]*Node, n.depth+1)
+	for at := n; at != nil; at = at.Parent {
+		path[at.depth] = at
+	}
 	return path
 }
 
@@ -135,6 +165,9 @@ func (n *Node) Top() *Node {
 func (n *Node) Switches() []*Node {
 	return slices.DeleteFunc(n.Path(), func(above *Node) bool { return above == n || !above.Kind.IsSwitch() })
 }
+
+// IsUnderSwitch reports whether a node above n counts as a switch.
+func (n *Node) IsUnderSwitch() bool { return n.switches > 0 }
 
 // NUMANode is the NUMA node of the host, or the cell of the guest, that n is
 // on: its own, else that of the nearest node above that has one; nil for none.
