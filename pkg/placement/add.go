@@ -14,7 +14,14 @@ import (
 
 // additions are the hostdevs that the policy adds from the variables.
 func additions(in Input, asked requests) ([]domain.Hostdev, []reasons.Warning) {
-	a := &adder{Input: in, asked: asked, taken: deviceSet{}, aliases: slices.Clone(in.Domain.HostdevAliases)}
+	a := &adder{
+		Input: in, asked: asked, taken: make(deviceSet, len(in.Domain.Hostdevs)),
+		aliases: make(map[string]bool, len(in.Domain.HostdevAliases)), next: map[string]int{},
+		free: make([][]topology.DeviceID, len(in.Variables)),
+	}
+	for _, alias := range in.Domain.HostdevAliases {
+		a.aliases[alias] = true
+	}
 	for _, h := range in.Domain.Hostdevs {
 		a.taken[h.ID] = true
 		switch {
@@ -44,8 +51,10 @@ type adder struct {
 	Input
 	asked   requests
 	taken   deviceSet
-	aliases []string            // in use
-	unnamed []topology.DeviceID // hostdevs of the domain without an alias that are matched with no request yet
+	aliases map[string]bool       // in use
+	next    map[string]int        // the number that freeAlias tries, by prefix
+	free    [][]topology.DeviceID // of each variable, in the order in which they are given out; nil until asked for
+	unnamed []topology.DeviceID   // hostdevs of the domain without an alias that are matched with no request yet
 	// otherNames are hostdevs of the domain with an alias that virt-launcher does not
 	// write, that are matched with no request yet.
 	otherNames []topology.DeviceID
@@ -58,7 +67,7 @@ type adder struct {
 func (a *adder) add(h domain.Hostdev) {
 	h.HasMode = true
 	a.taken[h.ID] = true
-	a.aliases = append(a.aliases, h.Alias)
+	a.aliases[h.Alias] = true
 	a.added = append(a.added, h)
 }
 
@@ -119,7 +128,7 @@ func (a *adder) matchPresent() map[*env.Request]bool {
 }
 
 func (a *adder) hasAlias(list requestList, r env.Request) bool {
-	return slices.ContainsFunc(list.aliases(r), func(alias string) bool { return slices.Contains(a.aliases, alias) })
+	return slices.ContainsFunc(list.prefixes, func(prefix string) bool { return a.aliases[prefix+r.Name] })
 }
 
 func (a *adder) hasOtherName(_ requestList, r env.Request) bool {
@@ -160,11 +169,16 @@ func take(ids *[]topology.DeviceID, isSuch func(topology.DeviceID) bool) bool {
 // before companions, so that a list of a whole IOMMU group in any order gives
 // the GPU and not its audio function.
 func (a *adder) firstFree(kind topology.Kind, resource string) (topology.DeviceID, bool) {
-	for _, v := range a.Variables {
-		if v.Kind != kind || !v.IsFor(resource) {
+	for i, v := range a.Variables {
+		if v.Kind != kind || !slices.Contains(a.asked.resources[i], resource) {
 			continue
 		}
-		for _, id := range a.primariesFirst(v.IDs) {
+		if a.free[i] == nil {
+			a.free[i] = primariesFirst(a.Host, v.IDs)
+		}
+		for len(a.free[i]) > 0 {
+			id := a.free[i][0]
+			a.free[i] = a.free[i][1:]
 			if !a.taken[id] {
 				return id, true
 			}
@@ -173,10 +187,11 @@ func (a *adder) firstFree(kind topology.Kind, resource string) (topology.DeviceI
 	return topology.DeviceID{}, false
 }
 
-func (a *adder) primariesFirst(ids []topology.DeviceID) []topology.DeviceID {
-	var primaries, companions []topology.DeviceID
+func primariesFirst(host *topology.Host, ids []topology.DeviceID) []topology.DeviceID {
+	isCompanion := companionsAmong(host, ids)
+	primaries, companions := []topology.DeviceID{}, []topology.DeviceID{}
 	for _, id := range ids {
-		if isCompanion(a.Host, id, ids) {
+		if isCompanion[id] {
 			companions = append(companions, id)
 		} else {
 			primaries = append(primaries, id)
@@ -185,18 +200,24 @@ func (a *adder) primariesFirst(ids []topology.DeviceID) []topology.DeviceID {
 	return append(primaries, companions...)
 }
 
-// isCompanion reports whether another device of ids is a lower function of the
-// same device. Where sysfs is silent about the IOMMU groups they count as one.
-func isCompanion(host *topology.Host, id topology.DeviceID, ids []topology.DeviceID) bool {
-	pci, ok := id.PCI()
-	if !ok || host.IsVirtualFunction(pci) {
-		return false
+// companionsAmong are the devices of which ids have a lower function, too. Where
+// sysfs is silent about the IOMMU groups they count as one.
+func companionsAmong(host *topology.Host, ids []topology.DeviceID) deviceSet {
+	functions := map[topology.Address][]topology.Address{} // by function 0 of their device
+	for _, id := range ids {
+		if pci, ok := id.PCI(); ok && !host.IsVirtualFunction(pci) {
+			functions[functionZero(pci)] = append(functions[functionZero(pci)], pci)
+		}
 	}
-	return slices.ContainsFunc(ids, func(other topology.DeviceID) bool {
-		lead, ok := other.PCI()
-		return ok && lead.SameDevice(pci) && lead.Function < pci.Function &&
-			!host.IsVirtualFunction(lead) && mayShareGroup(host.Device(lead), host.Device(pci))
-	})
+	companions := deviceSet{}
+	for _, own := range functions {
+		for _, pci := range own {
+			companions[topology.PCIDevice(pci)] = slices.ContainsFunc(own, func(lead topology.Address) bool {
+				return lead.Function < pci.Function && mayShareGroup(host.Device(lead), host.Device(pci))
+			})
+		}
+	}
+	return companions
 }
 
 func mayShareGroup(x, y *topology.Device) bool {
@@ -222,35 +243,35 @@ func (a *adder) hasMediatedGPU() bool {
 
 // addOthers adds each further device of the variables that is no companion.
 func (a *adder) addOthers() {
-	known := Candidates(a.Domain, a.Variables)
-	for _, v := range a.Variables {
+	isCompanion := companionsAmong(a.Host, Candidates(a.Domain, a.Variables))
+	for i, v := range a.Variables {
 		var ids []topology.DeviceID
 		for _, id := range v.IDs {
-			if !a.taken[id] && !isCompanion(a.Host, id, known) {
+			if !a.taken[id] && !isCompanion[id] {
 				ids = append(ids, id)
 			}
 		}
 		slices.SortFunc(ids, topology.DeviceID.Compare)
 		for _, id := range ids {
-			a.add(domain.Hostdev{ID: id, Alias: a.freeAlias("ua-hostdevice-" + aliasPart(a.nameOf(v)))})
+			a.add(domain.Hostdev{ID: id, Alias: a.freeAlias("ua-hostdevice-" + aliasPart(a.nameOf(i)))})
 		}
 	}
 }
 
-// nameOf is the resource of a variable, or its name without the prefix where
+// nameOf is the resource of variable i, or its name without the prefix where
 // the VMI has no resource for it.
-func (a *adder) nameOf(v env.Variable) string {
-	if resources := a.asked.resourcesOf(v); len(resources) > 0 {
+func (a *adder) nameOf(i int) string {
+	if resources := a.asked.resources[i]; len(resources) > 0 {
 		return resources[0]
 	}
-	return v.Suffix
+	return a.Variables[i].Suffix
 }
 
 // freeAlias is prefix-0, prefix-1 or the next that the domain does not use.
 func (a *adder) freeAlias(prefix string) string {
-	for n := 0; ; n++ {
-		alias := fmt.Sprintf("%s-%d", prefix, n)
-		if !slices.Contains(a.aliases, alias) {
+	for ; ; a.next[prefix]++ {
+		alias := fmt.Sprintf("%s-%d", prefix, a.next[prefix])
+		if !a.aliases[alias] {
 			return alias
 		}
 	}
@@ -278,15 +299,15 @@ func (a *adder) addCompanions() {
 		if own == nil || own.IOMMUGroup == nil || own.PhysFn != nil {
 			continue
 		}
-		for _, f := range a.Host.Devices {
+		for _, f := range a.Host.Functions(pci) {
 			id := topology.PCIDevice(f.Address)
-			if a.taken[id] || !f.Address.SameDevice(pci) || f.PhysFn != nil || !f.IsVFIO() ||
+			if a.taken[id] || f.PhysFn != nil || !f.IsVFIO() ||
 				f.IOMMUGroup == nil || *f.IOMMUGroup != *own.IOMMUGroup {
 				continue
 			}
 			companion := domain.Hostdev{ID: id}
 			alias := fmt.Sprintf("%s-fn%d", lead.Alias, f.Address.Function)
-			if lead.Alias != "" && !slices.Contains(a.aliases, alias) { // libvirt refuses one twice
+			if lead.Alias != "" && !a.aliases[alias] { // libvirt refuses one twice
 				companion.Alias = alias
 			}
 			a.add(companion)

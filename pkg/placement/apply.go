@@ -37,13 +37,9 @@ func (p *Plan) verify(got *domain.Domain) error {
 	if want, have := len(p.result.Hostdevs), len(got.Hostdevs); want != have {
 		return fmt.Errorf("the result has %d hostdevs, the plan %d", have, want)
 	}
-	for _, want := range p.result.Hostdevs {
-		at := slices.IndexFunc(got.Hostdevs, func(h domain.Hostdev) bool { return h.ID == want.ID })
-		if at < 0 {
-			return fmt.Errorf("device %s is missing from the result", want.ID)
-		}
-		have := got.Hostdevs[at]
-		if !topology.Same(have.Address, want.Address) || have.Alias != want.Alias || have.HasMode != want.HasMode {
+	for i, want := range p.result.Hostdevs {
+		have := got.Hostdevs[i]
+		if have.ID != want.ID || !topology.Same(have.Address, want.Address) || have.Alias != want.Alias || have.HasMode != want.HasMode {
 			return fmt.Errorf("device %s is not in the result as planned", want.ID)
 		}
 	}
@@ -55,7 +51,9 @@ func (p *Plan) verify(got *domain.Domain) error {
 
 func verifyControllers(want, have []domain.Controller) error {
 	byIndex := func(x, y domain.Controller) int { return cmp.Compare(x.Index, y.Index) }
-	want, have = slices.SortedFunc(slices.Values(want), byIndex), slices.SortedFunc(slices.Values(have), byIndex)
+	want, have = slices.Clone(want), slices.Clone(have)
+	slices.SortFunc(want, byIndex)
+	slices.SortFunc(have, byIndex)
 	if len(want) != len(have) {
 		return fmt.Errorf("the result has %d pci controllers, the plan %d", len(have), len(want))
 	}

@@ -55,14 +55,14 @@ func readMemnodes(d *domain.Domain, known []topology.CellID) (memories []memory,
 
 func readPins(d *domain.Domain, host *topology.Host) (map[topology.CellID]map[topology.NodeID]int, []reasons.Warning) {
 	var warnings []reasons.Warning
-	pins := map[int][]topology.NodeID{} // of each vCPU: the nodes that have all CPUs that it is pinned to
+	pins := make(map[int]topology.IDs, len(d.Pins)) // by vCPU
 	for _, pin := range d.Pins {
 		cpus, err := topology.ParseIDs(pin.CPUSet)
 		if err != nil {
 			warnings = append(warnings, badNodeset(fmt.Sprintf("cputune/vcpupin of vCPU %d", pin.VCPU), err))
 			continue
 		}
-		pins[pin.VCPU] = nodesWith(cpus, host)
+		pins[pin.VCPU] = cpus
 	}
 	pinned := map[topology.CellID]map[topology.NodeID]int{}
 	for _, cell := range d.Cells {
@@ -71,32 +71,22 @@ func readPins(d *domain.Domain, host *topology.Host) (map[topology.CellID]map[to
 			warnings = append(warnings, badNodeset(fmt.Sprintf("cpus of cpu/numa/cell %d", cell.ID), err))
 			continue
 		}
-		pinned[cell.ID] = countPins(vcpus, pins)
+		pinned[cell.ID] = countPins(vcpus, pins, host)
 	}
 	return pinned, warnings
 }
 
-// nodesWith are the nodes of the host that have all of these CPUs; none for no
-// CPU.
-func nodesWith(cpus topology.IDs, host *topology.Host) []topology.NodeID {
-	var nodes []topology.NodeID
-	for _, node := range host.Nodes {
-		if !cpus.IsEmpty() && cpus.IsSubsetOf(node.CPUs) {
-			nodes = append(nodes, node.ID)
-		}
-	}
-	return nodes
-}
-
-// countPins is how many of the vCPUs are pinned to each node.
-func countPins(vcpus topology.IDs, pins map[int][]topology.NodeID) map[topology.NodeID]int {
+// countPins is how many of the vCPUs are pinned to CPUs of each node, and to no others.
+func countPins(vcpus topology.IDs, pins map[int]topology.IDs, host *topology.Host) map[topology.NodeID]int {
 	counts := map[topology.NodeID]int{}
-	for vcpu, nodes := range pins {
-		if !vcpus.Contains(vcpu) {
+	for vcpu, cpus := range pins {
+		if cpus.IsEmpty() || !vcpus.Contains(vcpu) {
 			continue
 		}
-		for _, node := range nodes {
-			counts[node]++
+		for _, node := range host.Nodes {
+			if cpus.IsSubsetOf(node.CPUs) {
+				counts[node.ID]++
+			}
 		}
 	}
 	return counts

@@ -15,7 +15,8 @@ func check(g guest, managed deviceSet, ports portCount) []violation {
 	violations := checkBudgets(g, ports)
 	trees := g.managedTrees(managed)
 	referenced := g.referenced()
-	for _, e := range g.expanders() {
+	below := controllersUnder(g)
+	for _, e := range g.expanders {
 		n := g.node(e.Index)
 		isManaged := slices.Contains(trees, n)
 		if e.BusNr == nil && (isManaged || n.Bridges() > 2) {
@@ -25,7 +26,7 @@ func check(g guest, managed deviceSet, ports portCount) []violation {
 			violations = append(violations, violated("expander bus with index %d names cell %d, which does not exist in the guest", e.Index, *e.Cell))
 		}
 		if isManaged || !referenced[n] && !isOccupied(n) {
-			violations = append(violations, checkPorts(g, n, managed)...)
+			violations = append(violations, checkPorts(g, n, below[n], managed)...)
 		}
 	}
 	return slices.Concat(violations, checkBridges(g), checkFunctions(g, managed))
@@ -63,7 +64,7 @@ func checkBudgets(g guest, ports portCount) []violation {
 				e.Index, e.Used, e.BusNr, e.Limit, e.Used-e.Limit))
 		}
 	}
-	if len(g.expanders()) == 0 {
+	if len(g.expanders) == 0 {
 		return violations
 	}
 	highest := libvirt.HighestIndex(g.Domain, g.others)
@@ -82,14 +83,24 @@ func checkBudgets(g guest, ports portCount) []violation {
 	return violations
 }
 
-// checkPorts checks the ports under an expander bus.
-func checkPorts(g guest, expander *topology.Node, managed deviceSet) []violation {
-	var violations []violation
+// controllersUnder are the controllers under each expander bus, in the order of the
+// domain.
+func controllersUnder(g guest) map[*topology.Node][]domain.Controller {
+	below := map[*topology.Node][]domain.Controller{}
 	for _, c := range g.Controllers {
 		n := g.node(c.Index)
-		if n.Top() != expander || n == expander {
-			continue
+		if top := g.expanderAbove(n); top != nil && top != n {
+			below[top] = append(below[top], c)
 		}
+	}
+	return below
+}
+
+// checkPorts checks the controllers under an expander bus.
+func checkPorts(g guest, expander *topology.Node, controllers []domain.Controller, managed deviceSet) []violation {
+	var violations []violation
+	for _, c := range controllers {
+		n := g.node(c.Index)
 		if parent := n.Parent.ID.(topology.Index); topology.Index(c.Index) <= parent {
 			violations = append(violations, violated("controller with index %d is under that with index %d, which QEMU makes later", c.Index, parent))
 		}

@@ -20,11 +20,16 @@ type proposal struct {
 	Choice
 	decisions []Decision
 	wanted    *topology.Tree
+	places    []*topology.Node // of the devices in wanted; nil for those that the layout does not place
 }
 
 func propose(s start, layout policy.Layout, why string) proposal {
-	decisions := decide(s, layout)
-	return proposal{Choice{layout, why}, decisions, layOut(decisions, s.hostTree, layout)}
+	return proposalOf(s, decide(s, layout), layout, why)
+}
+
+func proposalOf(s start, decisions []Decision, layout policy.Layout, why string) proposal {
+	wanted := layOut(decisions, s.hostTree, layout)
+	return proposal{Choice{layout, why}, decisions, wanted, wanted.Devices(idsOf(decisions))}
 }
 
 // choose is the proposal of the layout that the policy names. With auto it is
@@ -42,13 +47,17 @@ func choose(s start) proposal {
 		finest.Why = "it shows the host's switches, and nccl-topology says their speeds"
 	case finest.misleads():
 		why = "GPUs, accelerators or NICs are under switches whose ports would advertise 2.5 GT/s; set nccl-topology for mirror"
-		finest = propose(s, policy.LayoutRoot, why)
+		finest = proposalOf(s, finest.decisions, policy.LayoutRoot, why)
 	}
 	for _, layout := range policy.TreeLayouts() {
 		if layout == finest.Layout {
 			break
 		}
-		if p := propose(s, layout, why); p.isAsNear(finest, s) {
+		decisions := finest.decisions
+		if layout == policy.LayoutNUMA {
+			decisions = decide(s, layout)
+		}
+		if p := proposalOf(s, decisions, layout, why); p.isAsNear(finest, s) {
 			return p
 		}
 	}
@@ -69,7 +78,7 @@ func areSwitchesBelieved(devices []Decision, guest *topology.Tree) bool {
 		}
 		paired++
 		n := guest.Node(d.ID)
-		underSwitch = underSwitch || n != nil && len(n.Switches()) > 0
+		underSwitch = underSwitch || n != nil && n.IsUnderSwitch()
 	}
 	return paired > 1 && underSwitch
 }
@@ -77,13 +86,15 @@ func areSwitchesBelieved(devices []Decision, guest *topology.Tree) bool {
 // isAsNear reports whether p has every device in the cell that q has it in, and
 // every pair that the host shows at least as near to its path type there.
 func (p proposal) isAsNear(q proposal, s start) bool {
-	for i, x := range p.decisions {
-		if compareCells(x.Cell, q.decisions[i].Cell) != 0 {
+	for i := range p.decisions {
+		if compareCells(p.decisions[i].Cell, q.decisions[i].Cell) != 0 {
 			return false
 		}
-		for _, y := range p.decisions[:i] {
-			want := s.hostTree.PathType(x.ID, y.ID)
-			if x.Function != nil && y.Function != nil && p.pathType(x, y).Steps(want) > q.pathType(x, y).Steps(want) {
+	}
+	for i, x := range s.hostPlaces {
+		for j, y := range s.hostPlaces[:i] {
+			want := x.PathType(y)
+			if s.devices[i].Function != nil && s.devices[j].Function != nil && p.pathType(i, j).Steps(want) > q.pathType(i, j).Steps(want) {
 				return false
 			}
 		}
@@ -93,12 +104,11 @@ func (p proposal) isAsNear(q proposal, s start) bool {
 
 // pathType is the path type that two devices get. Those that the layout does not
 // place are on the root bus.
-func (p proposal) pathType(x, y Decision) topology.PathType {
-	hasX, hasY := p.wanted.Node(x.ID) != nil, p.wanted.Node(y.ID) != nil
-	if !hasX && !hasY {
+func (p proposal) pathType(i, j int) topology.PathType {
+	if p.places[i] == nil && p.places[j] == nil {
 		return topology.PHB
 	}
-	return p.wanted.PathType(x.ID, y.ID)
+	return p.places[i].PathType(p.places[j])
 }
 
 // coarser is the finest layout under p that fits, with a warning of why p does

@@ -1,9 +1,8 @@
 package placement
 
 import (
-	"slices"
-
 	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/topology"
 )
 
 // isAligned reports whether a domain needs no other tree, whoever built the one
@@ -11,8 +10,7 @@ import (
 // or the one that the layout gives, and no rule is violated; and with how many
 // root ports reserved. Where the layout wants nothing and nothing is there, what
 // others built is not checked.
-func isAligned(s start, p proposal) (portCount, bool) {
-	managed := managedOf(p.decisions)
+func isAligned(s start, p proposal, managed deviceSet) (portCount, bool) {
 	if len(p.wanted.Roots) == 0 && len(s.current.managedTrees(managed)) == 0 {
 		return s.ports, true
 	}
@@ -46,11 +44,17 @@ func inCells(s start, p proposal) bool {
 // inPairs reports whether every pair of devices that may move has the path type
 // of the host, or the one that the layout gives.
 func inPairs(s start, p proposal) bool {
-	movable := slices.DeleteFunc(slices.Clone(p.decisions), func(d Decision) bool { return !d.movable })
-	for i, x := range movable {
-		for _, y := range movable[:i] {
-			current := s.current.tree.PathType(x.ID, y.ID)
-			if current != p.pathType(x, y) && current != s.hostTree.PathType(x.ID, y.ID) {
+	var movable []int
+	for i := range p.decisions {
+		if p.decisions[i].movable {
+			movable = append(movable, i)
+		}
+	}
+	places := s.current.tree.Devices(idsOf(p.decisions))
+	for n, i := range movable {
+		for _, j := range movable[:n] {
+			current := places[i].PathType(places[j])
+			if current != p.pathType(i, j) && current != s.hostPlaces[i].PathType(s.hostPlaces[j]) {
 				return false
 			}
 		}
@@ -64,11 +68,17 @@ func separates(s start, placed placing) bool {
 	if len(placed.changes.Place) == 0 {
 		return false
 	}
-	under := slices.DeleteFunc(slices.Clone(s.devices), func(d Device) bool { return s.current.expander(d.current) == nil })
-	for i, x := range under {
-		for _, y := range under[:i] {
-			host := s.hostTree.PathType(x.ID, y.ID)
-			if placed.result.tree.PathType(x.ID, y.ID).Steps(host) > s.current.tree.PathType(x.ID, y.ID).Steps(host) {
+	var under []topology.DeviceID
+	for i := range s.devices {
+		if s.current.expander(s.devices[i].current) != nil {
+			under = append(under, s.devices[i].ID)
+		}
+	}
+	host, current, next := s.hostTree.Devices(under), s.current.tree.Devices(under), placed.result.tree.Devices(under)
+	for i := range under {
+		for j := range i {
+			want := host[i].PathType(host[j])
+			if next[i].PathType(next[j]).Steps(want) > current[i].PathType(current[j]).Steps(want) {
 				return true
 			}
 		}

@@ -5,23 +5,16 @@ import (
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/libvirt"
-	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
-// keepConventional keeps conventional PCI devices, unless they are under an
-// expander bus, as KubeVirt may put them. libvirt adds a bridge to conventional PCI
+// staysConventional reports whether a device stays where it is because it is a
+// conventional PCI device, and under no expander bus, where KubeVirt may put it.
+// libvirt adds a bridge to conventional PCI
 // for one without an address, which takes the first free port; without the bridge
 // disks and NICs would move.
-func keepConventional(decisions []Decision, current guest) []Decision {
-	next := slices.Clone(decisions)
-	for i, d := range next {
-		if d.movable && !d.Added && isConventional(d.Device) && current.expander(d.current) == nil {
-			next[i].movable, next[i].Cell = false, nil
-			next[i].Outcome, next[i].Reason = Kept, reasons.Conventional
-		}
-	}
-	return next
+func staysConventional(d Device, current guest) bool {
+	return !d.Added && isConventional(d) && current.expander(d.current) == nil
 }
 
 // isConventional reports whether libvirt takes a device for conventional PCI

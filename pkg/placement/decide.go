@@ -36,18 +36,18 @@ type Decision struct {
 }
 
 // decide decides for each device whether it may move and, with a layout, which
-// cell is its own.
+// cell is its own. Root and mirror decide alike.
 func decide(s start, layout policy.Layout) []Decision {
 	referenced := s.current.referenced()
 	decisions := make([]Decision, len(s.devices))
 	for i, d := range s.devices {
 		decisions[i] = decideOne(s, layout, d, referenced[s.current.expander(d.current)])
 	}
-	decisions = keepFunctionZero(keepConventional(decisions, s.current))
+	decisions = keepFunctionZero(decisions)
 	if layout != policy.LayoutNUMA {
 		decisions = adoptCells(decisions)
 	}
-	return markCompanions(decisions, s.Host)
+	return markCompanions(decisions)
 }
 
 func decideOne(s start, layout policy.Layout, device Device, underReferenced bool) Decision {
@@ -58,6 +58,9 @@ func decideOne(s start, layout policy.Layout, device Device, underReferenced boo
 		return d
 	case !libvirt.HasExpanderBuses(s.Domain):
 		d.Reason = reasons.Machine
+		return d
+	case staysConventional(device, s.current):
+		d.Outcome, d.Reason = Kept, reasons.Conventional
 		return d
 	}
 	d.movable = true
@@ -123,6 +126,9 @@ func keepFunctionZero(decisions []Decision) []Decision {
 			kept[at] = cmp.Or(kept[at], d.Reason)
 		}
 	}
+	if len(kept) == 0 {
+		return decisions
+	}
 	next := slices.Clone(decisions)
 	for i, d := range next {
 		if a := d.current; d.movable && a != nil && a.Function == 0 && kept[place{a.Bus, a.Slot}] != "" {
@@ -138,6 +144,13 @@ func keepFunctionZero(decisions []Decision) []Decision {
 // path type apart, and the layout keeps that. Where the others do not agree it
 // is the lowest cell.
 func adoptCells(decisions []Decision) []Decision {
+	isAdopted := func(d Decision) bool {
+		_, known := d.HostNode.Node()
+		return d.Outcome == Placed && !known
+	}
+	if !slices.ContainsFunc(decisions, isAdopted) {
+		return decisions
+	}
 	cells := map[topology.PCIeRoot]*topology.CellID{}
 	for _, d := range decisions {
 		if d.Outcome == Placed && compareCells(d.Cell, cells[d.PCIeRoot]) < 0 {
@@ -146,7 +159,7 @@ func adoptCells(decisions []Decision) []Decision {
 	}
 	next := slices.Clone(decisions)
 	for i, d := range next {
-		if _, known := d.HostNode.Node(); d.Outcome == Placed && !known {
+		if isAdopted(d) {
 			next[i].Cell = cells[d.PCIeRoot]
 		}
 	}
@@ -157,21 +170,16 @@ func adoptCells(decisions []Decision) []Decision {
 // their own device, where that is placed in the same cell. Every other device
 // has a slot of its own. Virtual functions never share: KubeVirt detaches them
 // one by one before a migration, and a slot can only be unplugged as a whole.
-func markCompanions(decisions []Decision, host *topology.Host) []Decision {
-	placed := map[topology.DeviceID]Decision{}
-	for _, d := range decisions {
-		if d.Outcome == Placed {
-			placed[d.ID] = d
-		}
-	}
+func markCompanions(decisions []Decision) []Decision {
 	next := slices.Clone(decisions)
-	for i, d := range next {
+	var lead *Decision // the last function 0; its companions come after it
+	for i, d := range decisions {
 		pci, ok := d.ID.PCI()
-		if !ok || d.Outcome != Placed || pci.Function == 0 || host.IsVirtualFunction(pci) {
-			continue
-		}
-		lead, found := placed[topology.PCIDevice(functionZero(pci))]
-		if found && !host.IsVirtualFunction(functionZero(pci)) && compareCells(lead.Cell, d.Cell) == 0 {
+		switch {
+		case !ok, d.Outcome != Placed, d.Function != nil && d.Function.PhysFn != nil:
+		case pci.Function == 0:
+			lead = &decisions[i]
+		case lead != nil && lead.ID == topology.PCIDevice(functionZero(pci)) && compareCells(lead.Cell, d.Cell) == 0:
 			next[i].Reason = reasons.Companion
 		}
 	}

@@ -15,12 +15,24 @@ type guest struct {
 	source         *domain.Domain // without
 	others         []libvirt.Device
 	tree           *topology.Tree
+	expanders      []domain.Controller // the expander buses, by index
 }
 
 // newGuest is the guest of a domain, with more root ports of these indexes.
 func newGuest(d *domain.Domain, rootPorts []int, others []libvirt.Device) guest {
 	with := libvirt.WithRootPorts(d, rootPorts)
-	return guest{with, d, others, libvirt.Tree(with, others)}
+	return guest{with, d, others, libvirt.Tree(with, others), expandersOf(with)}
+}
+
+func expandersOf(d *domain.Domain) []domain.Controller {
+	var expanders []domain.Controller
+	for _, c := range d.Controllers {
+		if c.Model == domain.ExpanderBus {
+			expanders = append(expanders, c)
+		}
+	}
+	slices.SortFunc(expanders, func(a, b domain.Controller) int { return cmp.Compare(a.Index, b.Index) })
+	return expanders
 }
 
 // completed is the guest that libvirt makes of a domain, with a root port for
@@ -57,16 +69,9 @@ func (g guest) expanderAbove(n *topology.Node) *topology.Node {
 	return n.Top()
 }
 
-// expanders are the expander buses, by index.
-func (g guest) expanders() []domain.Controller {
-	all := slices.DeleteFunc(slices.Clone(g.Controllers), func(c domain.Controller) bool { return c.Model != domain.ExpanderBus })
-	slices.SortFunc(all, func(a, b domain.Controller) int { return cmp.Compare(a.Index, b.Index) })
-	return all
-}
-
 // numbered are the expander buses with an explicit bus number, the highest first.
 func (g guest) numbered() []domain.Controller {
-	all := slices.DeleteFunc(g.expanders(), func(c domain.Controller) bool { return c.BusNr == nil })
+	all := slices.DeleteFunc(slices.Clone(g.expanders), func(c domain.Controller) bool { return c.BusNr == nil })
 	slices.SortFunc(all, func(a, b domain.Controller) int { return cmp.Compare(*b.BusNr, *a.BusNr) })
 	return all
 }
@@ -168,12 +173,23 @@ func withChanges(d *domain.Domain, changes domain.Changes) *domain.Domain {
 	}
 	next.Hostdevs = append(next.Hostdevs, changes.AddHostdevs...)
 	next.Controllers = nil
+	off, removed := positions(changes.HotplugOff), positions(changes.RemoveControllers)
+	next.Controllers = make([]domain.Controller, 0, len(d.Controllers)+len(changes.AddControllers))
 	for i, c := range d.Controllers {
-		c.HotplugOff = c.HotplugOff || slices.Contains(changes.HotplugOff, i)
-		if !slices.Contains(changes.RemoveControllers, i) {
+		c.HotplugOff = c.HotplugOff || off[i]
+		if !removed[i] {
 			next.Controllers = append(next.Controllers, c)
 		}
 	}
 	next.Controllers = append(next.Controllers, changes.AddControllers...)
 	return &next
+}
+
+// positions is a set of positions in a list.
+func positions(list []int) map[int]bool {
+	set := make(map[int]bool, len(list))
+	for _, i := range list {
+		set[i] = true
+	}
+	return set
 }

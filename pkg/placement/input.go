@@ -24,7 +24,7 @@ type Input struct {
 // Candidates are the devices that a plan may be about: what the host has to be
 // read for. They come in the order of ids.
 func Candidates(d *domain.Domain, variables []env.Variable) []topology.DeviceID {
-	ids := map[topology.DeviceID]bool{}
+	ids := make(map[topology.DeviceID]bool, len(d.Hostdevs))
 	for _, h := range d.Hostdevs {
 		ids[h.ID] = true
 	}

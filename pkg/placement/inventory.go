@@ -40,6 +40,7 @@ func takeInventory(in Input) inventory {
 	asked := newRequests(in.VMI, in.Variables)
 	added, warnings := additions(in, asked)
 	stock := inventory{added: added, warnings: append(warnings, asked.collisions()...)}
+	stock.devices = make([]Device, 0, len(in.Domain.Hostdevs)+len(added))
 	for i, h := range slices.Concat(in.Domain.Hostdevs, added) {
 		d := hostDevice(in.Host, h.ID)
 		d.Alias, d.Resource, d.Added = h.Alias, asked.resourceOf(h), i >= len(in.Domain.Hostdevs)
@@ -78,7 +79,7 @@ func (e *DomainError) Remedy() string { return e.remedy }
 // has two PCI controllers of one index: libvirt refuses both ("Hostdev already
 // exists in the domain configuration", "Multiple 'pci' controllers with index").
 func checkUnique(d *domain.Domain) error {
-	aliases := map[topology.DeviceID]string{}
+	aliases := make(map[topology.DeviceID]string, len(d.Hostdevs))
 	for _, h := range d.Hostdevs {
 		if other, twice := aliases[h.ID]; twice {
 			return &DomainError{
@@ -88,7 +89,7 @@ func checkUnique(d *domain.Domain) error {
 		}
 		aliases[h.ID] = h.Alias
 	}
-	indexes := map[int]bool{}
+	indexes := make(map[int]bool, len(d.Controllers))
 	for _, c := range d.Controllers {
 		if indexes[c.Index] {
 			return &DomainError{fmt.Sprintf("the domain has two pci controllers with index %d", c.Index), "give one of the two another index"}

@@ -36,16 +36,24 @@ type slotGroup struct {
 
 // groupSlots groups the placed devices by the expander bus that they belong to.
 func groupSlots(decisions []Decision, layout policy.Layout) []slotGroup {
+	type key struct {
+		cell topology.CellID // -1 for none
+		root topology.PCIeRoot
+	}
 	var groups []slotGroup
+	positions := map[key]int{}
 	for _, s := range slotsOf(decisions) {
-		root := s[0].PCIeRoot
-		if layout == policy.LayoutNUMA {
-			root = ""
+		k := key{-1, s[0].PCIeRoot}
+		if s[0].Cell != nil {
+			k.cell = *s[0].Cell
 		}
-		at := slices.IndexFunc(groups, func(g slotGroup) bool { return g.root == root && compareCells(g.cell, s[0].Cell) == 0 })
-		if at < 0 {
-			at = len(groups)
-			groups = append(groups, slotGroup{cell: s[0].Cell, root: root})
+		if layout == policy.LayoutNUMA {
+			k.root = ""
+		}
+		at, known := positions[k]
+		if !known {
+			at, positions[k] = len(groups), len(groups)
+			groups = append(groups, slotGroup{cell: s[0].Cell, root: k.root})
 		}
 		groups[at].slots = append(groups[at].slots, s)
 	}
@@ -59,16 +67,18 @@ func groupSlots(decisions []Decision, layout policy.Layout) []slotGroup {
 // function 0, which comes before them.
 func slotsOf(decisions []Decision) []slot {
 	var slots []slot
-	at := map[topology.DeviceID]int{}
-	for _, d := range decisions {
-		pci, _ := d.ID.PCI()
+	lead := 0 // the position of the last function 0
+	for i := range decisions {
+		d := &decisions[i]
+		pci, isPCI := d.ID.PCI()
 		switch {
 		case d.Outcome != Placed:
 		case d.Reason == reasons.Companion:
-			lead := at[topology.PCIDevice(functionZero(pci))]
 			slots[lead] = append(slots[lead], d)
 		default:
-			at[d.ID] = len(slots)
+			if isPCI && pci.Function == 0 {
+				lead = len(slots)
+			}
 			slots = append(slots, slot{d})
 		}
 	}

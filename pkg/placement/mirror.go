@@ -10,7 +10,7 @@ import (
 // them above the slots. A switch is left out only where no path type changes:
 // where it has a single slot under its root port, and where its only child is a
 // switch.
-func (b *wantedTree) mirror(expander *topology.Node, host *topology.Tree, slots []slot) {
+func (b wantedTree) mirror(expander *topology.Node, host *topology.Tree, slots []slot) {
 	byLead := map[topology.ID]slot{}
 	var leads []topology.DeviceID
 	for _, s := range slots {
@@ -28,7 +28,7 @@ func (b *wantedTree) mirror(expander *topology.Node, host *topology.Tree, slots 
 
 // mirrorSwitch adds to a port the switch that all devices under nodes of the
 // host have in common.
-func (b *wantedTree) mirrorSwitch(port *topology.Node, nodes []*topology.Node, byLead map[topology.ID]slot) {
+func (b wantedTree) mirrorSwitch(port *topology.Node, nodes []*topology.Node, byLead map[topology.ID]slot) {
 	parts := switchParts(nodes)
 	for len(parts) == 1 && parts[0].Kind.IsSwitch() {
 		parts = switchParts(parts[0].Children)

@@ -12,12 +12,13 @@ import (
 // start is what every layout starts from.
 type start struct {
 	Input
-	current  guest
-	devices  []Device
-	cells    cells
-	hostTree *topology.Tree
-	base     domain.Changes // made in any case
-	ports    portCount      // root ports to reserve for hotplug
+	current    guest
+	devices    []Device
+	cells      cells
+	hostTree   *topology.Tree
+	hostPlaces []*topology.Node // of the devices in hostTree
+	base       domain.Changes   // made in any case
+	ports      portCount        // root ports to reserve for hotplug
 }
 
 // placing is what a layout makes of a domain.
@@ -57,22 +58,23 @@ func place(s start) placing {
 
 // attempt is what a proposal makes of the domain, or what that violates.
 func attempt(s start, p proposal) (placing, []violation) {
-	if len(managedOf(p.decisions)) == 0 {
+	managed := managedOf(p.decisions)
+	if len(managed) == 0 {
 		return placing{Choice: p.Choice, decisions: p.decisions, changes: s.base, result: s.current.after(s.base), ports: s.ports}, nil
 	}
-	if fits, aligned := isAligned(s, p); aligned {
-		return leave(s, p, fits), nil
+	if fits, aligned := isAligned(s, p, managed); aligned {
+		return leave(s, p, managed, fits), nil
 	}
 	// A number of ports that a user asks for gives way to the devices, the one
 	// that KubeVirt would keep does not.
-	built, _, violations := fit(s.ports, s.ports.kubevirt, func(ports portCount) (placing, []violation) { return build(s, p, ports) })
+	built, _, violations := fit(s.ports, s.ports.kubevirt, func(ports portCount) (placing, []violation) { return build(s, p, managed, ports) })
 	return built, violations
 }
 
 // leave keeps the devices of a domain that is aligned where they are.
-func leave(s start, p proposal, ports portCount) placing {
+func leave(s start, p proposal, managed deviceSet, ports portCount) placing {
 	changes := s.base
-	if managed := managedOf(p.decisions); closesPorts(p.decisions) {
+	if closesPorts(p.decisions) {
 		changes.HotplugOff = portsToClose(s.current, managed, reserve(s.current, p.decisions, managed, ports, p.wanted))
 	}
 	decisions := withOutcome(p.decisions, Kept, reasons.AlreadyAligned)
@@ -81,8 +83,7 @@ func leave(s start, p proposal, ports portCount) placing {
 
 // build replaces the managed controllers by the tree that is wanted, or returns
 // what that violates.
-func build(s start, p proposal, ports portCount) (placing, []violation) {
-	managed := managedOf(p.decisions)
+func build(s start, p proposal, managed deviceSet, ports portCount) (placing, []violation) {
 	r := reserve(s.current, p.decisions, managed, ports, p.wanted)
 	n, violations := number(p.wanted, r, closesPorts(p.decisions))
 	if len(violations) > 0 {
@@ -119,7 +120,7 @@ func withOutcome(decisions []Decision, outcome Outcome, reason reasons.Reason) [
 
 // managedOf is the devices that may move.
 func managedOf(decisions []Decision) deviceSet {
-	managed := deviceSet{}
+	managed := make(deviceSet, len(decisions))
 	for _, d := range decisions {
 		if d.movable {
 			managed[d.ID] = true

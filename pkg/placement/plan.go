@@ -64,14 +64,15 @@ type Pairs struct {
 // Pairs counts the pairs of the plan's devices.
 func (p *Plan) Pairs() Pairs {
 	var pairs Pairs
-	for i, x := range p.Devices {
-		for _, y := range p.Devices[:i] {
+	host, guest := p.HostTree.Devices(p.IDs()), p.GuestTree.Devices(p.IDs())
+	for i := range p.Devices {
+		for j := range i {
 			pairs.All++
-			if x.Function == nil || y.Function == nil {
+			if p.Devices[i].Function == nil || p.Devices[j].Function == nil {
 				continue
 			}
 			pairs.Known++
-			if p.HostTree.PathType(x.ID, y.ID) == p.GuestTree.PathType(x.ID, y.ID) {
+			if host[i].PathType(host[j]) == guest[i].PathType(guest[j]) {
 				pairs.Alike++
 			}
 		}
@@ -103,14 +104,15 @@ func New(in Input) (*Plan, error) {
 	for i, d := range stock.devices {
 		ids[i] = d.ID
 	}
+	hostTree := in.Host.Tree(ids)
 	s := start{
-		Input: in, current: current, devices: stock.devices, cells: cells, hostTree: in.Host.Tree(ids),
+		Input: in, current: current, devices: stock.devices, cells: cells, hostTree: hostTree, hostPlaces: hostTree.Devices(ids),
 		base:  domain.Changes{SetMode: withoutMode(in.Domain), AddHostdevs: stock.added},
 		ports: portCountOf(in, current, stock.devices),
 	}
 	placed := place(s)
 	plan := finish(in, placed)
-	plan.HostTree = s.hostTree
+	plan.HostTree = hostTree
 	plan.Warnings = reasons.Sort(slices.Concat(in.Warnings, stock.warnings, unread, placed.warnings))
 	return plan, nil
 }
@@ -151,6 +153,7 @@ func finish(in Input, placed placing) *Plan {
 		Policy: in.Policy, Choice: placed.Choice, Changes: placed.changes, Host: in.Host, GuestTree: g.tree, input: in.Domain, result: result,
 		Budgets: budgetsOf(g, placed),
 	}
+	p.Controllers = make([]Controller, 0, len(result.Controllers))
 	for i, c := range result.Controllers {
 		origin := ControllerExisting
 		if i >= len(result.Controllers)-len(placed.changes.AddControllers) {
@@ -163,10 +166,15 @@ func finish(in Input, placed placing) *Plan {
 		p.Controllers = append(p.Controllers, controller)
 	}
 	slices.SortFunc(p.Controllers, func(a, b Controller) int { return cmp.Compare(a.Index, b.Index) })
+	made := map[int]bool{}
+	for _, c := range p.Controllers {
+		made[c.Index] = true
+	}
+	p.Devices = make([]Decision, 0, len(placed.decisions))
 	for _, d := range placed.decisions {
 		d.Address = result.Hostdevs[d.position].Address
 		if d.Address != nil {
-			d.GuestPath = guestPath(g, d.Address.Bus)
+			d.GuestPath = guestPath(g, made, d.Address.Bus)
 			d.Predicted = seen(*d.Address)
 		}
 		d.Cell = cellOf(g.expander(d.Address))
@@ -176,16 +184,16 @@ func finish(in Input, placed placing) *Plan {
 }
 
 // guestPath is the controllers from the root bus to the one with an index, both
-// included but for the root bus itself. It is nil where one of them is yet to be
-// made by libvirt.
-func guestPath(g guest, index int) []int {
+// included but for the root bus itself. It is nil where one of them is not made yet:
+// libvirt will.
+func guestPath(g guest, made map[int]bool, index int) []int {
 	var path []int
 	for _, n := range g.node(index).Path() {
 		at := int(n.ID.(topology.Index))
 		if n == g.rootBus() {
 			continue
 		}
-		if !slices.ContainsFunc(g.source.Controllers, func(c domain.Controller) bool { return c.Index == at }) {
+		if !made[at] {
 			return nil
 		}
 		path = append(path, at)

@@ -8,13 +8,15 @@ import (
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/topology"
 )
 
 // requests is what the VMI asks for and what the variables allocate for it.
 type requests struct {
 	lists     []requestList
 	variables []env.Variable
-	byAlias   map[string]string // resources
+	resources [][]string // of each variable; see resourcesOf
+	byID      map[topology.DeviceID]string
 }
 
 // requestList is one of the VMI's lists of devices, with the aliases that
@@ -22,14 +24,15 @@ type requests struct {
 // gpu, generic, dra).
 type requestList struct {
 	requests []env.Request
-	prefixes []string // the first is that of devices from a device plugin
+	prefixes []string // the first is that of devices from a device plugin; no alias begins with two of them
 	gpus     bool
+	byName   map[string]string // resources
 }
 
 // newRequests reads the VMI's lists in the order in which virt-launcher writes
 // their hostdevs (KubeVirt pkg/virt-launcher/virtwrap/converter/converter.go).
 func newRequests(vmi *env.VMI, variables []env.Variable) requests {
-	r := requests{variables: variables, byAlias: map[string]string{}}
+	r := requests{variables: variables, resources: make([][]string, len(variables)), byID: map[topology.DeviceID]string{}}
 	if vmi == nil {
 		return r
 	}
@@ -37,12 +40,25 @@ func newRequests(vmi *env.VMI, variables []env.Variable) requests {
 		{requests: vmi.HostDevices, prefixes: []string{"ua-hostdevice-", "ua-dra-hostdevice-", "ua-usb-host-"}},
 		{requests: vmi.GPUs, prefixes: []string{"ua-gpu-", "ua-dra-gpu-"}, gpus: true},
 	}
-	for _, list := range r.lists {
+	all := map[string]bool{}
+	for i, list := range r.lists {
+		byName := make(map[string]string, len(list.requests))
 		for _, request := range list.requests {
-			for _, alias := range list.aliases(request) {
-				if _, taken := r.byAlias[alias]; !taken && request.Resource != "" {
-					r.byAlias[alias] = request.Resource
-				}
+			if request.Resource == "" {
+				continue
+			}
+			all[request.Resource] = true
+			if _, taken := byName[request.Name]; !taken {
+				byName[request.Name] = request.Resource
+			}
+		}
+		r.lists[i].byName = byName
+	}
+	for i, v := range variables {
+		r.resources[i] = resourcesOf(v, all)
+		for _, id := range v.IDs {
+			if _, taken := r.byID[id]; !taken && len(r.resources[i]) > 0 {
+				r.byID[id] = r.resources[i][0]
 			}
 		}
 	}
@@ -51,15 +67,6 @@ func newRequests(vmi *env.VMI, variables []env.Variable) requests {
 
 // sriovAlias begins the alias of a device of an SR-IOV network.
 const sriovAlias = "ua-sriov-"
-
-// aliases are the aliases that a device of request r can have.
-func (l requestList) aliases(r env.Request) []string {
-	var aliases []string
-	for _, prefix := range l.prefixes {
-		aliases = append(aliases, prefix+r.Name)
-	}
-	return aliases
-}
 
 // isVirtLaunchers reports whether an alias begins as virt-launcher's do.
 func (r requests) isVirtLaunchers(alias string) bool {
@@ -74,37 +81,35 @@ func (r requests) isVirtLaunchers(alias string) bool {
 // resourceOf is the resource name of a device: by its alias in the VMI, else by
 // the variable that lists it; "" where neither says it.
 func (r requests) resourceOf(h domain.Hostdev) string {
-	if resource, known := r.byAlias[h.Alias]; known {
-		return resource
-	}
-	for _, v := range r.variables {
-		if resources := r.resourcesOf(v); len(resources) > 0 && slices.Contains(v.IDs, h.ID) {
-			return resources[0]
-		}
-	}
-	return ""
-}
-
-// resourcesOf are the resources of the VMI whose variable it is, each
-// once. KubeVirt's rule makes one name of several: a.b/c and a_b/c.
-func (r requests) resourcesOf(v env.Variable) []string {
-	var resources []string
 	for _, list := range r.lists {
-		for _, request := range list.requests {
-			if request.Resource != "" && v.IsFor(request.Resource) && !slices.Contains(resources, request.Resource) {
-				resources = append(resources, request.Resource)
+		for _, prefix := range list.prefixes {
+			name, found := strings.CutPrefix(h.Alias, prefix)
+			if resource, known := list.byName[name]; found && known {
+				return resource
 			}
 		}
 	}
-	slices.Sort(resources)
-	return resources
+	return r.byID[h.ID]
+}
+
+// resourcesOf are those of the resources whose variable it is, in order. KubeVirt's
+// rule makes one name of several: a.b/c and a_b/c.
+func resourcesOf(v env.Variable, resources map[string]bool) []string {
+	var own []string
+	for resource := range resources {
+		if v.IsFor(resource) {
+			own = append(own, resource)
+		}
+	}
+	slices.Sort(own)
+	return own
 }
 
 // collisions warns of variables of several resources of the VMI.
 func (r requests) collisions() []reasons.Warning {
 	var warnings []reasons.Warning
-	for _, v := range r.variables {
-		if resources := r.resourcesOf(v); len(resources) > 1 {
+	for i, v := range r.variables {
+		if resources := r.resources[i]; len(resources) > 1 {
 			warnings = append(warnings, reasons.NewWarning(reasons.CodeVariableCollision, nil,
 				fmt.Sprintf("%s is the variable of several resources of the VMI: %s", v.Name, strings.Join(resources, " and "))))
 		}

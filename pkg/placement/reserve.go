@@ -162,7 +162,7 @@ func freeSlots(g guest) []int {
 	for _, n := range g.rootBus().Children {
 		taken[n.Slot] = true
 	}
-	for _, e := range g.expanders() {
+	for _, e := range g.expanders {
 		if e.Address != nil && e.Address.Bus == 0 {
 			taken[e.Address.Slot] = true
 		}
@@ -175,7 +175,7 @@ func freeSlots(g guest) []int {
 func otherSlots(g guest) int {
 	held := map[int]bool{}
 	count := 0
-	for _, e := range g.expanders() {
+	for _, e := range g.expanders {
 		if e.Address == nil {
 			count++
 			continue
@@ -237,14 +237,14 @@ func reserve(current guest, decisions []Decision, managed deviceSet, ports portC
 // into it.
 func vacated(current guest, managed deviceSet) []int {
 	referenced := current.referenced()
+	isVacated := map[*topology.Node]bool{}
+	for _, expander := range current.tree.Roots[1:] {
+		isVacated[expander] = !referenced[expander] &&
+			(managed.holdsAny(expander) || !isOccupied(expander) && len(freePorts(expander)) > 0)
+	}
 	var positions []int
 	for i, c := range current.source.Controllers {
-		n := current.node(c.Index)
-		expander := current.expanderAbove(n)
-		if expander == nil || referenced[expander] || managed.holdsAnyOther(n) {
-			continue
-		}
-		if managed.holdsAny(expander) || !isOccupied(expander) && len(freePorts(expander)) > 0 {
+		if n := current.node(c.Index); isVacated[n.Top()] && !managed.holdsAnyOther(n) {
 			positions = append(positions, i)
 		}
 	}

@@ -14,6 +14,9 @@ import (
 // many of these libvirt would fill with root ports that then move from where they
 // are without the hook.
 func vacantPlaces(current guest, removed []int, wanted int) (places []domain.GuestAddress, fillers int) {
+	if len(removed) == 0 {
+		return nil, 0
+	}
 	added := addedPorts(current)
 	given := libvirt.RootBusAddresses(current.source, current.others, added)
 	lastPort := 0
@@ -22,9 +25,12 @@ func vacantPlaces(current guest, removed []int, wanted int) (places []domain.Gue
 			lastPort = max(lastPort, a.Slot)
 		}
 	}
-	for _, e := range current.expanders() {
-		isRemoved := slices.ContainsFunc(removed, func(i int) bool { return current.source.Controllers[i].Index == e.Index })
-		if a, found := addressOf(e, given); found && isRemoved && a.Bus == 0 {
+	isRemoved := map[int]bool{}
+	for _, i := range removed {
+		isRemoved[current.source.Controllers[i].Index] = true
+	}
+	for _, e := range current.expanders {
+		if a, found := addressOf(e, given); found && isRemoved[e.Index] && a.Bus == 0 {
 			places = append(places, a)
 		}
 	}
@@ -60,6 +66,9 @@ func addedPorts(g guest) []int {
 // holePorts are root ports of missing indexes where libvirt puts its own. That is
 // after all others, so that they need an address where another port has none.
 func holePorts(current guest, indexes []int) []domain.Controller {
+	if len(indexes) == 0 {
+		return nil
+	}
 	given := libvirt.RootBusAddresses(current.source, current.others, libvirt.Holes(current.source, current.others))
 	return portsAfter(given, indexes, current.source.Controllers)
 }
@@ -68,6 +77,9 @@ func holePorts(current guest, indexes []int) []domain.Controller {
 // replaces. Devices without an address take the ports by index, so that these
 // come before the others, unless one that holds a device would move.
 func unusedPorts(rest guest, vacant []domain.GuestAddress, indexes []int) []domain.Controller {
+	if len(indexes) == 0 {
+		return nil
+	}
 	others := slices.Clone(rest.others)
 	for i := range vacant {
 		others = append(others, libvirt.Device{Device: domain.Device{Address: &vacant[i]}})

@@ -1,34 +1,20 @@
 package placement
 
-import (
-	"strconv"
-
-	"hook-sidecar/pkg/topology"
-)
+import "hook-sidecar/pkg/topology"
 
 // slot is the devices that share a slot of the guest: one, or functions of one
 // device, function 0 first.
-type slot []Decision
+type slot []*Decision
 
-// planned is the ID of a controller that has no index yet.
-type planned int
+// wantedTree is a tree while it is made. Its controllers have no index yet, so no ID.
+type wantedTree struct{ tree *topology.Tree }
 
-func (p planned) String() string { return "planned controller " + strconv.Itoa(int(p)) }
-
-// wantedTree is a tree while it is made.
-type wantedTree struct {
-	tree        *topology.Tree
-	controllers int
+func (b wantedTree) controller(parent *topology.Node, kind topology.NodeKind) *topology.Node {
+	return b.tree.Add(parent, topology.Node{Kind: kind, Slot: topology.NoSlot})
 }
 
-func (b *wantedTree) controller(parent *topology.Node, kind topology.NodeKind) *topology.Node {
-	b.controllers++
-	return b.tree.Add(parent, topology.Node{Kind: kind, ID: planned(b.controllers), Slot: topology.NoSlot})
-}
-
-func (b *wantedTree) expander(cell *topology.CellID) *topology.Node {
-	b.controllers++
-	n := topology.Node{Kind: topology.Root, ID: planned(b.controllers), Slot: topology.NoSlot}
+func (b wantedTree) expander(cell *topology.CellID) *topology.Node {
+	n := topology.Node{Kind: topology.Root, Slot: topology.NoSlot}
 	if cell != nil {
 		n.NUMA = new(int(*cell))
 	}
@@ -36,7 +22,7 @@ func (b *wantedTree) expander(cell *topology.CellID) *topology.Node {
 }
 
 // port adds a port with the devices of a slot.
-func (b *wantedTree) port(parent *topology.Node, kind topology.NodeKind, s slot) {
+func (b wantedTree) port(parent *topology.Node, kind topology.NodeKind, s slot) {
 	port := b.controller(parent, kind)
 	for i, d := range s {
 		n := topology.Node{Kind: topology.Endpoint, ID: d.ID}
