@@ -12,25 +12,27 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// device reads the files of a PCI function from its directory. Of files that are
-// kept open, class comes last: that it can be read says that everything before it is
-// of a device that is there.
+// device reads the files of a PCI function from its directory. The last is one that
+// stays open: that it can be read says that everything before it is of a device that
+// is there.
 func (r *hostReader) device(a topology.Address, dir string) *topology.Device {
 	d := &topology.Device{
 		Address:      a,
 		PhysFn:       r.physFn(dir + "/physfn"),
 		IOMMUGroup:   r.iommuGroup(dir + "/iommu_group"),
 		Conventional: r.configSize(dir) == conventionalBytes,
-		Node:         r.affinity(dir + "/numa_node"),
-		Class:        uint32(r.hex(dir+"/class", 24)),
 	}
-	d.IsBridge = d.Class>>8 == classBridgePCI
-	if r.extent != places {
+	if r.extent >= placesAndClasses {
+		d.Class = uint32(r.hex(dir+"/class", 24))
+		d.IsBridge = d.Class>>8 == classBridgePCI
+	}
+	if r.extent >= warnings {
 		d.Driver, d.BARs = r.linkBase(dir+"/driver"), r.bars(dir+"/resource")
 	}
-	if r.extent == everything {
+	if r.extent >= everything {
 		d.Vendor, d.Device = uint16(r.hex(dir+"/vendor", 16)), uint16(r.hex(dir+"/device", 16))
 	}
+	d.Node = r.affinity(dir + "/numa_node")
 	var err error
 	if d.Root, d.Bridges, err = splitPath(dir); err != nil {
 		r.problem(reasons.CodeBadSysfs, path.Join(pciDevices, path.Base(dir)), err.Error())

@@ -42,11 +42,14 @@ func ReadWarnings(fsys fs.FS, ids []topology.DeviceID) (*topology.Host, []Proble
 }
 
 // ReadPlaces reads the part of ReadHost that decides where devices are placed: of
-// each the NUMA node, the path, the class, the size of its configuration space, the
-// physical function and the IOMMU group. On sysfs it keeps files open for the next
-// call, and no value.
-func ReadPlaces(fsys fs.FS, ids []topology.DeviceID) (*topology.Host, []Problem) {
+// each the NUMA node, the path, the size of its configuration space, the physical
+// function and the IOMMU group, and with classes the class. On sysfs it keeps files
+// open for the next call, and no value.
+func ReadPlaces(fsys fs.FS, ids []topology.DeviceID, classes bool) (*topology.Host, []Problem) {
 	r := &hostReader{extent: places}
+	if classes {
+		r.extent = placesAndClasses
+	}
 	if d, ok := fsys.(*directory); ok && d.kept != nil {
 		d.reading.Lock()
 		defer d.reading.Unlock()
@@ -78,9 +81,10 @@ func ReadWholeHost(fsys fs.FS) (*topology.Host, []Problem) {
 type extent int
 
 const (
-	everything extent = iota
-	warnings          // what ReadWarnings reads
-	places            // what ReadPlaces reads
+	places           extent = iota // what ReadPlaces reads
+	placesAndClasses               // and the classes
+	warnings                       // what ReadWarnings reads
+	everything                     // what ReadHost reads
 )
 
 // hostReader reads a host. It reads each device once.
@@ -95,7 +99,9 @@ type hostReader struct {
 	groups  map[int]bool                          // whose members are read
 }
 
-func newHostReader(fsys fs.FS) *hostReader { return &hostReader{tree: newTree(fsys)} }
+func newHostReader(fsys fs.FS) *hostReader {
+	return &hostReader{tree: newTree(fsys), extent: everything}
+}
 
 // start reads what every device needs.
 func (r *hostReader) start() {
@@ -220,7 +226,7 @@ func (r *hostReader) addRequested(a topology.Address) {
 	if !shown {
 		r.notShown(topology.PCIDevice(a), pciDevices)
 	}
-	if device == nil || r.extent == places {
+	if device == nil || r.extent < warnings {
 		return
 	}
 	if r.extent == everything {

@@ -174,13 +174,13 @@ func (m Mutator) mutate(req Request, result *Result) ([]byte, error) {
 	}
 	result.candidates = placement.Candidates(d, m.Variables)
 	// Companions are found among the other functions of a device, and NCCL is told of
-	// links.
+	// links. Layout auto asks which devices NCCL pairs, by their classes.
 	result.whole = result.whole || wanted.Companions == policy.CompanionsAdd || wanted.NCCLTopology == policy.NCCLTopologyFWCfg
 	var host *topology.Host
 	if result.whole {
 		host, result.problems = m.readHost(result.candidates, wanted)
 	} else {
-		host, result.problems = env.ReadPlaces(m.Sysfs, result.candidates)
+		host, result.problems = env.ReadPlaces(m.Sysfs, result.candidates, wanted.Layout == policy.LayoutAuto)
 	}
 	warnings = slices.Concat(warnings, warningsOf(result.problems), warningsOf(m.Problems))
 	plan, err := placement.New(placement.Input{
