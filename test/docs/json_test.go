@@ -19,6 +19,7 @@ import (
 	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/report"
+	"hook-sidecar/test/program"
 )
 
 const (
@@ -180,8 +181,8 @@ func TestLogFields(t *testing.T) {
 func logged(t *testing.T) map[string][]string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "hook-sidecar")
-	if out, err := exec.Command("go", "build", "-o", binary, filepath.Join(root, "cmd/hook-sidecar")).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := program.Build(binary, root); err != nil {
+		t.Fatal(err)
 	}
 	fields := map[string][]string{}
 	for _, call := range []struct {

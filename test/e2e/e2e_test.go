@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"hook-sidecar/test/boot"
+	"hook-sidecar/test/program"
 )
 
 // imageVariable names the environment variable with the directory that get-image
@@ -124,10 +125,8 @@ func run(t *testing.T, image, kernelDir string) results {
 	t.Helper()
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "hook-sidecar")
-	build := exec.Command("go", "build", "-trimpath", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", binary, "./cmd/hook-sidecar") // as the Dockerfile does
-	build.Dir, build.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v: %s", err, out)
+	if err := program.Build(binary, filepath.Join("..", "..")); err != nil {
+		t.Fatal(err)
 	}
 	initramfs := filepath.Join(dir, "initramfs")
 	modules := append(strings.Fields("virtio_blk squashfs overlay 9p 9pnet_virtio kvm_amd vfio-pci vfio_iommu_type1 igb mtty"), "mttypci parent="+parent)

@@ -7,7 +7,6 @@ import (
 	"debug/elf"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"hook-sidecar/pkg/hooks"
+	"hook-sidecar/test/program"
 )
 
 // The goals of the project, and the largest program that a container of 61 MiB
@@ -25,14 +25,12 @@ const (
 	maxBinaryMiB = 30
 )
 
-// buildBinary builds the program as the Dockerfile does, from a directory.
+// buildBinary builds the program from a directory.
 func buildBinary(t testing.TB, from string) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "hook-sidecar")
-	build := exec.Command("go", "build", "-trimpath", "-tags=grpcnotrace", "-buildvcs=false", "-ldflags=-s -w", "-o", binary, "./cmd/hook-sidecar")
-	build.Dir, build.Env = from, append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := program.Build(binary, from); err != nil {
+		t.Fatal(err)
 	}
 	return binary
 }

@@ -10,41 +10,28 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"syscall"
 	"time"
 
 	"hook-sidecar/pkg/hooks"
+	"hook-sidecar/test/program"
 )
 
 // container is the CONTAINER_NAME of the hooks under test.
 const container = "speed"
 
-// Build builds the program with the flags of the Dockerfile, and the echo, as
-// hook-sidecar and echo in a directory.
+// Build builds the program, and the echo, as hook-sidecar and echo in a directory.
 func Build(dir string) error {
 	mod, err := exec.Command("go", "env", "GOMOD").Output()
 	if err != nil {
 		return fmt.Errorf("go env GOMOD: %w", err)
 	}
 	root := filepath.Dir(string(bytes.TrimSpace(mod)))
-	dockerfile, err := os.ReadFile(filepath.Join(root, "Dockerfile"))
-	if err != nil {
-		return err
-	}
-	build := regexp.MustCompile(`go build (.*) -o /out/hook-sidecar`).FindSubmatch(dockerfile)
-	if build == nil {
-		return errors.New("the Dockerfile has no line that builds hook-sidecar")
-	}
-	for _, program := range []string{"cmd/hook-sidecar", "test/speed/echo"} {
-		command := exec.Command("sh", "-c", fmt.Sprintf("go build %s -o '%s/' ./%s", build[1], dir, program))
-		command.Dir, command.Env = root, append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := command.CombinedOutput(); err != nil {
-			return fmt.Errorf("%s: %w: %s", command, err, out)
-		}
-	}
-	return nil
+	return errors.Join(
+		program.Build(filepath.Join(dir, "hook-sidecar"), root),
+		program.BuildPackage(filepath.Join(dir, "echo"), root, "./test/speed/echo"),
+	)
 }
 
 // Server is a hook in a process of its own.
