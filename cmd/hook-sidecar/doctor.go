@@ -16,6 +16,7 @@ import (
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/terminal"
 )
 
 // doctorFlags are the flags of doctor except for its inputs.
@@ -243,7 +244,7 @@ func (a *app) writeDoctor(r doctor.Report, flags doctorFlags) error {
 	}
 	var b bytes.Buffer
 	if flags.format == formatJSON {
-		if err := encodeJSON(&b, r); err != nil {
+		if err := terminal.EncodeJSON(&b, r); err != nil {
 			return err
 		}
 		return a.write("", b.Bytes())

@@ -16,6 +16,7 @@ import (
 	"hook-sidecar/pkg/nccl"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/report"
+	"hook-sidecar/pkg/terminal"
 )
 
 // explainFlags are the flags of explain except for its inputs.
@@ -197,7 +198,7 @@ func (a *app) writeExplanation(e explanation, flags explainFlags) error {
 	var err error
 	switch flags.format {
 	case formatJSON:
-		err = encodeJSON(&b, e)
+		err = terminal.EncodeJSON(&b, e)
 	case formatSVG:
 		err = e.WriteSVG(&b)
 	case formatDOT:

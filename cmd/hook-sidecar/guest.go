@@ -8,6 +8,7 @@ import (
 
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/report"
+	"hook-sidecar/pkg/terminal"
 )
 
 // compareWithGuest prints which devices the guest shows as the report has them,
@@ -30,7 +31,7 @@ func (a *app) compareWithGuest(r report.Report, flags explainFlags) error {
 	c := report.CompareGuest(r, guest)
 	var b bytes.Buffer
 	if flags.format == formatJSON {
-		err = encodeJSON(&b, c)
+		err = terminal.EncodeJSON(&b, c)
 	} else {
 		err = c.WriteText(&b, a.style(flags.output))
 	}

@@ -13,6 +13,7 @@ import (
 
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/terminal"
 )
 
 // liveSysfs is where Linux mounts sysfs.
@@ -180,7 +181,7 @@ func (a *app) readInput(file string) ([]byte, error) {
 	}
 	switch {
 	case err != nil:
-		err = withoutName(err)
+		err = terminal.WithoutName(err)
 	case len(bytes.TrimSpace(data)) == 0:
 		err = errors.New("no data")
 	default:

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"hook-sidecar/pkg/terminal"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -220,5 +221,5 @@ func (a *app) exitCode(err error) int {
 
 // say prints a line to standard error, escaped for a terminal.
 func (a *app) say(format string, args ...any) {
-	fmt.Fprintln(a.err, "hook-sidecar: "+escaped(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(a.err, "hook-sidecar: "+terminal.Escaped(fmt.Sprintf(format, args...)))
 }

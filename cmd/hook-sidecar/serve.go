@@ -4,12 +4,12 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"hook-sidecar/pkg/hooks"
+	"hook-sidecar/pkg/terminal"
 )
 
 // socketDirectory is where KubeVirt mounts the directory of a sidecar's socket.
@@ -81,11 +81,4 @@ func serveFailure(err error) error {
 }
 
 // variable returns an environment variable, "" when it is not set.
-func (a *app) variable(name string) string {
-	for _, entry := range a.environ {
-		if value, ok := strings.CutPrefix(entry, name+"="); ok {
-			return value
-		}
-	}
-	return ""
-}
+func (a *app) variable(name string) string { return terminal.Environ(a.environ).Variable(name) }
