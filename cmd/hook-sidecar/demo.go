@@ -86,7 +86,7 @@ func (a *app) demo(ctx context.Context, s sample, showDiff bool) (err error) {
 	}
 	after := report.New(result.Plan, result.Changed(), result.Err)
 	if !showDiff {
-		before := unchanged(s.mutator).Mutate(s.request)
+		before := s.mutator.Unchanged().Mutate(s.request)
 		comparison := report.BeforeAfter{Before: report.New(before.Plan, false, nil), After: after}
 		if err := comparison.WriteText(a.out, a.style("")); err != nil {
 			return err

@@ -190,7 +190,7 @@ func (a *app) vmWithoutDomain(m mutate.Mutator, vmiFile string) (doctor.VM, erro
 // vmOf plans a domain as mutate does. A domain without a name gets the other one.
 func vmOf(m mutate.Mutator, req mutate.Request, name string) (doctor.VM, error) {
 	result := m.Mutate(req)
-	if result.Err != nil && !isRefusal(result.Err) {
+	if result.Err != nil && !mutate.IsRefusal(result.Err) {
 		return doctor.VM{}, failureOf(result)
 	}
 	return doctor.VM{
@@ -204,7 +204,7 @@ func vmOf(m mutate.Mutator, req mutate.Request, name string) (doctor.VM, error) 
 func alternatives(m mutate.Mutator, req mutate.Request) []doctor.Alternative {
 	var all []doctor.Alternative
 	for _, layout := range policy.TreeLayouts() {
-		if result := withFlags(m, map[policy.Key]string{policy.KeyLayout: string(layout)}).Mutate(req); result.Plan != nil {
+		if result := m.With(map[policy.Key]string{policy.KeyLayout: string(layout)}).Mutate(req); result.Plan != nil {
 			all = append(all, doctor.Alternative{Layout: layout, Alike: result.Plan.Pairs().Alike})
 		}
 	}

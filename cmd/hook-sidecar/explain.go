@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"io"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -81,9 +80,9 @@ func (a *app) explain(in *inputFlags, flags explainFlags) error {
 	planned := read.Mutate(read.Request)
 	shown := planned
 	if flags.asIs {
-		shown = unchanged(read.Mutator).Mutate(read.Request)
+		shown = read.Mutator.Unchanged().Mutate(read.Request)
 	}
-	if shown.Plan == nil || shown.Err != nil && !isRefusal(shown.Err) {
+	if shown.Plan == nil || shown.Err != nil && !mutate.IsRefusal(shown.Err) {
 		return failureOf(shown)
 	}
 	a.warnOfLimit(read.Domain)
@@ -119,7 +118,7 @@ func prospect(read input, current, planned report.Report) report.Report {
 	if _, isGiven := read.Flags[policy.KeyLayout]; isGiven || read.Parsed != nil || layout == "" {
 		return planned
 	}
-	result := withFlags(read.Mutator, map[policy.Key]string{policy.KeyLayout: string(layout)}).Mutate(read.Request)
+	result := read.Mutator.With(map[policy.Key]string{policy.KeyLayout: string(layout)}).Mutate(read.Request)
 	r := report.New(result.Plan, result.Changed(), result.Err)
 	r.Policy, r.LayoutReason = planned.Policy, new(report.TreeReason)
 	return r
@@ -137,25 +136,6 @@ func (a *app) subject(in *inputFlags, read input, shown mutate.Result, flags exp
 		a.say("warning: %s", s.Doubt)
 	}
 	return s
-}
-
-// unchanged returns a Mutator that moves and adds nothing.
-func unchanged(m mutate.Mutator) mutate.Mutator {
-	m = withFlags(m, map[policy.Key]string{
-		policy.KeyLayout: "keep", policy.KeyAdd: "none", policy.KeyCompanions: "keep",
-		policy.KeyStrict: "false", policy.KeyNCCLTopology: "none",
-	})
-	m.AnnotationsFirst = false
-	return m
-}
-
-// withFlags returns a Mutator with these flags too.
-func withFlags(m mutate.Mutator, more map[policy.Key]string) mutate.Mutator {
-	flags := map[policy.Key]string{}
-	maps.Copy(flags, m.Flags)
-	maps.Copy(flags, more)
-	m.Flags = flags
-	return m
 }
 
 // explanation is a report in the formats of explain.

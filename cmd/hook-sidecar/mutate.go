@@ -72,7 +72,7 @@ func failureOf(result mutate.Result) error {
 	switch err := result.Err; {
 	case err == nil:
 		return nil
-	case isRefusal(err):
+	case mutate.IsRefusal(err):
 		hint := "without --strict they stay where they are"
 		if result.Policy.Origins[policy.KeyStrict] == policy.OriginAnnotation {
 			hint = "without the annotation " + policy.AnnotationPrefix + string(policy.KeyStrict) + " they stay where they are (try --strict=false)"
@@ -83,10 +83,4 @@ func failureOf(result mutate.Result) error {
 	default:
 		return failed("", err)
 	}
-}
-
-// isRefusal reports whether strict policy refuses a plan.
-func isRefusal(err error) bool {
-	var e *mutate.Error
-	return errors.As(err, &e) && e.Kind == mutate.Refused
 }
