@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +13,7 @@ import (
 
 	"hook-sidecar/pkg/doctor"
 	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/explain"
 	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/terminal"
@@ -55,7 +55,7 @@ Exit status:
 	domainFlag := cmd.Flags().Lookup("domain")
 	domainFlag.Value, domainFlag.DefValue = &flags.domains, ""
 	domainFlag.Usage += " (default: none);\nrepeat it, or pass a directory of *.xml, for several VMs of a node"
-	cmd.Flags().StringVar(&flags.format, "format", formatText, "text or json")
+	cmd.Flags().StringVar(&flags.format, "format", explain.Text, "text or json")
 	cmd.Flags().BoolVarP(&flags.quiet, "quiet", "q", false, "leave out what is as it should be")
 	cmd.Flags().StringVar(&flags.socketDir, "socket-dir", socketDirectory, "directory of the hook sockets; \"\" skips its checks")
 	cmd.Flags().StringVar(&flags.cgroup, "cgroup", "/sys/fs/cgroup", "cgroup v2 directory with the limits of this container; \"\" skips\ntheir checks")
@@ -97,7 +97,7 @@ func (d *domainFiles) files() (names []string, node bool, err error) {
 }
 
 func (a *app) doctor(in *inputFlags, flags doctorFlags) error {
-	if err := checkFormat(flags.format, formatText, formatJSON); err != nil {
+	if err := checkFormat(flags.format, explain.Text, explain.JSON); err != nil {
 		return err
 	}
 	if flags.physBits < 0 || flags.physBits > maxPhysBits {
@@ -187,28 +187,13 @@ func (a *app) vmWithoutDomain(m mutate.Mutator, vmiFile string) (doctor.VM, erro
 	return vm, err
 }
 
-// vmOf plans a domain as mutate does. A domain without a name gets the other one.
+// vmOf plans a domain as mutate does.
 func vmOf(m mutate.Mutator, req mutate.Request, name string) (doctor.VM, error) {
 	result := m.Mutate(req)
 	if result.Err != nil && !mutate.IsRefusal(result.Err) {
 		return doctor.VM{}, failureOf(result)
 	}
-	return doctor.VM{
-		Name: cmp.Or(result.Plan.Domain().Name, name),
-		Plan: result.Plan, Layout: result.Plan.Layout, VMI: result.VMI,
-		Refusal: result.Err, Alternatives: alternatives(m, req),
-	}, nil
-}
-
-// alternatives are what each layout would give.
-func alternatives(m mutate.Mutator, req mutate.Request) []doctor.Alternative {
-	var all []doctor.Alternative
-	for _, layout := range policy.TreeLayouts() {
-		if result := m.With(map[policy.Key]string{policy.KeyLayout: string(layout)}).Mutate(req); result.Plan != nil {
-			all = append(all, doctor.Alternative{Layout: layout, Alike: result.Plan.Pairs().Alike})
-		}
-	}
-	return all
+	return explain.VM(m, req, result, name), nil
 }
 
 // warnOfUnknown warns of an input that cannot be read. Its checks are skipped.
@@ -243,19 +228,12 @@ func (a *app) writeDoctor(r doctor.Report, flags doctorFlags) error {
 		r.Results = slices.DeleteFunc(r.Results, func(result doctor.Result) bool { return result.Status == doctor.Pass })
 	}
 	var b bytes.Buffer
-	if flags.format == formatJSON {
-		if err := terminal.EncodeJSON(&b, r); err != nil {
-			return err
-		}
-		return a.write("", b.Bytes())
+	write := func() error { return explain.WriteDoctor(&b, r, a.style("")) }
+	if flags.format == explain.JSON {
+		write = func() error { return terminal.EncodeJSON(&b, r) }
 	}
-	for _, result := range r.Results {
-		fmt.Fprintln(&b, statusLine(result, a.style("")))
+	if err := write(); err != nil {
+		return err
 	}
-	var counts []string
-	for _, status := range []doctor.Status{doctor.Fail, doctor.Warn, doctor.Note, doctor.Pass} {
-		counts = append(counts, fmt.Sprintf("%d %s", r.Counts[status], status))
-	}
-	fmt.Fprintf(&b, "\n%s\n", strings.Join(counts, ", "))
 	return a.write("", b.Bytes())
 }

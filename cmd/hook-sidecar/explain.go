@@ -4,18 +4,14 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
-	"io"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
+	"hook-sidecar/pkg/explain"
 	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/nccl"
-	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/report"
-	"hook-sidecar/pkg/terminal"
 )
 
 // explainFlags are the flags of explain except for its inputs.
@@ -61,13 +57,13 @@ Exit status:
 }
 
 func (a *app) explain(in *inputFlags, flags explainFlags) error {
-	flags.format = cmp.Or(flags.format, formatOf(flags.output))
-	formats := explainFormats()
+	flags.format = cmp.Or(flags.format, explain.FormatOf(flags.output))
+	formats := explain.Formats()
 	if flags.guest != "" {
-		formats = []string{formatText, formatJSON}
+		formats = []string{explain.Text, explain.JSON}
 	}
 	if flags.details {
-		formats = slices.DeleteFunc(formats, func(format string) bool { return format == formatJSON || format == formatNCCL })
+		formats = slices.DeleteFunc(formats, func(format string) bool { return format == explain.JSON || format == explain.NCCL })
 	}
 	if err := checkFormat(flags.format, formats...); err != nil {
 		return err
@@ -76,7 +72,7 @@ func (a *app) explain(in *inputFlags, flags explainFlags) error {
 	if err != nil {
 		return err
 	}
-	read.Details = flags.format == formatNCCL || flags.details
+	read.Details = flags.format == explain.NCCL || flags.details
 	planned := read.Mutate(read.Request)
 	shown := planned
 	if flags.asIs {
@@ -87,18 +83,18 @@ func (a *app) explain(in *inputFlags, flags explainFlags) error {
 	}
 	a.warnOfLimit(read.Domain)
 	subject := a.subject(in, read, shown, flags)
-	if flags.format == formatNCCL {
+	if flags.format == explain.NCCL {
 		file := nccl.New(shown.Plan)
 		a.warn(file.Warnings)
 		return errors.Join(a.write(flags.output, []byte(file.String())), failureOf(shown))
 	}
 	r := report.New(planned.Plan, planned.Changed(), planned.Err)
 	r.Subject, r.Details = subject, flags.details
-	var e explanation = r
+	var e explain.Explanation = r
 	if flags.asIs {
 		current := report.New(shown.Plan, false, nil)
 		current.Subject, current.Details = subject, flags.details
-		asIs := report.NewAsIs(current, prospect(read, current, r))
+		asIs := report.NewAsIs(current, explain.Prospect(read.Mutator, read.Request, current, r))
 		e, r = asIs, asIs.Report
 	}
 	if flags.guest != "" {
@@ -110,20 +106,6 @@ func (a *app) explain(in *inputFlags, flags explainFlags) error {
 	return failureOf(shown)
 }
 
-// prospect is the report of what the layout makes of the domain. Where neither a flag
-// nor a VMI names the layout, it is that of the current tree: the one that the hook
-// was given, rather than its default.
-func prospect(read input, current, planned report.Report) report.Report {
-	layout := current.TreeLayout()
-	if _, isGiven := read.Flags[policy.KeyLayout]; isGiven || read.Parsed != nil || layout == "" {
-		return planned
-	}
-	result := read.Mutator.With(map[policy.Key]string{policy.KeyLayout: string(layout)}).Mutate(read.Request)
-	r := report.New(result.Plan, result.Changed(), result.Err)
-	r.Policy, r.LayoutReason = planned.Policy, new(report.TreeReason)
-	return r
-}
-
 // subject says what is explained. Programs that read the output do not see its doubt,
 // so it is a warning for them.
 func (a *app) subject(in *inputFlags, read input, shown mutate.Result, flags explainFlags) report.Subject {
@@ -132,61 +114,15 @@ func (a *app) subject(in *inputFlags, read input, shown mutate.Result, flags exp
 	if in.sysfs == liveSysfs {
 		s.Host = "this machine"
 	}
-	if flags.format != formatText && s.Doubt != "" {
+	if flags.format != explain.Text && s.Doubt != "" {
 		a.say("warning: %s", s.Doubt)
 	}
 	return s
 }
 
-// explanation is a report in the formats of explain.
-type explanation interface {
-	WriteText(w io.Writer, style report.Style) error
-	WriteSVG(w io.Writer) error
-	WriteDOT(w io.Writer) error
-}
-
-// The formats of explain.
-const (
-	formatText = "text"
-	formatJSON = "json"
-	formatSVG  = "svg"
-	formatDOT  = "dot"
-	formatNCCL = "nccl"
-)
-
-// formatOf is the format that the name of an output file asks for.
-func formatOf(output string) string {
-	switch strings.ToLower(filepath.Ext(output)) {
-	case ".json":
-		return formatJSON
-	case ".svg":
-		return formatSVG
-	case ".dot", ".gv":
-		return formatDOT
-	case ".xml": // nothing else that explain writes is XML without being a picture
-		return formatNCCL
-	}
-	return formatText
-}
-
-func explainFormats() []string {
-	return []string{formatText, formatJSON, formatSVG, formatDOT, formatNCCL}
-}
-
-func (a *app) writeExplanation(e explanation, flags explainFlags) error {
+func (a *app) writeExplanation(e explain.Explanation, flags explainFlags) error {
 	var b bytes.Buffer
-	var err error
-	switch flags.format {
-	case formatJSON:
-		err = terminal.EncodeJSON(&b, e)
-	case formatSVG:
-		err = e.WriteSVG(&b)
-	case formatDOT:
-		err = e.WriteDOT(&b)
-	default:
-		err = e.WriteText(&b, a.style(flags.output))
-	}
-	if err != nil {
+	if err := explain.Write(&b, e, flags.format, a.style(flags.output)); err != nil {
 		return err
 	}
 	return a.write(flags.output, b.Bytes())

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"hook-sidecar/pkg/explain"
 	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/topology"
@@ -130,9 +131,9 @@ func completeValues(root *cobra.Command) error {
 	}
 	for _, cmd := range root.Commands() {
 		cmd.ValidArgsFunction = cobra.NoFileCompletions
-		values["format"] = []string{formatText, formatJSON}
+		values["format"] = []string{explain.Text, explain.JSON}
 		if cmd.Name() == "explain" {
-			values["format"] = explainFormats()
+			values["format"] = explain.Formats()
 		}
 		for name, choices := range values {
 			if cmd.Flags().Lookup(name) == nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/explain"
 	"hook-sidecar/pkg/report"
 	"hook-sidecar/pkg/terminal"
 )
@@ -30,7 +31,7 @@ func (a *app) compareWithGuest(r report.Report, flags explainFlags) error {
 	}
 	c := report.CompareGuest(r, guest)
 	var b bytes.Buffer
-	if flags.format == formatJSON {
+	if flags.format == explain.JSON {
 		err = terminal.EncodeJSON(&b, c)
 	} else {
 		err = c.WriteText(&b, a.style(flags.output))

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"strings"
 
-	"hook-sidecar/pkg/doctor"
 	"hook-sidecar/pkg/report"
 	"hook-sidecar/pkg/terminal"
 )
@@ -38,13 +37,6 @@ func colouredDiff(diff []byte, style report.Style) []byte {
 		}
 	}
 	return b.Bytes()
-}
-
-// statusLine returns a result of doctor as a line, with its status in colour.
-func statusLine(r doctor.Result, style report.Style) string {
-	status := string(r.Status)
-	colour := map[doctor.Status]report.Colour{doctor.Fail: report.Red, doctor.Warn: report.Yellow, doctor.Pass: report.Green, doctor.Note: report.Cyan}[r.Status]
-	return style.Paint(colour, status) + strings.TrimPrefix(terminal.Escaped(r.String()), status)
 }
 
 // style returns the style of text in a file or, for "" and "-", on standard output.

@@ -1,0 +1,58 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+
+	"hook-sidecar/pkg/doctor"
+	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/report"
+	"hook-sidecar/pkg/terminal"
+)
+
+// VM is what doctor looks at of a domain that was planned. A domain without a name
+// gets the other one.
+func VM(m mutate.Mutator, req mutate.Request, result mutate.Result, name string) doctor.VM {
+	return doctor.VM{
+		Name: cmp.Or(result.Plan.Domain().Name, name),
+		Plan: result.Plan, Layout: result.Plan.Layout, VMI: result.VMI,
+		Refusal: result.Err, Alternatives: Alternatives(m, req),
+	}
+}
+
+// Alternatives are what each layout would give.
+func Alternatives(m mutate.Mutator, req mutate.Request) []doctor.Alternative {
+	var all []doctor.Alternative
+	for _, layout := range policy.TreeLayouts() {
+		if result := m.With(map[policy.Key]string{policy.KeyLayout: string(layout)}).Mutate(req); result.Plan != nil {
+			all = append(all, doctor.Alternative{Layout: layout, Alike: result.Plan.Pairs().Alike})
+		}
+	}
+	return all
+}
+
+// WriteDoctor writes a line per result of doctor, then how many there are of each
+// status.
+func WriteDoctor(w io.Writer, r doctor.Report, style report.Style) error {
+	var b strings.Builder
+	for _, result := range r.Results {
+		fmt.Fprintln(&b, StatusLine(result, style))
+	}
+	var counts []string
+	for _, status := range []doctor.Status{doctor.Fail, doctor.Warn, doctor.Note, doctor.Pass} {
+		counts = append(counts, fmt.Sprintf("%d %s", r.Counts[status], status))
+	}
+	fmt.Fprintf(&b, "\n%s\n", strings.Join(counts, ", "))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// StatusLine returns a result of doctor as a line, with its status in colour.
+func StatusLine(r doctor.Result, style report.Style) string {
+	status := string(r.Status)
+	colour := map[doctor.Status]report.Colour{doctor.Fail: report.Red, doctor.Warn: report.Yellow, doctor.Pass: report.Green, doctor.Note: report.Cyan}[r.Status]
+	return style.Paint(colour, status) + strings.TrimPrefix(terminal.Escaped(r.String()), status)
+}
