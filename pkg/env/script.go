@@ -1,0 +1,38 @@
+package env
+
+import (
+	_ "embed"
+	"strings"
+
+	"hook-sidecar/pkg/topology"
+)
+
+// script prints a snapshot, with POSIX sh and its builtins, readlink not among them:
+// a process per file would take seconds.
+//
+//go:embed script.sh
+var script string
+
+// Script returns a script for POSIX sh that prints a snapshot of the tree at root, such
+// as /sys: of these devices and of what ReadHost reads for them, or without devices of
+// all. It is for a machine or a container where this program is not. A file that cannot
+// be read is left out. ParseSnapshot reads what it
+// prints.
+func Script(root string, ids []topology.DeviceID) string {
+	var b strings.Builder
+	for _, v := range []struct{ name, value string }{
+		{"root", root},
+		{"nodes_files", nodesFiles}, {"node_files", nodeFiles}, {"function_files", functionFiles}, {"function_links", functionLinks},
+		{"type_files", typeFiles}, {"vgpu_files", vgpuFiles}, {"mdev_links", mdevLinks}, {"group_files", groupFiles},
+	} {
+		b.WriteString(v.name + "=" + quoted(v.value) + "\n")
+	}
+	b.WriteString("set --")
+	for _, id := range ids {
+		b.WriteString(" " + quoted(id.String()))
+	}
+	return b.String() + "\n" + script
+}
+
+// quoted returns a text as one word of sh.
+func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }

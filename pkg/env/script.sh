@@ -1,0 +1,134 @@
+# Prints a snapshot of the sysfs tree $root: of the devices that are the arguments, or of all. Only
+# builtins are used for each file, since a process takes a millisecond and a host has thousands of files.
+LC_ALL=C
+CDPATH=
+newline='
+'
+cd -P "$root" || exit 1
+root=$PWD
+
+# files DIRECTORY NAME...: prints the files that can be read.
+files() {
+  at=$1
+  shift
+  for name; do
+    [ -f "$at/$name" ] && [ -r "$at/$name" ] || continue
+    content=
+    { while IFS= read -r line || [ -n "$line" ]; do content=$content$line$newline; done < "$at/$name"; } 2> /dev/null
+    printf -- '-- %s --\n%s' "$at/$name" "$content"
+  done
+}
+
+# resolve LINK: sets $target to where it leads, from the root.
+resolve() {
+  [ -L "$1" ] && cd -P "$1" 2> /dev/null || return 1
+  target=${PWD#"$root"/}
+  cd "$root"
+}
+
+# link LINK: prints it, if it leads to a directory, and sets $target.
+link() {
+  resolve "$1" || return 1
+  up=../
+  rest=${1%/*}
+  while [ "$rest" != "${rest#*/}" ]; do
+    up=../$up
+    rest=${rest#*/}
+  done
+  printf -- '-- %s -> %s%s --\n' "$1" "$up" "$target"
+}
+
+# add ADDRESS...: adds the functions that exist to $functions, each once.
+add() {
+  for address; do
+    case "$functions " in *" $address "*) continue ;; esac
+    [ -L "bus/pci/devices/$address" ] && functions="$functions $address"
+  done
+}
+
+# request ADDRESS: adds a function, the others of its device, its physical function and the members of
+# its IOMMU group, as env.ReadHost reads them.
+request() {
+  [ -L "bus/pci/devices/$1" ] || return 0
+  add "$1"
+  for number in 0 1 2 3 4 5 6 7; do add "${1%.*}.$number"; done
+  resolve "bus/pci/devices/$1/physfn" && add "${target##*/}"
+  resolve "bus/pci/devices/$1/iommu_group" || return 0
+  group "${target##*/}"
+  for member in "$target"/devices/*; do add "${member##*/}"; done
+}
+
+# group NUMBER: adds an IOMMU group to $groups, once.
+group() {
+  case "$groups " in *" $1 "*) ;; *) groups="$groups $1" ;; esac
+}
+
+# names DIRECTORY: the names in it, in $found.
+names() {
+  found=
+  for entry in "$1"/*; do [ -e "$entry" ] && found="$found ${entry##*/}"; done
+}
+
+functions= groups= mediated=
+if [ $# = 0 ]; then
+  names bus/pci/devices
+  functions=$found
+  names bus/mdev/devices
+  mediated=$found
+  names kernel/iommu_groups
+  groups=$found
+fi
+for id; do
+  case $id in
+    *:*) request "$id" ;;
+    *)
+      mediated="$mediated $id"
+      resolve "bus/mdev/devices/$id" || continue
+      parent=${target%/*}
+      request "${parent##*/}"
+      resolve "$target/iommu_group" && group "${target##*/}"
+      ;;
+  esac
+done
+if [ $# != 0 ]; then
+  # The bridges above each function: the components of its path that are functions, too.
+  for function in $functions; do
+    resolve "bus/pci/devices/$function" || continue
+    IFS=/
+    set -- $target
+    unset IFS
+    for part; do case $part in *:*:*.*) add "$part" ;; esac; done
+  done
+fi
+
+files devices/system/node $nodes_files
+for directory in devices/system/node/node[0-9]*; do files "$directory" $node_files; done
+for directory in devices/system/cpu/cpu[0-9]*/topology; do files "$directory" physical_package_id; done
+configs=
+for function in $functions; do
+  link "bus/pci/devices/$function" || continue
+  directory=$target
+  files "$directory" $function_files
+  for name in $function_links; do link "$directory/$name"; done
+  for kind in "$directory"/mdev_supported_types/*; do
+    [ -d "$kind" ] && files "$kind" $type_files
+  done
+  [ -d "$directory/nvidia" ] && files "$directory/nvidia" $vgpu_files
+  [ -f "$directory/config" ] && configs="$configs $directory/config"
+done
+for id in $mediated; do
+  link "bus/mdev/devices/$id" || continue
+  directory=$target
+  for name in $mdev_links; do link "$directory/$name"; done
+done
+for number in $groups; do
+  files "kernel/iommu_groups/$number" $group_files
+  for member in "kernel/iommu_groups/$number/devices"/*; do
+    case $member in *:*:*.* | *-*-*-*-*) link "$member" ;; esac
+  done
+done
+# A snapshot has the size of the configuration space in its place, where it is that of conventional PCI.
+[ -z "$configs" ] || stat -c '%s %n' $configs 2> /dev/null | while read -r size name; do
+  [ "$size" = 256 ] && printf -- '-- %s_size --\n256\n' "$name"
+done
+exit 0

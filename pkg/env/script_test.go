@@ -1,0 +1,136 @@
+package env_test
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/topology"
+	"hook-sidecar/test/hostfs"
+)
+
+// runScript runs the script of a snapshot in a shell, over a directory with the tree
+// and what its links lead to, which sysfs has and a snapshot has not.
+func runScript(t *testing.T, shell string, dir string, ids []topology.DeviceID) fs.FS {
+	t.Helper()
+	if _, err := exec.LookPath(shell); err != nil {
+		t.Skip(err)
+	}
+	cmd := exec.Command(shell, "-s")
+	cmd.Stdin, cmd.Stderr = strings.NewReader(env.Script(dir, ids)), os.Stderr
+	data, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v", shell, err)
+	}
+	return parse(t, string(data))
+}
+
+func directoryOf(t *testing.T, fsys fs.FS) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "it's a host")
+	if err := os.CopyFS(dir, fsys); err != nil {
+		t.Fatal(err)
+	}
+	err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.Type()&fs.ModeSymlink == 0 {
+			return err
+		}
+		target, err := fs.ReadLink(fsys, name)
+		if err != nil {
+			return err
+		}
+		return os.MkdirAll(filepath.Join(dir, filepath.Dir(name), target), 0o755)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// odd has what the hosts of testdata lack: a virtual function, a mediated device that
+// is the only one asked for, VMD's second root, conventional PCI, vGPUs of both kinds,
+// and a file that nobody can read.
+const odd = `
+cpus 0 0-3
+packages 1
+pci0000:00/0000:00:01.0/0000:01:00.0 node=0 group=7 driver=vfio-pci mdevtype=nvidia-222:GRID_T4-1Q:3:16 reset=
+pci0000:00/0000:00:01.0/0000:01:00.0/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01 type=nvidia-222 group=9
+pci0000:00/0000:00:1c.0/0000:02:00.0 node=0 group=8
+pci0000:00/0000:00:1c.0/0000:02:00.4 node=0 group=8 physfn=0000:02:00.0 vgpu=1428 creatable=1428:NVIDIA_H200X-141C
+pci0000:00/0000:00:05.5/pci10000:00/10000:00:02.0/10000:01:00.0 group=10 io
+pci0000:00/0000:00:1e.0/0000:03:01.0 conventional
+virtual/mtty/mtty/83b8f4f2-509f-382f-3c1e-e6bfe0fa1001 type=mtty-1
+`
+
+func scriptHosts(t *testing.T) map[string]fs.FS {
+	t.Helper()
+	hosts := map[string]fs.FS{}
+	for _, file := range snapshotFiles(t) {
+		hosts[filepath.Base(file)] = open(t, file)
+	}
+	fsys, err := hostfs.Parse(odd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hosts["odd"] = fsys
+	return hosts
+}
+
+// The script prints the same snapshot as the program takes.
+func TestScript(t *testing.T) {
+	for name, fsys := range scriptHosts(t) {
+		dir := directoryOf(t, fsys)
+		for _, shell := range []string{"sh", "bash"} {
+			t.Run(name+"/"+shell, func(t *testing.T) {
+				if d := cmp.Diff(string(take(t, open(t, dir), "")), string(take(t, runScript(t, shell, dir, nil), ""))); d != "" {
+					t.Errorf("(-program +script):\n%s", d)
+				}
+			})
+		}
+	}
+}
+
+// Of some devices the script prints what ReadHost reads for them and ReadDetails of
+// these functions, and no more functions than that.
+func TestScriptOfDevices(t *testing.T) {
+	for name, fsys := range scriptHosts(t) {
+		dir := directoryOf(t, fsys)
+		whole, _ := env.ReadWholeHost(fsys)
+		var all []topology.DeviceID
+		for i := range whole.Devices {
+			all = append(all, topology.PCIDevice(whole.Devices[i].Address))
+		}
+		for _, m := range whole.MDEVs {
+			all = append(all, topology.MediatedDevice(m.UUID))
+		}
+		sets := [][]topology.DeviceID{all, {topology.PCIDevice(topology.Address{Bus: 0xfe})}}
+		for _, id := range all {
+			if f := whole.Function(id); f == nil || len(f.Bridges) > 0 {
+				sets = append(sets, []topology.DeviceID{id})
+			}
+		}
+		for _, ids := range sets[:min(len(sets), 8)] {
+			want, problems := env.ReadHost(fsys, ids)
+			problems = append(problems, env.ReadDetails(fsys, want)...)
+			printed := runScript(t, "sh", dir, ids)
+			got, gotProblems := env.ReadHost(printed, ids)
+			gotProblems = append(gotProblems, env.ReadDetails(printed, got)...)
+			if d := cmp.Diff(want, got, compare, emptyIsNil); d != "" {
+				t.Errorf("%s, %v (-whole +script):\n%s", name, ids, d)
+			}
+			if d := cmp.Diff(fmt.Sprint(problems), fmt.Sprint(gotProblems)); d != "" {
+				t.Errorf("%s, %v: problems (-whole +script):\n%s", name, ids, d)
+			}
+			if shown, _ := env.ReadWholeHost(printed); len(shown.Devices) > len(want.Devices)+1 { // and VMD's own function
+				t.Errorf("%s, %v: %d functions, want %d", name, ids, len(shown.Devices), len(want.Devices))
+			}
+		}
+	}
+}
