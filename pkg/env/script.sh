@@ -16,6 +16,8 @@ files() {
     content=
     { while IFS= read -r line || [ -n "$line" ]; do content=$content$line$newline; done < "$at/$name"; } 2> /dev/null
     printf -- '-- %s --\n%s' "$at/$name" "$content"
+    # dash reads byte by byte, and a node's cpulist then has nothing (Linux drivers/base/node.c, a binary attribute).
+    [ -n "$content" ] || cat "$at/$name" 2> /dev/null
   done
 }
 

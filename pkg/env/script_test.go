@@ -97,6 +97,19 @@ func TestScript(t *testing.T) {
 	}
 }
 
+// Files of a real sysfs are not like others: some cannot be read byte by byte.
+func TestScriptOnThisMachine(t *testing.T) {
+	const sysfs = "/sys"
+	if _, err := os.Stat(filepath.Join(sysfs, "bus/pci/devices")); err != nil {
+		t.Skip(err)
+	}
+	for _, shell := range []string{"sh", "bash"} {
+		if d := cmp.Diff(string(take(t, open(t, sysfs), "")), string(take(t, runScript(t, shell, sysfs, nil), ""))); d != "" {
+			t.Errorf("%s (-program +script):\n%s", shell, d)
+		}
+	}
+}
+
 // Of some devices the script prints what ReadHost reads for them and ReadDetails of
 // these functions, and no more functions than that.
 func TestScriptOfDevices(t *testing.T) {
