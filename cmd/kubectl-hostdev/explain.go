@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"hook-sidecar/pkg/cluster"
+	"hook-sidecar/pkg/explain"
+	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/nccl"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/report"
+	"hook-sidecar/pkg/terminal"
+)
+
+// explainFlags are the flags of explain.
+type explainFlags struct {
+	format, output, layout string
+	all, details           bool
+}
+
+func (a *app) newExplain() *cobra.Command {
+	var flags explainFlags
+	cmd := &cobra.Command{
+		Use:   "explain [VM] [flags]",
+		Short: "Explain where a VM's devices are, and where they could be",
+		Long: `explain prints how many pairs of a VM's passthrough devices are as far from each
+other in the guest as on the host, how many would be with hook-sidecar, and what to
+do; then the PCI Express trees of host and guest side by side, the path types, and
+what the hook would change. With --layout it shows what that layout would build.
+
+Without a VM it prints a table of the namespace's VMs with passthrough devices, with
+-A of all namespaces.
+
+` + exitStatus,
+		Example: `  kubectl hostdev explain dgx -n ml
+  kubectl hostdev explain dgx --layout mirror -o dgx.svg
+  kubectl hostdev explain -A`,
+		Args: cobra.MaximumNArgs(1),
+	}
+	cmd.Flags().StringVar(&flags.format, "format", "", "text, json, svg (a picture), dot (for graphviz) or nccl (a topology file for NCCL\nin the guest) (default: as --output ends, in .json, .svg, .dot, .gv, or .xml for\nnccl; else text)")
+	cmd.Flags().StringVarP(&flags.output, "output", "o", "", "write to this file (default: standard output)")
+	cmd.Flags().StringVar(&flags.layout, "layout", "", "show what this layout would build, instead of what the VM has")
+	cmd.Flags().BoolVarP(&flags.all, "all-namespaces", "A", false, "a table of the VMs of all namespaces")
+	cmd.Flags().BoolVar(&flags.details, "details", false, "add link speeds, and to svg the path types as nvidia-smi topo -m shows them")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return a.table(cmd.Context(), flags)
+		}
+		return a.explain(cmd.Context(), args[0], flags)
+	}
+	a.completeExplain(cmd)
+	return cmd
+}
+
+// check checks the flags of explain for one VM.
+func (f *explainFlags) check() error {
+	f.format = cmp.Or(f.format, explain.FormatOf(f.output))
+	formats := explain.Formats()
+	if f.details {
+		formats = []string{explain.Text, explain.SVG, explain.DOT}
+	}
+	if err := checkFormat(f.format, formats...); err != nil {
+		return err
+	}
+	if f.all {
+		return usage{errors.New("-A is a table of all VMs, and a VM is given"), "leave out one of them"}
+	}
+	return checkLayout(f.layout)
+}
+
+func checkLayout(layout string) error {
+	if layout == "" {
+		return nil
+	}
+	_, _, err := policy.Resolve(policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: layout}})
+	return err
+}
+
+func (a *app) explain(ctx context.Context, argument string, flags explainFlags) error {
+	if err := flags.check(); err != nil {
+		return err
+	}
+	client, namespace, err := a.connect()
+	if err != nil {
+		return err
+	}
+	name, err := vmName(namespace, argument)
+	if err != nil {
+		return err
+	}
+	vm, err := a.read(ctx, client, name, cluster.DevicesOnly)
+	if err != nil {
+		return err
+	}
+	m, request := planner(vm, flags.details || flags.format == explain.NCCL)
+	running, err := explain.NewRunning(m, request, vm.Hook)
+	if err != nil {
+		return fmt.Errorf("plan VM %s: %w", name, err)
+	}
+	data, err := a.shown(vm, m, request, running, flags)
+	if err != nil {
+		return err
+	}
+	return a.write(flags.output, data)
+}
+
+// planner is what plans the domain of a VM, as the hook in its pod would.
+func planner(vm cluster.VM, details bool) (mutate.Mutator, mutate.Request) {
+	return mutate.Mutator{Sysfs: vm.Host, Details: details}, mutate.Request{Domain: vm.Domain, Parsed: vm.VMI}
+}
+
+// shown is what explain prints: of the current tree, or of what --layout would build.
+func (a *app) shown(vm cluster.VM, m mutate.Mutator, request mutate.Request, running explain.Running, flags explainFlags) ([]byte, error) {
+	subject := report.NewSubject(running.Planned.Plan.Domain(), vm.VMI)
+	subject.Host, subject.Source, subject.Tool = "node "+vm.Node, "pod "+vm.Pod, version()
+	planned, plan := running.Planned, running.Planned.Plan
+	if flags.layout != "" {
+		planned = m.With(map[policy.Key]string{policy.KeyLayout: flags.layout}).Mutate(request)
+		if plan = planned.Plan; plan == nil {
+			return nil, planned.Err
+		}
+	}
+	r := report.New(planned.Plan, planned.Changed(), planned.Err)
+	r.Subject, r.Details = subject, flags.details
+	var e explain.Explanation = r
+	if flags.layout == "" {
+		current := running.Current
+		current.Subject, current.Details = subject, flags.details
+		e = report.NewAsIs(current, explain.Prospect(m, request, current, r))
+		plan = m.Unchanged().Mutate(request).Plan
+	}
+	var b bytes.Buffer
+	switch flags.format {
+	case explain.NCCL:
+		file := nccl.New(plan)
+		for _, w := range file.Warnings {
+			a.say("warning: %s: %s", w.Code, w.Text)
+		}
+		return []byte(file.String()), nil
+	case explain.Text:
+		b.WriteString(heading(running))
+	}
+	err := explain.Write(&b, e, flags.format, terminal.StyleOf(a.Out, a.environ, flags.output))
+	return b.Bytes(), err
+}
+
+// heading is the first lines of the text: the verdict and what to do.
+func heading(r explain.Running) string {
+	text := terminal.Escaped(r.Verdict()) + "\n"
+	if todo := r.ToDo(); todo != "" {
+		text += terminal.Escaped("to do: "+todo) + "\n"
+	}
+	return text + "\n"
+}
+
+// completeExplain sets what shells complete.
+func (a *app) completeExplain(cmd *cobra.Command) {
+	cmd.ValidArgsFunction = a.completeVMs
+	layouts := slices.Clone(policy.TreeLayouts())
+	var names []string
+	for _, l := range layouts {
+		names = append(names, string(l))
+	}
+	fixed(cmd, "layout", names)
+	fixed(cmd, "format", explain.Formats())
+}

@@ -1,0 +1,23 @@
+// Command kubectl-hostdev is a plugin of kubectl that shows where the passthrough devices
+// of a running KubeVirt VM are in the guest's PCI Express tree, and where they could be.
+// It changes nothing, and needs no hook in the cluster.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+
+	"github.com/go-logr/logr"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/klog/v2"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	klog.SetLogger(logr.Discard()) // client-go logs what it returns as an error, too
+	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
+	code := run(ctx, os.Args[1:], os.Environ(), streams)
+	stop()
+	os.Exit(code)
+}

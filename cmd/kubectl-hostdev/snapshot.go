@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
+
+	"hook-sidecar/pkg/cluster"
+	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/topology"
+)
+
+func (a *app) newSnapshot() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "snapshot VM|node/NODE [flags]",
+		Short: "Save the topology of a VM's node to a file",
+		Long: `snapshot writes the part of a node's /sys that hook-sidecar reads to one text file,
+which its commands accept as --sysfs. It has no serial numbers, MAC addresses, machine
+UUIDs or host names; UUIDs of mediated devices stay, because they are their names.
+
+A node is read through the pod of a VM on it: of one in the namespace, or of any
+namespace whose VMs you may list.
+
+` + exitStatus,
+		Example: `  kubectl hostdev snapshot dgx -n ml -o host.txtar
+  kubectl hostdev snapshot node/gpu-7 > host.txtar`,
+		Args: oneVM,
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "", "write to this file (default: standard output)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return a.snapshot(cmd.Context(), args[0], output) }
+	cmd.ValidArgsFunction = a.completeVMs
+	return cmd
+}
+
+func (a *app) snapshot(ctx context.Context, argument, output string) error {
+	client, namespace, err := a.connect()
+	if err != nil {
+		return err
+	}
+	name, err := a.ofSnapshot(ctx, client, namespace, argument)
+	if err != nil {
+		return err
+	}
+	vm, err := a.read(ctx, client, name, cluster.WholeNode)
+	if err != nil {
+		return err
+	}
+	// Taken again, so that it has one form, whoever printed it.
+	s, problems, err := env.TakeSnapshot(vm.Host)
+	if err != nil {
+		return err
+	}
+	for _, p := range problems {
+		a.say("warning: left out of the snapshot: %s: %s", p.Source, p.Text)
+	}
+	data, err := s.Format(fmt.Sprintf("Host snapshot, taken %s from /sys in a virt-launcher pod\nby %s: %s, %s, %s.\n\n",
+		time.Now().UTC().Format(time.RFC3339), version(),
+		topology.Counted(s.Nodes, "NUMA node"), topology.Counted(s.Functions, "PCI function"), topology.Counted(s.MDEVs, "mediated device")))
+	if err != nil {
+		return err
+	}
+	return a.write(output, data)
+}
+
+// ofSnapshot is the VM through whose pod a node is read.
+func (a *app) ofSnapshot(ctx context.Context, client *cluster.Client, namespace, argument string) (types.NamespacedName, error) {
+	kind, node, _ := strings.Cut(argument, "/")
+	if kind != "node" && kind != "nodes" || node == "" {
+		return vmName(namespace, argument)
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	in, err := client.OnNode(ctx, namespace, node)
+	if err != nil {
+		in, err = client.OnNode(ctx, "", node)
+	}
+	if err != nil {
+		return types.NamespacedName{}, err
+	}
+	return in.NamespacedName, nil
+}

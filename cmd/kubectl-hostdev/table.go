@@ -1,0 +1,171 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"golang.org/x/sync/errgroup"
+
+	"hook-sidecar/pkg/cluster"
+	"hook-sidecar/pkg/doctor"
+	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/explain"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/terminal"
+	"hook-sidecar/pkg/topology"
+)
+
+// tableVersion is the version of the table as JSON. It rises when a field is removed or
+// changes its meaning, not when one is added.
+const tableVersion = 1
+
+// table is what explain prints without a VM.
+type vmTable struct {
+	SchemaVersion int   `json:"schemaVersion"`
+	VMs           []row `json:"vms"`
+}
+
+// row is a VM of the table.
+type row struct {
+	Namespace string         `json:"namespace"`
+	Name      string         `json:"name"`
+	Node      string         `json:"node"`
+	Devices   int            `json:"devices"`
+	Pairs     int            `json:"pairs"`   // that the host shows
+	Alike     int            `json:"alike"`   // of these, as on the host
+	Layout    policy.Layout  `json:"layout"`  // of the current tree; "" where no device is under an expander bus
+	Finding   *doctor.Result `json:"finding"` // the worst of doctor; null where it has no FAIL and no WARN
+	Error     *string        `json:"error"`   // why the VM was not read
+}
+
+// concurrency is how many VMs are read at a time.
+const concurrency = 8
+
+// table prints the VMs with passthrough devices. One that cannot be read has its error
+// in its row; where none can be read, that is the error.
+func (a *app) table(ctx context.Context, flags explainFlags) error {
+	flags.format = cmp.Or(flags.format, explain.FormatOf(flags.output))
+	if err := checkFormat(flags.format, explain.Text, explain.JSON); err != nil {
+		return err
+	}
+	if flags.layout != "" || flags.details {
+		return usage{errors.New("--layout and --details are of one VM, and none is given"), "name the VM"}
+	}
+	client, namespace, err := a.connect()
+	if err != nil {
+		return err
+	}
+	if flags.all {
+		namespace = ""
+	}
+	list, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	all, err := client.Instances(list, namespace)
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(in cluster.Instance) bool { return !in.HasDevices })
+	slices.SortFunc(all, func(x, y cluster.Instance) int {
+		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
+	})
+	rows, failures := make([]row, len(all)), make([]error, len(all))
+	group := errgroup.Group{}
+	group.SetLimit(concurrency)
+	for i, in := range all {
+		group.Go(func() error {
+			rows[i], failures[i] = a.row(ctx, client, in)
+			return nil
+		})
+	}
+	group.Wait()
+	if len(all) > 0 && !slices.Contains(failures, nil) {
+		return failures[0]
+	}
+	var b bytes.Buffer
+	if flags.format == explain.JSON {
+		err = terminal.EncodeJSON(&b, vmTable{tableVersion, rows})
+	} else {
+		writeTable(&b, rows)
+	}
+	if err != nil {
+		return err
+	}
+	return a.write(flags.output, b.Bytes())
+}
+
+// row reads one VM of the table.
+func (a *app) row(ctx context.Context, client *cluster.Client, in cluster.Instance) (row, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	r := row{Namespace: in.Namespace, Name: in.Name, Node: in.Node}
+	vm, err := client.VM(ctx, in, cluster.DevicesOnly)
+	if err == nil {
+		err = r.fill(vm)
+	}
+	if err != nil {
+		r.Error = new(err.Error())
+	}
+	return r, err
+}
+
+func (r *row) fill(vm cluster.VM) error {
+	m, request := planner(vm, false)
+	running, err := explain.NewRunning(m, request, vm.Hook)
+	if err != nil {
+		return err
+	}
+	r.Devices, r.Pairs, r.Alike, r.Layout = len(running.Current.Devices), running.Pairs.Known, running.Pairs.Alike, running.Layout
+	found := doctor.NewReport(doctorInputs(vm, running)).Results // the worst first
+	if len(found) > 0 && (found[0].Status == doctor.Fail || found[0].Status == doctor.Warn) {
+		r.Finding = &found[0]
+	}
+	return nil
+}
+
+// doctorInputs are what doctor looks at.
+func doctorInputs(vm cluster.VM, running explain.Running) doctor.Inputs {
+	host, problems := env.ReadWholeHost(vm.Host)
+	problems = append(problems, env.ReadDetails(vm.Host, host)...)
+	m, request := planner(vm, false)
+	return doctor.Inputs{Host: host, Problems: problems, VM: explain.VM(m, request, running.Planned, vm.Name)}
+}
+
+func writeTable(b *bytes.Buffer, rows []row) {
+	if len(rows) == 0 {
+		b.WriteString("no VM with passthrough devices\n")
+		return
+	}
+	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "NAMESPACE\tVM\tNODE\tDEVICES\tPAIRS AS ON HOST\tLAYOUT\tWORST FINDING")
+	for _, r := range rows {
+		pairs, finding := fmt.Sprintf("%d of %d", r.Alike, r.Pairs), "-"
+		if r.Finding != nil {
+			finding = fmt.Sprintf("%s %s: %s", r.Finding.Status, r.Finding.Name, r.Finding.Found)
+		}
+		devices := fmt.Sprint(r.Devices)
+		if r.Error != nil {
+			devices, pairs, finding = "?", "?", "error: "+*r.Error
+		}
+		cells := []string{r.Namespace, r.Name, cmp.Or(r.Node, "-"), devices, pairs, cmp.Or(string(r.Layout), "-"), abridged(finding)}
+		for i := range cells {
+			cells[i] = topology.Printable(cells[i])
+		}
+		fmt.Fprintln(table, strings.Join(cells, "\t"))
+	}
+	table.Flush() // to a buffer, which has no errors
+}
+
+// abridged is a text that leaves a row in one line of most terminals.
+func abridged(text string) string {
+	const limit = 90
+	if runes := []rune(strings.Join(strings.Fields(text), " ")); len(runes) > limit {
+		return string(runes[:limit-2]) + ".."
+	}
+	return strings.Join(strings.Fields(text), " ")
+}

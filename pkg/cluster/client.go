@@ -1,0 +1,98 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+)
+
+// Client reads VMs of a cluster.
+type Client struct {
+	config *rest.Config
+	rest   *rest.RESTClient
+}
+
+// New returns a client of the API server that the configuration names.
+func New(config *rest.Config) (*Client, error) {
+	config = rest.CopyConfig(config)
+	config.GroupVersion, config.APIPath = &corev1.SchemeGroupVersion, "/api"
+	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	config.QPS, config.Burst = 50, 100 // client-go's 5 per second are for controllers; kubectl has these, too
+	client, err := rest.RESTClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the cluster: %w", err)
+	}
+	return &Client{config: config, rest: client}, nil
+}
+
+// Error is an error with what to do about it.
+type Error struct {
+	err    error
+	remedy string
+}
+
+func (e *Error) Error() string { return e.err.Error() }
+
+// Unwrap returns the error without its remedy.
+func (e *Error) Unwrap() error { return e.err }
+
+// Remedy says what to do.
+func (e *Error) Remedy() string { return e.remedy }
+
+// right is what a user has to be allowed to do.
+type right struct{ verb, group, resource, namespace string }
+
+// The rights that are needed, all of manifests/kubectl/clusterrole.yaml.
+func getVMI(namespace string) right {
+	return right{"get", "kubevirt.io", "virtualmachineinstances", namespace}
+}
+func listVMIs(namespace string) right {
+	return right{"list", "kubevirt.io", "virtualmachineinstances", namespace}
+}
+func listPods(namespace string) right { return right{"list", "", "pods", namespace} }
+func execInPods(namespace string) right {
+	return right{"create", "", "pods/exec", namespace}
+}
+
+func (r right) where() string {
+	if r.namespace == "" {
+		return "in all namespaces"
+	}
+	return "in namespace " + r.namespace
+}
+
+// refused returns the error of a request in words of what it was for. A missing right is
+// named with the rule that gives it.
+func (r right) refused(doing string, err error) error {
+	err = fmt.Errorf("%s: %w", doing, err)
+	var status apierrors.APIStatus
+	switch {
+	case !apierrors.IsForbidden(err):
+		return err
+	case errors.As(err, &status) && !strings.Contains(status.Status().Message, "cannot "+r.verb):
+		// Not of RBAC but of admission, which says why (k8s.io/apiserver
+		// pkg/endpoints/handlers/responsewriters/errors.go, forbiddenMessage).
+		return &Error{err, "the cluster's policy refuses it, whatever the user's rights"}
+	}
+	return &Error{err, fmt.Sprintf("you may not %s %s %s; manifests/kubectl/clusterrole.yaml allows it, by the rule {apiGroups: [%q], resources: [%q], verbs: [%q]}",
+		r.verb, r.resource, r.where(), r.group, r.resource, r.verb)}
+}
+
+// get reads a path of the API server.
+func (c *Client) get(ctx context.Context, path string, parameters map[string]string) ([]byte, error) {
+	request := c.rest.Get().AbsPath(path)
+	for name, value := range parameters {
+		request = request.Param(name, value)
+	}
+	result := request.Do(ctx)
+	if err := result.Error(); err != nil {
+		return nil, err
+	}
+	return result.Raw()
+}

@@ -1,0 +1,142 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/httpstream"
+	"k8s.io/client-go/tools/remotecommand"
+	"k8s.io/client-go/util/exec"
+
+	"hook-sidecar/pkg/topology"
+)
+
+// command is what to run in a container.
+type command struct {
+	container string
+	words     []string
+	input     string
+	limit     int // of what it prints, in bytes
+}
+
+// maxMessage bounds what is read of a command's standard error.
+const maxMessage = 4 << 10
+
+// exec runs a command in a container of a pod and returns what it prints. The context's
+// end ends it here; in the container it may go on.
+func (c *Client) exec(ctx context.Context, pod *corev1.Pod, cmd command) ([]byte, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	request := c.rest.Post().Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("exec").
+		Param("container", cmd.container).Param("stdout", "true").Param("stderr", "true")
+	for _, word := range cmd.words {
+		request = request.Param("command", word)
+	}
+	streams := remotecommand.StreamOptions{}
+	if cmd.input != "" {
+		request = request.Param("stdin", "true")
+		streams.Stdin = strings.NewReader(cmd.input)
+	}
+	stdout := &bounded{limit: cmd.limit, exceeded: func() {
+		cancel(fmt.Errorf("it prints more than %d bytes", cmd.limit))
+	}}
+	stderr := &bounded{limit: maxMessage, exceeded: func() {}}
+	streams.Stdout, streams.Stderr = stdout, stderr
+	stream, err := c.executor(request.URL())
+	if err == nil {
+		err = stream.StreamWithContext(ctx, streams)
+	}
+	if err == nil {
+		err = context.Cause(ctx) // of a command that ended just after it had printed too much
+	}
+	if err != nil {
+		return nil, c.execError(ctx, pod, cmd, stderr.text(), err)
+	}
+	return []byte(stdout.text()), nil
+}
+
+// executor speaks WebSocket and, with a server or a proxy that does not, SPDY, as
+// kubectl does (k8s.io/kubectl pkg/cmd/exec/exec.go, createExecutor).
+func (c *Client) executor(to *url.URL) (remotecommand.Executor, error) {
+	spdy, err := remotecommand.NewSPDYExecutor(c.config, http.MethodPost, to)
+	if err != nil {
+		return nil, err
+	}
+	websocket, err := remotecommand.NewWebSocketExecutor(c.config, http.MethodGet, to.String())
+	if err != nil {
+		return nil, err
+	}
+	return remotecommand.NewFallbackExecutor(websocket, spdy, func(err error) bool {
+		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+	})
+}
+
+// execError is why a command has no result.
+func (c *Client) execError(ctx context.Context, pod *corev1.Pod, cmd command, message string, err error) error {
+	doing := fmt.Sprintf("run %s in container %s of pod %s/%s", cmd.words[0], cmd.container, pod.Namespace, pod.Name)
+	var exit exec.CodeExitError
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, context.DeadlineExceeded):
+		return &Error{fmt.Errorf("%s: it has not ended in time", doing), "try again, or give it longer with --timeout"}
+	case cause != nil:
+		return fmt.Errorf("%s: %w", doing, cause)
+	case errors.As(err, &exit):
+		return &exitError{fmt.Errorf("%s: exit status %d: %s", doing, exit.Code, oneLine(message)), exit.Code}
+	}
+	return execInPods(pod.Namespace).refused(doing, err)
+}
+
+// exitError is the error of a command that ran.
+type exitError struct {
+	error
+	code int
+}
+
+// oneLine is a text of a pod as one line of moderate length, for a message.
+func oneLine(text string) string {
+	const limit = 300
+	text = topology.Printable(strings.Join(strings.Fields(text), " "))
+	if len(text) > limit {
+		text = strings.ToValidUTF8(text[:limit], "") + "…"
+	}
+	return text
+}
+
+// bounded collects what is written, up to a limit. It takes the rest without an error,
+// which client-go would print, and reports it once. It may be written to after the end of
+// the stream.
+type bounded struct {
+	limit    int
+	exceeded func()
+
+	mu   sync.Mutex
+	data strings.Builder
+	over bool
+}
+
+var _ io.Writer = (*bounded)(nil)
+
+func (b *bounded) Write(data []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	kept := data[:min(len(data), b.limit-b.data.Len())]
+	b.data.Write(kept)
+	if len(kept) < len(data) && !b.over {
+		b.over = true
+		b.exceeded()
+	}
+	return len(data), nil
+}
+
+func (b *bounded) text() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.data.String()
+}

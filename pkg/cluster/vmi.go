@@ -1,0 +1,146 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"hook-sidecar/pkg/env"
+)
+
+// api is where KubeVirt's resources are; v1 is served since KubeVirt 0.36.
+const api = "/apis/kubevirt.io/v1"
+
+// Instance is a VirtualMachineInstance.
+type Instance struct {
+	*env.VMI
+
+	Node   string
+	phase  string
+	target string // node that it is migrating to, "" where it is not
+	isRoot bool   // virt-launcher's libvirt runs as root
+
+	HasDevices bool // its spec asks for host devices
+}
+
+// instance is the part of a VMI that env.ParseVMI does not read.
+type instance struct {
+	Spec struct {
+		Domain struct {
+			Devices struct {
+				GPUs        []struct{} `json:"gpus"`
+				HostDevices []struct{} `json:"hostDevices"`
+				Interfaces  []struct {
+					SRIOV *struct{} `json:"sriov"`
+				} `json:"interfaces"`
+			} `json:"devices"`
+		} `json:"domain"`
+	} `json:"spec"`
+	Status struct {
+		Phase          string `json:"phase"`
+		NodeName       string `json:"nodeName"`
+		RuntimeUser    uint64 `json:"runtimeUser"` // 0 is root
+		MigrationState *struct {
+			TargetNode string `json:"targetNode"`
+		} `json:"migrationState"`
+	} `json:"status"`
+}
+
+func parseInstance(data []byte) (Instance, error) {
+	vmi, err := env.ParseVMI(data)
+	if err != nil {
+		return Instance{}, err
+	}
+	var doc instance
+	if err := json.Unmarshal(data, &doc); err != nil {
+		return Instance{}, fmt.Errorf("parse VMI %s: a field of its status has the wrong type", vmi.NamespacedName)
+	}
+	in := Instance{VMI: vmi, Node: doc.Status.NodeName, phase: doc.Status.Phase, isRoot: doc.Status.RuntimeUser == 0}
+	if vmi.MigrationInProgress {
+		in.target = doc.Status.MigrationState.TargetNode
+	}
+	d := doc.Spec.Domain.Devices
+	in.HasDevices = len(d.GPUs)+len(d.HostDevices) > 0
+	for _, nic := range d.Interfaces {
+		in.HasDevices = in.HasDevices || nic.SRIOV != nil
+	}
+	return in, nil
+}
+
+// Instance reads a VMI.
+func (c *Client) Instance(ctx context.Context, name types.NamespacedName) (Instance, error) {
+	data, err := c.get(ctx, fmt.Sprintf("%s/namespaces/%s/virtualmachineinstances/%s", api, name.Namespace, name.Name), nil)
+	if apierrors.IsNotFound(err) {
+		return Instance{}, c.notRunning(ctx, name, err)
+	}
+	if err != nil {
+		return Instance{}, getVMI(name.Namespace).refused(fmt.Sprintf("read VMI %s", name), err)
+	}
+	return parseInstance(data)
+}
+
+// notRunning says why there is no VMI: no KubeVirt, no such VM, or one that is stopped.
+func (c *Client) notRunning(ctx context.Context, name types.NamespacedName, err error) error {
+	if isUnknownPath(err) {
+		return &Error{fmt.Errorf("read VMI %s: the cluster has no KubeVirt: %s is not served", name, api), "name another cluster with --context"}
+	}
+	_, ofVM := c.get(ctx, fmt.Sprintf("%s/namespaces/%s/virtualmachines/%s", api, name.Namespace, name.Name), nil)
+	switch {
+	case ofVM == nil:
+		return &Error{fmt.Errorf("VM %s is stopped", name), "start it, and try again: virtctl start " + name.Name + " -n " + name.Namespace}
+	case apierrors.IsNotFound(ofVM):
+		return &Error{fmt.Errorf("there is no VM %s", name), "name its namespace with -n; kubectl get vmi -A lists all that run"}
+	}
+	return &Error{fmt.Errorf("VM %s does not run, or there is none", name), "start it, or name its namespace with -n; kubectl get vmi -A lists all that run"}
+}
+
+// isUnknownPath reports whether an error is that the API server does not serve a path,
+// rather than that an object is missing: then it names no object.
+func isUnknownPath(err error) bool {
+	var status apierrors.APIStatus
+	return apierrors.IsNotFound(err) && errors.As(err, &status) && (status.Status().Details == nil || status.Status().Details.Name == "")
+}
+
+// pageSize is how many VMIs one answer has, as kubectl's --chunk-size.
+const pageSize = "500"
+
+// Instances lists the VMIs of a namespace, "" for all.
+func (c *Client) Instances(ctx context.Context, namespace string) ([]Instance, error) {
+	path := api + "/virtualmachineinstances"
+	if namespace != "" {
+		path = fmt.Sprintf("%s/namespaces/%s/virtualmachineinstances", api, namespace)
+	}
+	var all []Instance
+	for next := ""; ; {
+		data, err := c.get(ctx, path, map[string]string{"limit": pageSize, "continue": next})
+		if isUnknownPath(err) {
+			return nil, &Error{fmt.Errorf("list VMIs: the cluster has no KubeVirt: %s is not served", api), "name another cluster with --context"}
+		}
+		if err != nil {
+			return nil, listVMIs(namespace).refused("list VMIs", err)
+		}
+		var list struct {
+			Metadata struct {
+				Continue string `json:"continue"`
+			} `json:"metadata"`
+			Items []json.RawMessage `json:"items"`
+		}
+		if err := json.Unmarshal(data, &list); err != nil {
+			return nil, fmt.Errorf("list VMIs: %w", err)
+		}
+		for _, item := range list.Items {
+			in, err := parseInstance(item)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, in)
+		}
+		if next = list.Metadata.Continue; next == "" {
+			return all, nil
+		}
+	}
+}
