@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -85,17 +86,19 @@ func (c *Client) domain(ctx context.Context, pod *corev1.Pod, in Instance) ([]by
 }
 
 // Exit statuses of a program that a shell or a container runtime cannot run (POSIX.1-2017,
-// 2.8.2; runc's "executable file not found in $PATH" reaches the client as one of them or
-// as an error of the runtime).
+// 2.8.2), and what a runtime says that has an error in place of a status (runc
+// libcontainer/init_linux.go).
 const (
-	cannotRun = 126
-	notFound  = 127
+	cannotRun     = 126
+	notFound      = 127
+	notFoundError = "executable file not found in $PATH"
 )
 
 // withoutProgram gives the error of a program that is not in the container a remedy.
 func withoutProgram(err error, remedy string) error {
 	var exit *exitError
-	if errors.As(err, &exit) && (exit.code == cannotRun || exit.code == notFound) {
+	isMissing := errors.As(err, &exit) && (exit.code == cannotRun || exit.code == notFound)
+	if isMissing || strings.Contains(err.Error(), notFoundError) {
 		return &Error{err, remedy}
 	}
 	return err

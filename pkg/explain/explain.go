@@ -9,6 +9,7 @@ import (
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/report"
 	"hook-sidecar/pkg/terminal"
+	"hook-sidecar/pkg/topology"
 )
 
 // Prospect is the report of what the layout makes of the domain. Where neither a flag
@@ -67,9 +68,29 @@ func Write(w io.Writer, e Explanation, format string, style report.Style) error 
 	case JSON:
 		return terminal.EncodeJSON(w, e)
 	case SVG:
-		return e.WriteSVG(w)
+		return writePicture(w, e.WriteSVG)
 	case DOT:
-		return e.WriteDOT(w)
+		return writePicture(w, e.WriteDOT)
 	}
 	return e.WriteText(w, style)
+}
+
+// writePicture writes a picture without what a terminal obeys or what turns the direction
+// of text: names in it are text of others.
+func writePicture(w io.Writer, write func(io.Writer) error) error {
+	var b strings.Builder
+	if err := write(&b); err != nil {
+		return err
+	}
+	for line := range strings.Lines(b.String()) {
+		text, hasEnd := strings.CutSuffix(line, "\n")
+		text = topology.Printable(text)
+		if hasEnd {
+			text += "\n"
+		}
+		if _, err := io.WriteString(w, text); err != nil {
+			return err
+		}
+	}
+	return nil
 }
