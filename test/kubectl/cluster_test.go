@@ -38,7 +38,7 @@ type apiServer struct {
 	client   dynamic.Interface
 }
 
-// startAPIServer starts etcd and kube-apiserver.
+// startAPIServer begins to start etcd and kube-apiserver.
 func startAPIServer(t *testing.T) apiServer {
 	t.Helper()
 	binary := strings.TrimSpace(string(command(t, "go", "tool", "-n", "kube-apiserver")))
@@ -62,11 +62,16 @@ func startAPIServer(t *testing.T) apiServer {
 	if s.client, err = dynamic.NewForConfig(config); err != nil {
 		t.Fatal(err)
 	}
+	return s
+}
+
+// wait waits until the API server answers.
+func (s apiServer) wait(t *testing.T) {
+	t.Helper()
 	until(t, "kube-apiserver", func() error {
 		_, err := s.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Get(t.Context(), "default", metav1.GetOptions{})
 		return err
 	})
-	return s
 }
 
 // daemon runs a program until the end of the test.

@@ -22,16 +22,17 @@ const hostFile = "../../testdata/hosts/x86-2n8g-hgx-h100.txtar"
 
 // container is a root file system with processes of its own.
 type container struct {
-	root string
-	pid  string // of its first process
+	root     string
+	pid      string // of its first process
+	children string // the file that names it
 }
 
-// newContainer starts a container as virt-launcher's compute is: its /sys is another
-// host's and its libvirt's socket is where KubeVirt's is.
-func newContainer(t *testing.T, programs string) container {
+// newContainer begins to start a container as virt-launcher's compute is: its /sys is
+// another host's and its libvirt's socket is where KubeVirt's is.
+func newContainer(t *testing.T, programs string) *container {
 	t.Helper()
 	dir := t.TempDir()
-	c := container{root: filepath.Join(dir, "root")}
+	c := &container{root: filepath.Join(dir, "root")}
 	files := filepath.Join(dir, "files")
 	for _, d := range []string{c.root, files} {
 		if err := os.Mkdir(d, 0o755); err != nil {
@@ -55,16 +56,21 @@ func newContainer(t *testing.T, programs string) container {
 			t.Logf("libvirtd:\n%s", text[max(0, len(text)-500):])
 		}
 	})
-	children := fmt.Sprintf("/proc/%d/task/%[1]d/children", first.Process.Pid)
+	c.children = fmt.Sprintf("/proc/%d/task/%[1]d/children", first.Process.Pid)
+	return c
+}
+
+// wait waits until the container's libvirt answers.
+func (c *container) wait(t *testing.T) {
+	t.Helper()
 	until(t, "the container's libvirt", func() error {
-		data, err := os.ReadFile(children)
+		data, err := os.ReadFile(c.children)
 		if c.pid = strings.TrimSpace(string(data)); err != nil || c.pid == "" {
 			return errors.Join(err, errors.New("no process"))
 		}
 		_, err = c.output("virsh", "-c", "qemu:///system", "uri")
 		return err
 	})
-	return c
 }
 
 // entry is a line of a snapshot that begins a file, or a link with its target
@@ -115,7 +121,7 @@ func sysfsDirectory(t *testing.T, dir string) string {
 }
 
 // exec runs a command as a container runtime does. Programs are looked for in path.
-func (c container) exec(ctx context.Context, path string, words []string, in io.Reader, out, errs io.Writer) error {
+func (c *container) exec(ctx context.Context, path string, words []string, in io.Reader, out, errs io.Writer) error {
 	inside := append([]string{"-t", c.pid, "--mount", "--pid", "--", "chroot", c.root, "/usr/bin/env", "-i", "PATH=" + path, "HOME=/root"}, words...)
 	cmd := exec.CommandContext(ctx, "nsenter", inside...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, errs
@@ -138,7 +144,7 @@ func asExit(err error) error {
 
 const systemPath = "/usr/sbin:/usr/bin:/sbin:/bin"
 
-func (c container) output(words ...string) ([]byte, error) {
+func (c *container) output(words ...string) ([]byte, error) {
 	var out, errs bytes.Buffer
 	if err := c.exec(context.Background(), systemPath, words, nil, &out, &errs); err != nil {
 		return nil, fmt.Errorf("%v: %w: %s", words, err, &errs)
@@ -147,12 +153,13 @@ func (c container) output(words ...string) ([]byte, error) {
 }
 
 // start starts a domain, whose guest stays paused.
-func (c container) start(t *testing.T, domain []byte) {
-	t.Helper()
+func (c *container) start(domain []byte) error {
 	var out bytes.Buffer
-	if err := c.exec(t.Context(), systemPath, []string{"sh", "-c", "cat > /run/domain.xml && virsh -q -c qemu:///system create --paused /run/domain.xml"}, bytes.NewReader(domain), &out, &out); err != nil {
-		t.Fatalf("start domain: %v: %s", err, &out)
+	words := []string{"sh", "-c", "cat > /run/domain.xml && virsh -q -c qemu:///system create --paused /run/domain.xml"}
+	if err := c.exec(context.Background(), systemPath, words, bytes.NewReader(domain), &out, &out); err != nil {
+		return fmt.Errorf("start domain: %w: %s", err, &out)
 	}
+	return nil
 }
 
 // withoutDevices is a domain without its devices, under another name.

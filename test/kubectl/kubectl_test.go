@@ -13,10 +13,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -25,7 +25,7 @@ type cluster struct {
 	apiServer
 	kubelet  *kubelet
 	programs string // directory
-	launcher container
+	launcher *container
 }
 
 // TestPlugin starts a cluster, which takes seconds, for all that follows.
@@ -33,22 +33,24 @@ func TestPlugin(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("mount namespaces take root")
 	}
-	c := cluster{programs: t.TempDir()}
+	c := cluster{programs: t.TempDir(), apiServer: startAPIServer(t)}
 	command(t, "go", "-C", "../..", "build", "-o", c.programs+"/", "./cmd/kubectl-hostdev", "./cmd/hook-sidecar")
-	var parts sync.WaitGroup
-	var hooked container
-	parts.Go(func() { c.apiServer = startAPIServer(t) })
-	parts.Go(func() { c.launcher = newContainer(t, c.programs) })
-	parts.Go(func() { hooked = newContainer(t, c.programs) })
-	parts.Wait()
+	hooked := newContainer(t, c.programs)
+	c.launcher = newContainer(t, c.programs)
+	started := c.startDomains(t, hooked)
+	c.apiServer.wait(t)
 	t.Run("no KubeVirt", c.testNoKubeVirt)
 	c.createDefinitions(t)
 	c.createRights(t)
 	c.createNode(t)
+	if err := started(); err != nil {
+		t.Fatal(err)
+	}
 	domain := c.createVMs(t, hooked)
 	t.Run("first use", func(t *testing.T) { c.testFirstUse(t, domain) })
 	t.Run("formats", c.testFormats)
 	t.Run("a VM with the hook", c.testHooked)
+	t.Run("a VM without devices", c.testPlain)
 	t.Run("doctor", c.testDoctor)
 	t.Run("snapshot", c.testSnapshot)
 	t.Run("table", c.testTable)
@@ -75,19 +77,31 @@ func (c *cluster) createNode(t *testing.T) {
 	})
 }
 
-// createVMs makes the VMs that run: dgx as KubeVirt makes it; hooked with what this hook
-// makes of it, and the hook in its pod; plain without devices. It returns the domain of
-// dgx as libvirt runs it.
-func (c *cluster) createVMs(t *testing.T, hooked container) []byte {
+// startDomains begins to start the domains: dgx as KubeVirt makes it, plain without
+// devices, and hooked with what this hook makes of it. It returns what waits for them.
+func (c *cluster) startDomains(t *testing.T, hooked *container) (wait func() error) {
 	t.Helper()
 	domain, err := os.ReadFile("testdata/dgx.xml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.launcher.start(t, domain)
-	c.launcher.start(t, withoutDevices(domain, "default_plain"))
 	placed := command(t, filepath.Join(c.programs, "hook-sidecar"), "mutate", "--domain", "testdata/dgx.xml", "--sysfs", hostFile)
-	hooked.start(t, bytes.Replace(placed, []byte("default_dgx"), []byte("default_hooked"), 1))
+	hooked.wait(t)
+	c.launcher.wait(t)
+	var group errgroup.Group
+	group.Go(func() error {
+		return errors.Join(c.launcher.start(domain), c.launcher.start(withoutDevices(domain, "default_plain")), c.launcher.start(withoutDevices(domain, "default_moving")))
+	})
+	group.Go(func() error {
+		return hooked.start(bytes.Replace(placed, []byte("default_dgx"), []byte("default_hooked"), 1))
+	})
+	return group.Wait
+}
+
+// createVMs makes the VMIs of these domains and their pods. It returns the domain of dgx
+// as libvirt runs it.
+func (c *cluster) createVMs(t *testing.T, hooked *container) []byte {
+	t.Helper()
 	c.run(t, "dgx", in(c.launcher, systemPath), nil)
 	c.run(t, "plain", in(c.launcher, systemPath), func(vmi map[string]any) {
 		devices := vmi["spec"].(map[string]any)["domain"].(map[string]any)["devices"].(map[string]any)
@@ -106,7 +120,7 @@ func (c *cluster) createVMs(t *testing.T, hooked container) []byte {
 }
 
 // in runs commands in a container.
-func in(c container, path string) process {
+func in(c *container, path string) process {
 	return func(ctx context.Context, words []string, in io.Reader, out, errs io.Writer) error {
 		return c.exec(ctx, path, words, in, out, errs)
 	}
@@ -269,6 +283,12 @@ func (c *cluster) testHooked(t *testing.T) {
 	}
 }
 
+// Its libvirt is that of a launcher which runs as root.
+func (c *cluster) testPlain(t *testing.T) {
+	head, _, _ := strings.Cut(c.succeeds(t, "explain", "plain"), "\n\n")
+	same(t, "the beginning", head, "the domain passes no PCI or mediated device through")
+}
+
 func (c *cluster) testDoctor(t *testing.T) {
 	for _, format := range []string{"json", "text"} {
 		r := c.as(t, "viewer", "doctor", "dgx", "--format", format)
@@ -367,11 +387,6 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: pods}]
 
 // While a VM migrates it has a pod on each node, and one of an earlier migration stays.
 func (c *cluster) testMigrating(t *testing.T) {
-	domain, err := os.ReadFile("testdata/dgx.xml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.launcher.start(t, withoutDevices(domain, "default_moving"))
 	moving := c.run(t, "moving", in(c.launcher, systemPath), func(vmi map[string]any) {
 		vmi["status"].(map[string]any)["migrationState"] = map[string]any{"sourceNode": node, "targetNode": "gpu-node-2"}
 	})
