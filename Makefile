@@ -1,6 +1,6 @@
 # Shortcuts; CI runs `.ci/run`.
 .DEFAULT_GOAL := help
-.PHONY: help build image release test kubevirt manifests boot e2e speed lint fuzz generate golden ci
+.PHONY: help build image release test kubevirt manifests kubectl boot e2e speed lint fuzz generate golden ci
 
 # Kernels and images that the tests boot.
 CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/hook-sidecar
@@ -23,8 +23,8 @@ SBOM ?= true
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: ## build bin/hook-sidecar, static
-	CGO_ENABLED=0 go build -trimpath -tags grpcnotrace -o bin/hook-sidecar ./cmd/hook-sidecar
+build: ## build bin/hook-sidecar and kubectl's plugin bin/kubectl-hostdev, static
+	CGO_ENABLED=0 go build -trimpath -tags grpcnotrace -o bin/ ./cmd/hook-sidecar ./cmd/kubectl-hostdev
 
 comma := ,
 output = $(if $(ARCHIVE),type=oci$(comma)dest=$(ARCHIVE),type=image$(comma)push=$(PUSH))
@@ -47,6 +47,9 @@ kubevirt: ## run the tests against KubeVirt's own client; needs root
 
 manifests: ## run manifests/ through kube-apiserver's and KubeVirt's own code
 	.ci/run manifests
+
+kubectl: ## run kubectl's plugin against the parts of a cluster; needs root
+	.ci/run kubectl
 
 boot: ## boot results in QEMU: firmware, kernel, the guest's sysfs
 	.ci/run boot
