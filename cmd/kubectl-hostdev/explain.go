@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hook-sidecar/pkg/cluster"
+	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/explain"
 	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/nccl"
@@ -22,7 +23,7 @@ import (
 // explainFlags are the flags of explain.
 type explainFlags struct {
 	format, output, layout string
-	all, details           bool
+	all, details, guest    bool
 }
 
 func (a *app) newExplain() *cobra.Command {
@@ -38,7 +39,10 @@ what the hook would change. With --layout it shows what that layout would build.
 Without a VM it prints a table of the namespace's VMs with passthrough devices, with
 -A of all namespaces.
 
-` + exitStatus,
+Exit status:
+  0  success; with --guest: the guest is as the domain has it
+  1  --guest found a difference
+  2  usage error or failure`,
 		Example: `  kubectl hostdev explain dgx -n ml
   kubectl hostdev explain dgx --layout mirror -o dgx.svg
   kubectl hostdev explain -A`,
@@ -48,6 +52,7 @@ Without a VM it prints a table of the namespace's VMs with passthrough devices, 
 	cmd.Flags().StringVarP(&flags.output, "output", "o", "", "write to this file (default: standard output)")
 	cmd.Flags().StringVar(&flags.layout, "layout", "", "show what this layout would build, instead of what the VM has")
 	cmd.Flags().BoolVarP(&flags.all, "all-namespaces", "A", false, "a table of the VMs of all namespaces")
+	cmd.Flags().BoolVar(&flags.guest, "guest", false, "compare the VM with what its guest sees, by the guest agent; exit status 1 on a\ndifference")
 	cmd.Flags().BoolVar(&flags.details, "details", false, "add link speeds, and to svg the path types as nvidia-smi topo -m shows them")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -66,8 +71,14 @@ func (f *explainFlags) check() error {
 	if f.details {
 		formats = []string{explain.Text, explain.SVG, explain.DOT}
 	}
+	if f.guest {
+		formats = []string{explain.Text, explain.JSON}
+	}
 	if err := checkFormat(f.format, formats...); err != nil {
 		return err
+	}
+	if f.guest && (f.layout != "" || f.details) {
+		return usage{errors.New("--guest is of the VM as it is, without --layout and --details"), "leave out one of them"}
 	}
 	if f.all {
 		return usage{errors.New("-A is a table of all VMs, and a VM is given"), "leave out one of them"}
@@ -104,6 +115,9 @@ func (a *app) explain(ctx context.Context, argument string, flags explainFlags) 
 	if err != nil {
 		return fmt.Errorf("plan VM %s: %w", name, err)
 	}
+	if flags.guest {
+		return a.compareWithGuest(ctx, client, vm, running, flags)
+	}
 	data, err := a.shown(vm, m, request, running, flags)
 	if err != nil {
 		return err
@@ -118,8 +132,7 @@ func planner(vm cluster.VM, details bool) (mutate.Mutator, mutate.Request) {
 
 // shown is what explain prints: of the current tree, or of what --layout would build.
 func (a *app) shown(vm cluster.VM, m mutate.Mutator, request mutate.Request, running explain.Running, flags explainFlags) ([]byte, error) {
-	subject := report.NewSubject(running.Planned.Plan.Domain(), vm.VMI)
-	subject.Host, subject.Source, subject.Tool = "node "+vm.Node, "pod "+vm.Pod, version()
+	subject := subjectOf(vm, running)
 	planned, plan := running.Planned, running.Planned.Plan
 	if flags.layout != "" {
 		planned = m.With(map[policy.Key]string{policy.KeyLayout: flags.layout}).Mutate(request)
@@ -149,6 +162,46 @@ func (a *app) shown(vm cluster.VM, m mutate.Mutator, request mutate.Request, run
 	}
 	err := explain.Write(&b, e, flags.format, terminal.StyleOf(a.Out, a.environ, flags.output))
 	return b.Bytes(), err
+}
+
+// subjectOf says what is explained.
+func subjectOf(vm cluster.VM, running explain.Running) report.Subject {
+	s := report.NewSubject(running.Planned.Plan.Domain(), vm.VMI)
+	s.Host, s.Source, s.Tool = "node "+vm.Node, "pod "+vm.Pod, version()
+	return s
+}
+
+// compareWithGuest prints which devices the guest shows where the domain has them.
+func (a *app) compareWithGuest(ctx context.Context, client *cluster.Client, vm cluster.VM, running explain.Running, flags explainFlags) error {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	data, err := client.Guest(ctx, vm)
+	if err != nil {
+		return err
+	}
+	guest, problems, err := env.ReadGuest(data)
+	if err != nil {
+		return fmt.Errorf("read what the guest's agent prints: %w", err)
+	}
+	for _, p := range problems {
+		a.say("warning: %s: %s: %s", p.Code, p.Source, p.Text)
+	}
+	current := running.Current
+	current.Subject = subjectOf(vm, running)
+	comparison := report.CompareGuest(current, guest)
+	var b bytes.Buffer
+	if flags.format == explain.JSON {
+		err = terminal.EncodeJSON(&b, comparison)
+	} else {
+		err = comparison.WriteText(&b, terminal.StyleOf(a.Out, a.environ, flags.output))
+	}
+	if err == nil {
+		err = a.write(flags.output, b.Bytes())
+	}
+	if err == nil && comparison.Count(report.Differs) > 0 {
+		err = errFound
+	}
+	return err
 }
 
 // heading is the first lines of the text: the verdict and what to do.

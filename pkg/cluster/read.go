@@ -23,6 +23,8 @@ type VM struct {
 	Host   fs.FS // a snapshot of its node, or of the part that concerns its devices
 	// Hook is true where a container of the pod answers as this hook.
 	Hook bool
+
+	pod *corev1.Pod
 }
 
 // Scope is how much of the node is read.
@@ -47,7 +49,7 @@ func (c *Client) VM(ctx context.Context, in Instance, scope Scope) (VM, error) {
 	if err != nil {
 		return VM{}, err
 	}
-	vm := VM{Instance: in, Pod: pod.Name}
+	vm := VM{Instance: in, Pod: pod.Name, pod: pod}
 	if vm.Domain, err = c.domain(ctx, pod, in); err != nil {
 		return vm, err
 	}
@@ -74,11 +76,12 @@ func (in Instance) uri() string {
 	return "qemu+unix:///session?socket=/var/run/libvirt/virtqemud-sock"
 }
 
+// domainName is the domain's name: see env.VMI.RelationOf.
+func (in Instance) domainName() string { return in.Namespace + "_" + in.Name }
+
 // domain reads the domain as libvirt runs it.
 func (c *Client) domain(ctx context.Context, pod *corev1.Pod, in Instance) ([]byte, error) {
-	// As KubeVirt names it: see env.VMI.RelationOf.
-	name := in.Namespace + "_" + in.Name
-	xml, err := c.exec(ctx, pod, command{container: compute, words: []string{"virsh", "-q", "-c", in.uri(), "dumpxml", name}, limit: maxDomain})
+	xml, err := c.exec(ctx, pod, command{container: compute, words: []string{"virsh", "-q", "-c", in.uri(), "dumpxml", in.domainName()}, limit: maxDomain})
 	if err != nil {
 		return nil, withoutProgram(err, "the pod's image has no virsh, so it is not KubeVirt's virt-launcher; pass the domain to hook-sidecar explain --domain")
 	}

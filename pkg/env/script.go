@@ -25,14 +25,14 @@ func Script(root string, ids []topology.DeviceID) string {
 		{"nodes_files", nodesFiles}, {"node_files", nodeFiles}, {"function_files", functionFiles}, {"function_links", functionLinks},
 		{"type_files", typeFiles}, {"vgpu_files", vgpuFiles}, {"mdev_links", mdevLinks}, {"group_files", groupFiles},
 	} {
-		b.WriteString(v.name + "=" + quoted(v.value) + "\n")
+		b.WriteString(v.name + "=" + Quoted(v.value) + "\n")
 	}
 	b.WriteString("set --")
 	for _, id := range ids {
-		b.WriteString(" " + quoted(id.String()))
+		b.WriteString(" " + Quoted(id.String()))
 	}
 	return b.String() + "\n" + script
 }
 
-// quoted returns a text as one word of sh.
-func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+// Quoted returns a text as one word of sh.
+func Quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }

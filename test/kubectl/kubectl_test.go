@@ -50,6 +50,7 @@ func TestPlugin(t *testing.T) {
 	t.Run("first use", func(t *testing.T) { c.testFirstUse(t, domain) })
 	t.Run("formats", c.testFormats)
 	t.Run("a VM with the hook", c.testHooked)
+	t.Run("guest", c.testGuest)
 	t.Run("a VM without devices", c.testPlain)
 	t.Run("doctor", c.testDoctor)
 	t.Run("snapshot", c.testSnapshot)

@@ -1,0 +1,79 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"hook-sidecar/pkg/env"
+)
+
+// maxGuest bounds an answer of the guest agent, which is base64 in JSON.
+const maxGuest = maxSnapshot
+
+// pollEvery is how often the agent is asked whether a command has ended.
+const pollEvery = 200 * time.Millisecond
+
+// Guest reads the guest's own sysfs, by its agent, as a snapshot.
+func (c *Client) Guest(ctx context.Context, vm VM) ([]byte, error) {
+	var started struct {
+		PID int `json:"pid"`
+	}
+	err := c.ask(ctx, vm, "guest-exec", map[string]any{
+		"path": "/bin/sh", "arg": []string{"-s"}, "input-data": []byte(env.Script("/sys", nil)), "capture-output": true,
+	}, &started)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		var status struct {
+			Exited    bool   `json:"exited"`
+			Code      int    `json:"exitcode"`
+			Out       []byte `json:"out-data"`
+			Truncated bool   `json:"out-truncated"`
+		}
+		if err := c.ask(ctx, vm, "guest-exec-status", map[string]any{"pid": started.PID}, &status); err != nil {
+			return nil, err
+		}
+		switch {
+		case status.Exited && (status.Code != 0 || status.Truncated):
+			return nil, fmt.Errorf("read the guest's sysfs by its agent: exit status %d, %d bytes", status.Code, len(status.Out))
+		case status.Exited:
+			return status.Out, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("read the guest's sysfs by its agent: %w", context.Cause(ctx))
+		case <-time.After(pollEvery):
+		}
+	}
+}
+
+// ask sends a command to the guest's agent (QEMU qga/qapi-schema.json). It goes through
+// a shell's input, because the URL of an exec has its words and proxies bound URLs.
+func (c *Client) ask(ctx context.Context, vm VM, name string, arguments map[string]any, answer any) error {
+	request, err := json.Marshal(map[string]any{"execute": name, "arguments": arguments})
+	if err != nil {
+		return err
+	}
+	script := fmt.Sprintf("exec virsh -q -c %s qemu-agent-command %s %s\n", env.Quoted(vm.uri()), env.Quoted(vm.domainName()), env.Quoted(string(request)))
+	out, err := c.exec(ctx, vm.pod, command{container: compute, words: []string{"sh", "-s"}, input: script, limit: maxGuest})
+	var exit *exitError
+	if errors.As(err, &exit) {
+		return &Error{
+			fmt.Errorf("ask the guest's agent for %s: %w", name, err),
+			"the guest has to run qemu-guest-agent, and allow " + name + "; or pass what lspci -Dvmmnn prints in it to hook-sidecar explain --guest",
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(out, &struct {
+		Return any `json:"return"`
+	}{answer}); err != nil {
+		return fmt.Errorf("ask the guest's agent for %s: its answer is not JSON as the agent's schema has it", name)
+	}
+	return nil
+}
