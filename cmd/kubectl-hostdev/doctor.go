@@ -3,9 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
-	"slices"
-
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -21,7 +20,8 @@ func (a *app) newDoctor() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor VM [flags]",
 		Short: "Check a running VM and its node",
-		Long: `doctor checks the node, the domain and the VMI of a running VM. It prints one line
+		Long: `doctor prints how much of the host a running VM's guest sees, and what to do. Then
+it checks the node, and what hook-sidecar would make of the VM. It prints one line
 per result: PASS, WARN, FAIL or NOTE, the name of the check, what it found, and what
 to do about it. docs/doctor.md describes each check.
 
@@ -69,6 +69,7 @@ func (a *app) doctor(ctx context.Context, argument, format string, quiet bool) e
 	if format == explain.JSON {
 		err = terminal.EncodeJSON(&b, r)
 	} else {
+		b.WriteString(heading(running))
 		err = explain.WriteDoctor(&b, r, terminal.StyleOf(a.Out, a.environ, ""))
 	}
 	if err == nil {

@@ -293,6 +293,11 @@ func (c *cluster) testPlain(t *testing.T) {
 func (c *cluster) testDoctor(t *testing.T) {
 	for _, format := range []string{"json", "text"} {
 		r := c.as(t, "viewer", "doctor", "dgx", "--format", format)
+		if format == "text" {
+			var head string
+			head, r.out, _ = strings.Cut(r.out, "\n\n")
+			same(t, "the beginning", strings.SplitAfter(head, "\n")[0], "0 of 120 pairs as on the host; with layout root 112, mirror 120\n")
+		}
 		same(t, "doctor", r.out, c.onFiles(t, "doctor", "--socket-dir", "", "--cgroup", "", "--format", format))
 		if failures := strings.Contains(r.out, "\n0 FAIL"); format == "text" && (r.code == 0) != failures {
 			t.Errorf("exit status %d after\n%s", r.code, r.out)
