@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -61,6 +60,8 @@ func TestPlugin(t *testing.T) {
 	t.Run("migrating", c.testMigrating)
 	t.Run("VMs that cannot be read", c.testUnreadable)
 	t.Run("containers that cannot be trusted", c.testHostile)
+	t.Run("names that a terminal would obey", c.testEscapes)
+	t.Run("policy", c.testPolicy)
 	t.Run("nothing is changed", func(t *testing.T) { c.testUnchanged(t, domain) })
 }
 
@@ -267,6 +268,8 @@ func (c *cluster) testFormats(t *testing.T) {
 	c.as(t, "viewer", "explain", "dgx", "--layout", "flat").fails(t, "flat", "must be one of")
 	c.as(t, "viewer", "explain", "dgx", "--timeout", "0").fails(t, "invalid --timeout 0s")
 	c.as(t, "viewer", "explain", "pod/dgx").fails(t, `invalid VM "pod/dgx"`)
+	c.as(t, "viewer", "explain", "dgx", "--server", "https://127.0.0.1:1").fails(t, "read VMI default/dgx", "connection refused")
+	c.as(t, "viewer", "explain", "dgx", "--context", "none").fails(t, `context "none" does not exist`, "hint: pass one with --kubeconfig")
 	c.as(t, "viewer", "doctor").fails(t, "0 arguments, want the name of a VM")
 }
 
@@ -465,80 +468,6 @@ func (c *cluster) testUnreadable(t *testing.T) {
 func exitStatus(code int) error {
 	err := exec.Command("sh", "-c", fmt.Sprint("exit ", code)).Run()
 	return asExit(err)
-}
-
-// A pod may be its owner's: what it prints is bounded, and no terminal obeys it.
-func (c *cluster) testHostile(t *testing.T) {
-	endless := func(_ context.Context, _ []string, _ io.Reader, out, _ io.Writer) error {
-		for {
-			if _, err := out.Write(bytes.Repeat([]byte("x"), 1<<16)); err != nil {
-				return err
-			}
-		}
-	}
-	silent := func(ctx context.Context, _ []string, _ io.Reader, _, _ io.Writer) error {
-		select {
-		case <-ctx.Done():
-		case <-time.After(20 * time.Second):
-		}
-		return nil
-	}
-	escapes := func(_ context.Context, words []string, _ io.Reader, out, errs io.Writer) error {
-		if words[0] == "virsh" {
-			fmt.Fprint(errs, "\x1b[2J\x1b]0;owned\a\nerror: forged")
-			return exitStatus(1)
-		}
-		return nil
-	}
-	domain, err := c.launcher.output("virsh", "-q", "-c", "qemu:///system", "dumpxml", "default_dgx")
-	if err != nil {
-		t.Fatal(err)
-	}
-	// A domain of the owner's own, and a host that no sysfs has.
-	forged := func(sysfs string) process {
-		return func(_ context.Context, words []string, _ io.Reader, out, _ io.Writer) error {
-			if words[0] == "virsh" {
-				out.Write(bytes.Replace(domain, []byte("ua-gpu-gpu1"), []byte("ua-\u009b31mgpu\u202e"), 1))
-			} else {
-				fmt.Fprint(out, sysfs)
-			}
-			return nil
-		}
-	}
-	for name, test := range map[string]struct {
-		compute process
-		want    string
-	}{
-		"endless": {endless, "it prints more than 8388608 bytes"},
-		"silent":  {silent, "it has not ended in time"},
-		"escapes": {escapes, `exit status 1: ?[2J?]0;owned? error: forged`},
-		"no-xml": {func(_ context.Context, _ []string, _ io.Reader, out, _ io.Writer) error {
-			fmt.Fprint(out, "<domain><name>x")
-			return nil
-		}, "parse domain"},
-		"nothing": {forged(""), "not a snapshot"},
-		"loop":    {forged("-- bus/pci/devices/0000:9d:00.0 -> 0000:9d:00.0 --\n"), "is part of a loop"},
-		"outside": {forged("-- bus/pci/devices/0000:9d:00.0 -> ../../../../etc --\n"), "leads out of the snapshot"},
-	} {
-		c.run(t, name, test.compute, nil)
-		timeout := "1m"
-		if name == "silent" {
-			timeout = "3s"
-		}
-		r := c.as(t, "viewer", "explain", name, "--timeout", timeout)
-		r.fails(t, test.want)
-		if strings.ContainsAny(r.err, "\x1b\a\u009b") {
-			t.Errorf("%s: the terminal obeys %q", name, r.err)
-		}
-	}
-	c.run(t, "forged", forged("-- bus/pci/devices/0000:9d:00.0 -> ../../../devices/pci0000:97/0000:9d:00.0 --\n-- devices/pci0000:97/0000:9d:00.0/class --\n\x1b[31m\n"), nil)
-	for _, format := range []string{"text", "json", "svg", "dot"} {
-		r := c.as(t, "viewer", "explain", "forged", "--format", format)
-		at := strings.IndexAny(r.out+r.err, "\x1b\u009b")
-		if r.code != 0 || at >= 0 || r.err != "" {
-			t.Errorf("%s: exit status %d, %s, the terminal obeys %.20q", format, r.code, r.err, r.out[max(at, 0):])
-		}
-	}
 }
 
 // testUnchanged is the last: the VM and its objects are as they were.
