@@ -149,14 +149,18 @@ func (a *app) connect() (*cluster.Client, string, error) {
 	loader := a.config.ToRawKubeConfigLoader()
 	namespace, _, err := loader.Namespace()
 	if err != nil {
-		return nil, "", fmt.Errorf("read kubeconfig: %w", err)
+		return nil, "", badConfig(err)
 	}
 	config, err := a.config.ToRESTConfig()
 	if err != nil {
-		return nil, "", usage{fmt.Errorf("read kubeconfig: %w", err), "pass one with --kubeconfig, or set KUBECONFIG"}
+		return nil, "", badConfig(err)
 	}
 	client, err := cluster.New(config)
 	return client, namespace, err
+}
+
+func badConfig(err error) error {
+	return usage{fmt.Errorf("read kubeconfig: %w", err), "pass one with --kubeconfig or KUBECONFIG, and one of its contexts with --context"}
 }
 
 // read reads one VM in the time that --timeout gives it.

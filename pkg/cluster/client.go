@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 )
@@ -73,6 +74,8 @@ func (r right) refused(doing string, err error) error {
 	err = fmt.Errorf("%s: %w", doing, err)
 	var status apierrors.APIStatus
 	switch {
+	case utilnet.IsConnectionRefused(err):
+		return &Error{err, "name the cluster with --context or --kubeconfig, as for kubectl"}
 	case !apierrors.IsForbidden(err):
 		return err
 	case errors.As(err, &status) && !strings.Contains(status.Status().Message, "cannot "+r.verb):

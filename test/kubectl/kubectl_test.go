@@ -268,8 +268,8 @@ func (c *cluster) testFormats(t *testing.T) {
 	c.as(t, "viewer", "explain", "dgx", "--layout", "flat").fails(t, "flat", "must be one of")
 	c.as(t, "viewer", "explain", "dgx", "--timeout", "0").fails(t, "invalid --timeout 0s")
 	c.as(t, "viewer", "explain", "pod/dgx").fails(t, `invalid VM "pod/dgx"`)
-	c.as(t, "viewer", "explain", "dgx", "--server", "https://127.0.0.1:1").fails(t, "read VMI default/dgx", "connection refused")
-	c.as(t, "viewer", "explain", "dgx", "--context", "none").fails(t, `context "none" does not exist`, "hint: pass one with --kubeconfig")
+	c.as(t, "viewer", "explain", "dgx", "--server", "https://127.0.0.1:1").fails(t, "read VMI default/dgx", "connection refused", "hint: name the cluster")
+	c.as(t, "viewer", "explain", "dgx", "--context", "none").fails(t, "context was not found for specified context: none", "hint: pass one with --kubeconfig")
 	c.as(t, "viewer", "doctor").fails(t, "0 arguments, want the name of a VM")
 }
 
