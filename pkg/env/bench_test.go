@@ -46,7 +46,7 @@ func BenchmarkReadHost(b *testing.B) {
 	}
 	for name, fsys := range map[string]fs.FS{"snapshot": snapshot, "directory": open(b, dir)} {
 		readPlaces := func(fsys fs.FS, ids []topology.DeviceID) (*topology.Host, []env.Problem) {
-			return env.ReadPlaces(fsys, ids, true)
+			return env.ReadPlaces(fsys, ids, env.Needs{Classes: true, Groups: true})
 		}
 		for what, read := range map[string]func(fs.FS, []topology.DeviceID) (*topology.Host, []env.Problem){
 			"places": readPlaces, "all": env.ReadHost,

@@ -19,10 +19,12 @@ func (r *hostReader) device(a topology.Address, dir string) *topology.Device {
 	d := &topology.Device{
 		Address:      a,
 		PhysFn:       r.physFn(dir + "/physfn"),
-		IOMMUGroup:   r.iommuGroup(dir + "/iommu_group"),
 		Conventional: r.configSize(dir) == conventionalBytes,
 	}
-	if r.extent >= placesAndClasses {
+	if r.needs.Groups || r.extent >= warnings {
+		d.IOMMUGroup = r.iommuGroup(dir + "/iommu_group")
+	}
+	if r.needs.Classes || r.extent >= warnings {
 		d.Class = uint32(r.hex(dir+"/class", 24))
 		d.IsBridge = d.Class>>8 == classBridgePCI
 	}

@@ -224,7 +224,7 @@ func TestReadHostIsPartOfWholeHost(t *testing.T) {
 					PhysFn: d.PhysFn, IOMMUGroup: d.IOMMUGroup, IsBridge: d.IsBridge, Conventional: d.Conventional,
 				}
 			}
-			places, problems := env.ReadPlaces(fsys, ids, true)
+			places, problems := env.ReadPlaces(fsys, ids, env.Needs{Classes: true, Groups: true})
 			wantProblems(t, problems, nil)
 			if diff := cmp.Diff(all, places, compare); diff != "" {
 				t.Errorf("places of all (-all +places):\n%s", diff)

@@ -41,15 +41,18 @@ func ReadWarnings(fsys fs.FS, ids []topology.DeviceID) (*topology.Host, []Proble
 	return r.read(ids)
 }
 
+// Needs is what ReadPlaces reads only for who needs it.
+type Needs struct {
+	Classes bool // to know which devices NCCL pairs
+	Groups  bool // to know which functions of a device belong together
+}
+
 // ReadPlaces reads the part of ReadHost that decides where devices are placed: of
-// each the NUMA node, the path, the size of its configuration space, the physical
-// function and the IOMMU group, and with classes the class. On sysfs it keeps files
-// open for the next call, and no value.
-func ReadPlaces(fsys fs.FS, ids []topology.DeviceID, classes bool) (*topology.Host, []Problem) {
-	r := &hostReader{extent: places}
-	if classes {
-		r.extent = placesAndClasses
-	}
+// each the NUMA node, the path, the size of its configuration space and the physical
+// function, and what is needed. On sysfs it keeps files open for the next call, and
+// no value.
+func ReadPlaces(fsys fs.FS, ids []topology.DeviceID, needs Needs) (*topology.Host, []Problem) {
+	r := &hostReader{extent: places, needs: needs}
 	if d, ok := fsys.(*directory); ok && d.kept != nil {
 		d.reading.Lock()
 		defer d.reading.Unlock()
@@ -81,16 +84,16 @@ func ReadWholeHost(fsys fs.FS) (*topology.Host, []Problem) {
 type extent int
 
 const (
-	places           extent = iota // what ReadPlaces reads
-	placesAndClasses               // and the classes
-	warnings                       // what ReadWarnings reads
-	everything                     // what ReadHost reads
+	places     extent = iota // what ReadPlaces reads
+	warnings                 // what ReadWarnings reads
+	everything               // what ReadHost reads
 )
 
 // hostReader reads a host. It reads each device once.
 type hostReader struct {
 	tree     *tree
 	extent   extent
+	needs    Needs // of extent places; the others have it all
 	problems []Problem
 
 	nodes   []topology.NUMANode

@@ -174,13 +174,16 @@ func (m Mutator) mutate(req Request, result *Result) ([]byte, error) {
 	}
 	result.candidates = placement.Candidates(d, m.Variables)
 	// Companions are found among the other functions of a device, and NCCL is told of
-	// links. Layout auto asks which devices NCCL pairs, by their classes.
+	// links. Layout auto asks which devices NCCL pairs, and devices of variables are
+	// added by group.
 	result.whole = result.whole || wanted.Companions == policy.CompanionsAdd || wanted.NCCLTopology == policy.NCCLTopologyFWCfg
 	var host *topology.Host
 	if result.whole {
 		host, result.problems = m.readHost(result.candidates, wanted)
 	} else {
-		host, result.problems = env.ReadPlaces(m.Sysfs, result.candidates, wanted.Layout == policy.LayoutAuto)
+		host, result.problems = env.ReadPlaces(m.Sysfs, result.candidates, env.Needs{
+			Classes: wanted.Layout == policy.LayoutAuto, Groups: len(m.Variables) > 0,
+		})
 	}
 	warnings = slices.Concat(warnings, warningsOf(result.problems), warningsOf(m.Problems))
 	plan, err := placement.New(placement.Input{

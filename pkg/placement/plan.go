@@ -123,8 +123,8 @@ func (p *Plan) Diagnosed(host *topology.Host, warnings []reasons.Warning) *Plan 
 	next := *p
 	next.Host, next.Devices = host, slices.Clone(p.Devices)
 	for i, d := range next.Devices {
-		if f := host.Function(d.ID); f != nil { // the device may be gone by now
-			next.Devices[i].Function = f
+		if now := hostDevice(host, d.ID); now.Function != nil { // else the device is gone by now
+			next.Devices[i].Function, next.Devices[i].IOMMUGroup = now.Function, now.IOMMUGroup
 		}
 	}
 	next.Budgets.BARBytes64 = barBytes64(next.Devices)
