@@ -1,0 +1,149 @@
+//go:build linux
+
+package launcher
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"hook-sidecar/test/tree"
+)
+
+// pod is a pod to run.
+type pod struct {
+	config
+	files map[string][]byte // for /lab
+}
+
+// config is pod.json; kubevirt/pod/main.go explains it.
+type config struct {
+	VMI          any
+	Hook, Plugin []string
+	Env          []string
+	Network      string
+	Cells, Aware bool
+	Syncs        int
+	Boots        bool
+	Plug         *hotplug
+	Fault        fault
+}
+
+type hotplug struct{ XML, After string }
+
+type fault struct {
+	Call   int
+	At, Do string
+}
+
+// object is a JSON object.
+type object = map[string]any
+
+// at is the object under these keys.
+func at(o object, keys ...string) object {
+	for _, key := range keys {
+		o = o[key].(object)
+	}
+	return o
+}
+
+func readObject(t *testing.T, path ...string) object {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(path...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := object{}
+	if err := json.Unmarshal(data, &o); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// plain is a VM without devices. It does not run until it is asked to.
+func plain(t *testing.T) pod {
+	t.Helper()
+	return pod{config: config{VMI: readObject(t, "testdata", "plain.json"), Syncs: 1}, files: map[string][]byte{"cpuset": []byte("0-1\n"), "host.txtar": readHost(t)}}
+}
+
+const (
+	hgxSample = "02-8gpu-8nic-gate-off"
+	hgxFile   = "../../testdata/hosts/x86-2n8g-hgx-h100.txtar"
+)
+
+// hgx is the VM of the sample with eight GPUs and eight virtual functions, in a pod
+// on that host: the device plugins' variables, Multus' status, the node's cells and
+// the pod's CPUs. Its disks are replaced with one that needs no claim.
+func hgx(t *testing.T) pod {
+	t.Helper()
+	testdata := filepath.Join("..", "..", "testdata")
+	domain, err := os.ReadFile(filepath.Join(testdata, "samples", hgxSample+".xml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := tree.Read(domain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := map[string]string{} // by the name in the VMI
+	for id, d := range read.Hostdevs() {
+		alias := d.Find("alias").Attr("name")
+		address[alias[strings.LastIndex(alias, "-")+1:]] = id
+	}
+	vmi := readObject(t, testdata, "samples", hgxSample+".vmi.json")
+	maps.Copy(at(vmi, "metadata"), object{"name": "testvm", "uid": "11111111-2222-4333-8444-555555555555",
+		"labels": object{"hostdev.vm.kubevirt.io/placement": "enabled"}})
+	spec, devices := at(vmi, "spec"), at(vmi, "spec", "domain", "devices")
+	spec["terminationGracePeriodSeconds"] = 0
+	spec["volumes"] = []any{object{"name": "scratch", "emptyDisk": object{"capacity": "16Mi"}}}
+	devices["disks"] = []any{object{"name": "scratch", "disk": object{"bus": "virtio"}}}
+	var gpus []string
+	for _, gpu := range devices["gpus"].([]any) {
+		gpus = append(gpus, address[gpu.(object)["name"].(string)])
+	}
+	var networks, status []any
+	for _, nic := range devices["interfaces"].([]any) {
+		name := nic.(object)["name"].(string)
+		if _, vf := nic.(object)["sriov"]; vf {
+			networks = append(networks, object{"network": name, "deviceInfo": object{"type": "pci", "version": "1.0.0", "pci": object{"pci-address": address[name]}}})
+			status = append(status, object{"name": name, "infoSource": "multus-status"})
+		}
+	}
+	vmi["status"] = object{"phase": "Scheduled", "interfaces": status}
+	info, err := json.Marshal(object{"interfaces": networks})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pod{
+		config: config{VMI: vmi, Syncs: 1, Cells: true, Network: string(info), Env: []string{"PCI_RESOURCE_NVIDIA_COM_GH100_H100_SXM5_80GB=" + strings.Join(gpus, ",")}},
+		files:  map[string][]byte{"host.txtar": readHost(t), "cpuset": []byte("2-26,58-81,114-137,170-193\n"), "capabilities.xml": capabilities()},
+	}
+}
+
+func readHost(t *testing.T) []byte {
+	t.Helper()
+	host, err := os.ReadFile(hgxFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return host
+}
+
+// capabilities are the host's cells: two sockets with 56 cores of two threads.
+func capabilities() []byte {
+	var cells strings.Builder
+	for node := range 2 {
+		fmt.Fprintf(&cells, `<cell id="%d"><memory unit="KiB">1056766976</memory><distances><sibling id="%d" value="10"/><sibling id="%d" value="21"/></distances><cpus num="112">`, node, node, 1-node)
+		for thread := range 2 {
+			for core := 56 * node; core < 56*(node+1); core++ {
+				fmt.Fprintf(&cells, `<cpu id="%d" socket_id="%d" core_id="%d" siblings="%d,%d"/>`, core+112*thread, node, core, core, core+112)
+			}
+		}
+		cells.WriteString("</cpus></cell>")
+	}
+	return []byte(`<capabilities><host><topology><cells num="2">` + cells.String() + "</cells></topology></host></capabilities>")
+}
