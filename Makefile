@@ -1,6 +1,6 @@
 # Shortcuts; CI runs `.ci/run`.
 .DEFAULT_GOAL := help
-.PHONY: help build image release test kubevirt manifests kubectl boot e2e speed lint fuzz generate golden ci
+.PHONY: help build image release test kubevirt launcher launcher-e2e manifests kubectl boot e2e speed lint fuzz generate golden ci
 
 # Kernels and images that the tests boot.
 CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/hook-sidecar
@@ -21,7 +21,7 @@ SHIM_IMAGE ?=
 SBOM ?= true
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/hook-sidecar and kubectl's plugin bin/kubectl-hostdev, static
 	CGO_ENABLED=0 go build -trimpath -tags grpcnotrace -o bin/ ./cmd/hook-sidecar ./cmd/kubectl-hostdev
@@ -44,6 +44,16 @@ test: ## run the tests; without libvirt, those that need it are skipped
 
 kubevirt: ## run the tests against KubeVirt's own client; needs root
 	.ci/run kubevirt
+
+launcher: ## run KubeVirt's real virt-launcher beside the hook, on this machine; needs root
+	test/boot/get-kernel $(CACHE)/kernel
+	test/e2e/get-image $(CACHE)/e2e
+	LAUNCHER=$(CACHE)/launcher BOOT_KERNEL=$(CACHE)/kernel E2E_IMAGE=$(CACHE)/e2e go test -count=1 -v -timeout 20m -run TestLauncher ./test/launcher
+
+launcher-e2e: ## run it with vfio-pci in a nested machine; needs root
+	test/boot/get-kernel $(CACHE)/kernel
+	test/e2e/get-image $(CACHE)/e2e
+	LAUNCHER=$(CACHE)/launcher BOOT_KERNEL=$(CACHE)/kernel E2E_IMAGE=$(CACHE)/e2e go test -count=1 -v -timeout 60m -run TestNested ./test/launcher
 
 manifests: ## run manifests/ through kube-apiserver's and KubeVirt's own code
 	.ci/run manifests

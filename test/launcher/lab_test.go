@@ -171,7 +171,7 @@ func (l lab) here(t *testing.T, p pod) outcome {
 	if err := command.Run(); err != nil {
 		t.Fatalf("the pod: %v\n%s\n%s", err, &log, tail(filepath.Join(dir, "out", "compute.log")))
 	}
-	t.Logf("%s", &log)
+	t.Logf("\n%s", &log)
 	return read(t, l, p, filepath.Join(dir, "out"))
 }
 

@@ -57,6 +57,9 @@ func (p *pod) handle() error {
 	if p.Plug != nil {
 		p.plug()
 	}
+	if p.Fault.At == "running" {
+		return p.breakRunning(client)
+	}
 	if p.Boots {
 		select {
 		case <-ended:
@@ -84,6 +87,25 @@ func (p *pod) delete(client cmdclient.LauncherClient) error {
 			return nil
 		}
 		if err := logged("Waiting on final notifications"); err != nil {
+			return err
+		}
+		return client.DeleteDomain(p.vmi)
+	})
+}
+
+// breakRunning has the fault while the VM runs, and ends what is left.
+func (p *pod) breakRunning(client cmdclient.LauncherClient) error {
+	if err := p.seen(); err != nil {
+		return err
+	}
+	if _, err := p.spoil(nil); err != nil {
+		return err
+	}
+	return until(endsWithin, func() error {
+		if p.container("compute").ended(0) {
+			return nil
+		}
+		if err := client.KillVirtualMachine(p.vmi); err != nil {
 			return err
 		}
 		return client.DeleteDomain(p.vmi)

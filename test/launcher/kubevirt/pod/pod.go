@@ -134,8 +134,10 @@ link set tap0 up
 }
 
 // sidecars starts the containers beside the launcher. virt-launcher calls the hooks
-// in the order of their directories, whatever their priority (KubeVirt
-// pkg/hooks/manager.go): a witness stands before and after the one under test.
+// in the order in which it finds their sockets, and of those that are there at once in
+// the order of their directories, whatever their priority (KubeVirt
+// pkg/hooks/manager.go). So that one witness is before the hook under test and one
+// after it, all are there when the launcher starts.
 func (p *pod) sidecars() error {
 	for _, w := range []*witness{{pod: p, container: "hook-sidecar-0", keeps: "input"}, {pod: p, container: "hook-sidecar-2", keeps: "answer"}} {
 		p.witnesses = append(p.witnesses, w)
@@ -160,7 +162,16 @@ func (p *pod) startHook() error {
 	if err := errors.Join(os.MkdirAll(dir, 0o755), own(dir)); err != nil {
 		return err
 	}
-	return p.start("hook-sidecar-1", nil, append([]string{lab + "/hook-sidecar", "serve", "--socket-dir", dir}, p.Hook...)...)
+	if err := p.start("hook-sidecar-1", nil, append([]string{lab + "/hook-sidecar", "serve", "--socket-dir", dir}, p.Hook...)...); err != nil {
+		return err
+	}
+	return until(endsWithin, func() error {
+		entries, err := os.ReadDir(dir)
+		if err == nil && len(entries) == 0 {
+			err = errors.New("no socket in " + dir)
+		}
+		return err
+	})
 }
 
 func (p *pod) startPlugin() error {

@@ -10,9 +10,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 
 	"google.golang.org/grpc"
 
@@ -21,11 +23,11 @@ import (
 	"kubevirt.io/kubevirt/pkg/hooks/v1alpha3"
 )
 
-// fault is what goes wrong in a call: before the hook is asked (input) or after it
-// has answered (answer).
+// fault is what goes wrong: in a call before the hook is asked (input), after it has
+// answered (answer), or while the VM runs (running).
 type fault struct {
-	Call int    // 0 for none
-	At   string // input or answer
+	Call int
+	At   string // input, answer or running; "" for no fault
 	// Do is fail (refuse the call), shift (move the last placed port by one slot),
 	// restart-plugin, or kill- and a program: virt-launcher, virt-launcher-monitor,
 	// libvirtd, hook-sidecar.
@@ -109,11 +111,12 @@ func (p *pod) spoil(domain []byte) ([]byte, error) {
 	case "shift":
 		return shift(domain)
 	case "restart-plugin":
-		if err := p.container("plugin").signal(9); err != nil {
+		old := p.container("plugin")
+		if err := old.signal(syscall.SIGKILL); err != nil {
 			return nil, err
 		}
-		<-p.container("plugin").done
-		p.containers = p.containers[:len(p.containers)-1]
+		<-old.done
+		p.containers = slices.DeleteFunc(p.containers, func(c *container) bool { return c == old })
 		return domain, p.startPlugin()
 	default:
 		return domain, kill(do[len("kill-"):])
