@@ -7,8 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -22,10 +20,7 @@ import (
 // has filled.
 const imageVariable = "E2E_IMAGE"
 
-const (
-	silence  = 2 * time.Minute // a node that prints nothing for so long hangs
-	attempts = 3
-)
+const attempts = 3
 
 func TestEndToEnd(t *testing.T) {
 	image, kernel := os.Getenv(imageVariable), os.Getenv(boot.KernelVariable)
@@ -49,7 +44,11 @@ func TestEndToEnd(t *testing.T) {
 			if d := cmp.Diff(plan.Expectations(), found); d != "" || len(found) != len(i.devices) {
 				t.Errorf("%d of %d devices (-planned +in the inner guest):\n%s", len(found), len(i.devices), d)
 			}
-			checkPathTypes(t, i, nodeSpots(t, i, results.node(t)), guestSpots(guest, found))
+			node, err := NodeSpots(results.node(t), i.devices)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkPathTypes(t, i, node, GuestSpots(guest, i.devices))
 			checkSnapshot(t, i, results)
 			checkCompared(t, i, results)
 			checkDoctor(t, i, results)
@@ -102,22 +101,11 @@ func checkOutcomes(t *testing.T, i inner, plan *boot.Explained, outcome, reason 
 	}
 	var want []string
 	for _, d := range i.devices {
-		want = append(want, d.id)
+		want = append(want, d.ID)
 	}
 	if d := cmp.Diff(want, ids); d != "" {
 		t.Errorf("devices of the plan (-domain +plan):\n%s", d)
 	}
-}
-
-// aborted reports a failed assertion of the QEMU that runs the node: its emulation
-// of a guest in a guest has errors.
-func aborted(err error) bool {
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) {
-		return false
-	}
-	status, ok := exit.Sys().(syscall.WaitStatus)
-	return ok && status.Signaled() && status.Signal() == syscall.SIGABRT
 }
 
 // run runs the node to its end and returns what it wrote.
@@ -129,13 +117,7 @@ func run(t *testing.T, image, kernelDir string) results {
 		t.Fatal(err)
 	}
 	initramfs := filepath.Join(dir, "initramfs")
-	modules := append(strings.Fields("virtio_blk squashfs overlay 9p 9pnet_virtio kvm_amd vfio-pci vfio_iommu_type1 igb mtty"), "mttypci parent="+parent)
-	err := boot.Initramfs{Program: "hook-sidecar/test/e2e/host", Kernel: filepath.Join(image, "kernel"), Modules: modules}.Write(initramfs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	kernel, err := boot.KernelIn(filepath.Join(image, "kernel"))
-	if err != nil {
+	if err := Initramfs(image).Write(initramfs); err != nil {
 		t.Fatal(err)
 	}
 	for attempt := 1; ; attempt++ {
@@ -143,19 +125,16 @@ func run(t *testing.T, image, kernelDir string) results {
 		if err := fill(share, binary, kernelDir); err != nil {
 			t.Fatal(err)
 		}
-		program, args := qemu(image)
-		args = append(args, machineArguments(image, kernel, initramfs, share, filepath.Join(image, "root.squashfs"))...)
 		began := time.Now()
-		console, err := boot.Run(t.Context(), silence, program, args...)
+		console, err := Boot(t.Context(), image, initramfs, share)
 		t.Logf("attempt %d of %d: %v, %v", attempt, attempts, time.Since(began).Round(time.Second), err)
-		lost := errors.Is(err, boot.ErrHung) || strings.Contains(string(console), "HOST-HUNG") || aborted(err)
 		switch {
-		case lost && attempt < attempts:
+		case err == nil:
+			return results{filepath.Join(share, "out"), binary}
+		case errors.Is(err, ErrLost) && attempt < attempts:
 			t.Logf("the end of its console:\n%s", console[max(0, len(console)-2000):])
-			continue
-		case err != nil || lost || !strings.Contains(string(console), "HOST-END") || strings.Contains(string(console), "HOST-ERROR"):
+		default:
 			t.Fatalf("the node failed: %v\n%s", err, console[max(0, len(console)-8000):])
 		}
-		return results{filepath.Join(share, "out"), binary}
 	}
 }

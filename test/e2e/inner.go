@@ -16,11 +16,11 @@ type inner struct {
 	flags    string // of the program under test
 	layout   string
 	firmware boot.Firmware
-	devices  []device
+	devices  []Device
 }
 
 func (i inner) has(id string) bool {
-	return slices.ContainsFunc(i.devices, func(d device) bool { return d.id == id })
+	return slices.ContainsFunc(i.devices, func(d Device) bool { return d.ID == id })
 }
 
 // ovmfVariable names the environment variable that adds the guest with OVMF, which
@@ -30,13 +30,13 @@ const ovmfVariable = "E2E_OVMF"
 // inners are the guests that the node starts, one after the other. The device
 // without a PCI parent is not placed, which strict would refuse.
 func inners() []inner {
-	all := append(devices(), device{loose, "4348:3253"})
+	all := append(Devices(), Device{loose, "4348:3253"})
 	guests := []inner{
 		{"numa", "--layout numa", "numa", boot.SeaBIOS, all},
 		{"mirror", "--layout mirror", "mirror", boot.SeaBIOS, all},
 	}
 	if os.Getenv(ovmfVariable) != "" {
-		guests = append(guests, inner{"mirror-ovmf", "--layout mirror --strict", "mirror", boot.OVMF, devices()})
+		guests = append(guests, inner{"mirror-ovmf", "--layout mirror --strict", "mirror", boot.OVMF, Devices()})
 	}
 	return guests
 }
@@ -79,10 +79,10 @@ func fill(share, binary, kernelDir string) error {
 	if err := os.Mkdir(filepath.Join(share, "out"), 0o755); err != nil {
 		return err
 	}
-	pci := slices.DeleteFunc(devices(), device.isMediated)
+	pci := slices.DeleteFunc(Devices(), Device.isMediated)
 	var addresses, guests strings.Builder
 	for _, d := range pci {
-		fmt.Fprintln(&addresses, d.id)
+		fmt.Fprintln(&addresses, d.ID)
 	}
 	texts := map[string]string{"vmi.json": vmiJSON, "mediated": mediated, "loose": loose, "unbound": unbound}
 	for _, i := range inners() {

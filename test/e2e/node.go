@@ -1,18 +1,26 @@
 package e2e
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
+	"time"
+
+	"hook-sidecar/test/boot"
 )
 
-// device is a device of the node that the domain gets: its PCI address or UUID,
+// Device is a device of the node that the domain gets: its PCI address or UUID,
 // and the vendor and device that a guest sees. Addresses follow from the bus
 // numbers in machineArguments; NVMe devices carry them as serial number.
-type device struct{ id, ids string }
+type Device struct{ ID, IDs string }
 
-func devices() []device {
-	return []device{
+// Devices are those that can be passed through.
+func Devices() []Device {
+	return []Device{
 		{"0000:21:00.0", "1b36:0010"}, // root port of the first PCIe root of node 0
 		{"0000:24:00.0", "1b36:0010"}, // switch of that root, first port
 		{"0000:25:00.0", "8086:10d3"}, // and second
@@ -35,15 +43,15 @@ const (
 )
 
 // isMediated reports whether the id is a UUID.
-func (d device) isMediated() bool { return d.id == mediated || d.id == loose }
+func (d Device) isMediated() bool { return d.ID == mediated || d.ID == loose }
 
 // hostdev is the device as KubeVirt writes it.
-func (d device) hostdev() string {
+func (d Device) hostdev() string {
 	if d.isMediated() {
-		return `<hostdev type="mdev" mode="subsystem" model="vfio-pci"><source><address uuid="` + d.id + `"></address></source>`
+		return `<hostdev type="mdev" mode="subsystem" model="vfio-pci"><source><address uuid="` + d.ID + `"></address></source>`
 	}
 	return fmt.Sprintf(`<hostdev type="pci" managed="no"><source><address domain="0x%s" bus="0x%s" slot="0x%s" function="0x%s"></address></source>`,
-		d.id[:4], d.id[5:7], d.id[8:10], d.id[11:])
+		d.ID[:4], d.ID[5:7], d.ID[8:10], d.ID[11:])
 }
 
 // qemu is the image's QEMU, which knows a NIC with virtual functions (igb), with
@@ -55,6 +63,61 @@ func qemu(image string) (program string, args []string) {
 		"--library-path", libraries + ":" + filepath.Join(libraries, "pulseaudio"), filepath.Join(root, "usr/bin/qemu-system-x86_64"),
 		"-L", filepath.Join(root, "usr/share/seabios"), "-L", filepath.Join(root, "usr/share/qemu"), "-L", filepath.Join(root, "usr/lib/ipxe/qemu"),
 	}
+}
+
+// silence is how long a node that works may print nothing.
+const silence = 2 * time.Minute
+
+// ErrLost is the error of a node that hangs, or whose emulation has failed. It is
+// worth another attempt.
+var ErrLost = errors.New("the node is lost")
+
+// Boot boots the node once, with a directory that it has as /lab, and returns what
+// it printed. A second disk has programs for the image.
+func Boot(ctx context.Context, image, initramfs, share string, disks ...string) ([]byte, error) {
+	kernel, err := boot.KernelIn(filepath.Join(image, "kernel"))
+	if err != nil {
+		return nil, err
+	}
+	program, args := qemu(image)
+	args = append(args, machineArguments(image, kernel, initramfs, share, filepath.Join(image, "root.squashfs"))...)
+	for n, disk := range disks {
+		args = append(args, "-drive", fmt.Sprintf("if=none,id=disk%d,format=raw,readonly=on,file=%s", n, disk),
+			"-device", fmt.Sprintf("virtio-blk-pci,drive=disk%d,bus=pcie.0,addr=0x%x", n, n+3))
+	}
+	console, err := boot.Run(ctx, silence, program, args...)
+	text := string(console)
+	switch {
+	case errors.Is(err, boot.ErrHung) || aborted(err) || strings.Contains(text, "HOST-HUNG"):
+		return console, fmt.Errorf("%w: %v", ErrLost, err)
+	case err != nil:
+		return console, err
+	case strings.Contains(text, "HOST-ERROR"):
+		return console, errors.New("the node reports an error")
+	case !strings.Contains(text, "HOST-END"):
+		// It powered off or was reset before its work was done, which is a kernel's
+		// panic: with panic=-1 and -no-reboot QEMU ends with status 0.
+		return console, fmt.Errorf("%w: it ended before its work", ErrLost)
+	}
+	return console, nil
+}
+
+// aborted reports a failed assertion of the QEMU that runs the node: its emulation
+// of a guest in a guest has errors.
+func aborted(err error) bool {
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return false
+	}
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == syscall.SIGABRT
+}
+
+// Initramfs is the node's first file system, with modules beside those of every node.
+func Initramfs(image string, modules ...string) boot.Initramfs {
+	all := strings.Fields("virtio_blk squashfs overlay 9p 9pnet_virtio kvm_amd vfio-pci vfio_iommu_type1 igb mtty")
+	all = append(append(all, modules...), "mttypci parent="+parent)
+	return boot.Initramfs{Program: "hook-sidecar/test/e2e/host", Kernel: filepath.Join(image, "kernel"), Modules: all}
 }
 
 // machineArguments are the node's: two NUMA nodes, three PCIe roots, switches.

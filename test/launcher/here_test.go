@@ -67,7 +67,7 @@ func TestLauncher(t *testing.T) {
 	l := newLab(t)
 	for name, test := range map[string]func(*testing.T, lab){
 		"boots": testBoots, "kills": testKills, "kills of running": testKillsOfRunning,
-		"plugin restarts": testPluginRestarts, "placeholders": testPlaceholders, "wrong hook": testWrongHook,
+		"plugin restarts": testPluginRestarts, "placeholders": testPlaceholders, "wrong hook": testWrongHook, "pairs": testPairs,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -142,7 +142,7 @@ func (r row) faults(t *testing.T, l lab, o outcome) (faults []string) {
 // misplaced compares the domain that libvirt holds with the plan.
 func (r row) misplaced(t *testing.T, l lab, o outcome) string {
 	t.Helper()
-	planned := o.planned(t, l, r.plan)
+	planned := o.planned(t, l, append([]string{"--sysfs", hgxFile}, r.plan...))
 	if len(planned) != devices {
 		t.Errorf("%d devices are planned, want %d", len(planned), devices)
 	}

@@ -33,6 +33,9 @@ func run() error {
 	if err := errors.Join(pid1.Mount("sysfs", "/sys", "sysfs", ""), pid1.Mount("devtmpfs", "/dev", "devtmpfs", ""), pid1.LoadModules()); err != nil {
 		return err
 	}
+	if err := waitForPlugged(); err != nil {
+		return err
+	}
 	devices, err := filepath.Glob("/sys/bus/pci/devices/*")
 	if err != nil {
 		return err
@@ -44,6 +47,30 @@ func run() error {
 		}
 	}
 	return errors.Join(snapshot(devices), printKernel())
+}
+
+// waitForPlugged waits for the device that the kernel's command line names by its
+// vendor and device: plugged=8086:10ca.
+func waitForPlugged() error {
+	if err := pid1.Mount("proc", "/proc", "proc", ""); err != nil {
+		return err
+	}
+	_, after, waits := strings.Cut(read("/proc/cmdline"), "plugged=")
+	if !waits {
+		return nil
+	}
+	vendor, device, _ := strings.Cut(strings.Fields(after)[0], ":")
+	fmt.Println("GUEST-WAITS", vendor, device)
+	for began := time.Now(); time.Since(began) < 6*patience; time.Sleep(100 * time.Millisecond) {
+		devices, err := filepath.Glob("/sys/bus/pci/devices/*")
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(devices, func(d string) bool { return read(d, "vendor")+read(d, "device") == "0x"+vendor+"0x"+device }) {
+			return nil
+		}
+	}
+	return nil // the report shows that it is missing
 }
 
 // waitForDrivers waits until every device whose driver names it has a name, or

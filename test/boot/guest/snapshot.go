@@ -13,8 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-
-	"hook-sidecar/test/boot/pid1"
 )
 
 // program is the program under test, in a guest that has it.
@@ -25,9 +23,6 @@ const program = "/hook-sidecar"
 func snapshot(devices []string) error {
 	if _, err := os.Stat(program); errors.Is(err, fs.ErrNotExist) {
 		return nil
-	}
-	if err := pid1.Mount("proc", "/proc", "proc", ""); err != nil {
-		return err
 	}
 	at := slices.IndexFunc(devices, func(d string) bool { return label(d) == "snapshot" })
 	if at < 0 {

@@ -75,12 +75,18 @@ func logLine(words ...any) {
 }
 
 func run() error {
-	for _, step := range []func() error{enterRoot, slowTimers, virtualFunctions, mediatedDevices, bindDevices, startLibvirt} {
+	for _, step := range []func() error{enterRoot, slowTimers, virtualFunctions, mediatedDevices, bindDevices} {
 		if err := step(); err != nil {
 			return err
 		}
 	}
 	if err := command(program, "snapshot", "-o", lab+"/out/host.txtar"); err != nil {
+		return err
+	}
+	if pods := read(lab + "/pods"); pods != "" {
+		return runPods(pods)
+	}
+	if err := startLibvirt(); err != nil {
 		return err
 	}
 	var last guest
@@ -103,17 +109,23 @@ func enterRoot() error {
 	if err := until("the disk", func() bool { return strings.Contains(read("/proc/partitions"), "vda") }); err != nil {
 		return err
 	}
-	if err := os.Mkdir("/image", 0o755); err != nil {
-		return err
-	}
-	if err := syscall.Mount("/dev/vda", "/image", "squashfs", syscall.MS_RDONLY, ""); err != nil {
-		return fmt.Errorf("mount the image: %w", err)
+	lower := "/image"
+	for _, disk := range [][2]string{{"vda", "/image"}, {"vdb", "/programs"}} {
+		if !strings.Contains(read("/proc/partitions"), disk[0]) {
+			continue
+		}
+		if err := errors.Join(os.Mkdir(disk[1], 0o755), syscall.Mount("/dev/"+disk[0], disk[1], "squashfs", syscall.MS_RDONLY, "")); err != nil {
+			return fmt.Errorf("mount %s: %w", disk[0], err)
+		}
+		if disk[1] != lower {
+			lower = disk[1] + ":" + lower
+		}
 	}
 	if err := errors.Join(pid1.Mount("tmpfs", "/layer", "tmpfs", ""), os.MkdirAll("/layer/upper", 0o755), os.MkdirAll("/layer/work", 0o755)); err != nil {
 		return err
 	}
 	mounts := [][4]string{
-		{"overlay", "", "overlay", "lowerdir=/image,upperdir=/layer/upper,workdir=/layer/work"},
+		{"overlay", "", "overlay", "lowerdir=" + lower + ",upperdir=/layer/upper,workdir=/layer/work"},
 		{"proc", "/proc", "proc", ""}, {"sysfs", "/sys", "sysfs", ""}, {"devtmpfs", "/dev", "devtmpfs", ""},
 		{"tmpfs", "/run", "tmpfs", ""}, {"tmpfs", "/tmp", "tmpfs", ""}, {"tmpfs", "/dev/shm", "tmpfs", ""},
 		{"devpts", "/dev/pts", "devpts", ""}, {"cgroup2", "/sys/fs/cgroup", "cgroup2", ""},

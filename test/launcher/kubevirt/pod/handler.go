@@ -55,20 +55,17 @@ func (p *pod) handle() error {
 		return p.delete(client)
 	}
 	if p.Plug != nil {
-		p.plug()
+		if err := p.plug(client); err != nil {
+			p.result.Plugged = err.Error()
+		}
 	}
 	if p.Fault.At == "running" {
 		return p.breakRunning(client)
 	}
 	if p.Boots {
-		select {
-		case <-ended:
-		case <-p.container("compute").done:
-		case <-time.After(readyAfter):
-			fmt.Println("POD-HUNG the guest does not end")
-			return errors.New("the guest does not end")
+		if err := p.wait(ended); err != nil {
+			return err
 		}
-		p.took("guest ended")
 	} else if err := errors.Join(p.seen(), client.KillVirtualMachine(p.vmi)); err != nil {
 		return err
 	}
@@ -125,6 +122,30 @@ func logged(text string) error {
 		err = fmt.Errorf("virt-launcher has not logged %q", text)
 	}
 	return err
+}
+
+// wait waits for the end of the guest, and prints how far it is: a machine that is
+// silent hangs.
+func (p *pod) wait(ended <-chan struct{}) error {
+	tick := time.NewTicker(5 * time.Second)
+	defer tick.Stop()
+	for began := time.Now(); time.Since(began) < readyAfter; {
+		select {
+		case <-ended:
+			p.took("guest ended")
+			return nil
+		case <-p.container("compute").done:
+			return nil
+		case <-tick.C:
+			size := int64(0)
+			if info, err := os.Stat(p.console()); err == nil {
+				size = info.Size()
+			}
+			p.took(fmt.Sprintf("guest has printed %d bytes", size))
+		}
+	}
+	fmt.Println("HOST-HUNG the guest does not end")
+	return errors.New("the guest does not end")
 }
 
 // listen serves the launcher's notifications, and closes the channel when the domain

@@ -51,6 +51,15 @@ func enter(root, layer, work string) error {
 	return errors.Join(devices(), cpus())
 }
 
+// enterNode enters namespaces in a machine that has the pod's root file system.
+func enterNode(work string) error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return err
+	}
+	return errors.Join(unix.Mount(work, lab, "", unix.MS_BIND, ""), unix.Mount("proc", "/proc", "proc", 0, ""),
+		unix.Sethostname([]byte("virt-launcher-testvm")))
+}
+
 func devices() error {
 	old := unix.Umask(0)
 	defer unix.Umask(old)

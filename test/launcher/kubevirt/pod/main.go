@@ -6,7 +6,7 @@
 // is in /lab/out. hook-sidecar/test/launcher starts it.
 //
 //	pod here ROOT LAYER LAB   in new namespaces of this machine
-//	pod run                   in a root file system that has /lab
+//	pod in LAB                in new namespaces of a machine whose root is the pod's
 package main
 
 import (
@@ -36,7 +36,7 @@ type config struct {
 	Aware   bool            // feature gate PCINUMAAwareTopology
 	Syncs   int             // how often virt-handler tries to start the VM
 	Boots   bool            // wait until the guest ends by itself
-	Plug    *hotplug        // a device for the running VM, and where its guest waits for it
+	Plug    *hotplug        // what the VMI becomes while it runs
 	Fault   fault
 }
 
@@ -53,14 +53,16 @@ type result struct {
 }
 
 func main() {
-	err := errors.New("usage: pod here ROOT LAYER LAB | pod run")
+	err := errors.New("usage: pod here ROOT LAYER LAB | pod in LAB")
 	switch {
 	case len(os.Args) == 5 && os.Args[1] == "here":
 		if err = enter(os.Args[2], os.Args[3], os.Args[4]); err == nil {
 			err = run()
 		}
-	case len(os.Args) == 2 && os.Args[1] == "run":
-		err = run()
+	case len(os.Args) == 3 && os.Args[1] == "in":
+		if err = enterNode(os.Args[2]); err == nil {
+			err = run()
+		}
 	}
 	if err != nil {
 		fmt.Println("POD-ERROR", err)

@@ -4,21 +4,28 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+
+	v1 "kubevirt.io/api/core/v1"
+	cmdclient "kubevirt.io/kubevirt/pkg/virt-handler/cmd-client"
 )
 
-// hotplug is a device for a running VM.
+// hotplug is a VMI with one more SR-IOV NIC than the running VM has.
 type hotplug struct {
-	XML   string // the hostdev
-	After string // what the guest prints when it waits for it
+	VMI   json.RawMessage
+	After string // what the guest prints when it waits for the device
 }
 
-// plug attaches the device as KubeVirt's hotplug of host devices does (KubeVirt
-// virtwrap/device/hostdevice/hotplug.go: virDomainAttachDeviceFlags with live and
-// config), and keeps the domain of the time after.
-func (p *pod) plug() {
+// plug has the launcher attach the NIC as virt-handler does, and keeps the domain.
+func (p *pod) plug(client cmdclient.LauncherClient) error {
+	vmi := &v1.VirtualMachineInstance{}
+	if err := json.Unmarshal(p.Plug.VMI, vmi); err != nil {
+		return err
+	}
 	err := until(readyAfter, func() error {
 		text, err := os.ReadFile(p.console())
 		if err == nil && !bytes.Contains(text, []byte(p.Plug.After)) {
@@ -26,23 +33,30 @@ func (p *pod) plug() {
 		}
 		return err
 	})
-	file := filepath.Join(out, "plug.xml")
-	if err == nil {
-		err = os.WriteFile(file, []byte(p.Plug.XML), 0o644)
-	}
-	domain := p.vmi.Namespace + "_" + p.vmi.Name
-	var text []byte
-	if err == nil {
-		_, err = virsh("attach-device", domain, file, "--live", "--config")
-		p.took("plugged")
-	}
-	if err == nil {
-		text, err = virsh("dumpxml", domain)
-	}
-	if err == nil {
-		err = os.WriteFile(filepath.Join(out, "plugged.xml"), text, 0o644)
-	}
 	if err != nil {
-		p.result.Plugged = err.Error()
+		return err
 	}
+	before, err := p.hostdevs()
+	if err != nil {
+		return err
+	}
+	if err := client.HotplugHostDevices(vmi); err != nil {
+		return err
+	}
+	// The launcher answers at once and attaches later.
+	err = until(endsWithin, func() error {
+		now, err := p.hostdevs()
+		if err == nil && bytes.Count(now, []byte("<hostdev")) == bytes.Count(before, []byte("<hostdev")) {
+			err = errors.New("no device is attached")
+		}
+		return err
+	})
+	p.took("plugged")
+	return err
+}
+
+// hostdevs is the running domain, which is kept too.
+func (p *pod) hostdevs() ([]byte, error) {
+	text, err := virsh("dumpxml", p.vmi.Namespace+"_"+p.vmi.Name)
+	return text, errors.Join(err, os.WriteFile(filepath.Join(out, "plugged.xml"), text, 0o644))
 }

@@ -1,0 +1,68 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"hook-sidecar/test/boot/pid1"
+)
+
+// launcherUser is virt-launcher's user (KubeVirt pkg/util/util.go, NonRootUID).
+const launcherUser = 107
+
+// runPods runs the pods of hook-sidecar/test/launcher: a line has those that run at
+// the same time. A pod that has a result ran before this machine was started again.
+func runPods(lines string) error {
+	if err := prepareNode(); err != nil {
+		return err
+	}
+	for line := range strings.Lines(lines) {
+		var running []*exec.Cmd
+		for _, name := range strings.Fields(line) {
+			if read(lab+"/"+name+"/out/result.json") != "" {
+				continue
+			}
+			pod := exec.Command("/usr/bin/pod", "in", lab+"/"+name)
+			pod.Stdout, pod.Stderr = os.Stdout, os.Stderr
+			pod.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS}
+			if err := pod.Start(); err != nil {
+				return fmt.Errorf("start pod %s: %w", name, err)
+			}
+			logLine("pod", name)
+			running = append(running, pod)
+		}
+		for _, pod := range running {
+			if err := pod.Wait(); err != nil {
+				return fmt.Errorf("pod %s: %w", pod.Args[2], err)
+			}
+		}
+	}
+	return nil
+}
+
+// prepareNode does what an administrator and the device plugins do: huge pages, and
+// devices that the user of the launcher may open.
+func prepareNode() error {
+	for _, node := range []string{"0", "1"} {
+		if err := write("/sys/devices/system/node/node"+node+"/hugepages/hugepages-2048kB/nr_hugepages", "160"); err != nil {
+			return err
+		}
+	}
+	err := pid1.Mount("hugetlbfs", "/dev/hugepages", "hugetlbfs", fmt.Sprintf("uid=%d,gid=%[1]d", launcherUser))
+	for _, dir := range []string{"/dev/hugepages/libvirt", "/dev/hugepages/libvirt/qemu"} {
+		err = errors.Join(err, os.MkdirAll(dir, 0o755), os.Chown(dir, launcherUser, launcherUser))
+	}
+	files, globErr := filepath.Glob("/dev/vfio/*")
+	err = errors.Join(err, globErr)
+	for _, file := range append(files, "/dev/kvm", "/dev/vhost-net", "/dev/net/tun") {
+		err = errors.Join(err, os.Chmod(file, 0o666))
+	}
+	return err
+}

@@ -1,0 +1,261 @@
+//go:build linux
+
+package launcher
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hook-sidecar/test/boot"
+	"hook-sidecar/test/e2e"
+	"hook-sidecar/test/tree"
+)
+
+// attempts are how often a node is started whose emulation fails. What has a result
+// is not run again.
+const attempts = 4
+
+// mediated is the device that is known by its UUID.
+const mediated = "83b8f4f2-509f-382f-3c1e-e6bfe0fa1001"
+
+// passthrough is a VM with all devices of the node.
+func passthrough(t *testing.T) pod {
+	t.Helper()
+	vmi := readObject(t, "testdata", "plain.json")
+	domain := at(vmi, "spec", "domain")
+	domain["cpu"] = object{"sockets": 1, "cores": 2, "threads": 1, "model": "host-passthrough", "dedicatedCpuPlacement": true, "numa": object{"guestMappingPassthrough": object{}}}
+	domain["memory"] = object{"guest": "512Mi", "hugepages": object{"pageSize": "2Mi"}}
+	domain["resources"] = object{"requests": object{"memory": "512Mi", "cpu": "2"}, "limits": object{"memory": "512Mi", "cpu": "2"}}
+	p := pod{config: config{VMI: vmi, Syncs: 5, Cells: true, Boots: true}}
+	for _, d := range e2e.Devices() {
+		p.add(d)
+	}
+	return p
+}
+
+// add gives the VM a device, and its pod the device plugin's variable for it.
+func (p *pod) add(d e2e.Device) {
+	vmi := p.VMI.(object)
+	spec, devices := at(vmi, "spec"), at(vmi, "spec", "domain", "devices")
+	list := func(o object, key string, entry object) {
+		old, _ := o[key].([]any)
+		o[key] = append(old, entry)
+	}
+	name := fmt.Sprint("device", len(p.Env))
+	resource := "lab.example/" + name
+	variable := "LAB_EXAMPLE_" + strings.ToUpper(name) + "=" + d.ID
+	switch {
+	case d.ID == mediated:
+		list(devices, "gpus", object{"name": name, "deviceName": resource, "virtualGPUOptions": object{"display": object{"enabled": false}}})
+		p.Env = append(p.Env, "MDEV_PCI_RESOURCE_"+variable)
+	case d.IDs == "8086:10ca": // a virtual function, as Multus' status names it
+		list(devices, "interfaces", object{"name": "rdma", "sriov": object{}})
+		list(spec, "networks", object{"name": "rdma", "multus": object{"networkName": "rdma"}})
+		list(at(vmi, "status"), "interfaces", object{"name": "rdma", "infoSource": "multus-status"})
+		p.Network = `{"interfaces":[{"network":"rdma","deviceInfo":{"type":"pci","version":"1.0.0","pci":{"pci-address":"` + d.ID + `"}}}]}`
+		p.Env = append(p.Env, "PCIDEVICE_"+variable)
+	case d.IDs == "8086:10d3":
+		list(devices, "gpus", object{"name": name, "deviceName": resource})
+		p.Env = append(p.Env, "PCI_RESOURCE_"+variable)
+	default:
+		list(devices, "hostDevices", object{"name": name, "deviceName": resource})
+		p.Env = append(p.Env, "PCI_RESOURCE_"+variable)
+	}
+}
+
+// nested is a pod of the node.
+type nested struct {
+	name   string
+	pod    pod
+	layout string // with which the plan is asked; "" without the hook
+	exact  bool   // each pair has the node's path type
+}
+
+func nestedPods(t *testing.T) []nested {
+	t.Helper()
+	with := func(set func(*pod)) pod {
+		p := passthrough(t)
+		set(&p)
+		return p
+	}
+	hook := func(layout string) pod { return with(func(p *pod) { p.Hook = []string{"--layout", layout} }) }
+	ovmf := with(func(p *pod) {
+		p.Hook = []string{"--layout", "mirror"}
+		at(p.VMI.(object), "spec", "domain", "firmware")["bootloader"] = object{"efi": object{"secureBoot": false}}
+	})
+	return []nested{
+		{name: "none", pod: with(func(*pod) {})},
+		{name: "gate", pod: with(func(p *pod) { p.Aware = true })},
+		{name: "auto", pod: hook("auto"), layout: "auto"},
+		{name: "numa", pod: hook("numa"), layout: "numa"},
+		{name: "root", pod: hook("root"), layout: "root"},
+		{name: "mirror", pod: hook("mirror"), layout: "mirror", exact: true},
+		{name: "numa-plugin", pod: with(func(p *pod) {
+			p.Hook, p.Plugin = []string{"--layout", "keep", "--lock", "layout,dry-run"}, []string{"--layout", "numa"}
+		}), layout: "numa"},
+		{name: "gate-mirror", pod: with(func(p *pod) { p.Aware, p.Hook = true, []string{"--layout", "mirror"} }), layout: "mirror", exact: true},
+		{name: "ovmf", pod: ovmf, layout: "mirror", exact: true},
+	}
+}
+
+// TestNested runs pods with vfio-pci in the machine of test/e2e, one after the other.
+func TestNested(t *testing.T) {
+	l := newLab(t)
+	pods := nestedPods(t)
+	if only := os.Getenv("LAUNCHER_ONLY"); only != "" {
+		pods = slices.DeleteFunc(pods, func(n nested) bool { return !slices.Contains(strings.Split(only, ","), n.name) })
+	}
+	share := l.runNode(t, pods)
+	for _, n := range pods {
+		t.Run(n.name, func(t *testing.T) {
+			o := read(t, l, n.pod, filepath.Join(share, n.name, "out"))
+			n.check(t, l, o, filepath.Join(share, "out", "host.txtar"))
+		})
+	}
+}
+
+// runNode runs the pods and returns the directory with what they wrote.
+func (l lab) runNode(t *testing.T, pods []nested) string {
+	t.Helper()
+	image := os.Getenv(imageVariable)
+	share := t.TempDir()
+	var addresses, names strings.Builder
+	for _, d := range e2e.Devices() {
+		if d.ID != mediated {
+			fmt.Fprintln(&addresses, d.ID)
+		}
+	}
+	for _, n := range pods {
+		fmt.Fprintln(&names, n.name)
+		if err := os.Rename(l.share(t, n.pod), filepath.Join(share, n.name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	copyFile(t, filepath.Join(share, "hook-sidecar"), l.program)
+	for name, text := range map[string]string{"devices": addresses.String(), "pods": names.String(), "mediated": mediated, "loose": "a297db4a-f4c2-11e6-90f6-d3b88d6c9525"} {
+		if err := os.WriteFile(filepath.Join(share, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(share, "out"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	initramfs, programs := filepath.Join(l.files, "node"), filepath.Join(l.files, "programs.squashfs")
+	if err := e2e.Initramfs(image, "tun", "veth", "bridge", "vhost_net").Write(initramfs); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("mksquashfs", l.layer, programs, "-noI", "-noD", "-noF", "-noX", "-no-progress", "-quiet").CombinedOutput(); err != nil {
+		t.Fatalf("mksquashfs: %v: %s", err, out)
+	}
+	for attempt := 1; ; attempt++ {
+		began := time.Now()
+		console, err := e2e.Boot(t.Context(), image, initramfs, share, programs)
+		t.Logf("attempt %d of %d: %v, %v\n%s", attempt, attempts, time.Since(began).Round(time.Second), err, progress(console))
+		switch {
+		case err == nil:
+			return share
+		case !errors.Is(err, e2e.ErrLost) || attempt == attempts:
+			t.Fatalf("the node failed: %v\n%s", err, console[max(0, len(console)-6000):])
+		}
+		// What a pod has written of half a run is not its result.
+		for _, n := range pods {
+			out := filepath.Join(share, n.name, "out")
+			if _, err := os.Stat(filepath.Join(out, "result.json")); err != nil {
+				if err := errors.Join(os.RemoveAll(out), os.Mkdir(out, 0o755)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+// progress are the lines of the node and its pods.
+func progress(console []byte) string {
+	var lines []string
+	for line := range strings.Lines(string(console)) {
+		if strings.HasPrefix(line, "HOST") || strings.HasPrefix(line, "POD") {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "")
+}
+
+func (n nested) check(t *testing.T, l lab, o outcome, host string) {
+	t.Helper()
+	if o.Syncs[len(o.Syncs)-1] != "" || len(o.Running) > 0 && n.pod.Plugin == nil {
+		t.Errorf("virt-handler gets %q; still running: %v", o.Syncs, o.Running)
+	}
+	if moved := o.moved(t); n.layout != "" && len(moved) > 0 {
+		t.Errorf("moved between the calls:\n%s", strings.Join(moved, "\n"))
+	}
+	guest, err := boot.ReadGuest(o.file(t, "console"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(o.path("guest.txtar"), guest.Snapshot, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	snapshot, err := os.ReadFile(host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	node, err := e2e.NodeSpots(e2e.ReadSnapshot(snapshot), e2e.Devices())
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := e2e.GuestSpots(guest, e2e.Devices())
+	same, all := pairs(node, seen)
+	t.Logf("PAIRS %s: %d of %d as on the node", n.name, same, all)
+	if len(seen) != len(e2e.Devices()) {
+		t.Errorf("the guest shows %d devices, want %d: %v", len(seen), len(e2e.Devices()), slices.Sorted(maps.Keys(seen)))
+	}
+	if n.exact && same != all {
+		t.Errorf("%d of %d pairs are as on the node", same, all)
+	}
+	if n.layout == "" {
+		return
+	}
+	compared := &boot.Compared{}
+	answer := o.ask(t, l, "defined.xml", "explain", "--format", "json", "--layout", n.layout, "--sysfs", host, "--guest", o.path("guest.txtar"))
+	if err := json.Unmarshal(answer, compared); err != nil {
+		t.Fatal(err)
+	}
+	if len(compared.Devices) != len(e2e.Devices()) || len(compared.Notes) > 0 {
+		t.Errorf("%d devices are compared, want %d; notes: %q", len(compared.Devices), len(e2e.Devices()), compared.Notes)
+	}
+	for _, d := range compared.Devices {
+		if d.Outcome != "as-planned" {
+			t.Errorf("%s is %s: %q", d.ID, d.Outcome, d.Differences)
+		}
+	}
+	planned := o.planned(t, l, []string{"--layout", n.layout, "--sysfs", host})
+	hostdevs, _ := places(t, string(o.file(t, "defined.xml")))
+	if d := cmp.Diff(planned, hostdevs); d != "" {
+		t.Errorf("libvirt's domain (-planned +defined):\n%s", d)
+	}
+}
+
+// pairs counts the pairs of devices, and those with the same path type in both trees.
+func pairs(node, guest map[string]tree.Spot) (same, all int) {
+	ids := slices.Sorted(maps.Keys(node))
+	for n, a := range ids {
+		for _, b := range ids[n+1:] {
+			all++
+			if tree.PathType(node[a], node[b]) == tree.PathType(guest[a], guest[b]) {
+				same++
+			}
+		}
+	}
+	return same, all
+}

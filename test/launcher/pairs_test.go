@@ -1,0 +1,68 @@
+//go:build linux
+
+package launcher
+
+import (
+	"encoding/json"
+	"testing"
+)
+
+// headline is how many of the 120 pairs of the HGX sample's devices are as on the
+// host, in the domain that libvirt defines.
+func headline() []struct {
+	name string
+	pod  func(*pod)
+	want int
+} {
+	hook := func(flags ...string) func(*pod) { return func(p *pod) { p.Hook = flags } }
+	return []struct {
+		name string
+		pod  func(*pod)
+		want int
+	}{
+		{"without the hook", func(*pod) {}, 0},
+		{"gate `PCINUMAAwareTopology`", func(p *pod) { p.Aware = true }, 64},
+		{"layout `numa`", hook("--layout", "numa"), 64},
+		{"layout `root`", hook("--layout", "root"), 112},
+		{"layout `mirror`", hook("--layout", "mirror"), 120},
+		{"layout `auto`", hook(), 112},
+		{"layout `auto`, `nccl-topology`", hook("--nccl-topology", "fwcfg"), 120},
+	}
+}
+
+// testPairs makes the table of docs/comparison.md.
+func testPairs(t *testing.T, l lab) {
+	for _, h := range headline() {
+		t.Run(h.name, func(t *testing.T) {
+			t.Parallel()
+			r := row{vm: hgx, set: h.pod}
+			o := l.here(t, r.pod(t))
+			same, all := o.pairs(t, l)
+			t.Logf("PAIRS %s: %d of %d", h.name, same, all)
+			if same != h.want || all != devices*(devices-1)/2 {
+				t.Errorf("%d of %d pairs are as on the host, want %d", same, all, h.want)
+			}
+		})
+	}
+}
+
+// pairs counts the pairs of devices of the domain that libvirt holds, and those with
+// the host's path type, as `explain` sees them.
+func (o outcome) pairs(t *testing.T, l lab) (same, all int) {
+	t.Helper()
+	var report struct {
+		Paths struct{ Host, Guest [][]string }
+	}
+	if err := json.Unmarshal(o.ask(t, l, "defined.xml", "explain", "--format", "json", "--layout", "keep", "--sysfs", hgxFile), &report); err != nil {
+		t.Fatal(err)
+	}
+	for i, row := range report.Paths.Host {
+		for j, path := range row[:i] {
+			all++
+			if report.Paths.Guest[i][j] == path {
+				same++
+			}
+		}
+	}
+	return same, all
+}
