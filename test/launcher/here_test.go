@@ -17,6 +17,8 @@ type row struct {
 	set   func(*pod)
 	plan  []string // flags with which `explain` gives the plan; nil where nothing is placed
 	calls int      // of the hooks
+	// record is the directory of testdata/launcher with the calls, for test/readback.
+	record string
 	// syncs has a part of each error that virt-handler gets, "" where the VM runs.
 	syncs []string
 }
@@ -35,12 +37,12 @@ func rows() []row {
 	mirror, strict, keep := []string{"--layout", "mirror"}, []string{"--layout", "mirror", "--strict"}, []string{"--layout", "keep", "--lock", "layout,dry-run"}
 	none, numa := []string{}, []string{"--layout", "numa", "--strict"}
 	return []row{
-		{name: "plain/hook", vm: plain, calls: twice, syncs: []string{""}, set: func(p *pod) { p.Hook, p.Boots = none, true }},
+		{name: "plain/hook", record: "plain", vm: plain, calls: twice, syncs: []string{""}, set: func(p *pod) { p.Hook, p.Boots = none, true }},
 		{name: "plain/plugin", vm: plain, calls: twice, syncs: []string{""}, set: func(p *pod) { p.Plugin = none }},
 		{name: "plain/both", vm: plain, calls: twice, syncs: []string{""}, set: func(p *pod) { p.Hook, p.Plugin = none, none }},
 		{name: "plain/strict", vm: plain, calls: twice, syncs: []string{""}, set: func(p *pod) { p.Hook = strict }},
 
-		{name: "hgx/hook", vm: hgx, calls: twice, syncs: []string{noDevice}, plan: mirror, set: func(p *pod) { p.Hook = mirror }},
+		{name: "hgx/hook", record: "hgx", vm: hgx, calls: twice, syncs: []string{noDevice}, plan: mirror, set: func(p *pod) { p.Hook = mirror }},
 		// KubeVirt 1.9.0 does not ask a plugin for a VM with PCI hostdevs (kubevirt issue 18861).
 		{name: "hgx/plugin", vm: hgx, calls: 1, syncs: []string{"Missing 'mode' attribute"}, set: func(p *pod) { p.Plugin = mirror }},
 		{name: "hgx/both", vm: hgx, calls: twice, syncs: []string{noDevice}, plan: mirror, set: func(p *pod) { p.Hook, p.Plugin = keep, mirror }},
@@ -84,6 +86,9 @@ func testBoots(t *testing.T, l lab) {
 			o := l.here(t, r.pod(t))
 			for _, fault := range r.faults(t, l, o) {
 				t.Error(fault)
+			}
+			if r.record != "" {
+				o.compareRecord(t, r.record)
 			}
 		})
 	}

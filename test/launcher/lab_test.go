@@ -141,7 +141,8 @@ func (l lab) share(t *testing.T, p pod) string {
 		}
 	}
 	for name, text := range p.files {
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, text, 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}

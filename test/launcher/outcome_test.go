@@ -5,6 +5,8 @@ package launcher
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
+	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -14,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"hook-sidecar/test/boot"
 	"hook-sidecar/test/tree"
@@ -155,4 +159,34 @@ func (o outcome) moved(t *testing.T) (moved []string) {
 	}
 	slices.Sort(moved)
 	return moved
+}
+
+// update writes the recordings that test/readback reads.
+var update = flag.Bool("update", false, "rewrite testdata/launcher")
+
+// compareRecord compares what virt-launcher sends, and what libvirt holds after the
+// last call, with the recording.
+func (o outcome) compareRecord(t *testing.T, name string) {
+	t.Helper()
+	dir := filepath.Join("..", "..", "testdata", "launcher", name)
+	files := []string{"input1.vmi.json", "defined.xml"}
+	for n := range o.inputs {
+		files = append(files, fmt.Sprintf("input%d.xml", n+1), fmt.Sprintf("answer%d.xml", n+1))
+	}
+	for _, file := range files {
+		got := o.file(t, file)
+		if *update {
+			if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, file), got, 0o644)); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		want, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(string(want), string(got)); d != "" {
+			t.Errorf("%s (-recorded +now; go test -update writes it):\n%s", file, d)
+		}
+	}
 }

@@ -14,7 +14,7 @@ func headline() []struct {
 	pod  func(*pod)
 	want int
 } {
-	hook := func(flags ...string) func(*pod) { return func(p *pod) { p.Hook = flags } }
+	hook := func(flags ...string) func(*pod) { return func(p *pod) { p.Hook = append([]string{}, flags...) } }
 	return []struct {
 		name string
 		pod  func(*pod)
@@ -26,7 +26,7 @@ func headline() []struct {
 		{"layout `root`", hook("--layout", "root"), 112},
 		{"layout `mirror`", hook("--layout", "mirror"), 120},
 		{"layout `auto`", hook(), 112},
-		{"layout `auto`, `nccl-topology`", hook("--nccl-topology", "fwcfg"), 120},
+		{"layout `auto` with `nccl-topology`", hook("--nccl-topology", "fwcfg"), 120},
 	}
 }
 

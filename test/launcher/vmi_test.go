@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"hook-sidecar/test/e2e"
 	"hook-sidecar/test/tree"
 )
 
@@ -111,6 +112,8 @@ func hgx(t *testing.T) pod {
 		if _, vf := nic.(object)["sriov"]; vf {
 			networks = append(networks, object{"network": name, "deviceInfo": object{"type": "pci", "version": "1.0.0", "pci": object{"pci-address": address[name]}}})
 			status = append(status, object{"name": name, "infoSource": "multus-status"})
+		} else {
+			nic.(object)["macAddress"] = "02:00:00:00:00:07" // else a random one
 		}
 	}
 	vmi["status"] = object{"phase": "Scheduled", "interfaces": status}
@@ -118,10 +121,26 @@ func hgx(t *testing.T) pod {
 	if err != nil {
 		t.Fatal(err)
 	}
+	nodes, err := e2e.NodeSpots(e2e.ReadSnapshot(readHost(t)), devicesOf(read))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string][]byte{"host.txtar": readHost(t), "cpuset": []byte("2-26,58-81,114-137,170-193\n"), "capabilities.xml": capabilities()}
+	for id, spot := range nodes {
+		files[filepath.Join("pci", id, "numa_node")] = fmt.Appendln(nil, spot.Node)
+	}
 	return pod{
 		config: config{VMI: vmi, Syncs: 1, Cells: true, Network: string(info), Env: []string{"PCI_RESOURCE_NVIDIA_COM_GH100_H100_SXM5_80GB=" + strings.Join(gpus, ",")}},
-		files:  map[string][]byte{"host.txtar": readHost(t), "cpuset": []byte("2-26,58-81,114-137,170-193\n"), "capabilities.xml": capabilities()},
+		files:  files,
 	}
+}
+
+// devicesOf are the passed-through devices of a domain.
+func devicesOf(read *tree.Tree) (all []e2e.Device) {
+	for id := range read.Hostdevs() {
+		all = append(all, e2e.Device{ID: id})
+	}
+	return all
 }
 
 func readHost(t *testing.T) []byte {

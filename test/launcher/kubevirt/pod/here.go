@@ -39,7 +39,12 @@ func enter(root, layer, work string) error {
 		{"devpts", "dev/pts", "devpts", 0, "newinstance,ptmxmode=666"},
 		{"tmpfs", "dev/shm", "tmpfs", 0, "mode=1777"},
 		{work, lab, "", unix.MS_BIND, ""},
+		// Of the host's devices KubeVirt reads the NUMA node.
+		{filepath.Join(work, "pci"), "sys/bus/pci/devices", "", unix.MS_BIND, ""},
 	} {
+		if _, err := os.Stat(m.source); m.flags == unix.MS_BIND && errors.Is(err, os.ErrNotExist) {
+			continue
+		}
 		target := filepath.Join(pod, m.target)
 		if err := errors.Join(os.MkdirAll(target, 0o755), unix.Mount(m.source, target, m.kind, m.flags, m.options)); err != nil {
 			return fmt.Errorf("mount %s on %s: %w", m.source, target, err)
