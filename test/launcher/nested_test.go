@@ -29,16 +29,16 @@ const attempts = 4
 // mediated is the device that is known by its UUID.
 const mediated = "83b8f4f2-509f-382f-3c1e-e6bfe0fa1001"
 
-// passthrough is a VM with all devices of the node.
-func passthrough(t *testing.T) pod {
+// passthrough is a VM with devices of the node, and this memory.
+func passthrough(t *testing.T, memory string, devices []e2e.Device) pod {
 	t.Helper()
 	vmi := readObject(t, "testdata", "plain.json")
 	domain := at(vmi, "spec", "domain")
 	domain["cpu"] = object{"sockets": 1, "cores": 2, "threads": 1, "model": "host-passthrough", "dedicatedCpuPlacement": true, "numa": object{"guestMappingPassthrough": object{}}}
-	domain["memory"] = object{"guest": "512Mi", "hugepages": object{"pageSize": "2Mi"}}
-	domain["resources"] = object{"requests": object{"memory": "512Mi", "cpu": "2"}, "limits": object{"memory": "512Mi", "cpu": "2"}}
+	domain["memory"] = object{"guest": memory, "hugepages": object{"pageSize": "2Mi"}}
+	domain["resources"] = object{"requests": object{"memory": memory, "cpu": "2"}, "limits": object{"memory": memory, "cpu": "2"}}
 	p := pod{config: config{VMI: vmi, Syncs: 5, Cells: true, Boots: true}}
-	for _, d := range e2e.Devices() {
+	for _, d := range devices {
 		p.add(d)
 	}
 	return p
@@ -59,7 +59,7 @@ func (p *pod) add(d e2e.Device) {
 	case d.ID == mediated:
 		list(devices, "gpus", object{"name": name, "deviceName": resource, "virtualGPUOptions": object{"display": object{"enabled": false}}})
 		p.Env = append(p.Env, "MDEV_PCI_RESOURCE_"+variable)
-	case d.IDs == "8086:10ca": // a virtual function, as Multus' status names it
+	case isVF(d): // a virtual function, as Multus' status names it
 		list(devices, "interfaces", object{"name": "rdma", "sriov": object{}})
 		list(spec, "networks", object{"name": "rdma", "multus": object{"networkName": "rdma"}})
 		list(at(vmi, "status"), "interfaces", object{"name": "rdma", "infoSource": "multus-status"})
@@ -76,16 +76,18 @@ func (p *pod) add(d e2e.Device) {
 
 // nested is a pod of the node.
 type nested struct {
-	name   string
-	pod    pod
-	layout string // with which the plan is asked; "" without the hook
-	exact  bool   // each pair has the node's path type
+	name    string
+	pod     pod
+	layout  string // with which the plan is asked; "" without the hook
+	exact   bool   // each pair has the node's path type
+	beside  bool   // at the same time as the one before
+	devices []e2e.Device
 }
 
 func nestedPods(t *testing.T) []nested {
 	t.Helper()
 	with := func(set func(*pod)) pod {
-		p := passthrough(t)
+		p := passthrough(t, "512Mi", e2e.Devices())
 		set(&p)
 		return p
 	}
@@ -94,7 +96,15 @@ func nestedPods(t *testing.T) []nested {
 		p.Hook = []string{"--layout", "mirror"}
 		at(p.VMI.(object), "spec", "domain", "firmware")["bootloader"] = object{"efi": object{"secureBoot": false}}
 	})
-	return []nested{
+	all := e2e.Devices()
+	vf := slices.IndexFunc(all, isVF)
+	first, second := all[:vf], all[vf:]
+	mirror := func(devices []e2e.Device) pod {
+		p := passthrough(t, "256Mi", devices)
+		p.Hook = []string{"--layout", "mirror"}
+		return p
+	}
+	pods := []nested{
 		{name: "none", pod: with(func(*pod) {})},
 		{name: "gate", pod: with(func(p *pod) { p.Aware = true })},
 		{name: "auto", pod: hook("auto"), layout: "auto"},
@@ -106,7 +116,35 @@ func nestedPods(t *testing.T) []nested {
 		}), layout: "numa"},
 		{name: "gate-mirror", pod: with(func(p *pod) { p.Aware, p.Hook = true, []string{"--layout", "mirror"} }), layout: "mirror", exact: true},
 		{name: "ovmf", pod: ovmf, layout: "mirror", exact: true},
+		{name: "hotplug", pod: hotplugged(t), layout: "mirror"},
+		{name: "first", pod: mirror(first), layout: "mirror", exact: true, devices: first},
+		{name: "second", pod: mirror(second), layout: "mirror", exact: true, devices: second, beside: true},
 	}
+	for i := range pods {
+		if pods[i].devices == nil {
+			pods[i].devices = all
+		}
+	}
+	return pods
+}
+
+func isVF(d e2e.Device) bool { return d.IDs == vfIDs }
+
+// vfIDs are the vendor and device of the virtual function.
+const vfIDs = "8086:10ca"
+
+// hotplugged is a VM that gets the virtual function while it runs: the only kind of
+// device that KubeVirt plugs in (KubeVirt virtwrap/manager.go, HotplugHostDevices).
+// Its guest waits for it.
+func hotplugged(t *testing.T) pod {
+	t.Helper()
+	p := passthrough(t, "512Mi", slices.DeleteFunc(e2e.Devices(), isVF))
+	p.Hook = []string{"--layout", "mirror"}
+	boot := at(p.VMI.(object), "spec", "domain", "firmware", "kernelBoot")
+	boot["kernelArgs"] = boot["kernelArgs"].(string) + " plugged=" + vfIDs
+	later := passthrough(t, "512Mi", e2e.Devices())
+	p.Plug, p.Network = &hotplug{VMI: later.VMI, After: "GUEST-WAITS"}, later.Network
+	return p
 }
 
 // TestNested runs pods with vfio-pci in the machine of test/e2e, one after the other.
@@ -137,13 +175,17 @@ func (l lab) runNode(t *testing.T, pods []nested) string {
 		}
 	}
 	for _, n := range pods {
-		fmt.Fprintln(&names, n.name)
+		separator := "\n"
+		if n.beside {
+			separator = " "
+		}
+		fmt.Fprint(&names, separator, n.name)
 		if err := os.Rename(l.share(t, n.pod), filepath.Join(share, n.name)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	copyFile(t, filepath.Join(share, "hook-sidecar"), l.program)
-	for name, text := range map[string]string{"devices": addresses.String(), "pods": names.String(), "mediated": mediated, "loose": "a297db4a-f4c2-11e6-90f6-d3b88d6c9525"} {
+	for name, text := range map[string]string{"devices": addresses.String(), "pods": strings.TrimSpace(names.String()) + "\n", "mediated": mediated, "loose": "a297db4a-f4c2-11e6-90f6-d3b88d6c9525"} {
 		if err := os.WriteFile(filepath.Join(share, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -193,8 +235,8 @@ func progress(console []byte) string {
 
 func (n nested) check(t *testing.T, l lab, o outcome, host string) {
 	t.Helper()
-	if o.Syncs[len(o.Syncs)-1] != "" || len(o.Running) > 0 && n.pod.Plugin == nil {
-		t.Errorf("virt-handler gets %q; still running: %v", o.Syncs, o.Running)
+	if o.Syncs[len(o.Syncs)-1] != "" || o.Plugged != "" || len(o.Running) > 0 && n.pod.Plugin == nil {
+		t.Errorf("virt-handler gets %q, and when it adds a device %q; still running: %v", o.Syncs, o.Plugged, o.Running)
 	}
 	if moved := o.moved(t); n.layout != "" && len(moved) > 0 {
 		t.Errorf("moved between the calls:\n%s", strings.Join(moved, "\n"))
@@ -206,43 +248,59 @@ func (n nested) check(t *testing.T, l lab, o outcome, host string) {
 	if err := os.WriteFile(o.path("guest.txtar"), guest.Snapshot, 0o644); err != nil {
 		t.Fatal(err)
 	}
+	n.checkPairs(t, host, guest)
+	if n.layout != "" {
+		n.checkPlan(t, l, o, host)
+	}
+}
+
+// checkPairs measures in the guest's sysfs.
+func (n nested) checkPairs(t *testing.T, host string, guest *boot.Guest) {
+	t.Helper()
 	snapshot, err := os.ReadFile(host)
 	if err != nil {
 		t.Fatal(err)
 	}
-	node, err := e2e.NodeSpots(e2e.ReadSnapshot(snapshot), e2e.Devices())
+	node, err := e2e.NodeSpots(e2e.ReadSnapshot(snapshot), n.devices)
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := e2e.GuestSpots(guest, e2e.Devices())
+	seen := e2e.GuestSpots(guest, n.devices)
+	if len(seen) != len(n.devices) {
+		t.Errorf("the guest shows %d devices, want %d: %v", len(seen), len(n.devices), slices.Sorted(maps.Keys(seen)))
+	}
 	same, all := pairs(node, seen)
 	t.Logf("PAIRS %s: %d of %d as on the node", n.name, same, all)
-	if len(seen) != len(e2e.Devices()) {
-		t.Errorf("the guest shows %d devices, want %d: %v", len(seen), len(e2e.Devices()), slices.Sorted(maps.Keys(seen)))
-	}
 	if n.exact && same != all {
 		t.Errorf("%d of %d pairs are as on the node", same, all)
 	}
-	if n.layout == "" {
-		return
+}
+
+// checkPlan: libvirt holds what was planned, and `explain --guest` finds each device
+// as planned in the guest's snapshot of itself.
+func (n nested) checkPlan(t *testing.T, l lab, o outcome, host string) {
+	t.Helper()
+	flags := []string{"--layout", n.layout, "--sysfs", host}
+	hostdevs, _ := places(t, string(o.file(t, "defined.xml")))
+	if d := cmp.Diff(o.planned(t, l, flags), hostdevs); d != "" {
+		t.Errorf("libvirt's domain (-planned +defined):\n%s", d)
+	}
+	domain := "defined.xml"
+	if n.pod.Plug != nil {
+		domain = "plugged.xml"
 	}
 	compared := &boot.Compared{}
-	answer := o.ask(t, l, "defined.xml", "explain", "--format", "json", "--layout", n.layout, "--sysfs", host, "--guest", o.path("guest.txtar"))
+	answer := o.ask(t, l, domain, append([]string{"explain", "--format", "json", "--guest", o.path("guest.txtar")}, flags...)...)
 	if err := json.Unmarshal(answer, compared); err != nil {
 		t.Fatal(err)
 	}
-	if len(compared.Devices) != len(e2e.Devices()) || len(compared.Notes) > 0 {
-		t.Errorf("%d devices are compared, want %d; notes: %q", len(compared.Devices), len(e2e.Devices()), compared.Notes)
+	if len(compared.Devices) != len(n.devices) || len(compared.Notes) > 0 {
+		t.Errorf("%d devices are compared, want %d; notes: %q", len(compared.Devices), len(n.devices), compared.Notes)
 	}
 	for _, d := range compared.Devices {
 		if d.Outcome != "as-planned" {
 			t.Errorf("%s is %s: %q", d.ID, d.Outcome, d.Differences)
 		}
-	}
-	planned := o.planned(t, l, []string{"--layout", n.layout, "--sysfs", host})
-	hostdevs, _ := places(t, string(o.file(t, "defined.xml")))
-	if d := cmp.Diff(planned, hostdevs); d != "" {
-		t.Errorf("libvirt's domain (-planned +defined):\n%s", d)
 	}
 }
 

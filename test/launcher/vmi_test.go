@@ -34,7 +34,10 @@ type config struct {
 	Fault        fault
 }
 
-type hotplug struct{ XML, After string }
+type hotplug struct {
+	VMI   any
+	After string
+}
 
 type fault struct {
 	Call   int

@@ -10,12 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-
-	"hook-sidecar/test/boot/pid1"
 )
-
-// launcherUser is virt-launcher's user (KubeVirt pkg/util/util.go, NonRootUID).
-const launcherUser = 107
 
 // runPods runs the pods of hook-sidecar/test/launcher: a line has those that run at
 // the same time. A pod that has a result ran before this machine was started again.
@@ -55,12 +50,7 @@ func prepareNode() error {
 			return err
 		}
 	}
-	err := pid1.Mount("hugetlbfs", "/dev/hugepages", "hugetlbfs", fmt.Sprintf("uid=%d,gid=%[1]d", launcherUser))
-	for _, dir := range []string{"/dev/hugepages/libvirt", "/dev/hugepages/libvirt/qemu"} {
-		err = errors.Join(err, os.MkdirAll(dir, 0o755), os.Chown(dir, launcherUser, launcherUser))
-	}
-	files, globErr := filepath.Glob("/dev/vfio/*")
-	err = errors.Join(err, globErr)
+	files, err := filepath.Glob("/dev/vfio/*")
 	for _, file := range append(files, "/dev/kvm", "/dev/vhost-net", "/dev/net/tun") {
 		err = errors.Join(err, os.Chmod(file, 0o666))
 	}

@@ -61,7 +61,10 @@ func enterNode(work string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err
 	}
+	// A volume of the pod, in which libvirt makes its directory.
+	pages := "/dev/hugepages"
 	return errors.Join(unix.Mount(work, lab, "", unix.MS_BIND, ""), unix.Mount("proc", "/proc", "proc", 0, ""),
+		os.MkdirAll(pages, 0o755), unix.Mount("hugetlbfs", pages, "hugetlbfs", 0, ""), makeAll(pages+"/libvirt/qemu"), own(pages),
 		unix.Sethostname([]byte("virt-launcher-testvm")))
 }
 
