@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"hook-sidecar/test/boot"
 )
 
 // row is a VM that a launcher starts, and what happens to it.
@@ -17,6 +19,7 @@ type row struct {
 	set   func(*pod)
 	plan  []string // flags with which `explain` gives the plan; nil where nothing is placed
 	calls int      // of the hooks
+	boots bool     // the guest runs to its end
 	// record is the directory of testdata/launcher with the calls, for test/readback.
 	record string
 	// syncs has a part of each error that virt-handler gets, "" where the VM runs.
@@ -37,7 +40,7 @@ func rows() []row {
 	mirror, strict, keep := []string{"--layout", "mirror"}, []string{"--layout", "mirror", "--strict"}, []string{"--layout", "keep", "--lock", "layout,dry-run"}
 	none, numa := []string{}, []string{"--layout", "numa", "--strict"}
 	return []row{
-		{name: "plain/hook", record: "plain", vm: plain, calls: twice, syncs: []string{""}, set: func(p *pod) { p.Hook, p.Boots = none, true }},
+		{name: "plain/hook", record: "plain", boots: true, vm: plain, calls: twice, syncs: []string{""}, set: func(p *pod) { p.Hook = none }},
 		{name: "plain/plugin", vm: plain, calls: twice, syncs: []string{""}, set: func(p *pod) { p.Plugin = none }},
 		{name: "plain/both", vm: plain, calls: twice, syncs: []string{""}, set: func(p *pod) { p.Hook, p.Plugin = none, none }},
 		{name: "plain/strict", vm: plain, calls: twice, syncs: []string{""}, set: func(p *pod) { p.Hook = strict }},
@@ -98,6 +101,7 @@ func (r row) pod(t *testing.T) pod {
 	t.Helper()
 	p := r.vm(t)
 	r.set(&p)
+	p.Boots = r.boots
 	for _, flags := range []*[]string{&p.Hook, &p.Plugin} {
 		if *flags != nil {
 			*flags = append(slices.Clone(*flags), "--sysfs", "/lab/host.txtar")
@@ -137,6 +141,11 @@ func (r row) faults(t *testing.T, l lab, o outcome) (faults []string) {
 	}
 	add("containers that had to be stopped", cmp.Diff(running, append([]string{}, o.Running...)))
 	add("files that are left", cmp.Diff([]string{}, append([]string{}, o.Left...)))
+	if r.boots {
+		if _, err := boot.ReadGuest(o.file(t, "console")); err != nil {
+			add("the guest", err.Error())
+		}
+	}
 	// A launcher that never saw its domain does not call Shutdown.
 	if o.Shutdown != o.has("defined.xml") {
 		add("Shutdown was called", cmp.Diff(!o.Shutdown, o.Shutdown))
