@@ -148,7 +148,7 @@ func enterRoot() error {
 // interrupt is already pending (QEMU 10.0 target/i386/tcg/system/misc_helper.c:
 // helper_write_crN calls cpu_interrupt without the lock that it needs).
 func slowTimers() error {
-	if !strings.Contains(read(lab+"/guests"), "ovmf") {
+	if !strings.Contains(read(lab+"/guests")+read(lab+"/pods"), "ovmf") {
 		return nil
 	}
 	return write("/sys/module/kvm/parameters/min_timer_period_us", "40000")
