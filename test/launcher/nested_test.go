@@ -81,6 +81,7 @@ type nested struct {
 	layout  string // with which the plan is asked; "" without the hook
 	exact   bool   // each pair has the node's path type
 	beside  bool   // at the same time as the one before
+	row     string // of the table in docs/comparison.md
 	devices []e2e.Device
 }
 
@@ -105,12 +106,12 @@ func nestedPods(t *testing.T) []nested {
 		return p
 	}
 	pods := []nested{
-		{name: "none", pod: with(func(*pod) {})},
-		{name: "gate", pod: with(func(p *pod) { p.Aware = true })},
-		{name: "auto", pod: hook("auto"), layout: "auto"},
-		{name: "numa", pod: hook("numa"), layout: "numa"},
-		{name: "root", pod: hook("root"), layout: "root"},
-		{name: "mirror", pod: hook("mirror"), layout: "mirror", exact: true},
+		{name: "none", row: "without the hook", pod: with(func(*pod) {})},
+		{name: "gate", row: "gate `PCINUMAAwareTopology`", pod: with(func(p *pod) { p.Aware = true })},
+		{name: "auto", row: "layout `auto`", pod: hook("auto"), layout: "auto"},
+		{name: "numa", row: "layout `numa`", pod: hook("numa"), layout: "numa"},
+		{name: "root", row: "layout `root`", pod: hook("root"), layout: "root"},
+		{name: "mirror", row: "layout `mirror`", pod: hook("mirror"), layout: "mirror", exact: true},
 		{name: "numa-plugin", pod: with(func(p *pod) {
 			p.Hook, p.Plugin = []string{"--layout", "keep", "--lock", "layout,dry-run"}, []string{"--layout", "numa"}
 		}), layout: "numa"},
@@ -271,6 +272,9 @@ func (n nested) checkPairs(t *testing.T, host string, guest *boot.Guest) {
 	}
 	same, all := pairs(node, seen)
 	t.Logf("PAIRS %s: %d of %d as on the node", n.name, same, all)
+	if n.row != "" {
+		checkTable(t, n.row, 3, same)
+	}
 	if n.exact && same != all {
 		t.Errorf("%d of %d pairs are as on the node", same, all)
 	}

@@ -4,6 +4,10 @@ package launcher
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -39,11 +43,31 @@ func testPairs(t *testing.T, l lab) {
 			o := l.here(t, r.pod(t))
 			same, all := o.pairs(t, l)
 			t.Logf("PAIRS %s: %d of %d", h.name, same, all)
+			checkTable(t, h.name, 2, same)
 			if same != h.want || all != devices*(devices-1)/2 {
 				t.Errorf("%d of %d pairs are as on the host, want %d", same, all, h.want)
 			}
 		})
 	}
+}
+
+// checkTable: docs/comparison.md has the number in that column of the row.
+func checkTable(t *testing.T, name string, column, want int) {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "comparison.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(page)) {
+		cells := strings.Split(line, " | ")
+		if strings.TrimPrefix(cells[0], "| ") == name && len(cells) >= column {
+			if got := strings.TrimSuffix(strings.TrimSpace(cells[column-1]), " |"); got != strconv.Itoa(want) {
+				t.Errorf("docs/comparison.md has %q for %s, want %d", got, name, want)
+			}
+			return
+		}
+	}
+	t.Errorf("docs/comparison.md has no row %q", name)
 }
 
 // pairs counts the pairs of devices of the domain that libvirt holds, and those with

@@ -27,7 +27,7 @@ import (
 const (
 	share        = "/run/kubevirt"
 	pluginSocket = "/var/run/kubevirt-plugin/hostdev/hook.sock"
-	nvram        = "/var/lib/libvirt/qemu/nvram" // of UEFI; KubeVirt names it (virtwrap/converter)
+	nvram        = "/var/lib/libvirt/qemu/nvram" // of UEFI (KubeVirt pkg/util/util.go)
 	kernelBoot   = share + "/container-disks/kernel-boot"
 	// endsWithin bounds the end of a container, which takes seconds, and the
 	// readiness of the launcher, which takes a minute where all is emulated.
