@@ -286,22 +286,25 @@ func topology() (*cmdv1.Topology, error) {
 	return t, nil
 }
 
-// sync asks the launcher for the VM as often as the configuration says, and reports
-// whether it runs.
+// impatient begins the error of a try that took virt-handler's client too long (20 s).
+// The launcher goes on meanwhile, and virt-handler tries again.
+const impatient = "unknown error encountered sending command SyncVMI: rpc error: code = DeadlineExceeded"
+
+// sync asks the launcher for the VM as often as the configuration says, not counting
+// tries that only take too long, and reports whether it runs.
 func (p *pod) sync(client cmdclient.LauncherClient, options *cmdv1.VirtualMachineOptions) bool {
-	for n := range p.Syncs {
-		if n > 0 {
-			time.Sleep(time.Second) // virt-handler's queue waits longer
-		}
+	for began := time.Now(); len(p.result.Syncs) < p.Syncs && time.Since(began) < readyAfter; time.Sleep(time.Second) {
 		err := client.SyncVirtualMachine(p.vmi, options)
-		p.took(fmt.Sprint("sync ", n+1))
+		p.took("sync")
 		if err == nil {
 			p.result.Syncs = append(p.result.Syncs, "")
 			p.vmi.Status.Phase = v1.Running
 			return true
 		}
 		fmt.Println("POD sync:", err)
-		p.result.Syncs = append(p.result.Syncs, err.Error())
+		if !strings.HasPrefix(err.Error(), impatient) {
+			p.result.Syncs = append(p.result.Syncs, err.Error())
+		}
 	}
 	return false
 }
