@@ -60,7 +60,7 @@ func testKills(t *testing.T, l lab) {
 			t.Parallel()
 			r := row{vm: hgx, plan: []string{"--layout", "mirror"}, set: func(p *pod) { p.Hook, p.Fault, p.Syncs = []string{"--layout", "mirror"}, k.fault, 3 }}
 			o := l.here(t, r.pod(t))
-			if last := o.Syncs[len(o.Syncs)-1]; len(o.inputs) != k.calls || !strings.Contains(last, k.sync) {
+			if last := o.last(); len(o.inputs) != k.calls || !strings.Contains(last, k.sync) {
 				t.Errorf("%d calls, then %q, want %d and %q", len(o.inputs), last, k.calls, k.sync)
 			}
 			if !maps.Equal(o.Ends, k.ends) || len(o.Running) > 0 {
@@ -116,7 +116,7 @@ func testPluginRestarts(t *testing.T, l lab) {
 func testPlaceholders(t *testing.T, l lab) {
 	r := row{vm: plain, set: func(p *pod) { p.Hook, p.Fault, p.Syncs = []string{}, fault{2, "input", "kill-hook-sidecar"}, 3 }}
 	o := l.here(t, r.pod(t))
-	if last := o.Syncs[len(o.Syncs)-1]; !strings.Contains(last, "specified dev doesn't exist") {
+	if last := o.last(); !strings.Contains(last, "specified dev doesn't exist") {
 		t.Errorf("%q", o.Syncs)
 	}
 }

@@ -62,6 +62,14 @@ func read(t *testing.T, l lab, p pod, dir string) outcome {
 	return o
 }
 
+// last is the error of the last try, "" for none.
+func (o outcome) last() string {
+	if len(o.Syncs) == 0 {
+		return "no try ended in time"
+	}
+	return o.Syncs[len(o.Syncs)-1]
+}
+
 func (o outcome) path(name string) string { return filepath.Join(o.dir, name) }
 
 func (o outcome) has(name string) bool {
