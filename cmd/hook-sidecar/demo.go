@@ -16,6 +16,7 @@ import (
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/report"
 	"hook-sidecar/testdata"
 )
@@ -55,20 +56,26 @@ type sample struct {
 	request mutate.Request
 }
 
-func readSample(policy *policyFlags) (sample, error) {
-	source, err := policy.given()
+func readSample(flags *policyFlags) (sample, error) {
+	source, err := flags.given()
 	if err != nil {
 		return sample{}, err
 	}
+	return newSample(source)
+}
+
+func newSample(source policy.Source) (sample, error) {
 	s := sample{mutator: mutate.Mutator{Source: source}}
 	var host []byte
 	for name, to := range map[string]*[]byte{
 		testdata.DemoHost: &host, testdata.DemoDomain: &s.request.Domain, testdata.DemoVMI: &s.request.VMI,
 	} {
+		var err error
 		if *to, err = testdata.Demo.ReadFile(name); err != nil {
 			return s, err
 		}
 	}
+	var err error
 	s.mutator.Sysfs, err = env.ParseSnapshot(host)
 	return s, err
 }

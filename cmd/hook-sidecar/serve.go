@@ -57,7 +57,8 @@ Exit status:
 		defer answerer.wait()
 		answerer.mutator.Limit = serveLimit()
 		config := hooks.Config{
-			Mutator: answerer, Logger: log, Versions: versions, PluginSocket: pluginSocket, MaxMessage: maxMessage,
+			Mutator: answerer, Logger: log, Expected: answerer.rehearse,
+			Versions: versions, PluginSocket: pluginSocket, MaxMessage: maxMessage,
 		}
 		if socketDir != "" {
 			config.HookSocket = filepath.Join(socketDir, hooks.SocketName(a.variable("CONTAINER_NAME")))

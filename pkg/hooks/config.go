@@ -31,6 +31,10 @@ type Config struct {
 	Mutator Mutator
 	Logger  *slog.Logger // nil: no log
 
+	// Expected is called in a goroutine of its own when the first Info has been
+	// answered: virt-launcher will call Mutator soon. nil: not called.
+	Expected func()
+
 	// Versions are the versions of the Callbacks service to serve and announce,
 	// in this order; empty: Versions().
 	Versions []string

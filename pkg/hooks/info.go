@@ -26,6 +26,9 @@ type infoService struct {
 // virt-launcher logs an error for a hook point that a version lacks.
 func (i infoService) Info(ctx context.Context, _ *info.InfoParams) (*info.InfoResult, error) {
 	i.server.watchLauncher(ctx)
+	if expected := i.server.config.Expected; expected != nil {
+		i.server.introduced.Do(func() { go expected() })
+	}
 	versions := i.server.config.Versions
 	points := []*info.HookPoint{{Name: onDefineDomain}}
 	if slices.Contains(versions, V1alpha3) {

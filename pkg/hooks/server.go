@@ -32,6 +32,7 @@ type Server struct {
 	ctx      context.Context    // of Run
 	shutdown context.CancelFunc // makes Run return
 
+	introduced   sync.Once // by the first Info
 	launcherSeen atomic.Bool
 	launcher     sync.WaitGroup // waits for virt-launcher's end
 }
