@@ -1,11 +1,13 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"math/bits"
 	"slices"
 	"strings"
 
+	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
@@ -14,24 +16,23 @@ import (
 // barWindow checks whether the 64-bit BARs of the devices fit into the window of
 // the guest's firmware.
 func barWindow(in Inputs) []Result {
-	sum, aligned := in.barBytes()
+	sum, taken := in.barBytes()
 	if sum == 0 {
 		return nil
 	}
-	window, reason, known := in.window()
+	window, reason, known := in.window(taken)
 	if !known {
-		return note(fmt.Sprintf("a host-passthrough CPU has the host's bits; OVMF's window is an eighth of the address space, so %d bits are enough", bits.Len64(aligned-1)+3),
+		return note(fmt.Sprintf("a host-passthrough CPU has the host's bits; OVMF's window is an eighth of the address space, so %d bits are enough", bits.Len64(taken.bytes)+windowShift),
 			"64-bit BARs of %s; the guest's physical address bits are not known", topology.BytesNeeded(sum))
 	}
-	hint := in.windowHint()
-	switch {
-	case sum > window:
-		return fail(hint, "64-bit BARs of %s, the window has %s: %s", topology.BytesNeeded(sum), topology.BytesThere(window), reason)
-	case aligned > window:
-		return warn(hint, "64-bit BARs of %s take %s with each device aligned to its largest BAR, the window has %s: %s",
-			topology.BytesNeeded(sum), topology.BytesNeeded(aligned), topology.BytesThere(window), reason)
+	need := "64-bit BARs of " + topology.BytesNeeded(sum)
+	if all := taken.bytes + in.hotplugBytes(window); all > window {
+		if all > sum {
+			need += " take " + topology.BytesNeeded(all) + " with alignment and hotplug ports"
+		}
+		return fail(in.windowHint(), "%s, the window has %s: %s", need, topology.BytesThere(window), reason)
 	}
-	return pass("64-bit BARs of %s, the window has %s: %s", topology.BytesNeeded(sum), topology.BytesThere(window), reason)
+	return pass("%s, the window has %s: %s", need, topology.BytesThere(window), reason)
 }
 
 // windowHint is how the guest gets a larger window. A guest that has the host's
@@ -50,55 +51,156 @@ func (in Inputs) windowHint() string {
 	return strings.Join(ways, ", or ")
 }
 
-// barBytes is the sum of the 64-bit BARs of the PCI devices, and the same with
-// each device rounded up to its largest BAR: a port's window begins at a
-// multiple of that, so the space after the large BAR is lost to the next port.
-// By this 8 GPUs with BARs of 512 GiB take 8 TiB, which is what made edk2 double
-// its window (edk2 pull request 12997).
-func (in Inputs) barBytes() (sum, aligned uint64) {
-	for _, f := range in.guestFunctions() {
-		var own, largest uint64
-		for _, bar := range f.LargeBARs() {
-			own += bar.Bytes
-			largest = max(largest, bar.Bytes)
-		}
-		sum += own
-		if largest > 0 {
-			aligned += (own + largest - 1) / largest * largest
-		}
+// aperture is the address space that a part of the guest takes: so many bytes,
+// from a multiple of align on.
+type aperture struct{ bytes, align uint64 }
+
+// roundUp is the least multiple of a power of two that is not less than n.
+func roundUp(n, power uint64) uint64 { return (n + power - 1) &^ (power - 1) }
+
+// pack is what parts take one after the other, as both firmwares order them: the
+// largest alignment first.
+func pack(parts []aperture) aperture {
+	all := aperture{align: 1}
+	for _, part := range slices.SortedFunc(slices.Values(parts), func(a, b aperture) int { return cmp.Compare(b.align, a.align) }) {
+		all.bytes = roundUp(all.bytes, part.align) + part.bytes
+		all.align = max(all.align, part.align)
 	}
-	return sum, aligned
+	return all
 }
 
-// The physical address bits of QEMU's CPUs, and what OVMF makes of them.
+// barBytes is the sum of the 64-bit BARs of the PCI devices, and what they take
+// in the guest's tree: a bridge's window begins at a multiple of the largest BAR
+// under it, so the space after that BAR is lost to the next bridge. By this 8
+// GPUs with BARs of 512 GiB and less take 8 TiB (edk2 pull request 12997).
+func (in Inputs) barBytes() (sum uint64, taken aperture) {
+	own := map[topology.ID][]aperture{}
+	var parts []aperture
+	for _, f := range in.guestFunctions() {
+		id := topology.PCIDevice(f.Address)
+		for _, bar := range f.LargeBARs() {
+			sum += bar.Bytes
+			own[id] = append(own[id], aperture{bar.Bytes, bar.Bytes})
+		}
+		if in.Plan.GuestTree.Node(id) == nil {
+			parts = append(parts, own[id]...)
+		}
+	}
+	for _, root := range in.Plan.GuestTree.Roots {
+		parts = append(parts, in.under(root, own)...)
+	}
+	return sum, pack(parts)
+}
+
+// under is what the devices at and under a node take. SeaBIOS makes the window of
+// a bridge a multiple of its alignment, too (src/fw/pciinit.c,
+// pci_bios_check_devices).
+func (in Inputs) under(n *topology.Node, own map[topology.ID][]aperture) []aperture {
+	parts := slices.Clone(own[n.ID])
+	for _, child := range n.Children {
+		parts = append(parts, in.under(child, own)...)
+	}
+	if n.Kind == topology.Root || n.Kind == topology.Endpoint || len(parts) == 0 {
+		return parts
+	}
+	all := pack(parts)
+	if !in.Plan.Domain().UEFI {
+		all.bytes = roundUp(all.bytes, all.align)
+	}
+	return []aperture{all}
+}
+
+// hotplugBytes is what ports that can hotplug take of OVMF's window beside the
+// devices: a 256th of it each (edk2 OvmfPkg/PciHotPlugInitDxe). SeaBIOS reserves
+// from what is left.
+func (in Inputs) hotplugBytes(window uint64) (bytes uint64) {
+	d := in.Plan.Domain()
+	for _, c := range d.Controllers {
+		if d.UEFI && !c.HotplugOff && (c.Model == domain.RootPort || c.Model == domain.DownstreamPort) {
+			bytes += window / 256
+		}
+	}
+	return bytes
+}
+
+// What QEMU's CPUs and machines have, and what the firmwares make of it.
 const (
 	// defaultPhysBits are those of a CPU model without more (QEMU
 	// target/i386/cpu.c, TCG_PHYS_ADDR_BITS).
 	defaultPhysBits = 40
-	// ovmfBits is the most that OVMF uses with four levels of page tables (edk2
-	// OvmfPkg/Library/PlatformInitLib/MemDetect.c).
+	// seaBIOSBits is the most that SeaBIOS uses in a guest with less memory than 1
+	// TiB (src/fw/pciinit.c, pci_setup).
+	seaBIOSBits = 44
+	// ovmfBits is the most that OVMF uses (edk2
+	// OvmfPkg/Library/PlatformInitLib/MemDetect.c, as the next two).
 	ovmfBits = 46
-	// windowShift: OVMF's window is an eighth of the space (edk2 stable202211;
-	// a quarter after August 2026).
+	// windowShift: OVMF's window is an eighth of the space.
 	windowShift = 3
+	// ovmfLeast is OVMF's window where it does not use the address bits, unless
+	// X-PciMmio64Mb names another, and ovmfMost is the most that OVMF takes by that
+	// name: it ignores more.
+	ovmfLeast, ovmfMost = 32 << 30, 16 << 40
+	// q35 has 2 GiB of memory below 4 GiB, or up to 2.75 GiB and none above (QEMU
+	// hw/i386/pc_q35.c, pc_q35_init).
+	lowMemory, allLow = 2 << 30, 0xb0000000
 )
 
 // window returns how many bytes the firmware has for 64-bit BARs, and why; false
 // when neither the guest's address bits nor the domain say it.
-func (in Inputs) window() (bytes uint64, reason string, known bool) {
+func (in Inputs) window(taken aperture) (bytes uint64, reason string, known bool) {
 	guest, source := in.guestBits()
 	d := in.Plan.Domain()
-	set := d.Addressing.WindowBytes
-	used := min(guest, ovmfBits)
-	switch {
-	case !d.UEFI && guest > 0:
-		return 1 << guest, fmt.Sprintf("SeaBIOS, %d bits of %s", guest, source), true
-	case d.UEFI && set > uint64(1)<<used>>windowShift:
-		return set, "OVMF, X-PciMmio64Mb", true
-	case d.UEFI && guest > 0:
-		return 1 << used >> windowShift, fmt.Sprintf("OVMF, an eighth of %d bits of %s", used, source), true
+	memory := uint64(4 << 30)
+	if d.MemoryBytes >= allLow {
+		memory += d.MemoryBytes - lowMemory
 	}
-	return 0, "", false
+	switch set := d.Addressing.WindowBytes; {
+	case d.UEFI && guest == 0 && set > 0 && set <= ovmfMost:
+		return set, "OVMF, X-PciMmio64Mb", true
+	case guest == 0:
+		return 0, "", false
+	case d.UEFI:
+		bytes, reason = in.ovmfWindow(guest, source, memory)
+		return bytes, reason, true
+	}
+	// Whatever the version, BARs begin above the memory; up to 1.16.2 SeaBIOS puts
+	// them there, since 1.16.3 at the end of the address space.
+	used := min(guest, seaBIOSBits)
+	space := uint64(1) << used
+	return space - min(space, roundUp(memory, taken.align)), fmt.Sprintf("SeaBIOS, %d bits of %s less the guest's memory", used, source), true
+}
+
+// ovmfWindow is the window of OVMF in a guest with address bits and memory up to
+// some address. It is at the end of the address space; where OVMF does not trust
+// the bits, or the memory leaves no eighth of the space, it is after the memory.
+func (in Inputs) ovmfWindow(guest int, source string, memory uint64) (bytes uint64, reason string) {
+	least, name := uint64(ovmfLeast), "its default"
+	if set := in.Plan.Domain().Addressing.WindowBytes; set > 0 && set <= ovmfMost {
+		least, name = set, "X-PciMmio64Mb"
+	}
+	used := min(guest, ovmfBits)
+	space := uint64(1) << used
+	eighth := space >> windowShift
+	base := roundUp(memory, 1<<(bits.Len64(least)-1))
+	switch {
+	case !in.ovmfTrusts(guest):
+		return least, fmt.Sprintf("OVMF, %s, since it does not trust %d bits of an Intel CPU", name, guest)
+	case least < eighth && base+eighth < space:
+		return eighth, fmt.Sprintf("OVMF, an eighth of %d bits of %s", used, source)
+	case base+least > space:
+		return 0, fmt.Sprintf("OVMF, %s, which is beyond %d bits of %s", name, used, source)
+	}
+	return least, "OVMF, " + name
+}
+
+// ovmfTrusts reports whether OVMF takes a CPU's address bits for true: up to 40
+// could be QEMU's own default. A guest's CPU has the vendor of the host's (QEMU
+// target/i386/cpu.c, x86_cpu_load_model), and so has the host bridge.
+func (in Inputs) ovmfTrusts(guest int) bool {
+	const intel, hostBridge = 0x8086, 0x0600
+	return guest != defaultPhysBits || !slices.ContainsFunc(in.Host.Devices, func(d topology.Device) bool {
+		return d.Class>>8 == hostBridge && d.Vendor == intel
+	})
 }
 
 // hostsBits says that the guest's address bits are the host's.

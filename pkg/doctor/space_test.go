@@ -25,10 +25,11 @@ func spaceTests() map[string]map[string]test {
 	with := func(maxphysaddr string) string {
 		return domainWith(strings.Replace(twoCells, "<numa>", maxphysaddr+"<numa>", 1)+memnodes, uefi, gpu)
 	}
-	// plain has a named CPU model on an upstream QEMU machine, and so 40 bits.
-	plain := func(os string) string {
-		return strings.Replace(domainWith(plainOf, os, gpu), "machine='q35'", "machine='pc-q35-9.2'", 1)
+	// A named CPU model on an upstream QEMU machine has 40 bits.
+	versioned := func(domain string) string {
+		return strings.Replace(domain, "machine='q35'", "machine='pc-q35-9.2'", 1)
 	}
+	plain := func(os string) string { return versioned(domainWith(plainOf, os, gpu)) }
 	window := strings.Replace(domainWith(plainOf+"<qemu:commandline><qemu:arg value='-fw_cfg'/><qemu:arg value='name=opt/ovmf/X-PciMmio64Mb,string=262144'/></qemu:commandline>", uefi, gpu),
 		"<domain ", "<domain xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0' ", 1)
 	return map[string]map[string]test{
@@ -61,20 +62,47 @@ func spaceTests() map[string]map[string]test {
 				"PASS 64-bit BARs of 256 GiB, the window has 256 GiB: OVMF, X-PciMmio64Mb",
 			}},
 			"SeaBIOS": {given{host: larger, domain: plain("")}, []string{
-				"PASS 64-bit BARs of 256 GiB, the window has 1 TiB: SeaBIOS, 40 bits of the CPU model",
+				"PASS 64-bit BARs of 256 GiB, the window has 768 GiB: SeaBIOS, 40 bits of the CPU model less the guest's memory",
 			}},
-			// 3 * (64 GiB + 32 MiB), and 3 * 128 GiB.
+			// Measured: the memory's 4 GiB cost the one BAR of 256 GiB that begins there.
+			"SeaBIOS, and too large": {given{host: "cpus 0 0\npci0000:00/0000:00:01.0/0000:01:00.0 node=0 bar=40", domain: plain("")}, []string{
+				"FAIL 64-bit BARs of 1 TiB, the window has 0 bytes: SeaBIOS, 40 bits of the CPU model less the guest's memory (give the guest a host-passthrough CPU)",
+			}},
+			"SeaBIOS, more bits than it uses": {given{host: large, domain: domainWith(twoCells+memnodes, "", gpu), inputs: hostBits(52)}, []string{
+				"PASS 64-bit BARs of 128 GiB, the window has 15.8 TiB: SeaBIOS, 44 bits of the host less the guest's memory",
+			}},
+			// Measured: a port that can hotplug has a 256th of OVMF's window.
+			"a port beside it": {given{host: large, domain: strings.Replace(plain(uefi), "<devices>", "<devices>"+freePort, 1)}, []string{
+				"FAIL 64-bit BARs of 128 GiB take 128.5 GiB with alignment and hotplug ports, the window has 128 GiB: OVMF, an eighth of 40 bits of the CPU model" + hint,
+			}},
+			// Measured: OVMF takes 40 bits of an Intel CPU for QEMU's default.
+			"40 bits of Intel": {given{host: large + "\npci0000:00/0000:00:00.0 class=0x060000 vendor=0x8086", domain: plain(uefi)}, []string{
+				"FAIL 64-bit BARs of 128 GiB, the window has 32 GiB: OVMF, its default, since it does not trust 40 bits of an Intel CPU" + hint,
+			}},
+			// The address space has 1 TiB, and the memory is in its first half.
+			"a window beyond the address space": {given{host: large, domain: versioned(strings.Replace(window, "262144", "1048576", 1))}, []string{
+				"FAIL 64-bit BARs of 128 GiB, the window has 0 bytes: OVMF, X-PciMmio64Mb, which is beyond 40 bits of the CPU model" + hint,
+			}},
+			"a window that OVMF ignores": {given{host: large, domain: versioned(strings.Replace(window, "262144", "33554432", 1))}, []string{
+				"PASS 64-bit BARs of 128 GiB, the window has 128 GiB: OVMF, an eighth of 40 bits of the CPU model",
+			}},
+			// No eighth is left above 480 GiB of memory.
+			"memory in the window": {given{host: large, domain: strings.Replace(with("<maxphysaddr mode='emulate' bits='39'/>"), "<memory unit='GiB'>2<", "<memory unit='GiB'>470<", 1)}, []string{
+				"FAIL 64-bit BARs of 128 GiB, the window has 32 GiB: OVMF, its default" + hint,
+			}},
+			// 3 * (64 GiB + 32 MiB): the two functions of a slot take the first 128 GiB and
+			// 64 MiB, so the third begins at 192 GiB.
 			"aligned": {given{host: alignedHost, domain: strings.Replace(with("<maxphysaddr mode='emulate' bits='41'/>"), gpu, gpu+audio+nic, 1)}, []string{
-				"WARN 64-bit BARs of 192.1 GiB take 384 GiB with each device aligned to its largest BAR, the window has 256 GiB: OVMF, an eighth of 41 bits of maxphysaddr" + hint,
+				"FAIL 64-bit BARs of 192.1 GiB take 256.1 GiB with alignment and hotplug ports, the window has 256 GiB: OVMF, an eighth of 41 bits of maxphysaddr" + hint,
 			}},
 			"of Red Hat's machines": {given{host: large, domain: strings.Replace(plain(uefi), "pc-q35-9.2", "pc-q35-rhel9.6.0", 1), inputs: hostBits(46)}, []string{
 				"PASS 64-bit BARs of 128 GiB, the window has 8 TiB: OVMF, an eighth of 46 bits of the host",
 			}},
 			"of QEMU's choice": {given{host: large, domain: strings.Replace(plain(uefi), "pc-q35-9.2", "q35", 1), inputs: hostBits(46)}, []string{
-				"NOTE 64-bit BARs of 128 GiB; the guest's physical address bits are not known (a host-passthrough CPU has the host's bits; OVMF's window is an eighth of the address space, so 40 bits are enough)",
+				"NOTE 64-bit BARs of 128 GiB; the guest's physical address bits are not known (a host-passthrough CPU has the host's bits; OVMF's window is an eighth of the address space, so 41 bits are enough)",
 			}},
 			"not known": {given{host: large, domain: domainOf(gpu)}, []string{
-				"NOTE 64-bit BARs of 128 GiB; the guest's physical address bits are not known (a host-passthrough CPU has the host's bits; OVMF's window is an eighth of the address space, so 40 bits are enough)",
+				"NOTE 64-bit BARs of 128 GiB; the guest's physical address bits are not known (a host-passthrough CPU has the host's bits; OVMF's window is an eighth of the address space, so 41 bits are enough)",
 			}},
 		},
 		"io-space": {
@@ -101,10 +129,13 @@ func spaceTests() map[string]map[string]test {
 	}
 }
 
+const freePort = "<controller type='pci' index='0' model='pcie-root'/><controller type='pci' index='1' model='pcie-root-port'/>"
+
 const holeOff = "<controller type='pci' index='0' model='pcie-root'><pcihole64 unit='KiB'>0</pcihole64></controller>"
 
-// alignedHost has three devices with BARs of 64 GiB and 32 MiB. The window of
-// each begins at a multiple of 64 GiB, so that the 32 MiB cost the next one 64.
+// alignedHost has three functions with BARs of 64 GiB and 32 MiB in two slots. A
+// slot's window begins at a multiple of 64 GiB, so that the 32 MiB cost the next
+// one 64.
 const alignedHost = `
 cpus 0 0
 pci0000:00/0000:00:01.0/0000:01:00.0 node=0 bar=36,25

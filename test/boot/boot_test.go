@@ -62,7 +62,7 @@ func newPC(t *testing.T) *bench {
 // boot boots a domain that libvirt has read back.
 func (b *bench) boot(t *testing.T, domain []byte, firmware Firmware, instead standIn) *Guest {
 	t.Helper()
-	args, err := arguments(b.libvirt, domain, instead)
+	args, err := arguments(b.libvirt, domain, instead, cellMemory)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,18 +11,18 @@ import (
 	"hook-sidecar/test/xmltree"
 )
 
-// cellMemory is the memory in MiB of each NUMA cell: enough for firmware,
+// cellMemory is the usual memory in MiB of each NUMA cell: enough for firmware,
 // kernel and the bridges' tables, little enough to boot fast.
 const cellMemory = 256
 
 // arguments are QEMU's for a domain that libvirt has read back, without firmware,
 // CPU and kernel.
-func arguments(lib *oracle.Libvirt, readback []byte, instead standIn) ([]string, error) {
+func arguments(lib *oracle.Libvirt, readback []byte, instead standIn, cellMemory int) ([]string, error) {
 	root, err := xmltree.Parse(readback)
 	if err != nil {
 		return nil, err
 	}
-	nics := slim(root)
+	nics := slim(root, cellMemory)
 	given, err := lib.QEMUArguments(root.Bytes())
 	if err != nil {
 		return nil, err
@@ -64,8 +64,9 @@ func arguments(lib *oracle.Libvirt, readback []byte, instead standIn) ([]string,
 var flash = regexp.MustCompile(`,pflash[01]=[^,]*`)
 
 // slim removes from a domain what needs a large host or does not decide where
-// devices sit. It removes the NICs too, and returns them.
-func slim(root *xmltree.Node) (nics []*xmltree.Node) {
+// devices sit, and gives each cell that many MiB. It removes the NICs too, and
+// returns them.
+func slim(root *xmltree.Node, cellMemory int) (nics []*xmltree.Node) {
 	root.Remove(func(n *xmltree.Node) bool {
 		switch n.Name {
 		case "memoryBacking", "numatune", "cputune", "sysinfo", "maxMemory", "currentMemory", "launchSecurity", "iommufd":

@@ -127,10 +127,14 @@ type Device struct {
 	Class string
 	Node  int
 	Label string // serial number or MAC, or ""
+	BARs  []BAR  // of memory
 }
 
 // Address is the device's PCI address.
 func (d Device) Address() string { return d.Path[strings.LastIndex(d.Path, "/")+1:] }
+
+// BAR is a memory BAR of a device; one without address begins at 0.
+type BAR struct{ Number, Start, End uint64 }
 
 // ReadGuest reads what the guest's init has printed.
 func ReadGuest(console []byte) (*Guest, error) {
@@ -201,6 +205,10 @@ func readDevice(text string) (d Device, err error) {
 			d.Class = value
 		case "label":
 			d.Label = value
+		case "memory":
+			if d.BARs, err = readBARs(value); err != nil {
+				return d, fmt.Errorf("read device %s of the guest: %w", text, err)
+			}
 		case "node":
 			if d.Node, err = strconv.Atoi(value); err != nil {
 				return d, fmt.Errorf("read device %s of the guest: %w", text, err)
@@ -208,4 +216,18 @@ func readDevice(text string) (d Device, err error) {
 		}
 	}
 	return d, nil
+}
+
+func readBARs(list string) (bars []BAR, err error) {
+	for text := range strings.SplitSeq(list, ",") {
+		var b BAR
+		if text == "" {
+			continue
+		}
+		if _, err := fmt.Sscanf(text, "%d:%v-%v", &b.Number, &b.Start, &b.End); err != nil {
+			return nil, fmt.Errorf("read BAR %q: %w", text, err)
+		}
+		bars = append(bars, b)
+	}
+	return bars, nil
 }

@@ -13,12 +13,13 @@ import (
 type standIn struct {
 	ids        string // vendor:device
 	properties func(id string) (map[string]any, error)
+	bytes      uint64 // of its memory backend, if it needs one
 }
 
 // nvme is a controller whose serial number is the device's id. Its driver has to
 // use interrupts and DMA before the guest can read the number.
 func nvme() standIn {
-	return standIn{"1b36:0010", func(id string) (map[string]any, error) {
+	return standIn{ids: "1b36:0010", properties: func(id string) (map[string]any, error) {
 		return map[string]any{"driver": "nvme", "serial": Label(id), "max_ioqpairs": 1, "msix_qsize": 2}, nil
 	}}
 }
@@ -27,13 +28,30 @@ func nvme() standIn {
 // be booted. One of its registers is the device's PCI address
 // (hook-sidecar/test/boot/guest, cardreader.go).
 func cardReader() standIn {
-	return standIn{"1b36:0007", func(id string) (map[string]any, error) {
+	return standIn{ids: "1b36:0007", properties: func(id string) (map[string]any, error) {
 		a, err := topology.ParseAddress(id)
 		if err != nil {
 			return nil, err
 		}
 		packed := uint64(a.Domain)<<32 | uint64(a.Bus)<<8 | uint64(a.Device)<<3 | uint64(a.Function)
 		return map[string]any{"driver": "sdhci-pci", "maxcurr": packed}, nil
+	}}
+}
+
+// largeBAR is shared memory with a 64-bit prefetchable BAR of 2^bits bytes and,
+// as data-centre GPUs, no I/O BAR (QEMU hw/misc/ivshmem-pci.c). QEMU reserves no
+// memory for it. Nothing in it says which device it replaces.
+func largeBAR(bits int) standIn {
+	return standIn{ids: "1af4:1110", bytes: 1 << bits, properties: func(string) (map[string]any, error) {
+		return map[string]any{"driver": "ivshmem-plain"}, nil
+	}}
+}
+
+// withIO is a test device with an I/O BAR and a small memory BAR (QEMU
+// hw/misc/pci-testdev.c).
+func withIO() standIn {
+	return standIn{ids: "1b36:0005", properties: func(string) (map[string]any, error) {
+		return map[string]any{"driver": "pci-testdev"}, nil
 	}}
 }
 
@@ -55,6 +73,11 @@ func replace(given string, instead standIn) ([]string, error) {
 			if value, given := device[key]; given {
 				replacement[key] = value
 			}
+		}
+		if instead.bytes > 0 {
+			name := fmt.Sprint("memory-", device["id"])
+			backend = []string{"-object", fmt.Sprintf("memory-backend-ram,id=%s,size=%d,reserve=off", name, instead.bytes)}
+			replacement["memdev"] = name
 		}
 		device = replacement
 	case device["drive"] != nil:

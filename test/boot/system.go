@@ -13,6 +13,10 @@ import (
 // them are skipped without it.
 const Debian13Variable = "BOOT_DEBIAN13"
 
+// NewestVariable names the environment variable with the directory that get-newest
+// fills: libvirt, QEMU, firmware and kernel of Debian testing.
+const NewestVariable = "BOOT_NEWEST"
+
 // Firmware is what starts the guest's kernel.
 type Firmware string
 
@@ -23,11 +27,15 @@ const (
 	OVMF      Firmware = "ovmf"
 	OVMF2025  Firmware = "ovmf-2025"
 	AAVMF2025 Firmware = "aavmf-2025"
+	// Of Debian testing, in the directory of NewestVariable.
+	SeaBIOSNewest Firmware = "seabios-newest"
+	OVMFNewest    Firmware = "ovmf-newest"
 )
 
 // arguments give a UEFI its two flash chips. QEMU starts SeaBIOS by itself.
 func (f Firmware) arguments() []string {
 	debian13 := os.Getenv(Debian13Variable)
+	newest := filepath.Join(os.Getenv(NewestVariable), "root", "usr", "share")
 	var code, vars string
 	switch f {
 	case OVMF:
@@ -36,6 +44,10 @@ func (f Firmware) arguments() []string {
 		code, vars = filepath.Join(debian13, "OVMF_CODE_4M.fd"), filepath.Join(debian13, "OVMF_VARS_4M.fd")
 	case AAVMF2025:
 		code, vars = filepath.Join(debian13, "AAVMF_CODE.no-secboot.fd"), filepath.Join(debian13, "AAVMF_VARS.fd")
+	case OVMFNewest:
+		code, vars = filepath.Join(newest, "OVMF", "OVMF_CODE_4M.fd"), filepath.Join(newest, "OVMF", "OVMF_VARS_4M.fd")
+	case SeaBIOSNewest:
+		return []string{"-bios", filepath.Join(newest, "seabios", "bios-256k.bin")}
 	default:
 		return nil
 	}

@@ -128,11 +128,26 @@ func printDevice(device string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("GUEST-DEVICE path=%s id=%s:%s class=%s node=%s label=%s\n", strings.TrimPrefix(path, "/sys/devices/"),
+	fmt.Printf("GUEST-DEVICE path=%s id=%s:%s class=%s node=%s label=%s memory=%s\n", strings.TrimPrefix(path, "/sys/devices/"),
 		strings.TrimPrefix(read(device, "vendor"), "0x"), strings.TrimPrefix(read(device, "device"), "0x"),
-		strings.TrimPrefix(read(device, "class"), "0x"), read(device, "numa_node"), label(device))
+		strings.TrimPrefix(read(device, "class"), "0x"), read(device, "numa_node"), label(device), memory(device))
 	return nil
 }
+
+// memory are the device's memory BARs as number:start-end, with commas between.
+func memory(device string) string {
+	var bars []string
+	for i, line := range strings.Split(read(device, "resource"), "\n")[:6] {
+		var start, end, flags uint64
+		if n, _ := fmt.Sscan(line, &start, &end, &flags); n == 3 && flags&ioresourceMem != 0 {
+			bars = append(bars, fmt.Sprintf("%d:%#x-%#x", i, start, end))
+		}
+	}
+	return strings.Join(bars, ",")
+}
+
+// ioresourceMem is IORESOURCE_MEM (Linux include/linux/ioport.h).
+const ioresourceMem = 0x200
 
 // printKernel prints the kernel's messages about memory that the firmware did not
 // assign to a device.

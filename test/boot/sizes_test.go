@@ -1,0 +1,200 @@
+package boot
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// SizesVariable names the environment variable that, set to 1, boots all of
+// TestSizes instead of those that pin the check in a minute.
+const SizesVariable = "BOOT_SIZES"
+
+// CPUs of both vendors, of which firmware trusts different numbers of address
+// bits. OVMF uses more than 40 only with pages of 1 GiB.
+const (
+	intel = "Nehalem"
+	amd   = "EPYC,+pdpe1gb"
+)
+
+// size is a guest whose devices have large BARs.
+type size struct {
+	layout        string
+	devices, bits int // each with a BAR of 2^bits bytes
+	firmware      Firmware
+	cpu           string
+	physBits      int
+	cellMemory    int // MiB
+	window        int // X-PciMmio64Mb, 0 without
+
+	assigned int // BARs that the firmware gives an address
+}
+
+func (s size) name() string {
+	vendor, _, _ := strings.Cut(s.cpu, ",")
+	text := fmt.Sprintf("%s/%d-of-%dGiB/%s/%s/%d-bits/%d-MiB", s.layout, s.devices, 1<<(s.bits-30), s.firmware, vendor, s.physBits, 2*s.cellMemory)
+	if s.window > 0 {
+		text += fmt.Sprintf("/window-%d", s.window)
+	}
+	return text
+}
+
+// pinned are the boots that tell a wrong check from a right one: one device less
+// or more than fits.
+func pinned() []size {
+	return []size{
+		{"root", 7, 36, SeaBIOS, intel, 39, 4096, 0, 7},
+		{"root", 8, 36, SeaBIOS, intel, 39, 256, 0, 7},
+		{"root", 7, 36, OVMF, amd, 42, 256, 0, 7},
+		{"mirror", 8, 36, OVMF, amd, 42, 256, 0, 7},
+	}
+}
+
+// further are the other sizes, versions, vendors and windows.
+func further() []size {
+	return []size{
+		{"numa", 4, 38, SeaBIOS, amd, 40, 256, 0, 3},
+		{"root", 16, 36, SeaBIOS, amd, 46, 4096, 0, 16},
+		// SeaBIOS begins above the memory, here at 42 GiB.
+		{"root", 15, 35, SeaBIOS, intel, 39, 256, 0, 15},
+		{"root", 15, 35, SeaBIOS, intel, 39, 20 << 10, 0, 14},
+		{"mirror", 16, 38, SeaBIOSNewest, amd, 52, 4096, 0, 16},
+		{"numa", 1, 36, OVMF, amd, 40, 256, 0, 1},
+		// A device that fills the window alone takes all others down with it.
+		{"numa", 1, 37, OVMF, amd, 40, 256, 0, 0},
+		{"numa", 1, 37, OVMF2025, amd, 40, 256, 0, 0},
+		{"numa", 1, 37, OVMFNewest, amd, 40, 256, 0, 0},
+		// OVMF does not trust 40 bits of Intel, and has 32 GiB.
+		{"numa", 1, 36, OVMF, intel, 40, 256, 0, 0},
+		{"numa", 1, 36, OVMFNewest, intel, 40, 256, 0, 0},
+		{"root", 4, 36, OVMF, intel, 39, 256, 0, 0},
+		{"mirror", 8, 36, OVMFNewest, amd, 42, 256, 0, 7},
+		{"mirror", 8, 37, OVMF, amd, 43, 4096, 0, 7},
+		{"root", 16, 38, OVMF2025, amd, 46, 256, 0, 16},
+		{"mirror", 16, 38, OVMFNewest, amd, 52, 4096, 0, 16},
+		{"numa", 3, 36, OVMF, amd, 40, 256, 262144, 3},
+	}
+}
+
+// TestSizes boots devices with BARs of 64 to 256 GiB at the edge of the
+// firmware's 64-bit window: as many have an address as the table says, and
+// doctor's check bar-window fails where one has none.
+func TestSizes(t *testing.T) {
+	t.Parallel()
+	b := newPC(t)
+	sizes := pinned()
+	if os.Getenv(SizesVariable) == "1" {
+		sizes = slices.Concat(sizes, further())
+	}
+	for _, s := range sizes {
+		t.Run(s.name(), func(t *testing.T) {
+			t.Parallel()
+			if s.firmware == OVMF2025 && os.Getenv(Debian13Variable) == "" || strings.HasSuffix(string(s.firmware), "-newest") && os.Getenv(NewestVariable) == "" {
+				t.Skipf("%s or %s is not set", Debian13Variable, NewestVariable)
+			}
+			m := s.machine()
+			flags := m.flags(t, s.layout)
+			domain, plan := b.place(t, m, flags)
+			args, err := arguments(b.libvirt, domain, m.instead, s.cellMemory)
+			if err != nil {
+				t.Fatal(err)
+			}
+			args = append(args, "-cpu", fmt.Sprintf("%s,phys-bits=%d", s.cpu, s.physBits))
+			if s.window > 0 {
+				args = append(args, "-fw_cfg", fmt.Sprintf("name=opt/ovmf/X-PciMmio64Mb,string=%d", s.window))
+			}
+			guest, err := b.lab.Boot(t.Context(), args, s.firmware)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := assigned(guest, plan, m.instead.ids); n != s.assigned {
+				t.Errorf("the firmware gives %d of %d BARs an address, want %d; the kernel's messages:\n%s", n, s.devices, s.assigned, strings.Join(guest.Kernel, "\n"))
+			}
+			want := "PASS"
+			if s.assigned < s.devices {
+				want = "FAIL"
+			}
+			if status, found := b.barWindow(t, s.inDomain(domain), flags); status != want {
+				t.Errorf("doctor says %s %s, want %s", status, found, want)
+			} else {
+				t.Logf("%d of %d; %s %s", s.assigned, s.devices, status, found)
+			}
+		})
+	}
+}
+
+// machine is a host with the size's devices. Its host bridge is the CPU vendor's.
+func (s size) machine() *machine {
+	m := ports(s.devices)
+	if s.layout == "mirror" {
+		m = eights(s.devices)
+	}
+	for i := range m.host {
+		m.host[i] += fmt.Sprintf(" bar=%d", s.bits)
+	}
+	vendor := "0x1022"
+	if s.cpu == intel {
+		vendor = "0x8086"
+	}
+	m.host = append(m.host, "pci00f0:00/00f0:00:00.0 class=0x060000 vendor="+vendor)
+	return m.with(largeBAR(s.bits))
+}
+
+// inDomain writes into a domain what the guest is booted with beside it.
+func (s size) inDomain(domain []byte) []byte {
+	pairs := []string{
+		"<memory unit='KiB'>524288</memory>", fmt.Sprintf("<memory unit='MiB'>%d</memory>", 2*s.cellMemory),
+		"<numa>", fmt.Sprintf("<maxphysaddr mode='emulate' bits='%d'/><numa>", s.physBits),
+	}
+	if strings.HasPrefix(string(s.firmware), "ovmf") {
+		pairs = append(pairs, "</os>", "<loader readonly='yes' type='pflash'>/usr/share/OVMF/OVMF_CODE_4M.fd</loader></os>")
+	}
+	if s.window > 0 {
+		pairs = append(pairs, "<domain ", "<domain xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0' ", "</domain>",
+			fmt.Sprintf("<qemu:commandline><qemu:arg value='-fw_cfg'/><qemu:arg value='name=opt/ovmf/X-PciMmio64Mb,string=%d'/></qemu:commandline></domain>", s.window))
+	}
+	return []byte(strings.NewReplacer(pairs...).Replace(string(domain)))
+}
+
+// assigned counts the devices at their planned address whose large BAR has an
+// address that the firmware gave it: where the kernel had to, it says so.
+func assigned(guest *Guest, plan *Explained, ids string) (n int) {
+	for _, want := range plan.Expectations() {
+		at := slices.IndexFunc(guest.Devices, func(d Device) bool { return d.ID == ids && d.Place() == want })
+		if at < 0 {
+			continue
+		}
+		large := slices.ContainsFunc(guest.Devices[at].BARs, func(b BAR) bool { return b.Start > 0 && b.End-b.Start >= 1<<30 })
+		if large && !slices.ContainsFunc(guest.Kernel, func(line string) bool { return strings.Contains(line, want.Address+": BAR 2") }) {
+			n++
+		}
+	}
+	return n
+}
+
+// barWindow is what doctor's check says of a domain.
+func (b *bench) barWindow(t *testing.T, domain []byte, flags []string) (status, found string) {
+	t.Helper()
+	out, err := ask(b.binary, domain, append([]string{"doctor", "--format", "json", "--domain", "-"}, flags...)...)
+	if exit := new(exec.ExitError); err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) {
+		t.Fatal(err)
+	}
+	var report struct {
+		Results []struct{ Name, Status, Found string }
+	}
+	if err := json.Unmarshal(out, &report); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range report.Results {
+		if r.Name == "bar-window" {
+			return r.Status, r.Found
+		}
+	}
+	t.Fatalf("no result of bar-window in %s", out)
+	return "", ""
+}
