@@ -12,17 +12,15 @@ import (
 	"hook-sidecar/test/tree"
 )
 
-// Check defines a domain, after Prepare. It fails the test where libvirt refuses
+// Check defines a domain without what this libvirt is known to refuse. It fails the test where libvirt refuses
 // the domain or understands it otherwise than it is written, and where QEMU or
 // the firmware would lose devices of a domain that libvirt accepts. It returns
 // the readback, nil when the domain was refused.
 func (l *Libvirt) Check(tb testing.TB, domain []byte) (readback []byte) {
 	tb.Helper()
 	readback, findings, err := l.Examine(domain)
-	if err != nil && os.Getenv(RootVariable) != "" && strings.Contains(err.Error(), "No emulator found") {
-		tb.Skipf("the libvirt of %s: %v", RootVariable, err)
-	}
 	if err != nil {
+		skipWithoutEmulator(tb, err)
 		tb.Errorf("libvirt refuses the domain: %v", err)
 		return nil
 	}
@@ -32,10 +30,19 @@ func (l *Libvirt) Check(tb testing.TB, domain []byte) (readback []byte) {
 	return readback
 }
 
+// skipWithoutEmulator skips a test for whose architecture another Debian has no
+// QEMU.
+func skipWithoutEmulator(tb testing.TB, err error) {
+	tb.Helper()
+	if os.Getenv(RootVariable) != "" && strings.Contains(err.Error(), "No emulator found") {
+		tb.Skipf("the libvirt of %s: %v", RootVariable, err)
+	}
+}
+
 // Examine is Check for callers that want the findings. The error is libvirt's
 // refusal.
 func (l *Libvirt) Examine(domain []byte) (readback []byte, findings []string, err error) {
-	prepared, _ := Prepare(domain)
+	prepared, _ := prepare(domain, rulesOf(l.version))
 	if readback, err = l.Define(prepared); err != nil {
 		return nil, nil, err
 	}

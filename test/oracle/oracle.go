@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"hook-sidecar/test/tree"
 	"hook-sidecar/test/xmltree"
 )
 
@@ -56,8 +57,9 @@ const defineTimeout = time.Minute
 // costs 1.6 s, so share one among the cases of a test. It is safe for concurrent
 // use; calls wait for each other.
 type Libvirt struct {
-	dir string
-	mu  sync.Mutex
+	dir     string
+	version int
+	mu      sync.Mutex
 }
 
 // Available reports whether New returns an oracle, or must return one. It is for
@@ -106,10 +108,25 @@ func New(tb testing.TB) *Libvirt {
 	})
 	// Connecting shows whether this libvirt has the QEMU driver, which is a
 	// package of its own (Debian: libvirt-daemon-driver-qemu).
-	if _, err := l.virsh("uri"); err != nil {
+	out, err := l.virsh("version")
+	if err != nil {
 		missing(tb, err)
 	}
+	if l.version, err = readVersion(string(out)); err != nil {
+		tb.Fatalf("libvirt oracle: %v", err)
+	}
 	return l
+}
+
+// used is the line of `virsh version` with the library's version.
+var used = regexp.MustCompile(`Using library: libvirt (\d+)\.(\d+)\.`)
+
+func readVersion(text string) (int, error) {
+	match := used.FindStringSubmatch(text)
+	if match == nil {
+		return 0, fmt.Errorf("read libvirt's version in %q: no line matches %s", text, used)
+	}
+	return version(tree.Number(match[1]), tree.Number(match[2])), nil
 }
 
 func missing(tb testing.TB, err error) {
@@ -200,8 +217,10 @@ func (l *Libvirt) virsh(commands string) ([]byte, error) {
 	return bytes.TrimSpace(stdout.Bytes()), nil
 }
 
-// inRoot runs a command as nobody in the root directory $0, with its own /proc.
+// inRoot runs a command as nobody in the root directory $0, with its own /proc and
+// this machine's /dev/null, which a root that was only unpacked has not.
 const inRoot = `mount -t proc proc "$0/proc"
+mount --bind /dev/null "$0/dev/null"
 exec chroot --userspec=65534:65534 "$0" "$@"`
 
 // inside is the path that libvirt sees.
@@ -214,9 +233,9 @@ func quote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// Readback is what this libvirt makes of a domain after Prepare: the libvirt
-// of a boot sequence (package readback).
+// Readback is what this libvirt makes of a domain, without what it is known to
+// refuse: the libvirt of a boot sequence (package readback).
 func (l *Libvirt) Readback(domain []byte) ([]byte, error) {
-	prepared, _ := Prepare(domain)
+	prepared, _ := prepare(domain, rulesOf(l.version))
 	return l.Define(prepared)
 }

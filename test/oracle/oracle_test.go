@@ -34,7 +34,7 @@ func TestSamplesPass(t *testing.T) {
 	libvirt := New(t)
 	for _, file := range sampleFiles(t) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			_, notes := Prepare(read(t, file))
+			_, notes := prepare(read(t, file), rulesOf(libvirt.version))
 			t.Logf("stripped: %q", notes)
 			readback := libvirt.Check(t, read(t, file))
 			if !strings.Contains(string(readback), "<hostdev mode='subsystem'") {

@@ -10,38 +10,46 @@ import (
 	"hook-sidecar/test/xmltree"
 )
 
-// rule changes one thing that this libvirt (9.0, QEMU 7.2, no KVM) refuses though
-// KubeVirt emits it or newer versions know it. TestEveryRuleIsNeeded shows that a
-// domain is refused without the rule.
+// rule changes one thing that a libvirt refuses though KubeVirt emits it or
+// newer versions know it: without KVM, and without Red Hat's machine types.
+// TestEveryRuleIsNeeded shows that a domain is refused without the rule.
 type rule struct {
-	name  string // also the note that Prepare returns
+	name  string // also the note that prepare returns
+	from  int    // the first version of libvirt that needs the rule, as version counts
+	until int    // the first one that does not, 0 where all need it
 	apply func(*splices, *xmltree.Node)
 }
 
-// rules is the whole list of what Prepare changes.
+// version counts a version of libvirt as libvirt does (virGetVersion).
+func version(major, minor int) int { return major*1_000_000 + minor*1_000 }
+
+// rules is the whole list of what is changed.
 func rules() []rule {
 	return []rule{
-		{"domain type kvm is defined as qemu: there is no KVM", kvmAsQEMU},
-		{"machine type newer than QEMU 7.2 or a vendor's is defined as its family's default", knownMachine},
-		{"emulator that is not on this machine is left to libvirt", knownEmulator},
-		{"empty sysinfo sections are left out: the schema requires an entry", fullSysinfo},
-		{"maxMemory without slots is left out: libvirt 9 requires both", slottedMaxMemory},
-		{"disk elements filesystemOverhead and capacity are left out: KubeVirt's own", plainDisk},
-		{"disk source name is left out: the schema has it for network disks only", plainDiskSource},
-		{"type of a hostdev's source address is left out: the schema has none", plainSourceAddress},
-		{"iommufd is left out: libvirt 12", withoutIOMMUFD},
-		{"acpi nodeset of a hostdev is left out: libvirt 11.8", withoutNodeset},
-		{"iommu with a driver pciBus is left out: libvirt 11.10", withoutPCIBus},
+		{name: "domain type kvm is defined as qemu: there is no KVM", apply: kvmAsQEMU},
+		{name: "machine type newer than QEMU 7.2 or a vendor's is defined as its family's default", apply: knownMachine},
+		{name: "emulator that is not on this machine is left to libvirt", apply: knownEmulator},
+		{name: "empty sysinfo sections are left out: the schema requires an entry", apply: fullSysinfo},
+		{name: "maxMemory without slots is left out: libvirt 9 requires both", until: version(12, 0), apply: slottedMaxMemory},
+		{name: "disk elements filesystemOverhead and capacity are left out: KubeVirt's own", apply: plainDisk},
+		{name: "disk source name is left out: the schema has it for network disks only", apply: plainDiskSource},
+		{name: "type of a hostdev's source address is left out: the schema has none", apply: plainSourceAddress},
+		{name: "iommufd is left out: libvirt 12.2", until: version(12, 2), apply: withoutIOMMUFD},
+		{name: "driver of a hostdev is put before its source: the schema allows no address between them", from: version(12, 2), apply: driverFirst},
+		{name: "acpi nodeset of a hostdev is left out: libvirt 11.8", until: version(11, 8), apply: withoutNodeset},
+		{name: "iommu with a driver pciBus is left out: libvirt 11.10", until: version(11, 10), apply: withoutPCIBus},
+		{name: "ssidSize of an iommu is named as in the schema, ssidsize", from: version(11, 10), apply: lowerSSIDSize},
 	}
 }
 
-// Prepare returns the domain without what this libvirt refuses, and a note for each
-// kind of change. Everything else stays byte for byte; so does input that is not
-// XML, for libvirt to refuse.
-func Prepare(domain []byte) (stripped []byte, notes []string) {
-	return prepare(domain, rules())
+// rulesOf are the rules for a version of libvirt.
+func rulesOf(version int) []rule {
+	return slices.DeleteFunc(rules(), func(r rule) bool { return version < r.from || r.until != 0 && version >= r.until })
 }
 
+// prepare returns the domain without what needs the rules, and a note for each kind
+// of change. Everything else stays byte for byte; so does input that is not XML, for
+// libvirt to refuse.
 func prepare(domain []byte, list []rule) (stripped []byte, notes []string) {
 	root, err := xmltree.Parse(domain)
 	if err != nil {
@@ -208,6 +216,26 @@ func withoutPCIBus(s *splices, root *xmltree.Node) {
 	for _, iommu := range root.Find("devices").All("iommu") {
 		if iommu.Find("driver").Attr("pciBus") != "" {
 			s.drop(iommu)
+		}
+	}
+}
+
+func driverFirst(s *splices, root *xmltree.Node) {
+	for _, hostdev := range root.Find("devices").All("hostdev") {
+		driver, source := hostdev.Find("driver"), hostdev.Find("source")
+		if driver == nil || source == nil || driver.Start < source.Start {
+			continue
+		}
+		s.edits = append(s.edits, splice{source.Start, source.Start, string(s.source[driver.Start:driver.End])})
+		s.drop(driver)
+	}
+}
+
+func lowerSSIDSize(s *splices, root *xmltree.Node) {
+	for _, iommu := range root.Find("devices").All("iommu") {
+		driver := iommu.Find("driver")
+		if value, present := driver.Lookup("ssidSize"); present {
+			s.replaceAttribute(driver, "ssidSize", ` ssidsize="`+value+`"`)
 		}
 	}
 }
