@@ -231,18 +231,44 @@ func (in Inputs) guestBits() (bits int, source string) {
 	return defaultPhysBits, "the CPU model"
 }
 
-// ioSpace checks whether SeaBIOS has room for all ports with an I/O BAR under
-// them: with one too many it stops, and so does the guest.
+// ovmfIOPorts is how many ports with an I/O BAR under them have room in OVMF's
+// I/O window, 0x6000 to 0xffff (edk2 OvmfPkg/Library/PlatformInitLib/Platform.c):
+// 4 KiB each, and the root bus's own devices have the first. Each device beyond
+// loses all of its BARs.
+const ovmfIOPorts = 9
+
+// ioSpace checks whether the firmware has room for all ports with an I/O BAR
+// under them: with one too many SeaBIOS stops, and so does the guest.
 func ioSpace(in Inputs) []Result {
-	switch d := in.Plan.Domain(); {
-	case d.Arch == "aarch64":
+	d := in.Plan.Domain()
+	if d.Arch == "aarch64" {
 		return nil
-	case d.UEFI:
-		return pass("the domain boots with UEFI, which leaves I/O BARs without room unassigned")
 	}
 	withIO := slices.DeleteFunc(in.guestFunctions(), func(f *topology.Device) bool { return !f.HasIO() })
-	return orPass(in.warnings(Fail, reasons.CodeIOSpace), "%s with an I/O BAR, SeaBIOS has room for %d ports with one",
-		topology.Counted(len(withIO), "device"), placement.MaxIOPorts)
+	firmware, room := "SeaBIOS", placement.MaxIOPorts
+	if d.UEFI {
+		firmware, room = "UEFI", ovmfIOPorts
+	}
+	if ports := in.portsOf(withIO); d.UEFI && ports > room {
+		hint := "pass fewer of them through"
+		if ports <= placement.MaxIOPorts {
+			hint = fmt.Sprintf("boot with SeaBIOS, which has room for %d", placement.MaxIOPorts)
+		}
+		return fail(hint, "%d ports have a device with an I/O BAR under them and the domain boots with UEFI, which has room for %d", ports, room)
+	}
+	return orPass(in.warnings(Fail, reasons.CodeIOSpace), "%s with an I/O BAR, %s has room for %d ports with one",
+		topology.Counted(len(withIO), "device"), firmware, room)
+}
+
+// portsOf counts the ports of the guest that have these functions under them.
+func (in Inputs) portsOf(functions []*topology.Device) int {
+	ports := map[topology.ID]bool{}
+	for _, f := range functions {
+		if n := in.Plan.GuestTree.Node(topology.PCIDevice(f.Address)); n != nil && n.Parent != nil && n.Parent.Kind.IsPort() {
+			ports[n.Parent.ID] = true
+		}
+	}
+	return len(ports)
 }
 
 // pciHole checks that the 64-bit window of the root bus is there when devices

@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -94,9 +95,7 @@ func TestSizes(t *testing.T) {
 	for _, s := range sizes {
 		t.Run(s.name(), func(t *testing.T) {
 			t.Parallel()
-			if s.firmware == OVMF2025 && os.Getenv(Debian13Variable) == "" || strings.HasSuffix(string(s.firmware), "-newest") && os.Getenv(NewestVariable) == "" {
-				t.Skipf("%s or %s is not set", Debian13Variable, NewestVariable)
-			}
+			s.firmware.require(t)
 			m := s.machine()
 			flags := m.flags(t, s.layout)
 			domain, plan := b.place(t, m, flags)
@@ -119,7 +118,7 @@ func TestSizes(t *testing.T) {
 			if s.assigned < s.devices {
 				want = "FAIL"
 			}
-			if status, found := b.barWindow(t, s.inDomain(domain), flags); status != want {
+			if status, found := b.check(t, "bar-window", s.inDomain(domain), flags); status != want {
 				t.Errorf("doctor says %s %s, want %s", status, found, want)
 			} else {
 				t.Logf("%d of %d; %s %s", s.assigned, s.devices, status, found)
@@ -151,14 +150,29 @@ func (s size) inDomain(domain []byte) []byte {
 		"<memory unit='KiB'>524288</memory>", fmt.Sprintf("<memory unit='MiB'>%d</memory>", 2*s.cellMemory),
 		"<numa>", fmt.Sprintf("<maxphysaddr mode='emulate' bits='%d'/><numa>", s.physBits),
 	}
-	if strings.HasPrefix(string(s.firmware), "ovmf") {
-		pairs = append(pairs, "</os>", "<loader readonly='yes' type='pflash'>/usr/share/OVMF/OVMF_CODE_4M.fd</loader></os>")
-	}
 	if s.window > 0 {
 		pairs = append(pairs, "<domain ", "<domain xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0' ", "</domain>",
 			fmt.Sprintf("<qemu:commandline><qemu:arg value='-fw_cfg'/><qemu:arg value='name=opt/ovmf/X-PciMmio64Mb,string=%d'/></qemu:commandline></domain>", s.window))
 	}
-	return []byte(strings.NewReplacer(pairs...).Replace(string(domain)))
+	return underFirmware([]byte(strings.NewReplacer(pairs...).Replace(string(domain))), s.firmware)
+}
+
+// underFirmware writes into a domain which firmware it is booted with.
+func underFirmware(domain []byte, f Firmware) []byte {
+	if !strings.HasPrefix(string(f), "ovmf") {
+		return domain
+	}
+	return bytes.Replace(domain, []byte("</os>"), []byte("<loader readonly='yes' type='pflash'>/usr/share/OVMF/OVMF_CODE_4M.fd</loader></os>"), 1)
+}
+
+// require skips a test whose firmware is not there.
+func (f Firmware) require(t *testing.T) {
+	t.Helper()
+	for variable, of := range map[string][]Firmware{Debian13Variable: {OVMF2025, AAVMF2025}, NewestVariable: {OVMFNewest, SeaBIOSNewest}} {
+		if slices.Contains(of, f) && os.Getenv(variable) == "" {
+			t.Skipf("%s is not set, which %s needs", variable, f)
+		}
+	}
 }
 
 // assigned counts the devices at their planned address whose large BAR has an
@@ -177,8 +191,8 @@ func assigned(guest *Guest, plan *Explained, ids string) (n int) {
 	return n
 }
 
-// barWindow is what doctor's check says of a domain.
-func (b *bench) barWindow(t *testing.T, domain []byte, flags []string) (status, found string) {
+// check is what a check of doctor says of a domain.
+func (b *bench) check(t *testing.T, name string, domain []byte, flags []string) (status, found string) {
 	t.Helper()
 	out, err := ask(b.binary, domain, append([]string{"doctor", "--format", "json", "--domain", "-"}, flags...)...)
 	if exit := new(exec.ExitError); err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) {
@@ -191,10 +205,10 @@ func (b *bench) barWindow(t *testing.T, domain []byte, flags []string) (status, 
 		t.Fatal(err)
 	}
 	for _, r := range report.Results {
-		if r.Name == "bar-window" {
+		if r.Name == name {
 			return r.Status, r.Found
 		}
 	}
-	t.Fatalf("no result of bar-window in %s", out)
+	t.Fatalf("no result of %s in %s", name, out)
 	return "", ""
 }
