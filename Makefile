@@ -1,6 +1,6 @@
 # Shortcuts; CI runs `.ci/run`.
 .DEFAULT_GOAL := help
-.PHONY: help build image release test kubevirt launcher launcher-e2e manifests kubectl boot e2e speed lint fuzz generate golden ci
+.PHONY: help build image release test kubevirt launcher launcher-e2e manifests kubectl boot boot-sizes boot-largest newest e2e speed lint fuzz generate golden ci
 
 # Kernels and images that the tests boot.
 CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/hook-sidecar
@@ -63,6 +63,15 @@ kubectl: ## run kubectl's plugin against the parts of a cluster; needs root
 
 boot: ## boot results in QEMU: firmware, kernel, the guest's sysfs
 	.ci/run boot
+
+boot-sizes: ## boot devices with BARs of 64 to 256 GiB, on three generations of firmware
+	.ci/run boot_sizes
+
+boot-largest: ## boot 247 devices with numa and 180 with mirror
+	.ci/run boot_largest
+
+newest: ## repeat the tests with libvirt, QEMU, firmware and kernel of Debian testing; needs root
+	.ci/run newest
 
 e2e: ## run everything end to end, with vfio-pci in a nested machine; needs root once
 	test/boot/get-kernel $(CACHE)/kernel

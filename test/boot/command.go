@@ -38,7 +38,8 @@ func arguments(lib *oracle.Libvirt, readback []byte, instead standIn, cellMemory
 			args = append(args, option, given[i])
 		case "-object":
 			i++
-			if !strings.Contains(given[i], `"secret"`) {
+			// Monitors are objects since QEMU 11.
+			if !strings.Contains(given[i], `"secret"`) && !strings.Contains(given[i], `"chardev"`) {
 				args = append(args, option, given[i])
 			}
 		case "-device":

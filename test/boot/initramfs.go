@@ -120,11 +120,18 @@ func withDependencies(dir string, names []string) ([]module, error) {
 	if err != nil {
 		return nil, err
 	}
+	builtIn, err := builtIn(dir)
+	if err != nil {
+		return nil, err
+	}
 	var list []module
 	var add func(name string) error
 	add = func(name string) error {
 		name = strings.ReplaceAll(name, "-", "_")
 		if slices.ContainsFunc(list, func(m module) bool { return m.name == name }) {
+			return nil
+		}
+		if builtIn[name] {
 			return nil
 		}
 		if files[name] == "" {
@@ -152,6 +159,22 @@ func withDependencies(dir string, names []string) ([]module, error) {
 		}
 	}
 	return list, nil
+}
+
+// builtIn are the modules that are parts of the kernel.
+func builtIn(dir string) (map[string]bool, error) {
+	lists, err := filepath.Glob(filepath.Join(dir, "*", "modules.builtin"))
+	names := map[string]bool{}
+	for _, list := range lists {
+		text, err := os.ReadFile(list)
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range strings.Fields(string(text)) {
+			names[strings.ReplaceAll(strings.TrimSuffix(filepath.Base(file), ".ko"), "-", "_")] = true
+		}
+	}
+	return names, err
 }
 
 // moduleFiles maps the names of modules to their files.

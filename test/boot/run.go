@@ -61,7 +61,8 @@ func (l *Lab) Counts() (boots, retries int) {
 }
 
 func (l *Lab) run(ctx context.Context, args []string, firmware Firmware) (console []byte, err error) {
-	return Run(ctx, silence, l.system.program, slices.Concat(l.system.arguments(), firmware.arguments(), args)...)
+	qemu := l.system.qemu()
+	return Run(ctx, silence, qemu[0], slices.Concat(qemu[1:], l.system.arguments(), firmware.arguments(), args)...)
 }
 
 // Run runs a program until it ends and returns what it printed. It is stopped

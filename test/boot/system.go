@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"hook-sidecar/test/oracle"
 )
 
 // Debian13Variable names the environment variable with the directory that
@@ -20,8 +22,8 @@ const NewestVariable = "BOOT_NEWEST"
 // Firmware is what starts the guest's kernel.
 type Firmware string
 
-// The firmwares of this machine's packages seabios and ovmf, and of the packages
-// ovmf and qemu-efi-aarch64 of Debian 13, in the directory of Debian13Variable.
+// The firmwares of this machine's packages seabios and ovmf, or of those in the
+// directory of oracle.RootVariable where that is set; and of the packages ovmf and qemu-efi-aarch64 of Debian 13, in the directory of Debian13Variable.
 const (
 	SeaBIOS   Firmware = "seabios"
 	OVMF      Firmware = "ovmf"
@@ -39,7 +41,8 @@ func (f Firmware) arguments() []string {
 	var code, vars string
 	switch f {
 	case OVMF:
-		code, vars = "/usr/share/OVMF/OVMF_CODE_4M.fd", "/usr/share/OVMF/OVMF_VARS_4M.fd"
+		root := filepath.Join("/", os.Getenv(oracle.RootVariable), "usr", "share", "OVMF")
+		code, vars = filepath.Join(root, "OVMF_CODE_4M.fd"), filepath.Join(root, "OVMF_VARS_4M.fd")
 	case OVMF2025:
 		code, vars = filepath.Join(debian13, "OVMF_CODE_4M.fd"), filepath.Join(debian13, "OVMF_VARS_4M.fd")
 	case AAVMF2025:
@@ -100,6 +103,22 @@ func build(file, architecture string) error {
 		return fmt.Errorf("go build for %s: %w: %s", architecture, err, out)
 	}
 	return nil
+}
+
+// qemu is the program and its first arguments. Where oracle.RootVariable names
+// another Debian, its QEMU runs with its own libraries, without a chroot, so that
+// it reads this machine's files.
+func (s System) qemu() []string {
+	root := os.Getenv(oracle.RootVariable)
+	if root == "" {
+		return []string{s.program}
+	}
+	libraries := filepath.Join(root, "usr", "lib", "x86_64-linux-gnu")
+	return []string{
+		filepath.Join(root, "lib64", "ld-linux-x86-64.so.2"), "--library-path", libraries + ":" + libraries + "/pulseaudio",
+		filepath.Join(root, "usr", "bin", s.program),
+		"-L", filepath.Join(root, "usr", "share", "seabios"), "-L", filepath.Join(root, "usr", "share", "qemu"),
+	}
 }
 
 // arguments let the kernel start without waiting. Its messages reset the watchdog

@@ -19,7 +19,7 @@ func (l *Libvirt) QEMUArguments(domain []byte) ([]string, error) {
 	if err := os.WriteFile(file, domain, 0o644); err != nil {
 		return nil, err
 	}
-	out, err := l.virsh("domxml-to-native qemu-argv --xml " + quote(file))
+	out, err := l.virsh("domxml-to-native qemu-argv --xml " + quote(l.inside(file)))
 	if err != nil {
 		return nil, err
 	}
