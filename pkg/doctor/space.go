@@ -260,11 +260,16 @@ func ioSpace(in Inputs) []Result {
 		topology.Counted(len(withIO), "device"), firmware, room)
 }
 
-// portsOf counts the ports of the guest that have these functions under them.
+// portsOf counts the ports of the guest that have these functions under them. A
+// function without an address will have a port of its own.
 func (in Inputs) portsOf(functions []*topology.Device) int {
 	ports := map[topology.ID]bool{}
 	for _, f := range functions {
-		if n := in.Plan.GuestTree.Node(topology.PCIDevice(f.Address)); n != nil && n.Parent != nil && n.Parent.Kind.IsPort() {
+		id := topology.PCIDevice(f.Address)
+		switch n := in.Plan.GuestTree.Node(id); {
+		case n == nil || n.Parent == nil:
+			ports[id] = true
+		case n.Parent.Kind != topology.Root:
 			ports[n.Parent.ID] = true
 		}
 	}
