@@ -111,13 +111,17 @@ func (in Inputs) under(n *topology.Node, own map[topology.ID][]aperture) []apert
 }
 
 // hotplugBytes is what ports that can hotplug take of OVMF's window beside the
-// devices: a 256th of it each (edk2 OvmfPkg/PciHotPlugInitDxe). SeaBIOS reserves
-// from what is left.
+// devices: of one larger than the default a 256th each, rounded up to a power of
+// two (edk2 OvmfPkg/PciHotPlugInitDxe/PciHotPlugInit.c, GetResourcePadding).
+// SeaBIOS reserves from what is left.
 func (in Inputs) hotplugBytes(window uint64) (bytes uint64) {
 	d := in.Plan.Domain()
+	if !d.UEFI || window <= ovmfLeast {
+		return 0
+	}
 	for _, c := range d.Controllers {
-		if d.UEFI && !c.HotplugOff && (c.Model == domain.RootPort || c.Model == domain.DownstreamPort) {
-			bytes += window / 256
+		if !c.HotplugOff && (c.Model == domain.RootPort || c.Model == domain.DownstreamPort) {
+			bytes += 1 << bits.Len64(window/256-1)
 		}
 	}
 	return bytes
