@@ -132,8 +132,8 @@ const (
 	// defaultPhysBits are those of a CPU model without more (QEMU
 	// target/i386/cpu.c, TCG_PHYS_ADDR_BITS).
 	defaultPhysBits = 40
-	// seaBIOSBits is the most that SeaBIOS uses in a guest with less memory than 1
-	// TiB (src/fw/pciinit.c, pci_setup).
+	// seaBIOSBits is the most that SeaBIOS uses in a guest with less than 1 TiB of
+	// memory (src/fw/pciinit.c, pci_setup).
 	seaBIOSBits = 44
 	// ovmfBits is the most that OVMF uses (edk2
 	// OvmfPkg/Library/PlatformInitLib/MemDetect.c, as the next two).
@@ -169,7 +169,10 @@ func (in Inputs) window(taken aperture) (bytes uint64, reason string, known bool
 	}
 	// Whatever the version, BARs begin above the memory; up to 1.16.2 SeaBIOS puts
 	// them there, since 1.16.3 at the end of the address space.
-	used := min(guest, seaBIOSBits)
+	used := guest
+	if memory < 1<<40 {
+		used = min(guest, seaBIOSBits)
+	}
 	space := uint64(1) << used
 	return space - min(space, roundUp(memory, taken.align)), fmt.Sprintf("SeaBIOS, %d bits of %s less the guest's memory", used, source), true
 }
