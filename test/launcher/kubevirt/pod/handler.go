@@ -125,11 +125,12 @@ func logged(text string) error {
 }
 
 // wait waits for the end of the guest, and prints how far it is: a machine that is
-// silent hangs.
+// silent hangs, and so does a guest.
 func (p *pod) wait(ended <-chan struct{}) error {
 	tick := time.NewTicker(5 * time.Second)
 	defer tick.Stop()
-	for began := time.Now(); time.Since(began) < readyAfter; {
+	size := int64(0)
+	for printed := time.Now(); time.Since(printed) < readyAfter; {
 		select {
 		case <-ended:
 			p.took("guest ended")
@@ -137,11 +138,10 @@ func (p *pod) wait(ended <-chan struct{}) error {
 		case <-p.container("compute").done:
 			return nil
 		case <-tick.C:
-			size := int64(0)
-			if info, err := os.Stat(p.console()); err == nil {
-				size = info.Size()
+			if info, err := os.Stat(p.console()); err == nil && info.Size() > size {
+				size, printed = info.Size(), time.Now()
 			}
-			p.took(fmt.Sprintf("guest has printed %d bytes", size))
+			fmt.Println("POD the guest has printed", size, "bytes")
 		}
 	}
 	fmt.Println("HOST-HUNG the guest does not end")
