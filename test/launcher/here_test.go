@@ -43,6 +43,10 @@ func rows() []row {
 		{name: "plain/hook", record: "plain", boots: true, vm: plain, calls: twice, syncs: []string{""}, set: func(p *pod) { p.Hook = none }},
 		{name: "plain/plugin", vm: plain, calls: twice, syncs: []string{""}, set: func(p *pod) { p.Plugin = none }},
 		{name: "plain/both", vm: plain, calls: twice, syncs: []string{""}, set: func(p *pod) { p.Hook, p.Plugin = none, none }},
+		{name: "plain/UEFI", vm: plain, calls: twice, syncs: []string{""}, set: func(p *pod) {
+			p.Hook = none
+			at(p.VMI.(object), "spec", "domain", "firmware")["bootloader"] = object{"efi": object{"secureBoot": false}}
+		}},
 		{name: "plain/strict", vm: plain, calls: twice, syncs: []string{""}, set: func(p *pod) { p.Hook = strict }},
 
 		{name: "hgx/hook", record: "hgx", vm: hgx, calls: twice, syncs: []string{noDevice}, plan: mirror, set: func(p *pod) { p.Hook = mirror }},

@@ -85,7 +85,7 @@ func volumes() error {
 	err = errors.Join(err, os.Symlink("domain-notify.sock", share+"/domain-notify-pipe.sock"),
 		os.WriteFile("/etc/libvirt/virtlogd.conf", nil, 0o644),
 		os.WriteFile("/etc/machine-id", []byte("0123456789abcdef0123456789abcdef\n"), 0o644))
-	for _, dir := range []string{share, "/run/kubevirt-private", "/run/kubevirt-ephemeral-disks", "/run/kubevirt-hooks", "/run/kubevirt-plugin", "/run/libvirt", nvram} {
+	for _, dir := range []string{share, "/run/kubevirt-private", "/run/kubevirt-ephemeral-disks", "/run/kubevirt-hooks", "/run/kubevirt-plugin", "/run/libvirt", filepath.Dir(nvram)} {
 		err = errors.Join(err, own(dir))
 	}
 	// virt-handler does it for virtqemud (AdjustResources). Only passthrough needs it,
