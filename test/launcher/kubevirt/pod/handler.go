@@ -200,12 +200,22 @@ func (p *pod) connect() (client cmdclient.LauncherClient, err error) {
 	cmdclient.SetBaseDir(share)
 	socket := cmdclient.SocketOnGuest()
 	err = until(readyAfter, func() error {
+		if p.container("compute").ended(0) {
+			return nil
+		}
 		if _, err := os.Stat(socket); err != nil {
 			return err
 		}
 		client, err = cmdclient.NewClient(socket)
 		return err
 	})
+	if err == nil && client == nil {
+		// It gives a hook one second to answer Info, and panics (KubeVirt
+		// pkg/hooks/manager.go, processSideCarSocket), and libvirt 10 s. An emulated
+		// machine can be slower.
+		fmt.Println("HOST-HUNG virt-launcher has ended")
+		err = errors.New("it has ended")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("connect to virt-launcher: %w", err)
 	}
