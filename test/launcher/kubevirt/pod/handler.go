@@ -69,20 +69,26 @@ func (p *pod) handle() error {
 	} else if err := errors.Join(p.seen(), client.KillVirtualMachine(p.vmi)); err != nil {
 		return err
 	}
-	return client.DeleteDomain(p.vmi)
+	return p.untilGone(func() error { return client.DeleteDomain(p.vmi) })
+}
+
+// untilGone does something to the launcher, which may end meanwhile.
+func (p *pod) untilGone(do func() error) error {
+	return until(endsWithin, func() error {
+		if p.container("compute").ended(0) {
+			return nil
+		}
+		return do()
+	})
 }
 
 // delete is what happens to a VMI that never ran: the kubelet stops the pod, and
 // virt-handler has the launcher delete the domain, if there is one.
 func (p *pod) delete(client cmdclient.LauncherClient) error {
-	compute := p.container("compute")
-	if err := compute.signal(syscall.SIGTERM); err != nil {
+	if err := p.container("compute").signal(syscall.SIGTERM); err != nil {
 		return err
 	}
-	return until(endsWithin, func() error {
-		if compute.ended(0) {
-			return nil
-		}
+	return p.untilGone(func() error {
 		if err := logged("Waiting on final notifications"); err != nil {
 			return err
 		}
@@ -98,10 +104,7 @@ func (p *pod) breakRunning(client cmdclient.LauncherClient) error {
 	if _, err := p.spoil(nil); err != nil {
 		return err
 	}
-	return until(endsWithin, func() error {
-		if p.container("compute").ended(0) {
-			return nil
-		}
+	return p.untilGone(func() error {
 		if err := client.KillVirtualMachine(p.vmi); err != nil {
 			return err
 		}
