@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"runtime"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"hook-sidecar/pkg/hooks"
@@ -22,14 +23,20 @@ import (
 type answerer struct {
 	mutator mutate.Mutator
 	log     logFunc
-	turn    chan struct{} // full while a call is answered and logged
+	*record
+}
+
+// record is what is left of the last call: to log it.
+type record struct {
+	mu   sync.Mutex
+	keep func() // does nothing when it was called before
 }
 
 // logFunc logs a call after its answer, which took so long.
 type logFunc func(protocol string, answer mutate.Result, took time.Duration)
 
 func newAnswerer(m mutate.Mutator, log logFunc) answerer {
-	return answerer{mutator: m, log: log, turn: make(chan struct{}, 1)}
+	return answerer{mutator: m, log: log, record: &record{keep: func() {}}}
 }
 
 // answer returns the answer to a call, and what logs it.
@@ -41,21 +48,18 @@ func (a answerer) answer(protocol string, req mutate.Request) (result mutate.Res
 }
 
 // Mutate answers a call of virt-launcher. It implements hooks.Mutator. The call is
-// logged when its answer is on its way, because what only the log says takes longer to
-// find out than the answer. The next call waits for that.
+// logged when its reply is written, because what only the log says takes as long to
+// find out as the answer. The next call waits for that.
 func (a answerer) Mutate(ctx context.Context, call hooks.Call) ([]byte, error) {
-	select {
-	case a.turn <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.keep()
 	result, log := a.answer(call.Protocol, mutate.Request{Domain: call.Domain, VMI: call.VMI, Discarded: call.Migration})
-	go func() {
-		defer func() { <-a.turn }()
-		runtime.Gosched() // with one processor, to whoever writes the answer
+	a.keep = sync.OnceFunc(func() {
 		log()
 		runtime.GC() // so that it does not interrupt the next call
-	}()
+	})
+	hooks.AfterReply(ctx, a.keep)
 	if result.Err == nil || !result.Strict {
 		return result.Domain, nil
 	}
@@ -78,8 +82,9 @@ func (a answerer) rehearse() {
 
 // wait returns when the last call has been logged.
 func (a answerer) wait() {
-	a.turn <- struct{}{}
-	<-a.turn
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.keep()
 }
 
 // hookAnswerer returns the answerer of serve and onDefineDomain: it takes the

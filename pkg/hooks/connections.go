@@ -3,6 +3,7 @@ package hooks
 import (
 	"context"
 	"net"
+	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -39,6 +40,10 @@ type conn struct {
 	used    atomic.Bool   // a call has ended
 	wrote   chan struct{} // full when something was written since
 	closing sync.Once
+
+	ends    sync.Mutex
+	ended   bool     // no reply will be written any more
+	replied []func() // to be called when the replies are written
 }
 
 // connKey is the key of a context's *conn.
@@ -92,6 +97,37 @@ func (c *conn) Write(data []byte) (int, error) {
 	default:
 	}
 	return n, err
+}
+
+// AfterReply calls f in a goroutine of its own when the reply to the call of a
+// Mutator's context is written and the connection has no other call, or has ended.
+func AfterReply(ctx context.Context, f func()) {
+	c, ok := ctx.Value(callKey{}).(*call)
+	if !ok {
+		go f()
+		return
+	}
+	c.conn.ends.Lock()
+	defer c.conn.ends.Unlock()
+	if c.conn.ended {
+		go f()
+		return
+	}
+	c.conn.replied = append(c.conn.replied, f)
+}
+
+// stateChanged is a server's ConnState. With HTTP/2 a connection is idle when the last
+// of its replies is written (net/http, http2serverConn.closeStream).
+func stateChanged(changed net.Conn, state http.ConnState) {
+	if c, ok := changed.(*conn); ok && (state == http.StateIdle || state == http.StateClosed) {
+		c.ends.Lock()
+		defer c.ends.Unlock()
+		c.ended = state == http.StateClosed
+		for _, f := range c.replied {
+			go f()
+		}
+		c.replied = nil
+	}
 }
 
 // flushTime is how long Close waits for the end of a reply, which nobody writes when

@@ -128,6 +128,7 @@ func (s *Server) newHTTP(services *grpc.Server) *http.Server {
 		Handler:        s.gate.around(services),
 		Protocols:      protocols,
 		ConnContext:    withConn,
+		ConnState:      stateChanged,
 		MaxHeaderBytes: maxHeaders,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams:          maxStreams,
