@@ -82,6 +82,7 @@ type nested struct {
 	exact   bool   // each pair has the node's path type
 	beside  bool   // at the same time as the one before
 	row     string // of the table in docs/comparison.md
+	record  string // directory of testdata/launcher
 	devices []e2e.Device
 }
 
@@ -115,7 +116,7 @@ func nestedPods(t *testing.T) []nested {
 		{name: "auto", row: "layout `auto`", pod: hook("auto"), layout: "auto"},
 		{name: "numa", row: "layout `numa`", pod: hook("numa"), layout: "numa"},
 		{name: "root", row: "layout `root`", pod: hook("root"), layout: "root"},
-		{name: "mirror", row: "layout `mirror`", pod: hook("mirror"), layout: "mirror", exact: true},
+		{name: "mirror", record: "node", row: "layout `mirror`", pod: hook("mirror"), layout: "mirror", exact: true},
 		{name: "numa-plugin", pod: with(func(p *pod) {
 			p.Hook, p.Plugin = []string{"--layout", "keep", "--lock", "layout,dry-run"}, []string{"--layout", "numa"}
 		}), layout: "numa"},
@@ -272,6 +273,9 @@ func (n nested) check(t *testing.T, l lab, o outcome, host string) {
 	}
 	if err := os.WriteFile(o.path("guest.txtar"), guest.Snapshot, 0o644); err != nil {
 		t.Fatal(err)
+	}
+	if n.record != "" {
+		o.compareRecord(t, n.record)
 	}
 	n.checkPairs(t, host, guest)
 	if n.layout != "" {

@@ -41,7 +41,7 @@ const watchdog = `<watchdog model="itco" action="reset"></watchdog>`
 // the other calls as virt-launcher did, byte for byte, and its libvirt holds in the
 // end what the real one held.
 func TestRealLauncher(t *testing.T) {
-	for name, calls := range map[string]int{"plain": 2, "hgx": 2} {
+	for name, calls := range map[string]int{"plain": 2, "hgx": 2, "node": 3} {
 		t.Run(name, func(t *testing.T) {
 			inputs, answers, vmi, defined := launched(t, name)
 			if len(inputs) != calls {
