@@ -1,11 +1,11 @@
 package readback
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -57,7 +57,8 @@ func TestRealLauncher(t *testing.T) {
 				t.Fatalf("%d calls, want %d", len(made), len(inputs))
 			}
 			for i := range made {
-				compare(t, fmt.Sprint("call ", i+1), []byte(strings.Replace(string(inputs[i]), "\t\t"+watchdog+"\n", "", 1)), made[i])
+				line := []byte("\t\t" + watchdog + "\n")
+				compare(t, fmt.Sprint("call ", i+1), bytes.ReplaceAll(inputs[i], line, nil), bytes.ReplaceAll(made[i], line, nil))
 			}
 			model, err := Libvirt(answers[len(answers)-1])
 			if err != nil {

@@ -76,6 +76,9 @@ func normalize(device, devices *xmltree.Node) {
 		if source := device.Find("source", "address"); source != nil {
 			source.Unset("type")
 		}
+		if _, present := device.Lookup("display"); !present && device.Attr("type") == "mdev" && device.Attr("model") == "vfio-pci" {
+			device.Set("display", "off") // src/qemu/qemu_domain.c, qemuDomainHostdevDefMdevPostParse
+		}
 		if device.Attr("type") == "usb" && device.Find("address") == nil {
 			device.Add("address", "type", "usb", "bus", "0", "port", "1")
 		}
