@@ -43,7 +43,7 @@ func rows() []row {
 		{name: "plain/hook", record: "plain", boots: true, vm: plain, calls: twice, syncs: []string{""}, set: func(p *pod) { p.Hook = none }},
 		{name: "plain/plugin", vm: plain, calls: twice, syncs: []string{""}, set: func(p *pod) { p.Plugin = none }},
 		{name: "plain/both", vm: plain, calls: twice, syncs: []string{""}, set: func(p *pod) { p.Hook, p.Plugin = none, none }},
-		{name: "plain/UEFI", vm: plain, calls: twice, syncs: []string{""}, set: func(p *pod) {
+		{name: "plain/UEFI", boots: true, vm: plain, calls: twice, syncs: []string{""}, set: func(p *pod) {
 			p.Hook = none
 			at(p.VMI.(object), "spec", "domain", "firmware")["bootloader"] = object{"efi": object{"secureBoot": false}}
 		}},

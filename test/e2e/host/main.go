@@ -142,7 +142,7 @@ func enterRoot() error {
 		os.Setenv("CONTAINER_NAME", "e2e"))
 }
 
-// slowTimers limits the periodic timers of inner guests to 5 ticks per second, if
+// slowTimers limits the periodic timers of inner guests to 25 ticks per second, if
 // one has OVMF, which wants a hundred. OVMF's interrupt handlers write CR8, and
 // QEMU's emulation of that in a guest of SVM fails an assertion when the next
 // interrupt is already pending (QEMU 10.0 target/i386/tcg/system/misc_helper.c:
@@ -151,7 +151,7 @@ func slowTimers() error {
 	if !strings.Contains(read(lab+"/guests")+read(lab+"/pods"), "ovmf") {
 		return nil
 	}
-	return write("/sys/module/kvm/parameters/min_timer_period_us", "200000")
+	return write("/sys/module/kvm/parameters/min_timer_period_us", "40000")
 }
 
 // virtualFunctions enables two virtual functions of each device that has some.
