@@ -54,7 +54,7 @@ func codeTable() []entry[Code] {
 		{CodeUnknownCell, "", "use the id of a cell in cpu/numa"},
 		{CodeVIOMMU, "", "check the guest's IOMMU groups: a vIOMMU with expander buses is not tested"},
 		{CodeLaunchSecurity, "", "check that the guest has every device: confidential guests with expander buses are not tested"},
-		{CodeIOSpace, "", "boot with UEFI: SeaBIOS stops if more than 14 ports have a device with an I/O BAR"},
+		{CodeIOSpace, "", "pass fewer through: SeaBIOS stops if more than 14 ports have a device with an I/O BAR, and UEFI has room for 9"},
 		{CodeBudget, "", Budget.Remedy()},
 		{CodeBrokenRule, "", BrokenRule.Remedy()},
 		{CodeCoarserLayout, "", "pass fewer devices through, or set hotplug-ports=0 where controllers go past index 31"},
