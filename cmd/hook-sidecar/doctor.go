@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,7 +15,6 @@ import (
 	"hook-sidecar/pkg/explain"
 	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/policy"
-	"hook-sidecar/pkg/terminal"
 )
 
 // doctorFlags are the flags of doctor except for its inputs.
@@ -193,7 +191,7 @@ func vmOf(m mutate.Mutator, req mutate.Request, name string) (doctor.VM, error) 
 	if result.Err != nil && !mutate.IsRefusal(result.Err) {
 		return doctor.VM{}, failureOf(result)
 	}
-	return explain.VM(m, req, result, name), nil
+	return explain.VM(result, explain.Alternatives(m, req), name), nil
 }
 
 // warnOfUnknown warns of an input that cannot be read. Its checks are skipped.
@@ -224,15 +222,8 @@ func readLimits(dir string) (*env.Limits, error) {
 }
 
 func (a *app) writeDoctor(r doctor.Report, flags doctorFlags) error {
-	if flags.quiet {
-		r.Results = slices.DeleteFunc(r.Results, func(result doctor.Result) bool { return result.Status == doctor.Pass })
-	}
 	var b bytes.Buffer
-	write := func() error { return explain.WriteDoctor(&b, r, a.style("")) }
-	if flags.format == explain.JSON {
-		write = func() error { return terminal.EncodeJSON(&b, r) }
-	}
-	if err := write(); err != nil {
+	if err := explain.WriteDoctor(&b, r, flags.quiet, flags.format, a.style("")); err != nil {
 		return err
 	}
 	return a.write("", b.Bytes())

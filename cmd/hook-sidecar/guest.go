@@ -9,7 +9,6 @@ import (
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/explain"
 	"hook-sidecar/pkg/report"
-	"hook-sidecar/pkg/terminal"
 )
 
 // compareWithGuest prints which devices the guest shows as the report has them,
@@ -31,12 +30,7 @@ func (a *app) compareWithGuest(r report.Report, flags explainFlags) error {
 	}
 	c := report.CompareGuest(r, guest)
 	var b bytes.Buffer
-	if flags.format == explain.JSON {
-		err = terminal.EncodeJSON(&b, c)
-	} else {
-		err = c.WriteText(&b, a.style(flags.output))
-	}
-	if err != nil {
+	if err := explain.WriteComparison(&b, c, flags.format, a.style(flags.output)); err != nil {
 		return err
 	}
 	if err := a.write(flags.output, b.Bytes()); err != nil {

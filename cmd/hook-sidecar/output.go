@@ -1,22 +1,13 @@
 package main
 
 import (
-	"fmt"
-
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/terminal"
 )
 
 // write writes to a file, or to standard output when file is "" or "-".
 func (a *app) write(file string, data []byte) error {
-	if file == "" || file == "-" {
-		_, err := a.out.Write(data)
-		return err
-	}
-	if err := terminal.WriteFile(file, data); err != nil {
-		return fmt.Errorf("write %s: %w", file, terminal.WithoutName(err))
-	}
-	return nil
+	return terminal.Write(a.out, file, data)
 }
 
 // warn prints warnings. Several of a kind share one hint.

@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -44,34 +42,16 @@ func (a *app) doctor(ctx context.Context, argument, format string, quiet bool) e
 	if err := checkFormat(format, explain.Text, explain.JSON); err != nil {
 		return err
 	}
-	client, namespace, err := a.connect()
+	_, vm, err := a.load(ctx, argument, cluster.WholeNode, false)
 	if err != nil {
 		return err
 	}
-	name, err := vmName(namespace, argument)
-	if err != nil {
-		return err
-	}
-	vm, err := a.read(ctx, client, name, cluster.WholeNode)
-	if err != nil {
-		return err
-	}
-	m, request := planner(vm, false)
-	running, err := explain.NewRunning(m, request, vm.Hook)
-	if err != nil {
-		return fmt.Errorf("plan VM %s: %w", name, err)
-	}
-	r := doctor.NewReport(doctorInputs(vm, running))
-	if quiet {
-		r.Results = slices.DeleteFunc(r.Results, func(result doctor.Result) bool { return result.Status == doctor.Pass })
-	}
+	r := doctor.NewReport(doctorInputs(vm))
 	var b bytes.Buffer
-	if format == explain.JSON {
-		err = terminal.EncodeJSON(&b, r)
-	} else {
-		b.WriteString(heading(running))
-		err = explain.WriteDoctor(&b, r, terminal.StyleOf(a.Out, a.environ, ""))
+	if format == explain.Text {
+		b.WriteString(heading(vm.Running))
 	}
+	err = explain.WriteDoctor(&b, r, quiet, format, terminal.StyleOf(a.Out, a.environ, ""))
 	if err == nil {
 		err = a.write("", b.Bytes())
 	}

@@ -6,14 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 
 	"hook-sidecar/pkg/cluster"
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/explain"
-	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/nccl"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/report"
@@ -98,56 +96,38 @@ func (a *app) explain(ctx context.Context, argument string, flags explainFlags) 
 	if err := flags.check(); err != nil {
 		return err
 	}
-	client, namespace, err := a.connect()
+	client, vm, err := a.load(ctx, argument, cluster.DevicesOnly, flags.details || flags.format == explain.NCCL)
 	if err != nil {
 		return err
-	}
-	name, err := vmName(namespace, argument)
-	if err != nil {
-		return err
-	}
-	vm, err := a.read(ctx, client, name, cluster.DevicesOnly)
-	if err != nil {
-		return err
-	}
-	m, request := planner(vm, flags.details || flags.format == explain.NCCL)
-	running, err := explain.NewRunning(m, request, vm.Hook)
-	if err != nil {
-		return fmt.Errorf("plan VM %s: %w", name, err)
 	}
 	if flags.guest {
-		return a.compareWithGuest(ctx, client, vm, running, flags)
+		return a.compareWithGuest(ctx, client, vm, flags)
 	}
-	data, err := a.shown(vm, m, request, running, flags)
+	data, err := a.shown(vm, flags)
 	if err != nil {
 		return err
 	}
 	return a.write(flags.output, data)
 }
 
-// planner is what plans the domain of a VM, as the hook in its pod would.
-func planner(vm cluster.VM, details bool) (mutate.Mutator, mutate.Request) {
-	return mutate.Mutator{Sysfs: vm.Host, Details: details}, mutate.Request{Domain: vm.Domain, Parsed: vm.VMI}
-}
-
 // shown is what explain prints: of the current tree, or of what --layout would build.
-func (a *app) shown(vm cluster.VM, m mutate.Mutator, request mutate.Request, running explain.Running, flags explainFlags) ([]byte, error) {
-	subject := subjectOf(vm, running)
-	planned, plan := running.Planned, running.Planned.Plan
+func (a *app) shown(vm planned, flags explainFlags) ([]byte, error) {
+	subject := subjectOf(vm)
+	result, plan := vm.Planned, vm.Planned.Plan
 	if flags.layout != "" {
-		planned = m.With(map[policy.Key]string{policy.KeyLayout: flags.layout}).Mutate(request)
-		if plan = planned.Plan; plan == nil {
-			return nil, planned.Err
+		result = vm.mutator.With(map[policy.Key]string{policy.KeyLayout: flags.layout}).Mutate(vm.request)
+		if plan = result.Plan; plan == nil {
+			return nil, result.Err
 		}
 	}
-	r := report.New(planned.Plan, planned.Changed(), planned.Err)
+	r := report.New(result.Plan, result.Changed(), result.Err)
 	r.Subject, r.Details = subject, flags.details
 	var e explain.Explanation = r
 	if flags.layout == "" {
-		current := running.Current
+		current := vm.Current
 		current.Subject, current.Details = subject, flags.details
-		e = report.NewAsIs(current, explain.Prospect(m, request, current, r))
-		plan = m.Unchanged().Mutate(request).Plan
+		e = report.NewAsIs(current, explain.Prospect(vm.mutator, vm.request, current, r))
+		plan = vm.CurrentPlan
 	}
 	var b bytes.Buffer
 	switch flags.format {
@@ -158,24 +138,24 @@ func (a *app) shown(vm cluster.VM, m mutate.Mutator, request mutate.Request, run
 		}
 		return []byte(file.String()), nil
 	case explain.Text:
-		b.WriteString(heading(running))
+		b.WriteString(heading(vm.Running))
 	}
 	err := explain.Write(&b, e, flags.format, terminal.StyleOf(a.Out, a.environ, flags.output))
 	return b.Bytes(), err
 }
 
 // subjectOf says what is explained.
-func subjectOf(vm cluster.VM, running explain.Running) report.Subject {
-	s := report.NewSubject(running.Planned.Plan.Domain(), vm.VMI)
+func subjectOf(vm planned) report.Subject {
+	s := report.NewSubject(vm.Planned.Plan.Domain(), vm.VMI)
 	s.Host, s.Source, s.Tool = "node "+vm.Node, "pod "+vm.Pod, version()
 	return s
 }
 
 // compareWithGuest prints which devices the guest shows where the domain has them.
-func (a *app) compareWithGuest(ctx context.Context, client *cluster.Client, vm cluster.VM, running explain.Running, flags explainFlags) error {
+func (a *app) compareWithGuest(ctx context.Context, client *cluster.Client, vm planned, flags explainFlags) error {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
-	data, err := client.Guest(ctx, vm)
+	data, err := client.Guest(ctx, vm.VM)
 	if err != nil {
 		return err
 	}
@@ -186,16 +166,11 @@ func (a *app) compareWithGuest(ctx context.Context, client *cluster.Client, vm c
 	for _, p := range problems {
 		a.say("warning: %s: %s: %s", p.Code, p.Source, p.Text)
 	}
-	current := running.Current
-	current.Subject = subjectOf(vm, running)
+	current := vm.Current
+	current.Subject = subjectOf(vm)
 	comparison := report.CompareGuest(current, guest)
 	var b bytes.Buffer
-	if flags.format == explain.JSON {
-		err = terminal.EncodeJSON(&b, comparison)
-	} else {
-		err = comparison.WriteText(&b, terminal.StyleOf(a.Out, a.environ, flags.output))
-	}
-	if err == nil {
+	if err = explain.WriteComparison(&b, comparison, flags.format, terminal.StyleOf(a.Out, a.environ, flags.output)); err == nil {
 		err = a.write(flags.output, b.Bytes())
 	}
 	if err == nil && comparison.Count(report.Differs) > 0 {
@@ -216,9 +191,8 @@ func heading(r explain.Running) string {
 // completeExplain sets what shells complete.
 func (a *app) completeExplain(cmd *cobra.Command) {
 	cmd.ValidArgsFunction = a.completeVMs
-	layouts := slices.Clone(policy.TreeLayouts())
 	var names []string
-	for _, l := range layouts {
+	for _, l := range policy.TreeLayouts() {
 		names = append(names, string(l))
 	}
 	fixed(cmd, "layout", names)

@@ -16,6 +16,8 @@ import (
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // the ways to log in that kubectl has
 
 	"hook-sidecar/pkg/cluster"
+	"hook-sidecar/pkg/explain"
+	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/terminal"
 	"hook-sidecar/pkg/topology"
 )
@@ -130,14 +132,7 @@ func (a *app) say(format string, args ...any) {
 
 // write writes to a file, or to standard output when file is "" or "-".
 func (a *app) write(file string, data []byte) error {
-	if file == "" || file == "-" {
-		_, err := a.Out.Write(data)
-		return err
-	}
-	if err := terminal.WriteFile(file, data); err != nil {
-		return fmt.Errorf("write %s: %w", file, terminal.WithoutName(err))
-	}
-	return nil
+	return terminal.Write(a.Out, file, data)
 }
 
 // connect returns a client of the cluster and the namespace that the flags and the
@@ -176,6 +171,46 @@ func (a *app) read(ctx context.Context, client *cluster.Client, name types.Names
 		a.say("warning: VM %s is migrating to node %s; this is where it still runs, %s", name, in.Target(), in.Node)
 	}
 	return vm, err
+}
+
+// planned is a VM that was read, and what the hook would make of it.
+type planned struct {
+	cluster.VM
+	mutator mutate.Mutator
+	request mutate.Request
+	explain.Running
+}
+
+// plan plans a VM as the hook in its pod would.
+func plan(vm cluster.VM, details bool) (planned, error) {
+	p := planned{
+		VM: vm, mutator: mutate.Mutator{Sysfs: vm.Host, Details: details},
+		request: mutate.Request{Domain: vm.Domain, Parsed: vm.VMI},
+	}
+	var err error
+	p.Running, err = explain.NewRunning(p.mutator, p.request, vm.Hook)
+	return p, err
+}
+
+// load reads and plans the VM that an argument names.
+func (a *app) load(ctx context.Context, argument string, scope cluster.Scope, details bool) (*cluster.Client, planned, error) {
+	client, namespace, err := a.connect()
+	if err != nil {
+		return nil, planned{}, err
+	}
+	name, err := vmName(namespace, argument)
+	if err != nil {
+		return nil, planned{}, err
+	}
+	vm, err := a.read(ctx, client, name, scope)
+	if err != nil {
+		return nil, planned{}, err
+	}
+	p, err := plan(vm, details)
+	if err != nil {
+		return nil, p, fmt.Errorf("plan VM %s: %w", name, err)
+	}
+	return client, p, nil
 }
 
 // vmName is the VM that an argument names: "dgx", or "vm/dgx" as kubectl prints it.

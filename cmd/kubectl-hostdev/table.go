@@ -115,13 +115,12 @@ func (a *app) row(ctx context.Context, client *cluster.Client, in cluster.Instan
 }
 
 func (r *row) fill(vm cluster.VM) error {
-	m, request := planner(vm, false)
-	running, err := explain.NewRunning(m, request, vm.Hook)
+	p, err := plan(vm, false)
 	if err != nil {
 		return err
 	}
-	r.Devices, r.Pairs, r.Alike, r.Layout = len(running.Current.Devices), running.Pairs.Known, running.Pairs.Alike, running.Layout
-	found := doctor.NewReport(doctorInputs(vm, running)).Results // the worst first
+	r.Devices, r.Pairs, r.Alike, r.Layout = len(p.Current.Devices), p.Pairs.Known, p.Pairs.Alike, p.Layout
+	found := doctor.NewReport(doctorInputs(p)).Results // the worst first
 	if len(found) > 0 && (found[0].Status == doctor.Fail || found[0].Status == doctor.Warn) {
 		r.Finding = &found[0]
 	}
@@ -129,11 +128,10 @@ func (r *row) fill(vm cluster.VM) error {
 }
 
 // doctorInputs are what doctor looks at.
-func doctorInputs(vm cluster.VM, running explain.Running) doctor.Inputs {
+func doctorInputs(vm planned) doctor.Inputs {
 	host, problems := env.ReadWholeHost(vm.Host)
 	problems = append(problems, env.ReadDetails(vm.Host, host)...)
-	m, request := planner(vm, false)
-	return doctor.Inputs{Host: host, Problems: problems, VM: explain.VM(m, request, running.Planned, vm.Name)}
+	return doctor.Inputs{Host: host, Problems: problems, VM: explain.VM(vm.Planned, vm.Options, vm.Name)}
 }
 
 func writeTable(b *bytes.Buffer, rows []row) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"hook-sidecar/pkg/doctor"
@@ -13,13 +14,13 @@ import (
 	"hook-sidecar/pkg/terminal"
 )
 
-// VM is what doctor looks at of a domain that was planned. A domain without a name
-// gets the other one.
-func VM(m mutate.Mutator, req mutate.Request, result mutate.Result, name string) doctor.VM {
+// VM is what doctor looks at of a domain that was planned, beside what each layout
+// would give. A domain without a name gets the other one.
+func VM(result mutate.Result, alternatives []doctor.Alternative, name string) doctor.VM {
 	return doctor.VM{
 		Name: cmp.Or(result.Plan.Domain().Name, name),
 		Plan: result.Plan, Layout: result.Plan.Layout, VMI: result.VMI,
-		Refusal: result.Err, Alternatives: Alternatives(m, req),
+		Refusal: result.Err, Alternatives: alternatives,
 	}
 }
 
@@ -34,12 +35,18 @@ func Alternatives(m mutate.Mutator, req mutate.Request) []doctor.Alternative {
 	return all
 }
 
-// WriteDoctor writes a line per result of doctor, then how many there are of each
-// status.
-func WriteDoctor(w io.Writer, r doctor.Report, style report.Style) error {
+// WriteDoctor writes what doctor found as JSON, or as text: a line per result, then how
+// many there are of each status. quiet leaves out what is as it should be.
+func WriteDoctor(w io.Writer, r doctor.Report, quiet bool, format string, style report.Style) error {
+	if quiet {
+		r.Results = slices.DeleteFunc(slices.Clone(r.Results), func(result doctor.Result) bool { return result.Status == doctor.Pass })
+	}
+	if format == JSON {
+		return terminal.EncodeJSON(w, r)
+	}
 	var b strings.Builder
 	for _, result := range r.Results {
-		fmt.Fprintln(&b, StatusLine(result, style))
+		fmt.Fprintln(&b, statusLine(result, style))
 	}
 	var counts []string
 	for _, status := range []doctor.Status{doctor.Fail, doctor.Warn, doctor.Note, doctor.Pass} {
@@ -50,8 +57,8 @@ func WriteDoctor(w io.Writer, r doctor.Report, style report.Style) error {
 	return err
 }
 
-// StatusLine returns a result of doctor as a line, with its status in colour.
-func StatusLine(r doctor.Result, style report.Style) string {
+// statusLine returns a result of doctor as a line, with its status in colour.
+func statusLine(r doctor.Result, style report.Style) string {
 	status := string(r.Status)
 	colour := map[doctor.Status]report.Colour{doctor.Fail: report.Red, doctor.Warn: report.Yellow, doctor.Pass: report.Green, doctor.Note: report.Cyan}[r.Status]
 	return style.Paint(colour, status) + strings.TrimPrefix(terminal.Escaped(r.String()), status)

@@ -75,6 +75,14 @@ func Write(w io.Writer, e Explanation, format string, style report.Style) error 
 	return e.WriteText(w, style)
 }
 
+// WriteComparison writes a comparison with the guest as JSON or as text.
+func WriteComparison(w io.Writer, c report.GuestComparison, format string, style report.Style) error {
+	if format == JSON {
+		return terminal.EncodeJSON(w, c)
+	}
+	return c.WriteText(w, style)
+}
+
 // writePicture writes a picture without what a terminal obeys or what turns the direction
 // of text: names in it are text of others.
 func writePicture(w io.Writer, write func(io.Writer) error) error {

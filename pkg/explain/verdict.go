@@ -17,12 +17,13 @@ import (
 
 // Running is what there is to say of a running VM.
 type Running struct {
-	Current report.Report
-	Planned mutate.Result // what the hook would do with the domain as it is
-	Pairs   placement.Pairs
-	Layout  policy.Layout // of the current tree, "" where no device is under an expander bus
-	Options []doctor.Alternative
-	HasHook bool // the hook answers in the pod
+	Current     report.Report
+	CurrentPlan *placement.Plan // of which Current is the report
+	Planned     mutate.Result   // what the hook would do with the domain as it is
+	Pairs       placement.Pairs
+	Layout      policy.Layout // of the current tree, "" where no device is under an expander bus
+	Options     []doctor.Alternative
+	HasHook     bool // the hook answers in the pod
 }
 
 // NewRunning plans the domain of a running VM.
@@ -35,11 +36,11 @@ func NewRunning(m mutate.Mutator, req mutate.Request, hasHook bool) (Running, er
 	if planned.Plan == nil {
 		return Running{}, planned.Err
 	}
-	r := Running{Current: report.New(current.Plan, false, nil), Planned: planned, Pairs: current.Plan.Pairs(), HasHook: hasHook}
-	r.Layout = r.Current.TreeLayout()
-	if len(r.Current.Devices) > 1 {
-		r.Options = Alternatives(m, req)
+	r := Running{
+		Current: report.New(current.Plan, false, nil), CurrentPlan: current.Plan, Planned: planned,
+		Pairs: current.Plan.Pairs(), Options: Alternatives(m, req), HasHook: hasHook,
 	}
+	r.Layout = r.Current.TreeLayout()
 	return r, nil
 }
 

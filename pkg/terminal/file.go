@@ -3,6 +3,8 @@ package terminal
 import (
 	"crypto/rand"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,9 +13,21 @@ import (
 // newFileMode is the mode of a new file, before the umask.
 const newFileMode = 0o644
 
-// WriteFile writes a temporary file in the same directory and renames it. A file
+// Write writes to a file, or to out when file is "" or "-".
+func Write(out io.Writer, file string, data []byte) error {
+	if file == "" || file == "-" {
+		_, err := out.Write(data)
+		return err
+	}
+	if err := writeFile(file, data); err != nil {
+		return fmt.Errorf("write %s: %w", file, WithoutName(err))
+	}
+	return nil
+}
+
+// writeFile writes a temporary file in the same directory and renames it. A file
 // that exists keeps its mode, and a symbolic link stays one.
-func WriteFile(file string, data []byte) error {
+func writeFile(file string, data []byte) error {
 	if target, err := filepath.EvalSymlinks(file); err == nil {
 		file = target
 	}
