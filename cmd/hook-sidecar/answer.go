@@ -23,20 +23,20 @@ import (
 type answerer struct {
 	mutator mutate.Mutator
 	log     logFunc
-	*record
+	last    *lastCall
 }
 
-// record is what is left of the last call: to log it.
-type record struct {
-	mu   sync.Mutex
-	keep func() // does nothing when it was called before
+// lastCall is what is left to do of the last call.
+type lastCall struct {
+	mu  sync.Mutex
+	log func() // does nothing when it was called before
 }
 
 // logFunc logs a call after its answer, which took so long.
 type logFunc func(protocol string, answer mutate.Result, took time.Duration)
 
 func newAnswerer(m mutate.Mutator, log logFunc) answerer {
-	return answerer{mutator: m, log: log, record: &record{keep: func() {}}}
+	return answerer{mutator: m, log: log, last: &lastCall{log: func() {}}}
 }
 
 // answer returns the answer to a call, and what logs it.
@@ -51,15 +51,15 @@ func (a answerer) answer(protocol string, req mutate.Request) (result mutate.Res
 // logged when its reply is written, because what only the log says takes as long to
 // find out as the answer. The next call waits for that.
 func (a answerer) Mutate(ctx context.Context, call hooks.Call) ([]byte, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.keep()
+	a.last.mu.Lock()
+	defer a.last.mu.Unlock()
+	a.last.log()
 	result, log := a.answer(call.Protocol, mutate.Request{Domain: call.Domain, VMI: call.VMI, Discarded: call.Migration})
-	a.keep = sync.OnceFunc(func() {
+	a.last.log = sync.OnceFunc(func() {
 		log()
 		runtime.GC() // so that it does not interrupt the next call
 	})
-	hooks.AfterReply(ctx, a.keep)
+	hooks.AfterReply(ctx, a.last.log)
 	if result.Err == nil || !result.Strict {
 		return result.Domain, nil
 	}
@@ -82,9 +82,9 @@ func (a answerer) rehearse() {
 
 // wait returns when the last call has been logged.
 func (a answerer) wait() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.keep()
+	a.last.mu.Lock()
+	defer a.last.mu.Unlock()
+	a.last.log()
 }
 
 // hookAnswerer returns the answerer of serve and onDefineDomain: it takes the

@@ -17,7 +17,7 @@ import (
 )
 
 // runScript runs the script of a snapshot in a shell, over a directory with the tree
-// and what its links lead to, which sysfs has and a snapshot has not.
+// and what its links lead to, which a snapshot lacks.
 func runScript(t *testing.T, shell string, dir string, ids []topology.DeviceID) fs.FS {
 	t.Helper()
 	if _, err := exec.LookPath(shell); err != nil {

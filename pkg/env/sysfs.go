@@ -118,11 +118,6 @@ func (r *hostReader) read(ids []topology.DeviceID) (*topology.Host, []Problem) {
 		return &topology.Host{}, nil
 	}
 	r.start()
-	for _, dir := range []string{pciDevices, mdevDevices} {
-		if _, err := r.tree.dir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			r.problem(reasons.CodeBadSysfs, dir, err.Error())
-		}
-	}
 	for _, id := range ids {
 		if a, ok := id.PCI(); ok {
 			r.addRequested(a)
@@ -201,9 +196,13 @@ func (r *hostReader) linkBase(name string) string {
 
 // deviceDir returns the directory that an entry of pciDevices or mdevDevices links
 // to, or "" when the target is not a real directory of the same name, which is a
-// Problem. It is false when there is no such entry.
+// Problem, as is a directory of all entries that cannot be read. It is false when
+// there is no such entry.
 func (r *hostReader) deviceDir(link string) (dir string, shown bool) {
 	if _, err := r.tree.dir(path.Dir(link)); err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			r.problem(reasons.CodeBadSysfs, path.Dir(link), err.Error())
+		}
 		return "", false
 	}
 	dir, err := r.tree.link(link)

@@ -173,8 +173,8 @@ func (m Mutator) mutate(req Request, result *Result) ([]byte, error) {
 		return nil, &Error{Malformed, fmt.Errorf("parse domain: %w", err)}
 	}
 	result.candidates = placement.Candidates(d, m.Variables)
-	// Companions are found among the other functions of a device, and NCCL is told of
-	// links. Layout auto asks which devices NCCL pairs, and devices of variables are
+	// Companions are found among the other functions of a device, and the file for NCCL
+	// has links. Layout auto asks which devices NCCL pairs, and devices of variables are
 	// added by group.
 	result.whole = result.whole || wanted.Companions == policy.CompanionsAdd || wanted.NCCLTopology == policy.NCCLTopologyFWCfg
 	var host *topology.Host

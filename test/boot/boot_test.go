@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"hook-sidecar/test/oracle"
+	"hook-sidecar/test/program"
 	"hook-sidecar/test/readback"
 )
 
@@ -31,14 +32,15 @@ func newBench(t *testing.T, s System, variable, dir string) *bench {
 	}
 	work := t.TempDir()
 	b := &bench{libvirt: oracle.New(t), binary: filepath.Join(work, "hook-sidecar-"+runtime.GOARCH)}
-	if err := build(b.binary, runtime.GOARCH); err != nil {
+	module := filepath.Join("..", "..")
+	if err := program.Build(b.binary, module); err != nil {
 		t.Fatal(err)
 	}
 	inGuest := b.binary
 	var err error
 	if s.architecture != runtime.GOARCH {
 		inGuest = filepath.Join(work, "hook-sidecar-"+s.architecture)
-		err = build(inGuest, s.architecture)
+		err = program.Build(inGuest, module, "GOOS=linux", "GOARCH="+s.architecture)
 	}
 	if err == nil {
 		b.lab, err = newLab(work, s, filepath.Join(os.Getenv(variable), dir), inGuest)

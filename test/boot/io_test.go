@@ -8,8 +8,8 @@ import (
 )
 
 // TestIOSpace boots devices with an I/O BAR: OVMF has room for 9 ports with one,
-// and each device beyond has not even memory. SeaBIOS has room for 14; with 15 it
-// stops, which is not tried since it looks as a guest that hangs. doctor's check
+// and each device beyond loses its memory, too. SeaBIOS has room for 14; with 15 it
+// stops, which is not tried since it looks like a guest that hangs. doctor's check
 // io-space says so.
 func TestIOSpace(t *testing.T) {
 	t.Parallel()

@@ -1,9 +1,7 @@
 package boot
 
 import (
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -93,16 +91,6 @@ func newLab(dir string, s System, kernelDir, binary string) (*Lab, error) {
 	content := GuestInitramfs(kernelDir)
 	content.Architecture, content.Modules, content.Binary = s.architecture, s.modules, binary
 	return &Lab{system: s}, content.Write(s.initramfs)
-}
-
-// build builds the program under test, static.
-func build(file, architecture string) error {
-	command := exec.Command("go", "build", "-ldflags=-s -w", "-o", file, "hook-sidecar/cmd/hook-sidecar")
-	command.Env = append(command.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+architecture)
-	if out, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build for %s: %w: %s", architecture, err, out)
-	}
-	return nil
 }
 
 // qemu is the program and its first arguments. Where oracle.RootVariable names

@@ -12,6 +12,7 @@ import (
 	"kubevirt.io/kubevirt/pkg/hooks"
 
 	"hook-sidecar/test/oracle"
+	"hook-sidecar/test/program"
 )
 
 // binaryVariable names the environment variable with the program under test. It is
@@ -56,10 +57,8 @@ func again() (code int, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	binary := filepath.Join(dir, "hook-sidecar")
-	build := exec.Command("go", "build", "-o", binary, "./cmd/hook-sidecar")
-	build.Dir, build.Stdout, build.Stderr = filepath.Join("..", ".."), os.Stderr, os.Stderr
-	if err := build.Run(); err != nil {
-		return 1, fmt.Errorf("go build: %w", err)
+	if err := program.Build(binary, filepath.Join("..", "..")); err != nil {
+		return 1, err
 	}
 	self, err := os.Executable()
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"hook-sidecar/test/boot"
+	"hook-sidecar/test/program"
 )
 
 const (
@@ -51,8 +52,9 @@ func newLab(t *testing.T) lab {
 	}
 	l := lab{root: filepath.Join(image, "root"), layer: build, files: t.TempDir()}
 	l.program = filepath.Join(l.files, "hook-sidecar")
-	// As the Dockerfile builds it.
-	goBuild(t, filepath.Join("..", ".."), "CGO_ENABLED=0", "-trimpath", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", l.program, "./cmd/hook-sidecar")
+	if err := program.Build(l.program, filepath.Join("..", "..")); err != nil {
+		t.Fatal(err)
+	}
 	l.buildLauncher(t)
 	guest := boot.GuestInitramfs(kernel)
 	guest.Binary = l.program

@@ -10,16 +10,16 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"hook-sidecar/test/program"
 )
 
 // TestArgumentsServe: the program starts with the arguments that the policy writes,
 // for every kustomization. Otherwise an unknown flag would only fail in a cluster.
 func TestArgumentsServe(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "hook-sidecar")
-	compile := exec.Command("go", "build", "-o", binary, "./cmd/hook-sidecar")
-	compile.Dir = filepath.Join("..", "..")
-	if out, err := compile.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := program.Build(binary, filepath.Join("..", "..")); err != nil {
+		t.Fatal(err)
 	}
 	for _, overlay := range kustomizations(t) {
 		if strings.HasSuffix(overlay, "kubernetes-1.34") {

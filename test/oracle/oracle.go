@@ -218,7 +218,7 @@ func (l *Libvirt) virsh(commands string) ([]byte, error) {
 }
 
 // inRoot runs a command as nobody in the root directory $0, with its own /proc and
-// this machine's /dev/null, which a root that was only unpacked has not.
+// this machine's /dev/null, which a root that was only unpacked lacks.
 const inRoot = `mount -t proc proc "$0/proc"
 mount --bind /dev/null "$0/dev/null"
 exec chroot --userspec=65534:65534 "$0" "$@"`

@@ -9,14 +9,17 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 )
 
 // Build builds ./cmd/hook-sidecar of the module in a directory into a file, with the
-// flags of the Dockerfile there.
-func Build(file, root string) error { return BuildPackage(file, root, "./cmd/hook-sidecar") }
+// flags of the Dockerfile there, and with further environment variables: "GOARCH=arm64".
+func Build(file, root string, environ ...string) error {
+	return BuildPackage(file, root, "./cmd/hook-sidecar", environ...)
+}
 
 // BuildPackage builds another program of the module in the same way.
-func BuildPackage(file, root, name string) error {
+func BuildPackage(file, root, name string, environ ...string) error {
 	flags, err := flags(root)
 	if err != nil {
 		return err
@@ -25,7 +28,7 @@ func BuildPackage(file, root, name string) error {
 		return err
 	}
 	command := exec.Command("sh", "-c", fmt.Sprintf("go build -buildvcs=false %s -o '%s' %s", flags, file, name))
-	command.Dir, command.Env = root, append(os.Environ(), "CGO_ENABLED=0")
+	command.Dir, command.Env = root, slices.Concat(os.Environ(), []string{"CGO_ENABLED=0"}, environ)
 	if out, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w: %s", name, err, out)
 	}

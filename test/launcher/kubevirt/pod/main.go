@@ -32,7 +32,7 @@ type config struct {
 	Plugin  []string        // flags of the plugin's sidecar; null for none
 	Env     []string        // of the launcher's container
 	Network string          // /etc/podinfo/network-info, "" for none
-	Cells   bool            // hand over the node's NUMA cells
+	Cells   bool            // pass the node's NUMA cells
 	Aware   bool            // feature gate PCINUMAAwareTopology
 	Syncs   int             // how often virt-handler tries to start the VM
 	Boots   bool            // wait until the guest ends by itself
