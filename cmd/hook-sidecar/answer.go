@@ -137,6 +137,9 @@ func logTo(log *slog.Logger, m mutate.Mutator) logFunc {
 				"hostNode", d.HostNode, "guestCell", d.GuestCell, "guestAddress", d.GuestAddress, "predicted", d.Predicted,
 				"outcome", d.Outcome, "reason", d.Reason)
 		}
+		for _, e := range r.Extras {
+			log.Info("extra", "key", e.Key, "text", e.Text)
+		}
 		var last reasons.Code // warnings are in the order of their codes
 		for _, w := range r.Warnings {
 			attrs := []any{"code", w.Code, "device", w.Device, "text", w.Text}

@@ -133,7 +133,7 @@ func (m Mutator) handle(req Request, whole bool) (result Result) {
 // readHost reads all of the host that a plan says something about.
 func (m Mutator) readHost(ids []topology.DeviceID, p policy.Policy) (*topology.Host, []env.Problem) {
 	host, problems := env.ReadHost(m.Sysfs, ids)
-	if m.Details || p.NCCLTopology == policy.NCCLTopologyFWCfg {
+	if m.Details || p.NCCLTopology != policy.NCCLTopologyNone {
 		problems = append(problems, env.ReadDetails(m.Sysfs, host)...)
 	}
 	return host, problems
@@ -176,7 +176,7 @@ func (m Mutator) mutate(req Request, result *Result) ([]byte, error) {
 	// Companions are found among the other functions of a device, and the file for NCCL
 	// has links. Layout auto asks which devices NCCL pairs, and devices of variables are
 	// added by group.
-	result.whole = result.whole || wanted.Companions == policy.CompanionsAdd || wanted.NCCLTopology == policy.NCCLTopologyFWCfg
+	result.whole = result.whole || wanted.Companions == policy.CompanionsAdd || wanted.HasExtras()
 	var host *topology.Host
 	if result.whole {
 		host, result.problems = m.readHost(result.candidates, wanted)

@@ -2,6 +2,7 @@ package mutate
 
 import (
 	"encoding/base64"
+	"slices"
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/nccl"
@@ -23,12 +24,17 @@ const NCCLEntry = "opt/org.kubevirt.hostdev/nccl-topology"
 // (src/qemu/qemu_command.c, qemuBuildSysinfoCommandLine; seen in the arguments
 // that it makes).
 func withNCCL(plan *placement.Plan) *placement.Plan {
-	if plan.Policy.NCCLTopology != policy.NCCLTopologyFWCfg {
+	if plan.Policy.NCCLTopology == policy.NCCLTopologyNone {
 		return plan
 	}
 	file := nccl.New(plan)
 	if file.IsEmpty() {
-		return plan.With(nil, file.Warnings)
+		return plan.With(plan.Changes, nil, file.Warnings)
 	}
-	return plan.With(&domain.FirmwareEntry{Name: NCCLEntry, Value: base64.StdEncoding.EncodeToString([]byte(file.String()))}, file.Warnings)
+	entry := domain.FirmwareEntry{Name: NCCLEntry, Value: base64.StdEncoding.EncodeToString([]byte(file.String()))}
+	changes := plan.Changes
+	if !slices.Contains(plan.Domain().FirmwareEntries, entry) {
+		changes.SetFirmwareEntry = &entry
+	}
+	return plan.With(changes, nil, file.Warnings)
 }

@@ -43,7 +43,7 @@ func withPortSpeed(plan *placement.Plan, sysfs fs.FS) *placement.Plan {
 			"emulated root ports advertise %d GT/s, and NCCL believes them: %d GPUs and NICs have a faster link on the host, the fastest %s GT/s",
 			rootPortSpeed, len(fast), strconv.FormatFloat(highest, 'f', -1, 64))))
 	}
-	return plan.With(nil, warnings)
+	return plan.With(plan.Changes, nil, warnings)
 }
 
 // atRootPorts are the host's functions of the GPUs and NICs that the topology file

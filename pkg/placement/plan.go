@@ -23,6 +23,12 @@ type Controller struct {
 	Predicted *topology.Address // of a bridge: what the guest's kernel shows; nil when not known
 }
 
+// Extra is what the guest gets besides places, because a policy key asks for it.
+type Extra struct {
+	Key  policy.Key
+	Text string // what it gets, in one line
+}
+
 // Plan says where each device goes, why, and what to change for it.
 type Plan struct {
 	Policy      policy.Policy
@@ -32,6 +38,7 @@ type Plan struct {
 	Budgets     Budgets
 	Warnings    []reasons.Warning
 	Changes     domain.Changes
+	Extras      []Extra
 
 	Host      *topology.Host // what was read of it
 	HostTree  *topology.Tree // to the devices of the plan
@@ -80,14 +87,13 @@ func (p *Plan) Pairs() Pairs {
 	return pairs
 }
 
-// With is the plan with an entry of fw_cfg in the domain, if it is not there
-// with this very text, and with more warnings. A nil entry adds none.
-func (p *Plan) With(entry *domain.FirmwareEntry, warnings []reasons.Warning) *Plan {
+// With is the plan with these changes in place of its own, and with more extras and
+// warnings.
+func (p *Plan) With(changes domain.Changes, extras []Extra, warnings []reasons.Warning) *Plan {
 	next := *p
+	next.Changes = changes
+	next.Extras = slices.Concat(p.Extras, extras)
 	next.Warnings = reasons.Sort(slices.Concat(p.Warnings, warnings))
-	if entry != nil && !slices.Contains(p.result.FirmwareEntries, *entry) {
-		next.Changes.SetFirmwareEntry = entry
-	}
 	return &next
 }
 

@@ -26,6 +26,10 @@ const (
 	KeyHotplugPorts Key = "hotplug-ports"
 	KeyDryRun       Key = "dry-run"
 	KeyNCCLTopology Key = "nccl-topology"
+	KeyPortSpeed    Key = "port-speed"
+	KeyMMIOWindow   Key = "mmio-window"
+	KeyVIOMMU       Key = "viommu"
+	KeyClique       Key = "gpudirect-clique"
 )
 
 // Layout is the shape of the guest's tree.
@@ -70,6 +74,45 @@ type NCCLTopology string
 const (
 	NCCLTopologyNone  NCCLTopology = "none"  // not from the hook
 	NCCLTopologyFWCfg NCCLTopology = "fwcfg" // as an entry of QEMU's fw_cfg device
+	// NCCLTopologyCloudInit is FWCfg, and cloud-init gives the guest what reads it.
+	NCCLTopologyCloudInit NCCLTopology = "cloudinit"
+)
+
+// PortSpeed says what speed the guest's root ports advertise.
+type PortSpeed string
+
+// The values of port-speed.
+const (
+	PortSpeedDefault PortSpeed = "default" // QEMU's
+	PortSpeedHost    PortSpeed = "host"    // at least that of the fastest device's link
+)
+
+// MMIOWindow says how large the guest's window for 64-bit BARs is.
+type MMIOWindow string
+
+// The values of mmio-window.
+const (
+	MMIOWindowDefault MMIOWindow = "default" // as the firmware chooses
+	MMIOWindowAuto    MMIOWindow = "auto"    // as large as the devices' BARs need
+)
+
+// VIOMMU says which IOMMU the guest gets.
+type VIOMMU string
+
+// The values of viommu.
+const (
+	VIOMMUNone   VIOMMU = "none"   // none from the hook
+	VIOMMUIntel  VIOMMU = "intel"  // VT-d, on x86
+	VIOMMUSMMUv3 VIOMMU = "smmuv3" // on aarch64
+)
+
+// Clique says which GPUs the guest's driver may let talk to each other.
+type Clique string
+
+// The values of gpudirect-clique.
+const (
+	CliqueNone Clique = "none" // none from the hook
+	CliqueHost Clique = "host" // those that the host's switches connect
 )
 
 // HotplugAuto leaves the number of free root ports to KubeVirt's formula.
@@ -96,9 +139,19 @@ type Policy struct {
 	HotplugPorts int // free root ports to reserve, or HotplugAuto
 	DryRun       bool
 	NCCLTopology NCCLTopology
+	PortSpeed    PortSpeed
+	MMIOWindow   MMIOWindow
+	VIOMMU       VIOMMU
+	Clique       Clique
 
 	Keep    []string       // aliases of devices that are not moved
 	Origins map[Key]Origin // where each value comes from
+}
+
+// HasExtras reports whether a key asks for something besides places.
+func (p Policy) HasExtras() bool {
+	return p.NCCLTopology != NCCLTopologyNone || p.PortSpeed != PortSpeedDefault || p.MMIOWindow != MMIOWindowDefault ||
+		p.VIOMMU != VIOMMUNone || p.Clique != CliqueNone
 }
 
 // Setting is everything that there is to know about a key.
@@ -148,9 +201,29 @@ func Settings() []Setting {
 			field:   func(p *Policy) any { return &p.DryRun },
 		},
 		{
-			Key: KeyNCCLTopology, Default: "none", Values: []string{"none", "fwcfg"},
-			Meaning: "topology file for NCCL in the guest: none, or fwcfg (in QEMU's fw_cfg)",
+			Key: KeyNCCLTopology, Default: "none", Values: []string{"none", "fwcfg", "cloudinit"},
+			Meaning: "topology file for NCCL in the guest: none, fwcfg (in QEMU's fw_cfg) or cloudinit (and cloud-init fetches it)",
 			field:   func(p *Policy) any { return (*string)(&p.NCCLTopology) },
+		},
+		{
+			Key: KeyPortSpeed, Default: "default", Values: []string{"default", "host"},
+			Meaning: "link speed of the guest's root ports: default (QEMU's) or host (that of the fastest device)",
+			field:   func(p *Policy) any { return (*string)(&p.PortSpeed) },
+		},
+		{
+			Key: KeyMMIOWindow, Default: "default", Values: []string{"default", "auto"},
+			Meaning: "the guest's window for 64-bit BARs: default (the firmware's) or auto (as large as they need)",
+			field:   func(p *Policy) any { return (*string)(&p.MMIOWindow) },
+		},
+		{
+			Key: KeyVIOMMU, Default: "none", Values: []string{"none", "intel", "smmuv3"},
+			Meaning: "IOMMU for the guest: none, intel (x86) or smmuv3 (aarch64)",
+			field:   func(p *Policy) any { return (*string)(&p.VIOMMU) },
+		},
+		{
+			Key: KeyClique, Default: "none", Values: []string{"none", "host"},
+			Meaning: "GPUs that NVIDIA's driver may let talk to each other: none, or host (under one switch of the host)",
+			field:   func(p *Policy) any { return (*string)(&p.Clique) },
 		},
 	}
 }

@@ -122,7 +122,11 @@ func TestPolicyValues(t *testing.T) {
 		policy.KeyCompanions:   {"keep", "add"},
 		policy.KeyHotplugPorts: {"auto", "0", "255"},
 		policy.KeyDryRun:       {"true", "false"},
-		policy.KeyNCCLTopology: {"none", "fwcfg"},
+		policy.KeyNCCLTopology: {"none", "fwcfg", "cloudinit"},
+		policy.KeyPortSpeed:    {"default", "host"},
+		policy.KeyMMIOWindow:   {"default", "auto"},
+		policy.KeyVIOMMU:       {"none", "intel", "smmuv3"},
+		policy.KeyClique:       {"none", "host"},
 	}
 	bad := map[policy.Key][]string{
 		policy.KeyLayout:       {"", "NUMA", "root "},
@@ -132,6 +136,10 @@ func TestPolicyValues(t *testing.T) {
 		policy.KeyHotplugPorts: {"", "-1", "256", "0x4", "many"},
 		policy.KeyDryRun:       {"2"},
 		policy.KeyNCCLTopology: {"file"},
+		policy.KeyPortSpeed:    {"", "32"},
+		policy.KeyMMIOWindow:   {"64G"},
+		policy.KeyVIOMMU:       {"true", "Intel"},
+		policy.KeyClique:       {"0"},
 	}
 	for _, key := range policy.Keys() {
 		if len(good[key]) == 0 || len(bad[key]) == 0 {

@@ -29,6 +29,7 @@ type Report struct {
 	Paths         Paths                  `json:"paths"`
 	Budgets       Budgets                `json:"budgets"`
 	Warnings      []Warning              `json:"warnings"`
+	Extras        []Extra                `json:"extras"` // what policy keys give besides places
 
 	Subject Subject `json:"-"`
 	Details bool    `json:"-"` // write link speeds too, and the path types into pictures
@@ -120,11 +121,17 @@ type Warning struct {
 	Remedy string             `json:"remedy"`
 }
 
+// Extra is what the guest gets besides places.
+type Extra struct {
+	Key  policy.Key `json:"key"`
+	Text string     `json:"text"`
+}
+
 // New reports a plan. Plan is nil where an error came before it.
 func New(plan *placement.Plan, changed bool, err error) Report {
 	r := Report{
 		SchemaVersion: SchemaVersion, Changed: changed,
-		Policy: map[policy.Key]Setting{}, Devices: []Device{}, Controllers: []Controller{}, Warnings: []Warning{},
+		Policy: map[policy.Key]Setting{}, Devices: []Device{}, Controllers: []Controller{}, Warnings: []Warning{}, Extras: []Extra{},
 		Paths: Paths{Devices: []topology.DeviceID{}},
 	}
 	r.Budgets.BusNumbers.Expanders = []Expander{}
@@ -155,6 +162,9 @@ func New(plan *placement.Plan, changed bool, err error) Report {
 	r.Budgets.ControllerIndexes, r.Budgets.BARs.Bytes64 = Budget(plan.Budgets.ControllerIndexes), plan.Budgets.BARBytes64
 	for _, w := range plan.Warnings {
 		r.Warnings = append(r.Warnings, Warning(w))
+	}
+	for _, e := range plan.Extras {
+		r.Extras = append(r.Extras, Extra(e))
 	}
 	return r
 }

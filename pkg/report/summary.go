@@ -59,6 +59,11 @@ func (r Report) choice() string {
 	return fmt.Sprintf("layout %s: %s, since %s", r.Policy[policy.KeyLayout].Value, r.Layout, *r.LayoutReason)
 }
 
+// line is the extra with the value of its key.
+func (r Report) line(e Extra) string {
+	return fmt.Sprintf("%s %s: %s", e.Key, r.Policy[e.Key].Value, e.Text)
+}
+
 // WriteSummary writes the report in short: one line per device, then the
 // expander buses with their budgets, then the warnings with their remedies.
 func (r Report) WriteSummary(w io.Writer) error {
@@ -66,6 +71,9 @@ func (r Report) WriteSummary(w io.Writer) error {
 	b.WriteString(r.head() + "\n")
 	if choice := r.choice(); choice != "" {
 		b.WriteString(choice + "\n")
+	}
+	for _, extra := range r.Extras {
+		b.WriteString(r.line(extra) + "\n")
 	}
 	if r.Error != nil {
 		fmt.Fprintf(&b, "error: %s\n", *r.Error)

@@ -27,6 +27,9 @@ func (r Report) WriteText(w io.Writer, style Style) error {
 	if choice := r.choice(); choice != "" && !r.isElsewhere() {
 		writeLine(&b, style.wrap(choice, 0, 2))
 	}
+	for _, extra := range r.Extras {
+		writeLine(&b, style.wrap(r.line(extra), 0, 2))
+	}
 	if r.Error != nil {
 		writeLine(&b, style.Paint(Red, style.wrap("error: "+topology.Printable(*r.Error), 0, len("error: "))))
 	}
