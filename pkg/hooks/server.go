@@ -96,7 +96,7 @@ func (s *Server) listen() ([]*endpoint, error) {
 		}
 		// virt-launcher gives up on a socket that accepts connections and does not
 		// answer Info, so the services are registered before the socket exists.
-		services := grpc.NewServer(grpc.MaxRecvMsgSize(s.config.MaxMessage), grpc.UnaryInterceptor(s.guard))
+		services := grpc.NewServer(grpc.MaxRecvMsgSize(s.config.MaxMessage), grpc.ForceServerCodecV2(codec{}), grpc.UnaryInterceptor(s.guard))
 		socket.register(services)
 		opened, err := openSocket(socket.path, socket.makeDir)
 		if err != nil {
