@@ -98,7 +98,7 @@ func (e *editor) place(i int, to *GuestAddress) error {
 		}
 		return checkAddress(*to)
 	}
-	written, err := e.address(*to)
+	written, err := printAddress(*to)
 	if err != nil {
 		return err
 	}
@@ -233,7 +233,7 @@ func (e *editor) newControllers(c Changes) ([]string, error) {
 			return nil, fmt.Errorf("add controller: index %d is already taken", controller.Index)
 		}
 		taken[controller.Index] = true
-		text, err := e.controller(controller)
+		text, err := printController(controller)
 		if err != nil {
 			return nil, fmt.Errorf("add controller with index %d: %w", controller.Index, err)
 		}

@@ -49,24 +49,34 @@ func (d *Document) unit() string {
 
 // indent lays out an element that is indented with tabs.
 func (l layout) indent(element string) string {
-	lines := strings.Split(element, "\n")
-	for i, line := range lines {
+	var out strings.Builder
+	l.write(&out, element)
+	return out.String()
+}
+
+func (l layout) write(out *strings.Builder, element string) {
+	first := true
+	for line := range strings.SplitSeq(element, "\n") {
 		content := strings.TrimLeft(line, "\t")
-		if i > 0 && l.lead != "" {
-			content = l.lead + strings.Repeat(l.unit, len(line)-len(content)) + content
+		if !first && l.lead != "" {
+			out.WriteString(l.lead)
+			for range len(line) - len(content) {
+				out.WriteString(l.unit)
+			}
 		}
-		lines[i] = content
+		out.WriteString(content)
+		first = false
 	}
-	return strings.Join(lines, "")
 }
 
 // all lays out elements one after the other.
 func (l layout) all(elements []string) string {
-	var all strings.Builder
+	var out strings.Builder
 	for _, element := range elements {
-		all.WriteString(l.lead + l.indent(element))
+		out.WriteString(l.lead)
+		l.write(&out, element)
 	}
-	return all.String()
+	return out.String()
 }
 
 // InsertAfter puts elements after e, each indented as e is. Each is written
