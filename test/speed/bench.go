@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"testing"
 	"time"
@@ -88,11 +89,25 @@ func (bench *Bench) Snapshot(b *testing.B, sysfs string) string {
 	return file
 }
 
-// Directory makes a host a directory of files and links.
+// configBytes is the size of the configuration space of PCI Express
+// (include/uapi/linux/pci_regs.h).
+const configBytes = 4096
+
+// Directory makes a host a directory of files and links. Each device has its
+// configuration space, as in sysfs: a snapshot has none.
 func Directory(tb testing.TB, host fs.FS) string {
 	tb.Helper()
 	dir := filepath.Join(tb.TempDir(), "sys")
 	if err := os.CopyFS(dir, host); err != nil {
+		tb.Fatal(err)
+	}
+	err := fs.WalkDir(host, ".", func(name string, _ fs.DirEntry, err error) error {
+		if err != nil || path.Base(name) != "class" {
+			return err
+		}
+		return os.WriteFile(filepath.Join(dir, path.Dir(name), "config"), make([]byte, configBytes), 0o644)
+	})
+	if err != nil {
 		tb.Fatal(err)
 	}
 	return dir
