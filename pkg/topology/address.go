@@ -20,14 +20,13 @@ type Address struct {
 // ParseAddress reads the kernel's form domain:bus:device.function with 4 to 8
 // hex digits of domain, in either case: "0000:17:00.0", "10000:01:00.0".
 func ParseAddress(s string) (Address, error) {
-	parts := strings.FieldsFunc(s, func(r rune) bool { return r == ':' || r == '.' })
-	if len(parts) != 4 || s != parts[0]+":"+parts[1]+":"+parts[2]+"."+parts[3] {
-		return Address{}, invalidAddress(s)
-	}
-	domain, okDomain := hexDigits(parts[0], 4, 8)
-	bus, okBus := hexDigits(parts[1], 2, 2)
-	device, okDevice := hexDigits(parts[2], 2, 2)
-	function, okFunction := hexDigits(parts[3], 1, 1)
+	left, rest, _ := strings.Cut(s, ":")
+	middle, right, _ := strings.Cut(rest, ":")
+	slot, last, _ := strings.Cut(right, ".")
+	domain, okDomain := hexDigits(left, 4, 8)
+	bus, okBus := hexDigits(middle, 2, 2)
+	device, okDevice := hexDigits(slot, 2, 2)
+	function, okFunction := hexDigits(last, 1, 1)
 	if !okDomain || !okBus || !okDevice || !okFunction || device > 0x1f || function > 7 {
 		return Address{}, invalidAddress(s)
 	}
@@ -42,11 +41,8 @@ func invalidAddress(s string) error {
 
 // hexDigits reads s as a hex number of at least low and at most high digits.
 func hexDigits(s string, low, high int) (uint64, bool) {
-	if len(s) < low || len(s) > high || strings.Trim(s, "0123456789abcdefABCDEF") != "" {
-		return 0, false
-	}
 	n, err := strconv.ParseUint(s, 16, 32)
-	return n, err == nil
+	return n, err == nil && len(s) >= low && len(s) <= high
 }
 
 // String returns the kernel's form, in lower case: "0000:17:00.0".
