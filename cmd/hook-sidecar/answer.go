@@ -28,15 +28,32 @@ type answerer struct {
 
 // lastCall is what is left to do of the last call.
 type lastCall struct {
-	mu  sync.Mutex
-	log func() // does nothing when it was called before
+	mu     sync.Mutex
+	begin  func()          // begins to log it, unless that was begun; nil without a call
+	logged <-chan struct{} // closed when it is logged
+}
+
+// logPatience is how long a call waits for the log of the one before it, which takes
+// milliseconds: a read of sysfs can hang in a driver.
+const logPatience = time.Second
+
+// finish returns when the last call is logged, or the patience is over.
+func (l *lastCall) finish() {
+	if l.begin == nil {
+		return
+	}
+	l.begin()
+	select {
+	case <-l.logged:
+	case <-time.After(logPatience):
+	}
 }
 
 // logFunc logs a call after its answer, which took so long.
 type logFunc func(protocol string, answer mutate.Result, took time.Duration)
 
 func newAnswerer(m mutate.Mutator, log logFunc) answerer {
-	return answerer{mutator: m, log: log, last: &lastCall{log: func() {}}}
+	return answerer{mutator: m, log: log, last: &lastCall{}}
 }
 
 // answer returns the answer to a call, and what logs it.
@@ -53,13 +70,18 @@ func (a answerer) answer(protocol string, req mutate.Request) (result mutate.Res
 func (a answerer) Mutate(ctx context.Context, call hooks.Call) ([]byte, error) {
 	a.last.mu.Lock()
 	defer a.last.mu.Unlock()
-	a.last.log()
+	a.last.finish()
 	result, log := a.answer(call.Protocol, mutate.Request{Domain: call.Domain, VMI: call.VMI, Discarded: call.Migration})
-	a.last.log = sync.OnceFunc(func() {
-		log()
-		runtime.GC() // so that it does not interrupt the next call
+	logged := make(chan struct{})
+	a.last.logged = logged
+	a.last.begin = sync.OnceFunc(func() {
+		go func() {
+			log()
+			runtime.GC() // so that it does not interrupt the next call
+			close(logged)
+		}()
 	})
-	hooks.AfterReply(ctx, a.last.log)
+	hooks.AfterReply(ctx, a.last.begin)
 	if result.Err == nil || !result.Strict {
 		return result.Domain, nil
 	}
@@ -80,11 +102,11 @@ func (a answerer) rehearse() {
 	runtime.GC()
 }
 
-// wait returns when the last call has been logged.
+// wait waits for the log of the last call.
 func (a answerer) wait() {
 	a.last.mu.Lock()
 	defer a.last.mu.Unlock()
-	a.last.log()
+	a.last.finish()
 }
 
 // hookAnswerer returns the answerer of serve and onDefineDomain: it takes the

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -97,4 +99,20 @@ func answerTo(t *testing.T, a answerer, domain, vmi []byte) []byte {
 		t.Fatal(err)
 	}
 	return got
+}
+
+// TestLogThatHangs: a call is answered though the log of the one before never ends.
+func TestLogThatHangs(t *testing.T) {
+	s := demoSample(t)
+	synctest.Test(t, func(t *testing.T) {
+		forever := make(chan struct{})
+		a := newAnswerer(s.mutator, func(string, mutate.Result, time.Duration) { <-forever })
+		for range 3 {
+			if got, err := a.Mutate(t.Context(), hooks.Call{Domain: s.request.Domain, VMI: s.request.VMI}); err != nil || bytes.Equal(got, s.request.Domain) {
+				t.Errorf("the call changes nothing, error %v", err)
+			}
+		}
+		a.wait()
+		close(forever)
+	})
 }
