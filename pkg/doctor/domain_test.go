@@ -130,7 +130,7 @@ func domainTests() map[string]map[string]test {
 		"warnings": {
 			"none": {given{host: aHost, domain: domainOf(gpu)}, []string{"PASS none besides what other checks say"}},
 			"a typo in an annotation": {given{host: aHost, domain: domainOf(gpu), vmi: vmi(allThree, `"hostdev.vm.kubevirt.io/layuot":"mirror"`)}, []string{
-				"WARN unknown-policy-key: unknown annotation hostdev.vm.kubevirt.io/layuot: the key must be one of layout, strict, add, companions, hotplug-ports, dry-run, nccl-topology; did you mean layout? (" + reasons.CodeUnknownPolicyKey.Remedy() + ")",
+				"WARN unknown-policy-key: unknown annotation hostdev.vm.kubevirt.io/layuot: the key must be one of layout, strict, add, companions, hotplug-ports, dry-run, nccl-topology, port-speed, mmio-window, viommu, gpudirect-clique; did you mean layout? (" + reasons.CodeUnknownPolicyKey.Remedy() + ")",
 			}},
 			"of the policy alone": {given{host: aHost, vmi: vmi(allThree, ""), inputs: func(in *doctor.Inputs) {
 				in.PolicyWarnings = []reasons.Warning{reasons.NewWarning(reasons.CodeBadPolicyValue, nil, "bad")}

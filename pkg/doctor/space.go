@@ -158,7 +158,7 @@ func (in Inputs) window(taken aperture) (bytes uint64, reason string, known bool
 	if d.MemoryBytes >= allLow {
 		memory += d.MemoryBytes - lowMemory
 	}
-	switch set := d.Addressing.WindowBytes; {
+	switch set := d.WindowBytes(); {
 	case d.UEFI && guest == 0 && set > 0 && set <= ovmfMost:
 		return set, "OVMF, X-PciMmio64Mb", true
 	case guest == 0:
@@ -182,7 +182,7 @@ func (in Inputs) window(taken aperture) (bytes uint64, reason string, known bool
 // the bits, or the memory leaves no eighth of the space, it is after the memory.
 func (in Inputs) ovmfWindow(guest int, source string, memory uint64) (bytes uint64, reason string) {
 	least, name := uint64(ovmfLeast), "its default"
-	if set := in.Plan.Domain().Addressing.WindowBytes; set > 0 && set <= ovmfMost {
+	if set := in.Plan.Domain().WindowBytes(); set > 0 && set <= ovmfMost {
 		least, name = set, "X-PciMmio64Mb"
 	}
 	used := min(guest, ovmfBits)

@@ -1,25 +1,20 @@
 package domain
 
-import (
-	"strings"
-
-	"hook-sidecar/pkg/domain/xmledit"
-)
+import "hook-sidecar/pkg/domain/xmledit"
 
 // Addressing is what a domain says about how much memory the guest can address.
 // Placement does not read it: a value that libvirt would refuse counts as absent
 // and is not an error.
 type Addressing struct {
-	CPUMode     string // cpu/@mode, "" when absent
-	PhysBits    int    // cpu/maxphysaddr/@bits, 0 when absent
-	HostBits    bool   // cpu/maxphysaddr/@mode is "passthrough"
-	LimitBits   int    // cpu/maxphysaddr/@limit, 0 when absent
-	WindowBytes uint64 // the fw_cfg entry opt/ovmf/X-PciMmio64Mb of qemu:commandline, 0 when absent
+	CPUMode   string // cpu/@mode, "" when absent
+	PhysBits  int    // cpu/maxphysaddr/@bits, 0 when absent
+	HostBits  bool   // cpu/maxphysaddr/@mode is "passthrough"
+	LimitBits int    // cpu/maxphysaddr/@limit, 0 when absent
 }
 
-// windowEntry is the fw_cfg entry that sets the least size of OVMF's 64-bit
+// WindowEntry is the fw_cfg entry that sets the least size of OVMF's 64-bit
 // window, in MiB (edk2 OvmfPkg/Library/PlatformInitLib/MemDetect.c).
-const windowEntry = "name=opt/ovmf/X-PciMmio64Mb,string="
+const WindowEntry = "opt/ovmf/X-PciMmio64Mb"
 
 // maxWindowMiB is the largest window that 52 bits of address can have, which is
 // the most that x86 knows (Intel SDM volume 3, 4.1.4).
@@ -31,14 +26,21 @@ func (r *reader) addressing(root *xmledit.Element) error {
 	e := first(root, "cpu", "maxphysaddr")
 	a.HostBits = e.Value("mode") == "passthrough"
 	a.PhysBits, a.LimitBits = physBits(e.Value("bits")), physBits(e.Value("limit"))
-	for e := range qemu(root, "commandline", "arg") {
-		if text, found := strings.CutPrefix(e.Value("value"), windowEntry); found {
-			if n, ok := number(text, 10); ok && n <= maxWindowMiB {
-				a.WindowBytes = n << 20
-			}
-		}
-	}
 	return nil
+}
+
+// WindowBytes is what the entry WindowEntry says in bytes; 0 where it is absent or not a
+// number.
+func (d *Domain) WindowBytes() uint64 {
+	o := d.FWCfg(WindowEntry)
+	if o == nil {
+		return 0
+	}
+	n, ok := number(o.Key("string"), 10)
+	if !ok || n > maxWindowMiB {
+		return 0
+	}
+	return n << 20
 }
 
 // physBits is a number of address bits, 0 when it is not one.

@@ -54,6 +54,9 @@ func (d *Domain) Apply(c Changes) ([]byte, error) {
 	if err := e.setFirmwareEntry(c.SetFirmwareEntry); err != nil {
 		return nil, err
 	}
+	if err := e.setOptions(c.SetOptions); err != nil {
+		return nil, err
+	}
 	return e.xml.Apply(e.edits)
 }
 

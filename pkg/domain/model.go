@@ -33,6 +33,10 @@ type Domain struct {
 	// sysinfo[@type="fwcfg"]/entry with its text.
 	FirmwareEntries []FirmwareEntry
 
+	// Options are those of qemu:commandline whose values have keys, -global and
+	// -fw_cfg, in document order.
+	Options []Option
+
 	VIOMMU         bool // an iommu device
 	LaunchSecurity bool
 	PCIHole64Off   bool // pcihole64 of the root controller is 0
@@ -158,10 +162,13 @@ type Changes struct {
 	// SetFirmwareEntry is an entry of fw_cfg that is added, or that replaces the
 	// one with its name.
 	SetFirmwareEntry *FirmwareEntry
+	// SetOptions maps ids, which begin with OptionPrefix, to options of QEMU that are
+	// added, or that replace those with the id; nil removes them.
+	SetOptions map[string]*Option
 }
 
 // IsZero reports whether nothing is changed.
 func (c Changes) IsZero() bool {
 	return len(c.SetMode)+len(c.Place)+len(c.AddHostdevs)+len(c.HotplugOff)+
-		len(c.RemoveControllers)+len(c.AddControllers) == 0 && c.SetFirmwareEntry == nil
+		len(c.RemoveControllers)+len(c.AddControllers)+len(c.SetOptions) == 0 && c.SetFirmwareEntry == nil
 }

@@ -20,6 +20,7 @@ type document struct {
 	controllers []*xmledit.Element // of Domain.Controllers, position by position
 	hostdevs    []*xmledit.Element // of Domain.Hostdevs, position by position
 	firmware    []*xmledit.Element // of Domain.FirmwareEntries, position by position
+	options     []option           // of Domain.Options, position by position
 }
 
 // Parse reads a domain. The error is an *Error: for what xmledit.Parse
@@ -43,7 +44,7 @@ func Parse(src []byte) (*Domain, error) {
 	}
 	r := &reader{xml: xml, domain: &Domain{doc: &document{xml: xml}}}
 	for _, step := range []func(*xmledit.Element) error{
-		r.general, r.addressing, r.cells, r.memnodes, r.pins, r.controllers, r.devices, r.references, r.firmware,
+		r.general, r.addressing, r.cells, r.memnodes, r.pins, r.controllers, r.devices, r.references, r.firmware, r.options,
 	} {
 		if err := step(root); err != nil {
 			return nil, err

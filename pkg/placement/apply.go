@@ -2,6 +2,7 @@ package placement
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -45,6 +46,9 @@ func (p *Plan) verify(got *domain.Domain) error {
 	}
 	if want := p.Changes.SetFirmwareEntry; want != nil && !slices.Contains(got.FirmwareEntries, *want) {
 		return fmt.Errorf("the fw_cfg entry %s is not in the result as planned", want.Name)
+	}
+	if len(p.Changes.SetOptions) > 0 && !slices.Equal(got.Options, p.result.Options) {
+		return errors.New("QEMU's options are not in the result as planned")
 	}
 	return verifyControllers(p.result.Controllers, got.Controllers)
 }

@@ -94,6 +94,28 @@ func (d *Document) Remove(e *Element) Edit {
 	return Edit{e.Whole().Start - len(d.lastLine(e.Whole().Start)), e.Whole().End, ""}
 }
 
+// RemoveChildren removes children of parent, and parent itself where nothing but
+// whitespace is left in it and it is not to be kept.
+func (d *Document) RemoveChildren(parent *Element, isGone func(*Element) bool, keep bool) []Edit {
+	var edits []Edit
+	rest, from := "", parent.Open().End
+	for _, child := range parent.Children {
+		rest += d.text[from:child.Whole().Start]
+		from = child.Whole().End
+		if isGone(child) {
+			edits = append(edits, d.Remove(child))
+		}
+	}
+	if len(edits) == 0 {
+		return nil
+	}
+	rest += d.text[from:parent.Close().Start]
+	if !keep && len(edits) == len(parent.Children) && strings.Trim(rest, space) == "" {
+		return []Edit{d.Remove(parent)}
+	}
+	return edits
+}
+
 // trimmed is where the whitespace starts that ends at offset.
 func (d *Document) trimmed(offset int) int {
 	return len(strings.TrimRight(d.text[:offset], space))

@@ -1,0 +1,111 @@
+package domain_test
+
+import (
+	"testing"
+
+	"libvirt.org/go/libvirtxml"
+
+	"hook-sidecar/pkg/domain"
+)
+
+const (
+	optionID    = domain.OptionPrefix + "a"
+	optionValue = "driver=d,property=p,value=1,id=" + optionID
+	namespace   = "http://libvirt.org/schemas/domain/qemu/1.0"
+)
+
+// TestSetOptions: an option of QEMU is added, replaced by its id, and removed without a
+// trace; what the user has in qemu:commandline stays byte for byte.
+func TestSetOptions(t *testing.T) {
+	const (
+		bound = "<domain xmlns:q='" + namespace + "'>"
+		ours  = "<q:arg value='-global'/><q:arg value='" + optionValue + "'/>"
+		older = "<q:arg value='--global'/><q:arg value='driver=d,property=p,value=0,id=" + optionID + "'/>"
+		users = "<q:arg value='-global'/><q:arg value='d.p=2'/>"
+		added = "<q:arg value=\"-global\"></q:arg><q:arg value=\"" + optionValue + "\"></q:arg>"
+	)
+	for name, tt := range map[string]struct{ before, with, without string }{
+		"none": {"<domain>\n  <devices/>\n</domain>", "<domain>\n  <devices/>\n" +
+			"  <qemu:commandline xmlns:qemu=\"" + namespace + "\">\n    <qemu:arg value=\"-global\"></qemu:arg>\n    <qemu:arg value=\"" + optionValue + "\"></qemu:arg>\n  </qemu:commandline>\n</domain>", ""},
+		"the root has a prefix":    {bound + "<devices/></domain>", bound + "<devices/><q:commandline>" + added + "</q:commandline></domain>", ""},
+		"qemu is another prefix":   {"<domain xmlns:qemu='urn:x'/>", "<domain xmlns:qemu='urn:x'><qemu:commandline xmlns:qemu=\"" + namespace + "\"><qemu:arg value=\"-global\"></qemu:arg><qemu:arg value=\"" + optionValue + "\"></qemu:arg></qemu:commandline></domain>", ""},
+		"the namespace is default": {"<domain><commandline xmlns='" + namespace + "'/></domain>", "<domain><commandline xmlns='" + namespace + "'><arg value=\"-global\"></arg><arg value=\"" + optionValue + "\"></arg></commandline></domain>", ""},
+		"ours":                     {bound + "<q:commandline>" + ours + "</q:commandline><devices/></domain>", bound + "<q:commandline>" + ours + "</q:commandline><devices/></domain>", bound + "<devices/></domain>"},
+		"an older one of ours":     {bound + "<q:commandline>" + older + "</q:commandline></domain>", bound + "<q:commandline>" + ours + "</q:commandline></domain>", bound + "</domain>"},
+		"twice":                    {bound + "<q:commandline>" + older + users + "</q:commandline><q:commandline>" + ours + "</q:commandline></domain>", bound + "<q:commandline>" + ours + users + "</q:commandline></domain>", bound + "<q:commandline>" + users + "</q:commandline></domain>"},
+		"beside the user's":        {bound + "<q:commandline>" + users + "<q:env name='A'/></q:commandline></domain>", bound + "<q:commandline>" + users + "<q:env name='A'/>" + added + "</q:commandline></domain>", ""},
+		"beside a comment":         {bound + "<q:commandline>" + ours + "<!-- mine --></q:commandline></domain>", bound + "<q:commandline>" + ours + "<!-- mine --></q:commandline></domain>", bound + "<q:commandline><!-- mine --></q:commandline></domain>"},
+		"the value of another":     {bound + "<q:commandline><q:arg value='-global'/><q:arg value='-global'/></q:commandline></domain>", bound + "<q:commandline><q:arg value='-global'/><q:arg value='-global'/>" + added + "</q:commandline></domain>", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tt.without == "" {
+				tt.without = tt.before
+			}
+			apply := func(to string, set *domain.Option) string {
+				d, err := domain.Parse([]byte(to))
+				if err != nil {
+					t.Fatal(err)
+				}
+				changes := domain.Changes{SetOptions: map[string]*domain.Option{optionID: set}}
+				got, err := d.Apply(changes)
+				if err != nil {
+					t.Fatal(err)
+				}
+				again, err := domain.Parse(got)
+				if err != nil {
+					t.Fatalf("%v in %s", err, got)
+				}
+				if want := d.WithOptions(changes.SetOptions).Options; len(want) != len(again.Options) {
+					t.Errorf("the result has the options %v, WithOptions %v", again.Options, want)
+				}
+				return string(got)
+			}
+			option := &domain.Option{Name: domain.OptionGlobal, Value: optionValue}
+			with := apply(tt.before, option)
+			if with != tt.with && with != "" {
+				t.Errorf("with the option\n%s\nwant\n%s", with, tt.with)
+			}
+			if again := apply(with, option); again != with {
+				t.Errorf("set again\n%s\nwant\n%s", again, with)
+			}
+			if got := apply(tt.before, nil); got != tt.without {
+				t.Errorf("without the option\n%s\nwant\n%s", got, tt.without)
+			}
+			var seen libvirtxml.Domain
+			if err := seen.Unmarshal(with); err != nil || seen.QEMUCommandline == nil {
+				t.Errorf("libvirtxml reads %+v: %v", seen.QEMUCommandline, err)
+			}
+		})
+	}
+}
+
+// TestSetOptionsRefuses: no option without the mark of a hook is ever set or removed.
+func TestSetOptionsRefuses(t *testing.T) {
+	for name, changes := range map[string]map[string]*domain.Option{
+		"without the prefix": {"a": {Name: domain.OptionGlobal, Value: "id=a"}},
+		"removed":            {"a": nil},
+		"another id":         {optionID: {Name: domain.OptionGlobal, Value: "id=" + optionID + "b"}},
+		"another option":     {optionID: {Name: "-device", Value: "id=" + optionID}},
+	} {
+		if got, err := parseQEMU(t, "").Apply(domain.Changes{SetOptions: changes}); err == nil {
+			t.Errorf("%s: got %s, want an error", name, got)
+		}
+	}
+}
+
+// TestGlobal: the last -global of a property counts, in either form.
+func TestGlobal(t *testing.T) {
+	const long = "<q:arg value='-global'/><q:arg value='driver=d,property=p,value=a,,b'/>"
+	const short = "<q:arg value='--global'/><q:arg value='d.p=c=d'/>"
+	for name, tt := range map[string]struct{ args, want string }{
+		"none":     {"<q:arg value='-global'/><q:arg value='d.q=1'/><q:arg value='-fw_cfg'/><q:arg value='d.p=2'/>", ""},
+		"long":     {long, "a,b"},
+		"short":    {long + short, "c=d"},
+		"the last": {short + long, "a,b"},
+	} {
+		o, got := parseQEMU(t, commandline(tt.args)).Global("d", "p")
+		if got != tt.want || (o == nil) != (tt.want == "") {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}
