@@ -122,10 +122,7 @@ func (in Inputs) functions() []*topology.Device {
 func (in Inputs) hardware() []topology.DeviceID {
 	var ids []topology.DeviceID
 	for _, id := range in.subjects() {
-		f := in.Host.Function(id)
-		if f != nil && f.PhysFn != nil && in.Host.Device(*f.PhysFn) != nil {
-			f = in.Host.Device(*f.PhysFn)
-		}
+		f := in.Host.Hardware(in.Host.Function(id))
 		if f != nil && !slices.Contains(ids, topology.PCIDevice(f.Address)) {
 			ids = append(ids, topology.PCIDevice(f.Address))
 		}

@@ -14,8 +14,7 @@ func linkDegraded(in Inputs) []Result {
 		known++
 		best := *lower.Details.MaxLink
 		if upper := in.function(n.Parent); upper != nil && upper.Details != nil && upper.Details.MaxLink != nil {
-			best.Speed = min(best.Speed, upper.Details.MaxLink.Speed)
-			best.Width = min(best.Width, upper.Details.MaxLink.Width)
+			best = best.Least(*upper.Details.MaxLink)
 		}
 		found = append(found, judgeLink(lower.Address, *lower.Details, best)...)
 	}

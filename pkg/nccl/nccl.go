@@ -198,39 +198,12 @@ func (b *builder) pci(address topology.Address, class uint32, f *topology.Device
 		e.setID("subsystem_vendor", f.Details.SubsystemVendor)
 		e.setID("subsystem_device", f.Details.SubsystemDevice)
 	}
-	if link := b.link(f); link != nil {
+	// As NCCL computes it from sysfs.
+	if link := b.plan.Host.BestLink(f); link != nil {
 		e.set("link_speed", fmt.Sprintf("%.1f GT/s PCIe", link.Speed))
 		e.set("link_width", strconv.Itoa(link.Width))
 	}
 	return e
-}
-
-// link is the fastest link that a function and the port above it support, as
-// NCCL computes it from sysfs; nil when neither is known. A virtual function has
-// its physical function's.
-func (b *builder) link(f *topology.Device) *topology.Link {
-	own := maxLink(f)
-	if own == nil && f.PhysFn != nil {
-		own = maxLink(b.plan.Host.Device(*f.PhysFn))
-	}
-	if len(f.Bridges) == 0 {
-		return own
-	}
-	above := maxLink(b.plan.Host.Device(f.Bridges[len(f.Bridges)-1]))
-	switch {
-	case own == nil:
-		return above
-	case above == nil:
-		return own
-	}
-	return &topology.Link{Speed: min(own.Speed, above.Speed), Width: min(own.Width, above.Width)}
-}
-
-func maxLink(f *topology.Device) *topology.Link {
-	if f == nil || f.Details == nil {
-		return nil
-	}
-	return f.Details.MaxLink
 }
 
 // cpuMask is a list of vCPUs as the kernel writes masks: words of 32 bits, the

@@ -5,20 +5,9 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/topology"
 )
-
-// maxLink is the fastest link that a function supports; a virtual function has that of
-// its physical function. It is nil where it is not known.
-func maxLink(host *topology.Host, f *topology.Device) *topology.Link {
-	if f != nil && f.PhysFn != nil {
-		f = host.Device(*f.PhysFn)
-	}
-	if f == nil || f.Details == nil {
-		return nil
-	}
-	return f.Details.MaxLink
-}
 
 // link is the speed of a device's link: on the host what it supports, in the guest
 // what the emulated port above it says.
@@ -29,9 +18,8 @@ func (t tree) link(d Device) string {
 	return t.report.portLink(d)
 }
 
-// portLink is what the guest's port above a device says of its link, by default of
-// QEMU (hw/pci-bridge/gen_pcie_root_port.c; hw/pci-bridge/xio3130_downstream.c has no
-// property for it). It is "" without such a port.
+// portLink is what the guest's port above a device says of its link. It is "" without
+// such a port.
 func (r Report) portLink(d Device) string {
 	n := r.guest.Node(d.ID)
 	if n.Parent != nil && n.Parent.Kind == topology.MDEVParent {
@@ -41,9 +29,9 @@ func (r Report) portLink(d Device) string {
 	case n.Parent == nil || d.GuestAddress == nil:
 		return ""
 	case n.Parent.Kind == topology.RootPort:
-		return "16 GT/s x32"
+		return libvirt.RootPortLink(r.plan.Domain()).String()
 	case n.Parent.Kind == topology.DownstreamPort:
-		return "2.5 GT/s x1"
+		return libvirt.SwitchPortLink().String()
 	}
 	return ""
 }

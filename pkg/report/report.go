@@ -148,7 +148,7 @@ func New(plan *placement.Plan, changed bool, err error) Report {
 	}
 	for _, d := range plan.Devices {
 		r.Devices = append(r.Devices, device(d))
-		r.Devices[len(r.Devices)-1].link = maxLink(plan.Host, d.Function)
+		r.Devices[len(r.Devices)-1].link = plan.Host.MaxLink(d.Function)
 	}
 	for _, c := range plan.Controllers {
 		r.Controllers = append(r.Controllers, controller(c))
