@@ -125,7 +125,7 @@ func (a *app) hookAnswerer(log *slog.Logger, sysfs string, lock []string, policy
 	if err != nil {
 		return answerer{}, err
 	}
-	m.AnnotationsFirst, m.Locked = true, locked
+	m.AnnotationsFirst, m.Locked, m.PhysBits = true, locked, physBitsOf(sysfs)
 	if m.Sysfs, err = a.openSysfs(sysfs); err != nil {
 		log.Error("the host cannot be read, no device will be placed", "sysfs", sysfs, "error", err)
 		m.Sysfs = embed.FS{} // without any file

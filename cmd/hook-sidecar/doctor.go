@@ -101,7 +101,7 @@ func (a *app) doctor(in *inputFlags, flags doctorFlags) error {
 	if flags.physBits < 0 || flags.physBits > maxPhysBits {
 		return failed("see address sizes in /proc/cpuinfo of the host", fmt.Errorf("invalid --phys-bits %d: must be between 0 and %d", flags.physBits, maxPhysBits))
 	}
-	inputs, err := a.doctorInputs(in, flags.domains)
+	inputs, err := a.doctorInputs(in, flags)
 	if err != nil {
 		return err
 	}
@@ -128,8 +128,8 @@ func (a *app) doctor(in *inputFlags, flags doctorFlags) error {
 }
 
 // doctorInputs reads the whole host and the inputs that are given.
-func (a *app) doctorInputs(in *inputFlags, domains domainFiles) (doctor.Inputs, error) {
-	files, node, err := domains.files()
+func (a *app) doctorInputs(in *inputFlags, flags doctorFlags) (doctor.Inputs, error) {
+	files, node, err := flags.domains.files()
 	if err != nil {
 		return doctor.Inputs{}, err
 	}
@@ -139,6 +139,9 @@ func (a *app) doctorInputs(in *inputFlags, domains domainFiles) (doctor.Inputs, 
 	m, err := a.mutator(in)
 	if err != nil {
 		return doctor.Inputs{}, err
+	}
+	if flags.physBits > 0 {
+		m.PhysBits = func() int { return flags.physBits }
 	}
 	if node {
 		m.Variables, m.Problems = nil, nil // they are of one VM, too
@@ -211,6 +214,18 @@ func hostPhysBits() (int, error) {
 		return 0, fmt.Errorf("read the physical address bits: %w", err)
 	}
 	return env.ParsePhysBits(string(cpuinfo)), nil
+}
+
+// physBitsOf are the physical address bits of a host, for mutate.Mutator: those of this
+// machine, if it is that host.
+func physBitsOf(sysfs string) func() int {
+	if sysfs != liveSysfs {
+		return nil
+	}
+	return func() int {
+		bits, _ := hostPhysBits() // 0 where they are not known
+		return bits
+	}
 }
 
 func readLimits(dir string) (*env.Limits, error) {

@@ -71,6 +71,7 @@ func (a *app) mutator(in *inputFlags) (mutate.Mutator, error) {
 	if err != nil {
 		return m, err
 	}
+	m.PhysBits = physBitsOf(in.sysfs)
 	m.Sysfs, err = a.openSysfs(in.sysfs)
 	return m, err
 }

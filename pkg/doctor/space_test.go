@@ -16,8 +16,9 @@ func hostBits(bits int) func(*doctor.Inputs) {
 
 func spaceTests() map[string]map[string]test {
 	const (
-		hint     = " (give the guest a host-passthrough CPU, or set -fw_cfg name=opt/ovmf/X-PciMmio64Mb,string=MIB in qemu:commandline)"
-		hostHint = " (set -fw_cfg name=opt/ovmf/X-PciMmio64Mb,string=MIB in qemu:commandline)"
+		hint     = " (give the guest a host-passthrough CPU, or set mmio-window=auto)"
+		ownHint  = " (give the guest a host-passthrough CPU, or correct X-PciMmio64Mb in qemu:commandline)"
+		hostHint = " (set mmio-window=auto)"
 		large    = "cpus 0 0\npci0000:00/0000:00:01.0/0000:01:00.0 node=0 bar=37" // 128 GiB
 		larger   = "cpus 0 0\npci0000:00/0000:00:01.0/0000:01:00.0 node=0 bar=38"
 		plainOf  = "<cpu mode='custom'><numa><cell id='0' cpus='0-1' memory='1' unit='GiB'/></numa></cpu><numatune><memnode cellid='0' mode='strict' nodeset='0'/></numatune>"
@@ -84,7 +85,7 @@ func spaceTests() map[string]map[string]test {
 			}},
 			// The address space has 1 TiB, and the memory is in its first half.
 			"a window beyond the address space": {given{host: large, domain: versioned(strings.Replace(window, "262144", "1048576", 1))}, []string{
-				"FAIL 64-bit BARs of 128 GiB, the window has 0 bytes: OVMF, X-PciMmio64Mb, which is beyond 40 bits of the CPU model" + hint,
+				"FAIL 64-bit BARs of 128 GiB, the window has 0 bytes: OVMF, X-PciMmio64Mb, which is beyond 40 bits of the CPU model" + ownHint,
 			}},
 			"a window that OVMF ignores": {given{host: large, domain: versioned(strings.Replace(window, "262144", "33554432", 1))}, []string{
 				"PASS 64-bit BARs of 128 GiB, the window has 128 GiB: OVMF, an eighth of 40 bits of the CPU model",

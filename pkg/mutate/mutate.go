@@ -25,6 +25,12 @@ type Mutator struct {
 
 	Details bool // read the host's link speeds too
 	Limit   domain.Limit
+
+	// PhysBits returns how many physical address bits the host's CPUs have, 0 where that
+	// is not known; nil for never. It is called only where a policy key asks for it.
+	PhysBits func() int
+
+	asIs bool // keep what a hook has written besides places
 }
 
 // Request is one call.
@@ -101,7 +107,7 @@ func (m Mutator) Diagnose(answer Result) Result {
 	if !answer.whole {
 		host, answer.problems = env.ReadWarnings(m.Sysfs, answer.candidates)
 	}
-	answer.Plan = withPortSpeed(answer.Plan.Diagnosed(host, warningsOf(answer.problems)), m.Sysfs)
+	answer.Plan = withSpeedWarning(answer.Plan.Diagnosed(host, warningsOf(answer.problems)), m.Sysfs)
 	return answer
 }
 
@@ -192,7 +198,7 @@ func (m Mutator) mutate(req Request, result *Result) ([]byte, error) {
 	if err != nil {
 		return nil, &Error{Malformed, err}
 	}
-	plan = withNCCL(plan)
+	plan = m.withExtras(plan, vmi != nil)
 	result.Plan = plan
 	changed, err := plan.Apply()
 	if err == nil && result.Strict {

@@ -6,24 +6,81 @@ import (
 	"slices"
 	"strconv"
 
+	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
-// rootPortSpeed is what QEMU's root ports advertise, in GT/s
-// (hw/pci-bridge/gen_pcie_root_port.c, x-speed).
-const rootPortSpeed = 16
+// portSpeedOption is the id of the option that sets the speed of root ports.
+const portSpeedOption = domain.OptionPrefix + string(policy.KeyPortSpeed)
 
-// withPortSpeed is the plan with a warning where NCCL and RCCL would take the
+// withPortSpeed is the plan with root ports that advertise at least the fastest link of a
+// device on the host, where the policy asks for it. One -global is for all of them:
+// KubeVirt keeps qemu:commandline where a Plugin exists, and loses qemu:override
+// (virtwrap/converter/translate/translate.go). The user's own option for it stays.
+func withPortSpeed(plan *placement.Plan, sysfs fs.FS) *placement.Plan {
+	if plan.Policy.PortSpeed != policy.PortSpeedHost || len(plan.Devices) == 0 {
+		return withOption(plan, portSpeedOption, nil)
+	}
+	fastest, host, warnings := fastestLink(plan, sysfs)
+	say := func(option *domain.Option, format string, args ...any) *placement.Plan {
+		next := withOption(plan, portSpeedOption, option)
+		return next.With(next.Changes, extra(policy.KeyPortSpeed, format, args...), warnings)
+	}
+	port := libvirt.DefaultRootPortLink().Speed
+	without := plan.Domain().WithOptions(map[string]*domain.Option{portSpeedOption: nil})
+	switch users, _ := without.Global(libvirt.RootPortDriver, libvirt.SpeedProperty); {
+	case !libvirt.HasExpanderBuses(plan.Domain()):
+		return say(nil, "machine %q has no root ports", plan.Domain().Machine)
+	case host == "":
+		return say(nil, "root ports stay as they are, since the host shows no link speed of a PCI device")
+	case users != nil:
+		return say(nil, "the domain's own %s %s stays; %s", users.Name, users.Value, host)
+	case fastest <= port:
+		return say(nil, "root ports advertise QEMU's %s GT/s, which is enough: %s", number(port), host)
+	}
+	speeds := libvirt.PortSpeeds()
+	to := speeds[len(speeds)-1]
+	if i := slices.IndexFunc(speeds, func(s libvirt.PortSpeed) bool { return s.GTs >= fastest }); i >= 0 {
+		to = speeds[i]
+	}
+	return say(&domain.Option{Name: domain.OptionGlobal, Value: fmt.Sprintf("driver=%s,property=%s,value=%s,id=%s",
+		libvirt.RootPortDriver, libvirt.SpeedProperty, to.Name, portSpeedOption)},
+		"root ports advertise %s GT/s, which takes QEMU %s or newer: %s", number(to.GTs), to.Since, host)
+}
+
+// fastestLink is the speed of the fastest link of a passed through PCI device on the
+// host, and a sentence about it, "" where none is known. A mediated device has a link of
+// its own.
+func fastestLink(plan *placement.Plan, sysfs fs.FS) (fastest float64, text string, warnings []reasons.Warning) {
+	var devices []*topology.Device
+	for _, d := range plan.Devices {
+		if d.Function != nil && d.ID.Kind() == topology.KindPCI {
+			devices = append(devices, d.Function)
+		}
+	}
+	speeds, problems := env.ReadMaxLinkSpeeds(sysfs, linkEnds(devices))
+	for _, d := range devices {
+		if speed := speedOf(d, speeds); speed > fastest {
+			fastest, text = speed, fmt.Sprintf("the fastest link on the host, of %s, has %s GT/s", d.Address, number(speed))
+		}
+	}
+	return fastest, text, warningsOf(problems)
+}
+
+func number(speed float64) string { return strconv.FormatFloat(speed, 'f', -1, 64) }
+
+// withSpeedWarning is the plan with a warning where NCCL and RCCL would take the
 // speed of emulated root ports for that of a faster link. They take speed and
 // width each as the minimum of a device and the port above it (src/graph/xml.cc,
 // ncclTopoGetXmlFromSys), and the slowest link on the path between two devices.
 // So it takes two fast devices, at least one of them a GPU. Link speeds are
 // only read for devices that may be such.
-func withPortSpeed(plan *placement.Plan, sysfs fs.FS) *placement.Plan {
+func withSpeedWarning(plan *placement.Plan, sysfs fs.FS) *placement.Plan {
 	if plan.Policy.NCCLTopology != policy.NCCLTopologyNone {
 		return plan
 	}
@@ -31,8 +88,9 @@ func withPortSpeed(plan *placement.Plan, sysfs fs.FS) *placement.Plan {
 	if !topology.HasPair(devices) {
 		return plan
 	}
+	port := libvirt.RootPortLink(plan.Domain()).Speed
 	speeds, problems := env.ReadMaxLinkSpeeds(sysfs, linkEnds(devices))
-	fast := slices.DeleteFunc(devices, func(d *topology.Device) bool { return speedOf(d, speeds) <= rootPortSpeed })
+	fast := slices.DeleteFunc(devices, func(d *topology.Device) bool { return speedOf(d, speeds) <= port })
 	warnings := warningsOf(problems)
 	if topology.HasPair(fast) {
 		highest := 0.0
@@ -40,8 +98,8 @@ func withPortSpeed(plan *placement.Plan, sysfs fs.FS) *placement.Plan {
 			highest = max(highest, speedOf(d, speeds))
 		}
 		warnings = append(warnings, reasons.NewWarning(reasons.CodePortSpeed, nil, fmt.Sprintf(
-			"emulated root ports advertise %d GT/s, and NCCL believes them: %d GPUs and NICs have a faster link on the host, the fastest %s GT/s",
-			rootPortSpeed, len(fast), strconv.FormatFloat(highest, 'f', -1, 64))))
+			"emulated root ports advertise %s GT/s, and NCCL believes them: %d GPUs and NICs have a faster link on the host, the fastest %s GT/s",
+			number(port), len(fast), number(highest))))
 	}
 	return plan.With(plan.Changes, nil, warnings)
 }
@@ -65,29 +123,20 @@ func atRootPorts(plan *placement.Plan) []*topology.Device {
 func linkEnds(devices []*topology.Device) []topology.Address {
 	var ends []topology.Address
 	for _, d := range devices {
-		ends = append(ends, lowerEnd(d))
-		if n := len(d.Bridges); n > 0 {
-			ends = append(ends, d.Bridges[n-1])
+		ends = append(ends, d.LinkEnd())
+		if above := d.PortAbove(); above != nil {
+			ends = append(ends, *above)
 		}
 	}
 	return ends
 }
 
-// lowerEnd is the function with the link of a device: a virtual function has that
-// of its physical function.
-func lowerEnd(d *topology.Device) topology.Address {
-	if d.PhysFn != nil {
-		return *d.PhysFn
-	}
-	return d.Address
-}
-
 // speedOf is the speed that a device and the port above it support; 0 where that
 // of the device is not known.
 func speedOf(d *topology.Device, speeds map[topology.Address]float64) float64 {
-	speed := speeds[lowerEnd(d)]
-	if n := len(d.Bridges); n > 0 {
-		if port, known := speeds[d.Bridges[n-1]]; known {
+	speed := speeds[d.LinkEnd()]
+	if above := d.PortAbove(); above != nil {
+		if port, known := speeds[*above]; known {
 			return min(speed, port)
 		}
 	}

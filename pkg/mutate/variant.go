@@ -13,7 +13,7 @@ func (m Mutator) Unchanged() Mutator {
 		policy.KeyLayout: "keep", policy.KeyAdd: "none", policy.KeyCompanions: "keep",
 		policy.KeyStrict: "false", policy.KeyNCCLTopology: "none",
 	})
-	m.AnnotationsFirst = false
+	m.AnnotationsFirst, m.asIs = false, true
 	return m
 }
 

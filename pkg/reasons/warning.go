@@ -21,6 +21,7 @@ const (
 	CodeVIOMMU             Code = "viommu"
 	CodeLaunchSecurity     Code = "launch-security"
 	CodeIOSpace            Code = "io-space"
+	CodeMMIOWindow         Code = "mmio-window"
 	CodeBudget             Code = "budget-exceeded"
 	CodeBrokenRule         Code = "broken-rule"
 	CodeCoarserLayout      Code = "coarser-layout"
@@ -55,11 +56,12 @@ func codeTable() []entry[Code] {
 		{CodeVIOMMU, "", "check the guest's IOMMU groups: a vIOMMU with expander buses is not tested"},
 		{CodeLaunchSecurity, "", "check that the guest has every device: confidential guests with expander buses are not tested"},
 		{CodeIOSpace, "", "pass fewer through: SeaBIOS stops if more than 14 ports have a device with an I/O BAR, and UEFI has room for 9"},
+		{CodeMMIOWindow, "", "give the guest more physical address bits with a host-passthrough CPU, or pass fewer devices through"},
 		{CodeBudget, "", Budget.Remedy()},
 		{CodeBrokenRule, "", BrokenRule.Remedy()},
 		{CodeCoarserLayout, "", "pass fewer devices through, or set hotplug-ports=0 where controllers go past index 31"},
 		{CodeSwitchPortSpeed, "", speedRemedy},
-		{CodePortSpeed, "", speedRemedy},
+		{CodePortSpeed, "", "set port-speed=host, or " + speedRemedy},
 		{CodeSwitchPortHotplug, "", "choose layout root or numa for a VM with only SR-IOV networks, or boot it with SeaBIOS"},
 		{CodeHotplugPortsCapped, "", "lower hotplug-ports, or pass fewer devices through"},
 		{CodeNCCLIncomplete, "", "place the device with layout numa, root or mirror; NCCL reads what the file lacks from the guest's sysfs"},

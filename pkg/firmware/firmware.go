@@ -1,0 +1,248 @@
+// Package firmware says how much address space a guest's firmware, SeaBIOS or OVMF, has
+// for the 64-bit BARs of its devices, and how much they take.
+package firmware
+
+import (
+	"cmp"
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/topology"
+)
+
+// Guest is what the firmware finds.
+type Guest struct {
+	Domain    *domain.Domain
+	Tree      *topology.Tree
+	Functions []*topology.Device // of the host, that are passed through
+
+	HostPhysBits int // physical address bits of the host's CPUs, 0 when not known
+	// IntelHost is false where the host's CPUs are known to be of another vendor.
+	IntelHost bool
+	// PendingPorts are hotpluggable ports that are not in the domain yet.
+	PendingPorts int
+}
+
+// Aperture is the address space that a part of the guest takes: so many bytes,
+// from a multiple of Align on.
+type Aperture struct{ Bytes, Align uint64 }
+
+// roundUp is the least multiple of a power of two that is not less than n.
+func roundUp(n, power uint64) uint64 { return (n + power - 1) &^ (power - 1) }
+
+// pack is what parts take one after the other, as both firmwares order them: the
+// largest alignment first.
+func pack(parts []Aperture) Aperture {
+	all := Aperture{Align: 1}
+	for _, part := range slices.SortedFunc(slices.Values(parts), func(a, b Aperture) int { return cmp.Compare(b.Align, a.Align) }) {
+		all.Bytes = roundUp(all.Bytes, part.Align) + part.Bytes
+		all.Align = max(all.Align, part.Align)
+	}
+	return all
+}
+
+// BARs are the sum of the 64-bit BARs of the PCI devices, and what they take
+// in the guest's tree: a bridge's window begins at a multiple of the largest BAR
+// under it, so the space after that BAR is lost to the next bridge. By this 8
+// GPUs with BARs of 512 GiB and less take 8 TiB (edk2 pull request 12997).
+func (g Guest) BARs() (sum uint64, taken Aperture) {
+	own := map[topology.ID][]Aperture{}
+	var parts []Aperture
+	for _, f := range g.Functions {
+		id := topology.PCIDevice(f.Address)
+		for _, bar := range f.LargeBARs() {
+			sum += bar.Bytes
+			own[id] = append(own[id], Aperture{bar.Bytes, bar.Bytes})
+		}
+		if g.Tree.Node(id) == nil {
+			parts = append(parts, own[id]...)
+		}
+	}
+	for _, root := range g.Tree.Roots {
+		parts = append(parts, g.under(root, own)...)
+	}
+	return sum, pack(parts)
+}
+
+// under is what the devices at and under a node take. SeaBIOS makes the window of
+// a bridge a multiple of its alignment, too (src/fw/pciinit.c,
+// pci_bios_check_devices).
+func (g Guest) under(n *topology.Node, own map[topology.ID][]Aperture) []Aperture {
+	parts := slices.Clone(own[n.ID])
+	for _, child := range n.Children {
+		parts = append(parts, g.under(child, own)...)
+	}
+	if n.Kind == topology.Root || n.Kind == topology.Endpoint || len(parts) == 0 {
+		return parts
+	}
+	all := pack(parts)
+	if !g.Domain.UEFI {
+		all.Bytes = roundUp(all.Bytes, all.Align)
+	}
+	return []Aperture{all}
+}
+
+// HotplugBytes is what ports that can hotplug take of OVMF's window beside the
+// devices: of one larger than the default a 256th each, rounded up to a power of
+// two (edk2 OvmfPkg/PciHotPlugInitDxe/PciHotPlugInit.c, GetResourcePadding).
+// SeaBIOS reserves from what is left.
+func (g Guest) HotplugBytes(window uint64) uint64 {
+	d := g.Domain
+	if !d.UEFI || window <= ovmfLeast {
+		return 0
+	}
+	ports := g.PendingPorts
+	for _, c := range d.Controllers {
+		if !c.HotplugOff && (c.Model == domain.RootPort || c.Model == domain.DownstreamPort) {
+			ports++
+		}
+	}
+	return uint64(ports) << bits.Len64(window/256-1)
+}
+
+// What QEMU's CPUs and machines have, and what the firmwares make of it.
+const (
+	// defaultPhysBits are those of a CPU model without more (QEMU
+	// target/i386/cpu.c, TCG_PHYS_ADDR_BITS).
+	defaultPhysBits = 40
+	// seaBIOSBits is the most that SeaBIOS uses in a guest with less than 1 TiB of
+	// memory (src/fw/pciinit.c, pci_setup).
+	seaBIOSBits = 44
+	// ovmfBits is the most that OVMF uses (edk2
+	// OvmfPkg/Library/PlatformInitLib/MemDetect.c, as the next two).
+	ovmfBits = 46
+	// WindowShift: OVMF's window is an eighth of the space.
+	WindowShift = 3
+	// ovmfLeast is OVMF's window where it does not use the address bits, unless
+	// X-PciMmio64Mb names another, and MostWindow is the most that OVMF takes by that
+	// name: it ignores more.
+	ovmfLeast, MostWindow = 32 << 30, 16 << 40
+	// q35 has 2 GiB of memory below 4 GiB, or up to 2.75 GiB and none above (QEMU
+	// hw/i386/pc_q35.c, pc_q35_init).
+	lowMemory, allLow = 2 << 30, 0xb0000000
+)
+
+// Window is how much a firmware has for 64-bit BARs.
+type Window struct {
+	Bytes  uint64
+	Reason string // why so much
+}
+
+// Window returns the window for 64-bit BARs; false when neither the guest's address bits
+// nor the domain say it.
+func (g Guest) Window(taken Aperture) (w Window, known bool) {
+	guest, source := g.Bits()
+	d := g.Domain
+	switch set := d.WindowBytes(); {
+	case d.UEFI && guest == 0 && set > 0 && set <= MostWindow:
+		return Window{set, "OVMF, X-PciMmio64Mb"}, true
+	case guest == 0:
+		return Window{}, false
+	case d.UEFI:
+		return g.ovmfWindow(guest, source), true
+	}
+	// Whatever the version, BARs begin above the memory; up to 1.16.2 SeaBIOS puts
+	// them there, since 1.16.3 at the end of the address space.
+	used := guest
+	if g.memoryEnd() < 1<<40 {
+		used = min(guest, seaBIOSBits)
+	}
+	space := uint64(1) << used
+	return Window{space - min(space, roundUp(g.memoryEnd(), taken.Align)), fmt.Sprintf("SeaBIOS, %d bits of %s less the guest's memory", used, source)}, true
+}
+
+// VirtWindow is what QEMU's machine virt gives a guest of aarch64 (hw/arm/virt.c,
+// VIRT_HIGH_PCIE_MMIO).
+func VirtWindow() Window { return Window{512 << 30, "QEMU's machine virt"} }
+
+// memoryEnd is the address after the guest's memory, 4 GiB at least.
+func (g Guest) memoryEnd() uint64 {
+	end := uint64(4 << 30)
+	if memory := g.Domain.MemoryBytes; memory >= allLow {
+		end += memory - lowMemory
+	}
+	return end
+}
+
+// Enough is the smallest window of OVMF, as a power of two, that holds what the devices
+// take beside hotplug ports, and the small BARs of the guest's other devices; 0 where
+// OVMF takes none so large.
+func (g Guest) Enough(taken Aperture) uint64 {
+	for window := uint64(ovmfLeast); window <= MostWindow; window *= 2 {
+		if g.Fits(taken, window) {
+			return window
+		}
+	}
+	return 0
+}
+
+// Fits reports whether a window of OVMF holds what Enough says.
+func (g Guest) Fits(taken Aperture, window uint64) bool {
+	return taken.Bytes+g.HotplugBytes(window) < window
+}
+
+// HasRoom reports whether OVMF finds room for a window, a power of two, in an address
+// space of so many bits: after the memory, at a multiple of its size.
+func (g Guest) HasRoom(window uint64, bits int) bool {
+	const space = 1 << ovmfBits
+	return g.memoryEnd() < space && roundUp(g.memoryEnd(), window)+window <= space>>max(0, ovmfBits-bits)
+}
+
+// ovmfWindow is the window of OVMF in a guest with address bits. It is at the end of
+// the address space; where OVMF does not trust the bits, or the memory leaves no eighth
+// of the space, it is after the memory.
+func (g Guest) ovmfWindow(guest int, source string) Window {
+	least, name := uint64(ovmfLeast), "its default"
+	if set := g.Domain.WindowBytes(); set > 0 && set <= MostWindow {
+		least, name = set, "X-PciMmio64Mb"
+	}
+	used := min(guest, ovmfBits)
+	space := uint64(1) << used
+	eighth := space >> WindowShift
+	base := roundUp(g.memoryEnd(), 1<<(bits.Len64(least)-1))
+	switch {
+	case !g.ovmfTrusts(guest):
+		return Window{least, fmt.Sprintf("OVMF, %s, since it does not trust %d bits of an Intel CPU", name, guest)}
+	case least < eighth && base+eighth < space:
+		return Window{eighth, fmt.Sprintf("OVMF, an eighth of %d bits of %s", used, source)}
+	case base+least > space:
+		return Window{0, fmt.Sprintf("OVMF, %s, which is beyond %d bits of %s", name, used, source)}
+	}
+	return Window{least, "OVMF, " + name}
+}
+
+// ovmfTrusts reports whether OVMF takes a CPU's address bits for true: up to 40
+// could be QEMU's own default. A guest's CPU has the vendor of the host's (QEMU
+// target/i386/cpu.c, x86_cpu_load_model), and so has the host bridge.
+func (g Guest) ovmfTrusts(guest int) bool { return guest != defaultPhysBits || !g.IntelHost }
+
+// HostBits says that the guest's address bits are the host's.
+const HostBits = "the host"
+
+// Bits returns how many physical address bits the guest's CPU has, and
+// their source; 0 when that is not known. A host-passthrough CPU has the host's
+// (QEMU target/i386/host-cpu.c), a host-model CPU by the maxphysaddr of
+// libvirt's domain capabilities as well. A named model has them only where the
+// vendor of QEMU says so by the machine: Red Hat for all of its own, Ubuntu for
+// those with the suffix -hpb. QEMU chooses which machine "q35" is.
+func (g Guest) Bits() (bits int, source string) {
+	d := g.Domain
+	a := d.Addressing
+	switch {
+	case d.Arch == "aarch64":
+		return 0, ""
+	case a.PhysBits > 0:
+		return a.PhysBits, "maxphysaddr"
+	case a.HostBits && a.LimitBits > 0:
+		return min(g.HostPhysBits, a.LimitBits), HostBits
+	case a.HostBits, a.CPUMode == "host-passthrough", a.CPUMode == "host-model", a.CPUMode == "maximum",
+		strings.Contains(d.Machine, "rhel"), strings.HasSuffix(d.Machine, "-hpb"):
+		return g.HostPhysBits, HostBits
+	case d.Machine == "q35":
+		return 0, ""
+	}
+	return defaultPhysBits, "the CPU model"
+}

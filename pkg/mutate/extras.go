@@ -1,0 +1,48 @@
+package mutate
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
+)
+
+// withExtras is the plan with what policy keys ask for besides places. What a hook has
+// written in an earlier call is written anew, and removed where the key does not ask for
+// it any more. Without a VMI and a flag nobody says so, and it stays.
+func (m Mutator) withExtras(plan *placement.Plan, hasVMI bool) *placement.Plan {
+	plan = withNCCL(plan)
+	isKnown := func(key policy.Key) bool {
+		return !m.asIs && (hasVMI || plan.Policy.Origins[key] != policy.OriginDefault)
+	}
+	if isKnown(policy.KeyPortSpeed) {
+		plan = withPortSpeed(plan, m.Sysfs)
+	}
+	if isKnown(policy.KeyMMIOWindow) {
+		plan = withMMIOWindow(plan, m.PhysBits)
+	}
+	return plan
+}
+
+// withOption is the plan with a managed option of QEMU, without it where it is nil. A
+// plan whose domain has it like this stays as it is.
+func withOption(plan *placement.Plan, id string, option *domain.Option) *placement.Plan {
+	set := map[string]*domain.Option{id: option}
+	if d := plan.Domain(); slices.Equal(d.Options, d.WithOptions(set).Options) {
+		return plan
+	}
+	changes := plan.Changes
+	changes.SetOptions = maps.Clone(changes.SetOptions)
+	if changes.SetOptions == nil {
+		changes.SetOptions = map[string]*domain.Option{}
+	}
+	changes.SetOptions[id] = option
+	return plan.With(changes, nil, nil)
+}
+
+func extra(key policy.Key, format string, args ...any) []placement.Extra {
+	return []placement.Extra{{Key: key, Text: fmt.Sprintf(format, args...)}}
+}

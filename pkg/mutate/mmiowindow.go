@@ -1,0 +1,117 @@
+package mutate
+
+import (
+	"fmt"
+
+	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/firmware"
+	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/topology"
+)
+
+// windowOption is the id of the option that sets OVMF's window.
+const windowOption = domain.OptionPrefix + string(policy.KeyMMIOWindow)
+
+// withMMIOWindow is the plan with a window of OVMF that holds the devices' 64-bit BARs,
+// where the policy asks for it and OVMF would choose a smaller one. The user's own entry
+// stays: QEMU refuses a second one.
+//
+// pcihole64 is left alone. QEMU tells the guest of all that the firmware has given to
+// the root bus, whatever its value (hw/pci-host/q35.c, q35_host_get_pci_hole64_end), and
+// no firmware reads it: with 0, four BARs of 64 GiB on the root bus have their addresses.
+func withMMIOWindow(plan *placement.Plan, physBits func() int) *placement.Plan {
+	if plan.Policy.MMIOWindow != policy.MMIOWindowAuto || len(plan.Devices) == 0 {
+		return withOption(plan, windowOption, nil)
+	}
+	guest := firmwareOf(plan, physBits)
+	set, text, isEnough := chooseWindow(guest)
+	var option *domain.Option
+	if set > 0 {
+		option = &domain.Option{Name: domain.OptionFWCfg, Value: fmt.Sprintf("name=%s,string=%d,id=%s", domain.WindowEntry, set>>20, windowOption)}
+	}
+	next := withOption(plan, windowOption, option)
+	if !isEnough {
+		return next.With(next.Changes, nil, []reasons.Warning{reasons.NewWarning(reasons.CodeMMIOWindow, nil, text)})
+	}
+	return next.With(next.Changes, []placement.Extra{{Key: policy.KeyMMIOWindow, Text: text}}, nil)
+}
+
+// firmwareOf is what the guest's firmware finds without the option of this hook. Ports
+// that libvirt and KubeVirt will yet add to the root bus can hotplug.
+func firmwareOf(plan *placement.Plan, physBits func() int) firmware.Guest {
+	d := plan.Domain().WithOptions(map[string]*domain.Option{windowOption: nil})
+	guest := firmware.Guest{Domain: d, Tree: plan.GuestTree}
+	for _, device := range plan.Devices {
+		if device.ID.Kind() == topology.KindPCI && device.Function != nil {
+			guest.Functions = append(guest.Functions, device.Function)
+		}
+	}
+	guest.IntelHost = isIntel(plan.Host, guest.Functions)
+	if physBits != nil {
+		guest.HostPhysBits = physBits()
+	}
+	guest.PendingPorts = plan.Budgets.BusNumbers.Used - 1 // of the bus itself
+	for _, c := range plan.Controllers {
+		n := plan.GuestTree.Node(topology.Index(c.Index))
+		if c.Index != 0 && c.Model != domain.ExpanderBus && n != nil && n.Top() == plan.GuestTree.Roots[0] {
+			guest.PendingPorts--
+		}
+	}
+	guest.PendingPorts = max(0, guest.PendingPorts)
+	return guest
+}
+
+// isIntel reports whether the host's CPUs are of Intel, as the root ports above the
+// devices are. Where they are not known it is true: OVMF then has the smaller window.
+func isIntel(host *topology.Host, functions []*topology.Device) bool {
+	const intel = 0x8086
+	for _, f := range functions {
+		if len(f.Bridges) == 0 {
+			continue
+		}
+		if port := host.Device(f.Bridges[0]); port != nil && port.Vendor != 0 {
+			return port.Vendor == intel
+		}
+	}
+	return true
+}
+
+// chooseWindow is the window of OVMF that a guest needs, 0 where it needs none or cannot
+// have it; and what to say of it, which is a warning where it is not enough.
+func chooseWindow(guest firmware.Guest) (set uint64, text string, isEnough bool) {
+	sum, taken := guest.BARs()
+	if sum == 0 {
+		return 0, "no device has a 64-bit BAR on the host", true
+	}
+	window, known := guest.Window(taken)
+	enough := guest.Enough(taken)
+	if guest.Domain.Arch == "aarch64" {
+		window, known, enough = firmware.VirtWindow(), true, 0
+	}
+	need := "64-bit BARs of " + topology.BytesNeeded(sum)
+	if all := taken.Bytes + guest.HotplugBytes(max(window.Bytes, enough)); all > sum {
+		need += " take " + topology.BytesNeeded(all) + " with alignment and hotplug ports"
+	}
+	there := fmt.Sprintf("%s, the window has %s: %s", need, topology.BytesThere(window.Bytes), window.Reason)
+	bits, source := guest.Bits()
+	users := guest.Domain.FWCfg(domain.WindowEntry)
+	switch {
+	case known && guest.Fits(taken, window.Bytes):
+		return 0, there, true
+	case !known && !guest.Domain.UEFI:
+		return 0, need + "; SeaBIOS takes all of the address space after the memory", true
+	case guest.Domain.Arch == "aarch64", !guest.Domain.UEFI:
+		return 0, there, false
+	case users != nil:
+		return 0, fmt.Sprintf("%s, and the domain's own %s %s stays", need, users.Name, users.Value), false
+	case enough == 0:
+		return 0, fmt.Sprintf("%s, and the largest window that OVMF takes has %s", need, topology.BytesThere(firmware.MostWindow)), false
+	case bits > 0 && !guest.HasRoom(enough, bits):
+		return 0, fmt.Sprintf("%s, and %d bits of %s have no room for a window of %s after the guest's memory", need, bits, source, topology.BytesThere(enough)), false
+	case !known:
+		return enough, fmt.Sprintf("the window has at least %s: %s; the guest's physical address bits are not known", topology.BytesThere(enough), need), true
+	}
+	return enough, fmt.Sprintf("the window has %s: %s; without the key it has %s: %s", topology.BytesThere(enough), need, topology.BytesThere(window.Bytes), window.Reason), true
+}
