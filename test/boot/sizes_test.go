@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"hook-sidecar/pkg/domain"
 )
 
 // SizesVariable names the environment variable that, set to 1, boots all of
@@ -23,6 +25,9 @@ const (
 	amd   = "EPYC,+pdpe1gb"
 )
 
+// fromKey is the window of the policy key.
+const fromKey = -1
+
 // size is a guest whose devices have large BARs.
 type size struct {
 	layout        string
@@ -31,7 +36,7 @@ type size struct {
 	cpu           string
 	physBits      int
 	cellMemory    int // MiB
-	window        int // X-PciMmio64Mb, 0 without
+	window        int // X-PciMmio64Mb, 0 without; fromKey as mmio-window=auto says
 
 	assigned int // BARs that the firmware gives an address
 }
@@ -39,7 +44,10 @@ type size struct {
 func (s size) name() string {
 	vendor, _, _ := strings.Cut(s.cpu, ",")
 	text := fmt.Sprintf("%s/%d-of-%dGiB/%s/%s/%d-bits/%d-MiB", s.layout, s.devices, 1<<(s.bits-30), s.firmware, vendor, s.physBits, 2*s.cellMemory)
-	if s.window > 0 {
+	switch {
+	case s.window == fromKey:
+		text += "/with-the-key"
+	case s.window > 0:
 		text += fmt.Sprintf("/window-%d", s.window)
 	}
 	return text
@@ -53,6 +61,7 @@ func pinned() []size {
 		{"root", 8, 36, SeaBIOS, intel, 39, 256, 0, 7},
 		{"root", 7, 36, OVMF, amd, 42, 256, 0, 7},
 		{"mirror", 8, 36, OVMF, amd, 42, 256, 0, 7},
+		{"mirror", 8, 36, OVMF, amd, 42, 256, fromKey, 8},
 	}
 }
 
@@ -79,6 +88,14 @@ func further() []size {
 		{"root", 16, 38, OVMF2025, amd, 46, 256, 0, 16},
 		{"mirror", 16, 38, OVMFNewest, amd, 52, 4096, 0, 16},
 		{"numa", 3, 36, OVMF, amd, 40, 256, 262144, 3},
+		// 1 TiB is an eighth of 43 bits, and nothing is left for hotplug ports.
+		{"root", 8, 37, OVMF, amd, 43, 256, 0, 7},
+		{"auto", 8, 37, OVMF, amd, 43, 256, fromKey, 8},
+		{"numa", 8, 37, OVMF, amd, 43, 256, fromKey, 8},
+		{"root", 8, 37, OVMF2025, amd, 43, 256, fromKey, 8},
+		{"mirror", 8, 37, OVMFNewest, amd, 43, 4096, fromKey, 8},
+		{"numa", 1, 36, OVMF, intel, 40, 256, fromKey, 1},
+		{"keep", 8, 37, OVMF, amd, 43, 256, fromKey, 8},
 	}
 }
 
@@ -98,15 +115,24 @@ func TestSizes(t *testing.T) {
 			s.firmware.require(t)
 			m := s.machine()
 			flags := m.flags(t, s.layout)
-			domain, plan := b.place(t, m, flags)
-			args, err := arguments(b.libvirt, domain, m.instead, s.cellMemory)
+			placed, plan := b.place(t, m, flags)
+			args, err := arguments(b.libvirt, placed, m.instead, s.cellMemory)
 			if err != nil {
 				t.Fatal(err)
 			}
 			args = append(args, "-cpu", fmt.Sprintf("%s,phys-bits=%d", s.cpu, s.physBits))
-			if s.window > 0 {
-				args = append(args, "-fw_cfg", fmt.Sprintf("name=opt/ovmf/X-PciMmio64Mb,string=%d", s.window))
+			domain := s.inDomain(placed)
+			if s.window == fromKey {
+				flags = append(flags, "--mmio-window", "auto")
+				if domain, err = mutate(b.binary, domain, flags...); err != nil {
+					t.Fatal(err)
+				}
 			}
+			options, err := fwcfg(domain)
+			if err != nil {
+				t.Fatal(err)
+			}
+			args = append(args, options...)
 			guest, err := b.lab.Boot(t.Context(), args, s.firmware)
 			if err != nil {
 				t.Fatal(err)
@@ -118,10 +144,45 @@ func TestSizes(t *testing.T) {
 			if s.assigned < s.devices {
 				want = "FAIL"
 			}
-			if status, found := b.check(t, "bar-window", s.inDomain(domain), flags); status != want {
+			if status, found := b.check(t, "bar-window", domain, flags); status != want {
 				t.Errorf("doctor says %s %s, want %s", status, found, want)
 			} else {
 				t.Logf("%d of %d; %s %s", s.assigned, s.devices, status, found)
+			}
+		})
+	}
+}
+
+// TestPCIHole boots devices on the root bus whose 64-bit window is off: what the firmware
+// has given to the bus, the guest may use nevertheless. So mmio-window leaves pcihole64
+// alone.
+func TestPCIHole(t *testing.T) {
+	t.Parallel()
+	if os.Getenv(SizesVariable) != "1" {
+		t.Skipf("%s is not 1", SizesVariable)
+	}
+	b := newPC(t)
+	for _, firmware := range []Firmware{SeaBIOS, SeaBIOSNewest, OVMF, OVMFNewest} {
+		t.Run(string(firmware), func(t *testing.T) {
+			t.Parallel()
+			firmware.require(t)
+			s := size{"keep", 4, 36, firmware, amd, 43, 256, 0, 4}
+			m := s.machine()
+			domain, plan := b.place(t, m, m.flags(t, s.layout))
+			const rootBus = "<controller type='pci' index='0' model='pcie-root'"
+			args, err := arguments(b.libvirt, bytes.Replace(domain, []byte(rootBus+"/>"), []byte(rootBus+"><pcihole64 unit='KiB'>0</pcihole64></controller>"), 1), m.instead, s.cellMemory)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.ContainsFunc(args, func(arg string) bool { return strings.Contains(arg, "pci-hole64-size=0") }) {
+				t.Fatalf("pcihole64 is not off: %q", args)
+			}
+			guest, err := b.lab.Boot(t.Context(), append(args, "-cpu", fmt.Sprintf("%s,phys-bits=%d", s.cpu, s.physBits)), firmware)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := assigned(guest, plan, m.instead.ids); n != s.assigned {
+				t.Errorf("the firmware gives %d of %d BARs an address; the kernel's messages:\n%s", n, s.devices, strings.Join(guest.Kernel, "\n"))
 			}
 		})
 	}
@@ -155,6 +216,20 @@ func (s size) inDomain(domain []byte) []byte {
 			fmt.Sprintf("<qemu:commandline><qemu:arg value='-fw_cfg'/><qemu:arg value='name=opt/ovmf/X-PciMmio64Mb,string=%d'/></qemu:commandline></domain>", s.window))
 	}
 	return underFirmware([]byte(strings.NewReplacer(pairs...).Replace(string(domain))), s.firmware)
+}
+
+// fwcfg are the -fw_cfg options of a domain.
+func fwcfg(text []byte) (args []string, err error) {
+	d, err := domain.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range d.Options {
+		if o.Name == domain.OptionFWCfg {
+			args = append(args, o.Name, o.Value)
+		}
+	}
+	return args, nil
 }
 
 // underFirmware writes into a domain which firmware it is booted with.

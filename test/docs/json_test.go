@@ -117,7 +117,7 @@ func TestExampleIsReal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := mutate.Mutator{Sysfs: host, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: "mirror"}}}
+	m := mutate.Mutator{Sysfs: host, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: "mirror", policy.KeyPortSpeed: "host"}}}
 	result := m.Mutate(mutate.Request{Domain: []byte(read(t, demoDomain)), VMI: []byte(read(t, demoVMI))})
 	r := report.New(result.Plan, result.Changed(), result.Err)
 	r.Devices, r.Controllers, r.Paths.Devices = r.Devices[:2], r.Controllers[:2], r.Paths.Devices[:2]
