@@ -91,7 +91,7 @@ func (g Guest) under(n *topology.Node, own map[topology.ID][]Aperture) []Apertur
 // SeaBIOS reserves from what is left.
 func (g Guest) HotplugBytes(window uint64) uint64 {
 	d := g.Domain
-	if !d.UEFI || window <= ovmfLeast {
+	if !d.UEFI || window <= LeastWindow {
 		return 0
 	}
 	ports := g.PendingPorts
@@ -116,10 +116,10 @@ const (
 	ovmfBits = 46
 	// WindowShift: OVMF's window is an eighth of the space.
 	WindowShift = 3
-	// ovmfLeast is OVMF's window where it does not use the address bits, unless
+	// LeastWindow is OVMF's window where it does not use the address bits, unless
 	// X-PciMmio64Mb names another, and MostWindow is the most that OVMF takes by that
 	// name: it ignores more.
-	ovmfLeast, MostWindow = 32 << 30, 16 << 40
+	LeastWindow, MostWindow = 32 << 30, 16 << 40
 	// q35 has 2 GiB of memory below 4 GiB, or up to 2.75 GiB and none above (QEMU
 	// hw/i386/pc_q35.c, pc_q35_init).
 	lowMemory, allLow = 2 << 30, 0xb0000000
@@ -171,7 +171,7 @@ func (g Guest) memoryEnd() uint64 {
 // take beside hotplug ports, and the small BARs of the guest's other devices; 0 where
 // OVMF takes none so large.
 func (g Guest) Enough(taken Aperture) uint64 {
-	for window := uint64(ovmfLeast); window <= MostWindow; window *= 2 {
+	for window := uint64(LeastWindow); window <= MostWindow; window *= 2 {
 		if g.Fits(taken, window) {
 			return window
 		}
@@ -195,7 +195,7 @@ func (g Guest) HasRoom(window uint64, bits int) bool {
 // the address space; where OVMF does not trust the bits, or the memory leaves no eighth
 // of the space, it is after the memory.
 func (g Guest) ovmfWindow(guest int, source string) Window {
-	least, name := uint64(ovmfLeast), "its default"
+	least, name := uint64(LeastWindow), "its default"
 	if set := g.Domain.WindowBytes(); set > 0 && set <= MostWindow {
 		least, name = set, "X-PciMmio64Mb"
 	}

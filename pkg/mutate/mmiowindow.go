@@ -105,7 +105,9 @@ func chooseWindow(guest firmware.Guest) (set uint64, text string, isEnough bool)
 	case guest.Domain.Arch == "aarch64", !guest.Domain.UEFI:
 		return 0, there, false
 	case users != nil:
-		return 0, fmt.Sprintf("%s, and the domain's own %s %s stays", need, users.Name, users.Value), false
+		return 0, fmt.Sprintf("%s, and the domain's own %s %q stays", need, users.Name, topology.Abridge(users.Value)), false
+	case enough == firmware.LeastWindow:
+		return 0, fmt.Sprintf("%s, the window has at least %s", need, topology.BytesThere(enough)), true
 	case enough == 0:
 		return 0, fmt.Sprintf("%s, and the largest window that OVMF takes has %s", need, topology.BytesThere(firmware.MostWindow)), false
 	case bits > 0 && !guest.HasRoom(enough, bits):

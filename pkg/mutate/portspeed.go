@@ -39,7 +39,7 @@ func withPortSpeed(plan *placement.Plan, sysfs fs.FS) *placement.Plan {
 	case host == "":
 		return say(nil, "root ports stay as they are, since the host shows no link speed of a PCI device")
 	case users != nil:
-		return say(nil, "the domain's own %s %s stays; %s", users.Name, users.Value, host)
+		return say(nil, "the domain's own %s %q stays; %s", users.Name, topology.Abridge(users.Value), host)
 	case fastest <= port:
 		return say(nil, "root ports advertise QEMU's %s GT/s, which is enough: %s", number(port), host)
 	}

@@ -236,15 +236,18 @@ func TestLongAliasInPicture(t *testing.T) {
 
 // On request the picture and the text have the speeds of links, and the picture the
 // path types in the guest. The GPUs of the machine have 32 GT/s x16, and a switch
-// port of QEMU says 2.5 GT/s x1.
+// port of QEMU says 2.5 GT/s x1, whatever root ports say.
 func TestDetails(t *testing.T) {
 	snapshot := readHost(t, "x86-2n8g-hgx-h100")
-	for layout, port := range map[string]string{"numa": "16 GT/s x32", "mirror": "2.5 GT/s x1", "keep": "-"} {
+	for _, tt := range []struct{ layout, speed, port string }{
+		{"numa", "default", "16 GT/s x32"}, {"numa", "host", "32 GT/s x32"}, {"mirror", "host", "2.5 GT/s x1"}, {"keep", "default", "-"},
+	} {
+		layout, port := tt.layout, tt.port
 		fsys, err := env.ParseSnapshot(snapshot)
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := mutate.Mutator{Sysfs: fsys, Details: true, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: layout}}}
+		m := mutate.Mutator{Sysfs: fsys, Details: true, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: layout, policy.KeyPortSpeed: tt.speed}}}
 		result := m.Mutate(mutate.Request{Domain: wholeHost(t, snapshot)})
 		r := report.New(result.Plan, result.Changed(), result.Err)
 		svg, _ := draw(t, r)

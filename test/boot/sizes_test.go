@@ -89,7 +89,7 @@ func further() []size {
 		{"mirror", 16, 38, OVMFNewest, amd, 52, 4096, 0, 16},
 		{"numa", 3, 36, OVMF, amd, 40, 256, 262144, 3},
 		// 1 TiB is an eighth of 43 bits, and nothing is left for hotplug ports.
-		{"root", 8, 37, OVMF, amd, 43, 256, 0, 7},
+		{"root", 8, 37, OVMF, amd, 43, 256, 0, 0},
 		{"auto", 8, 37, OVMF, amd, 43, 256, fromKey, 8},
 		{"numa", 8, 37, OVMF, amd, 43, 256, fromKey, 8},
 		{"root", 8, 37, OVMF2025, amd, 43, 256, fromKey, 8},

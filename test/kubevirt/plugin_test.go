@@ -133,6 +133,30 @@ func TestHookBeforeOtherPlugin(t *testing.T) {
 	}
 }
 
+// TestOptionsOfQEMU: KubeVirt's types lose qemu:commandline between calls, and its
+// translation, with a Plugin in the cluster, keeps it. Either way every definition has
+// each option of the hook once.
+func TestOptionsOfQEMU(t *testing.T) {
+	lib := oracle.New(t)
+	name := "02-8gpu-8nic-gate-off"
+	start(t, "hook-sidecar-0", "x86-2n8g-hgx-h100")
+	vmi := sampleVMI(t, name, map[string]string{"layout": "root", "port-speed": "host", "mmio-window": "auto"})
+	ask := legacy(launcher(t, 1).OnDefineDomain, vmi)
+	for way, hook := range map[string]hook{"no Plugin": ask, "another Plugin": pipeline(ask, vmi, unrelated())} {
+		calls := (&boot{t: t, vmi: vmi, hook: hook, libvirt: lib}).run(sample(t, name+".xml"))
+		if len(calls) < 2 {
+			t.Errorf("%s: %d calls", way, len(calls))
+		}
+		for i, c := range calls {
+			for what, text := range map[string]string{"answer": c.answer, "libvirt's domain": string(c.readback)} {
+				if n := strings.Count(text, "value=32,id=hook-sidecar-port-speed"); n != 1 {
+					t.Errorf("%s: call %d: %s has the option %d times", way, i+1, what, n)
+				}
+			}
+		}
+	}
+}
+
 // TestMigrationTarget: KubeVirt ignores the answer there, so the domain is returned
 // unchanged, strict or not.
 func TestMigrationTarget(t *testing.T) {
