@@ -26,6 +26,7 @@ func (d *Domain) Apply(c Changes) ([]byte, error) {
 		checkPositions("place: hostdev", places, len(d.Hostdevs)),
 		checkPositions("turn hotplug off: controller", c.HotplugOff, len(d.Controllers)),
 		checkPositions("remove: controller", c.RemoveControllers, len(d.Controllers)),
+		checkPositions("remove: fw_cfg entry", c.RemoveFirmwareEntries, len(d.FirmwareEntries)),
 	); err != nil {
 		return nil, err
 	}
@@ -51,6 +52,7 @@ func (d *Domain) Apply(c Changes) ([]byte, error) {
 	if err := e.add(c); err != nil {
 		return nil, err
 	}
+	e.removeFirmwareEntries(c)
 	if err := e.setFirmwareEntry(c.SetFirmwareEntry); err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package domain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"hook-sidecar/pkg/domain/xmledit"
@@ -49,6 +50,27 @@ func (e *editor) setFirmwareEntry(set *FirmwareEntry) error {
 	}
 	e.edit(e.addFirmwareEntry(entry))
 	return nil
+}
+
+// removeFirmwareEntries removes entries, and a sysinfo that has nothing else and gets
+// nothing new: libvirt's schema wants an entry in it.
+func (e *editor) removeFirmwareEntries(c Changes) {
+	removed := map[*xmledit.Element]bool{}
+	for _, i := range c.RemoveFirmwareEntries {
+		removed[e.domain.doc.firmware[i]] = true
+	}
+	for info := range all(e.xml.Root(), "sysinfo") {
+		kept := slices.DeleteFunc(slices.Clone(info.Children), func(child *xmledit.Element) bool { return removed[child] })
+		if len(kept) == 0 && len(info.Children) > 0 && c.SetFirmwareEntry == nil {
+			e.edit(e.xml.Remove(info))
+			continue
+		}
+		for _, child := range info.Children {
+			if removed[child] {
+				e.edit(e.xml.Remove(child))
+			}
+		}
+	}
 }
 
 // addFirmwareEntry adds the entry to the sysinfo of its type, or adds one before

@@ -84,6 +84,50 @@ func TestSetFirmwareEntry(t *testing.T) {
 	}
 }
 
+// TestRemoveFirmwareEntries: all other bytes stay, and no sysinfo is left that libvirt's
+// schema refuses for want of an entry.
+func TestRemoveFirmwareEntries(t *testing.T) {
+	for name, tc := range map[string]struct {
+		before, after string
+		changes       domain.Changes
+	}{
+		"with its sysinfo": {
+			before:  "<domain>\n  <name>a</name>\n  <sysinfo type='fwcfg'>\n    <entry name='opt/x'>y</entry>\n  </sysinfo>\n  <sysinfo type='smbios'/>\n  <devices/>\n</domain>",
+			after:   "<domain>\n  <name>a</name>\n  <sysinfo type='smbios'/>\n  <devices/>\n</domain>",
+			changes: domain.Changes{RemoveFirmwareEntries: []int{0}},
+		},
+		"beside another entry": {
+			before:  "<domain><sysinfo type='fwcfg'><entry name='opt/x'>y</entry><!-- a --><entry name='opt/z'>y</entry></sysinfo><devices/></domain>",
+			after:   "<domain><sysinfo type='fwcfg'><!-- a --><entry name='opt/z'>y</entry></sysinfo><devices/></domain>",
+			changes: domain.Changes{RemoveFirmwareEntries: []int{0}},
+		},
+		"all of two elements": {
+			before:  "<domain><sysinfo type='fwcfg'><entry name='a'/><entry name='b'/></sysinfo><sysinfo type='fwcfg'><entry name='c'/></sysinfo><devices/></domain>",
+			after:   "<domain><devices/></domain>",
+			changes: domain.Changes{RemoveFirmwareEntries: []int{2, 0, 1}},
+		},
+		"where another one comes": {
+			before:  "<domain><sysinfo type='fwcfg'><entry name='a'/></sysinfo><devices/></domain>",
+			after:   "<domain><sysinfo type='fwcfg'><entry name=\"opt/b\">c</entry></sysinfo><devices/></domain>",
+			changes: domain.Changes{RemoveFirmwareEntries: []int{0}, SetFirmwareEntry: &domain.FirmwareEntry{Name: "opt/b", Value: "c"}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, err := domain.Parse([]byte(tc.before))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := d.Apply(tc.changes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(got) != tc.after {
+				t.Errorf("got\n%s\nwant\n%s", got, tc.after)
+			}
+		})
+	}
+}
+
 // TestFirmwareEntryName refuses names that libvirt or QEMU refuse.
 func TestFirmwareEntryName(t *testing.T) {
 	d, err := domain.Parse([]byte("<domain><devices/></domain>"))

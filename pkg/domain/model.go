@@ -165,10 +165,12 @@ type Changes struct {
 	// SetOptions maps ids, which begin with OptionPrefix, to options of QEMU that are
 	// added, or that replace those with the id; nil removes them.
 	SetOptions map[string]*Option
+	// RemoveFirmwareEntries lists positions in FirmwareEntries.
+	RemoveFirmwareEntries []int
 }
 
 // IsZero reports whether nothing is changed.
 func (c Changes) IsZero() bool {
 	return len(c.SetMode)+len(c.Place)+len(c.AddHostdevs)+len(c.HotplugOff)+
-		len(c.RemoveControllers)+len(c.AddControllers)+len(c.SetOptions) == 0 && c.SetFirmwareEntry == nil
+		len(c.RemoveControllers)+len(c.AddControllers)+len(c.SetOptions)+len(c.RemoveFirmwareEntries) == 0 && c.SetFirmwareEntry == nil
 }

@@ -50,6 +50,11 @@ func (p *Plan) verify(got *domain.Domain) error {
 	if len(p.Changes.SetOptions) > 0 && !slices.Equal(got.Options, p.result.Options) {
 		return errors.New("QEMU's options are not in the result as planned")
 	}
+	for _, i := range p.Changes.RemoveFirmwareEntries {
+		if removed := p.input.FirmwareEntries[i]; slices.Contains(got.FirmwareEntries, removed) {
+			return fmt.Errorf("the fw_cfg entry %s is still in the result", removed.Name)
+		}
+	}
 	return verifyControllers(p.result.Controllers, got.Controllers)
 }
 
