@@ -71,7 +71,9 @@ func (a answerer) Mutate(ctx context.Context, call hooks.Call) ([]byte, error) {
 	a.last.mu.Lock()
 	defer a.last.mu.Unlock()
 	a.last.finish()
-	result, log := a.answer(call.Protocol, mutate.Request{Domain: call.Domain, VMI: call.VMI, Discarded: call.Migration})
+	result, log := a.answer(call.Protocol, mutate.Request{
+		Domain: call.Domain, VMI: call.VMI, Discarded: call.Migration, NoReader: a.noReader(call.Protocol),
+	})
 	logged := make(chan struct{})
 	a.last.logged = logged
 	a.last.begin = sync.OnceFunc(func() {

@@ -43,7 +43,9 @@ Exit status:
 		if err != nil {
 			return err
 		}
-		result, log := answerer.answer(onDefineDomainName, mutate.Request{Domain: []byte(domain), VMI: []byte(vmi)})
+		result, log := answerer.answer(onDefineDomainName, mutate.Request{
+			Domain: []byte(domain), VMI: []byte(vmi), NoReader: answerer.noReader(onDefineDomainName),
+		})
 		defer log()
 		if result.Err != nil && result.Strict {
 			return failureOf(result)

@@ -103,7 +103,7 @@ Exit status: that of the command; 2 for an unknown command or flag.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return failed(didYouMean(nearestFlag(cmd, err))+seeHelp(cmd), flagError(err))
 	})
-	root.AddCommand(a.newServe(), a.newOnDefineDomain(), a.newMutate(), a.newExplain(), a.newDoctor(), a.newSnapshot(), a.newCall(), a.newDemo(), a.newVersion())
+	root.AddCommand(a.newServe(), a.newOnDefineDomain(), a.newMutate(), a.newExplain(), a.newDoctor(), a.newSnapshot(), a.newCall(), a.newCloudInit(), a.newDemo(), a.newVersion())
 	addCompletion(root)
 	return root
 }

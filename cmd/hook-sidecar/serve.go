@@ -30,6 +30,9 @@ It fits into the 61 MiB of memory that KubeVirt gives a sidecar: a request may
 have 8 MiB, a domain of more than 2 MiB is returned unchanged, calls are handled
 one at a time, and GOMEMLIMIT defaults to 32MiB.
 
+With --nccl-topology=cloudinit it also asks virt-launcher for the VM's cloud-init
+data. Such a VM needs a cloud-init volume: virt-launcher 1.9.0 panics without one.
+
 Exit status:
   0  ended by virt-launcher or by a signal
   2  usage error, or a socket cannot be served`,
@@ -59,6 +62,11 @@ Exit status:
 		config := hooks.Config{
 			Mutator: answerer, Logger: log, Expected: answerer.rehearse,
 			Versions: versions, PluginSocket: pluginSocket, MaxMessage: maxMessage,
+		}
+		// By a flag, because nobody knows the VMI when virt-launcher asks for the hook
+		// points, and other VMs would pay for it (hooks.Config.CloudInit).
+		if answerer.announcesCloudInit() {
+			config.CloudInit = func(call hooks.CloudInitCall) []byte { return answerer.cloudInit(log, call) }
 		}
 		if socketDir != "" {
 			config.HookSocket = filepath.Join(socketDir, hooks.SocketName(a.variable("CONTAINER_NAME")))

@@ -2,6 +2,7 @@ package env
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,6 +36,44 @@ type VMI struct {
 	DedicatedCPU            bool // spec.domain.cpu.dedicatedCpuPlacement
 	Hugepages               bool // spec.domain.memory.hugepages
 	GuestMappingPassthrough bool // spec.domain.cpu.numa.guestMappingPassthrough
+
+	volumes json.RawMessage // spec.volumes
+}
+
+// CloudInit is the VMI's volume for cloud-init.
+type CloudInit struct {
+	UserData []byte // what virt-launcher writes
+	// Unknown is true where the user data is in a Secret. When virt-launcher calls the
+	// hook, it has written it into the VMI (pkg/cloud-init/cloud-init.go,
+	// resolveNoCloudSecrets).
+	Unknown bool
+}
+
+// CloudInit is the volume that virt-launcher makes cloud-init's data of, the first of
+// its kind (pkg/cloud-init/cloud-init.go, ReadCloudInitVolumeDataSource); nil without one.
+func (v *VMI) CloudInit() *CloudInit {
+	type source struct {
+		UserData          string    `json:"userData"`
+		UserDataBase64    []byte    `json:"userDataBase64"`
+		UserDataSecretRef *struct{} `json:"secretRef"`
+	}
+	var volumes []struct {
+		NoCloud     *source `json:"cloudInitNoCloud"`
+		ConfigDrive *source `json:"cloudInitConfigDrive"`
+	}
+	if json.Unmarshal(v.volumes, &volumes) != nil {
+		return nil // a form that this version does not know
+	}
+	for _, volume := range volumes {
+		if s := cmp.Or(volume.NoCloud, volume.ConfigDrive); s != nil {
+			data := []byte(s.UserData)
+			if len(data) == 0 {
+				data = s.UserDataBase64
+			}
+			return &CloudInit{UserData: data, Unknown: len(data) == 0 && s.UserDataSecretRef != nil}
+		}
+	}
+	return nil
 }
 
 // Relation is what a domain is to a VMI.
@@ -84,9 +123,9 @@ type Interface struct {
 	PCIAddress string // the guest address that the user chose, as written; "" for none
 }
 
-// document is the part of a VMI that is decoded. Other fields, such as the user
-// data of cloud-init, are scanned and not copied, and a later KubeVirt may change
-// their types.
+// document is the part of a VMI that is decoded; volumes only when somebody asks for
+// them. Other fields are scanned and not copied, and a later KubeVirt may change their
+// types.
 type document struct {
 	Kind     string `json:"kind"`
 	Metadata struct {
@@ -96,8 +135,9 @@ type document struct {
 		Annotations map[string]string `json:"annotations"`
 	} `json:"metadata"`
 	Spec struct {
-		Domain   *domainSpec `json:"domain"`
-		Template *struct{}   `json:"template"` // of a VirtualMachine
+		Domain   *domainSpec     `json:"domain"`
+		Volumes  json.RawMessage `json:"volumes"`
+		Template *struct{}       `json:"template"` // of a VirtualMachine
 	} `json:"spec"`
 	Status struct {
 		MigrationState *v1.VirtualMachineInstanceMigrationState `json:"migrationState"`
@@ -197,6 +237,8 @@ func (doc *document) vmi() *VMI {
 		DedicatedCPU:            d.CPU.DedicatedCPUPlacement,
 		Hugepages:               d.Memory.Hugepages != nil,
 		GuestMappingPassthrough: d.CPU.NUMA != nil && d.CPU.NUMA.GuestMappingPassthrough != nil,
+
+		volumes: doc.Spec.Volumes,
 	}
 	for i := range d.Devices.GPUs {
 		gpu := &d.Devices.GPUs[i]

@@ -35,6 +35,24 @@ func (s *Server) answer(ctx context.Context, call Call) ([]byte, error) {
 	return domain, nil
 }
 
+// cloudInit returns the cloud-init data for the reply, which has so many other bytes.
+func (s *Server) cloudInit(call CloudInitCall, others int) []byte {
+	if s.config.CloudInit == nil {
+		return call.Data
+	}
+	const field = 5 // bytes of the second field's tag and length
+	data := s.config.CloudInit(call)
+	switch {
+	case len(data) == 0:
+		return call.Data
+	case len(data)+others+field > MaxReply:
+		s.config.Logger.Error("the cloud-init data is too large for virt-launcher, returning the input",
+			"protocol", call.Protocol, "bytes", len(data)+others, "limit", MaxReply-field)
+		return call.Data
+	}
+	return data
+}
+
 // statusOf converts an error to a gRPC status. No other code does.
 func statusOf(err error) error {
 	if malformed := (*MalformedError)(nil); errors.As(err, &malformed) {
@@ -75,7 +93,7 @@ func (s *Server) logPanic(method string, cause any) {
 		"method", method, "panic", text, "stack", string(debug.Stack()))
 }
 
-// unchanged returns the reply with the domain of the request.
+// unchanged returns the reply with the domain or the cloud-init data of the request.
 func unchanged(request any) (any, error) {
 	switch r := request.(type) {
 	case *v1alpha1.OnDefineDomainParams:
@@ -84,6 +102,10 @@ func unchanged(request any) (any, error) {
 		return &v1alpha2.OnDefineDomainResult{DomainXML: r.GetDomainXML()}, nil
 	case *v1alpha3.OnDefineDomainParams:
 		return &v1alpha3.OnDefineDomainResult{DomainXML: r.GetDomainXML()}, nil
+	case *v1alpha2.PreCloudInitIsoParams:
+		return &v1alpha2.PreCloudInitIsoResult{CloudInitNoCloudSource: r.GetCloudInitNoCloudSource(), CloudInitData: r.GetCloudInitData()}, nil
+	case *v1alpha3.PreCloudInitIsoParams:
+		return &v1alpha3.PreCloudInitIsoResult{CloudInitNoCloudSource: r.GetCloudInitNoCloudSource(), CloudInitData: r.GetCloudInitData()}, nil
 	case *plugin.MutateDomainRequest:
 		return &plugin.MutateDomainResponse{Domain: r.GetDomain()}, nil
 	default:

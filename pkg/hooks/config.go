@@ -31,6 +31,12 @@ type Config struct {
 	Mutator Mutator
 	Logger  *slog.Logger // nil: no log
 
+	// CloudInit answers PreCloudInitIso. nil: the call is not announced, and returns its
+	// input. Announced it has a price, paid by every VM of this server (KubeVirt 1.9.0):
+	// virt-launcher panics before it starts a VM without a cloud-init volume, asks no
+	// other sidecar for this call, and loses user data that is not UTF-8
+	// (pkg/hooks/manager.go, PreCloudInitIso).
+	CloudInit func(CloudInitCall) []byte
 	// Expected is called in a goroutine of its own when the first Info has been
 	// answered: virt-launcher will call Mutator soon. nil: not called.
 	Expected func()

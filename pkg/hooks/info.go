@@ -10,11 +10,11 @@ import (
 // hookName is the name of this hook in Info.
 const hookName = "hook-sidecar"
 
-// The hook points that this hook requests (KubeVirt pkg/hooks/info/info.go). It
-// does not request PreCloudInitIso.
+// The hook points of this hook (KubeVirt pkg/hooks/info/info.go).
 const (
-	onDefineDomain = "OnDefineDomain"
-	shutdown       = "Shutdown"
+	onDefineDomain  = "OnDefineDomain"
+	preCloudInitIso = "PreCloudInitIso"
+	shutdown        = "Shutdown"
 )
 
 type infoService struct {
@@ -22,8 +22,9 @@ type infoService struct {
 	server *Server
 }
 
-// Info announces Shutdown only with v1alpha3, the first version that has it.
-// virt-launcher logs an error for a hook point that a version lacks.
+// Info announces PreCloudInitIso only with v1alpha2 and v1alpha3, and Shutdown only
+// with v1alpha3, the versions that have it. virt-launcher logs an error for a hook
+// point that a version lacks.
 func (i infoService) Info(ctx context.Context, _ *info.InfoParams) (*info.InfoResult, error) {
 	i.server.watchLauncher(ctx)
 	if expected := i.server.config.Expected; expected != nil {
@@ -31,6 +32,9 @@ func (i infoService) Info(ctx context.Context, _ *info.InfoParams) (*info.InfoRe
 	}
 	versions := i.server.config.Versions
 	points := []*info.HookPoint{{Name: onDefineDomain}}
+	if i.server.config.CloudInit != nil && (slices.Contains(versions, V1alpha2) || slices.Contains(versions, V1alpha3)) {
+		points = append(points, &info.HookPoint{Name: preCloudInitIso})
+	}
 	if slices.Contains(versions, V1alpha3) {
 		points = append(points, &info.HookPoint{Name: shutdown})
 	}

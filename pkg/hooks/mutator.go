@@ -46,6 +46,13 @@ type Call struct {
 	Migration bool
 }
 
+// CloudInitCall is a request of virt-launcher before it writes cloud-init's data.
+type CloudInitCall struct {
+	Protocol string // V1alpha2 or V1alpha3
+	Data     []byte // KubeVirt's CloudInitData as JSON
+	VMI      []byte // as in Call
+}
+
 // MalformedError says that a domain, a VMI or a policy in it cannot be read.
 // The server sends it as InvalidArgument.
 type MalformedError struct{ Err error }

@@ -19,10 +19,11 @@ func (c callbacksV1alpha2) OnDefineDomain(ctx context.Context, p *v1alpha2.OnDef
 	return &v1alpha2.OnDefineDomainResult{DomainXML: domain}, nil
 }
 
-// PreCloudInitIso returns its input. The hook does not request this call.
-func (callbacksV1alpha2) PreCloudInitIso(_ context.Context, p *v1alpha2.PreCloudInitIsoParams) (*v1alpha2.PreCloudInitIsoResult, error) {
+// PreCloudInitIso changes CloudInitData only: virt-launcher reads the older
+// CloudInitNoCloudSource where the other one is not valid.
+func (c callbacksV1alpha2) PreCloudInitIso(_ context.Context, p *v1alpha2.PreCloudInitIsoParams) (*v1alpha2.PreCloudInitIsoResult, error) {
 	return &v1alpha2.PreCloudInitIsoResult{
 		CloudInitNoCloudSource: p.GetCloudInitNoCloudSource(),
-		CloudInitData:          p.GetCloudInitData(),
+		CloudInitData:          c.server.cloudInit(CloudInitCall{Protocol: V1alpha2, Data: p.GetCloudInitData(), VMI: p.GetVmi()}, len(p.GetCloudInitNoCloudSource())),
 	}, nil
 }

@@ -19,11 +19,12 @@ func (c callbacksV1alpha3) OnDefineDomain(ctx context.Context, p *v1alpha3.OnDef
 	return &v1alpha3.OnDefineDomainResult{DomainXML: domain}, nil
 }
 
-// PreCloudInitIso returns its input. The hook does not request this call.
-func (callbacksV1alpha3) PreCloudInitIso(_ context.Context, p *v1alpha3.PreCloudInitIsoParams) (*v1alpha3.PreCloudInitIsoResult, error) {
+// PreCloudInitIso changes CloudInitData only: virt-launcher reads the older
+// CloudInitNoCloudSource where the other one is not valid.
+func (c callbacksV1alpha3) PreCloudInitIso(_ context.Context, p *v1alpha3.PreCloudInitIsoParams) (*v1alpha3.PreCloudInitIsoResult, error) {
 	return &v1alpha3.PreCloudInitIsoResult{
 		CloudInitNoCloudSource: p.GetCloudInitNoCloudSource(),
-		CloudInitData:          p.GetCloudInitData(),
+		CloudInitData:          c.server.cloudInit(CloudInitCall{Protocol: V1alpha3, Data: p.GetCloudInitData(), VMI: p.GetVmi()}, len(p.GetCloudInitNoCloudSource())),
 	}, nil
 }
 

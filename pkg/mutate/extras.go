@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
 )
@@ -13,10 +14,14 @@ import (
 // withExtras is the plan with what policy keys ask for besides places. What a hook has
 // written in an earlier call is written anew, and removed where the key does not ask for
 // it any more. Without a VMI and a flag nobody says so, and it stays.
-func (m Mutator) withExtras(plan *placement.Plan, hasVMI bool) *placement.Plan {
-	plan = withNCCL(plan)
+//
+// vmi may be nil. noReader is that of Request.
+func (m Mutator) withExtras(plan *placement.Plan, vmi *env.VMI, noReader string) *placement.Plan {
 	isKnown := func(key policy.Key) bool {
-		return !m.asIs && (hasVMI || plan.Policy.Origins[key] != policy.OriginDefault)
+		return !m.asIs && (vmi != nil || plan.Policy.Origins[key] != policy.OriginDefault)
+	}
+	if isKnown(policy.KeyNCCLTopology) {
+		plan = withNCCL(plan, vmi, noReader)
 	}
 	if isKnown(policy.KeyPortSpeed) {
 		plan = withPortSpeed(plan, m.Sysfs)

@@ -41,6 +41,9 @@ type Request struct {
 	// Discarded says that the caller ignores the result, as KubeVirt does on the
 	// target of a migration. Strict is off then.
 	Discarded bool
+	// NoReader says why CloudInit is not called for this VM; "" where it is, or where
+	// nobody knows.
+	NoReader string
 }
 
 // Result is the result of a call.
@@ -198,7 +201,7 @@ func (m Mutator) mutate(req Request, result *Result) ([]byte, error) {
 	if err != nil {
 		return nil, &Error{Malformed, err}
 	}
-	plan = m.withExtras(plan, vmi != nil)
+	plan = m.withExtras(plan, vmi, req.NoReader)
 	result.Plan = plan
 	changed, err := plan.Apply()
 	if err == nil && result.Strict {

@@ -2,12 +2,16 @@ package mutate
 
 import (
 	"encoding/base64"
+	"fmt"
 	"slices"
 
+	"hook-sidecar/pkg/cloudinit"
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/nccl"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
 )
 
 // NCCLEntry is the fw_cfg entry with the topology file for NCCL, in base64. A
@@ -15,26 +19,77 @@ import (
 const NCCLEntry = "opt/org.kubevirt.hostdev/nccl-topology"
 
 // withNCCL is the plan with the topology file for NCCL in the domain, where the
-// policy asks for it. The file is written in every call: KubeVirt's types do not
-// have fw_cfg, so the entry of one call is gone in the next (virtwrap/api/schema.go,
-// SysInfo).
+// policy asks for it, and elsewhere without the file of another call. The file is
+// written in every call: KubeVirt's types do not have fw_cfg, so the entry of one
+// call is gone in the next (virtwrap/api/schema.go, SysInfo).
 //
 // It is in base64 because libvirt 9 passes a text to QEMU with XML references in
 // it and with single commas, where QEMU takes a comma for the next option
 // (src/qemu/qemu_command.c, qemuBuildSysinfoCommandLine; seen in the arguments
 // that it makes).
-func withNCCL(plan *placement.Plan) *placement.Plan {
-	if plan.Policy.NCCLTopology == policy.NCCLTopologyNone {
+//
+// vmi may be nil. noReader is that of Request.
+func withNCCL(plan *placement.Plan, vmi *env.VMI, noReader string) *placement.Plan {
+	changes, stale := plan.Changes, entriesOf(plan.Domain())
+	if plan.Policy.NCCLTopology == policy.NCCLTopologyNone && len(stale) == 0 {
 		return plan
+	}
+	if plan.Policy.NCCLTopology == policy.NCCLTopologyNone {
+		changes.RemoveFirmwareEntries = stale
+		return plan.With(changes, nil, nil)
 	}
 	file := nccl.New(plan)
 	if file.IsEmpty() {
-		return plan.With(plan.Changes, nil, file.Warnings)
+		changes.RemoveFirmwareEntries = stale
+		return plan.With(changes, nil, file.Warnings)
 	}
-	entry := domain.FirmwareEntry{Name: NCCLEntry, Value: base64.StdEncoding.EncodeToString([]byte(file.String()))}
-	changes := plan.Changes
+	text := file.String()
+	entry := domain.FirmwareEntry{Name: NCCLEntry, Value: base64.StdEncoding.EncodeToString([]byte(text))}
 	if !slices.Contains(plan.Domain().FirmwareEntries, entry) {
 		changes.SetFirmwareEntry = &entry
 	}
-	return plan.With(changes, nil, file.Warnings)
+	extra := placement.Extra{
+		Key: policy.KeyNCCLTopology, Text: fmt.Sprintf("a file of %d bytes in the fw_cfg entry %s", len(text), NCCLEntry),
+	}
+	warnings := file.Warnings
+	if plan.Policy.NCCLTopology == policy.NCCLTopologyCloudInit {
+		if missing := missingReader(vmi, noReader); missing == "" {
+			extra.Text += ", which cloud-init copies to " + cloudinit.File
+		} else {
+			warnings = append(warnings, reasons.NewWarning(reasons.CodeNCCLNoReader, nil, missing))
+		}
+	}
+	return plan.With(changes, []placement.Extra{extra}, warnings)
+}
+
+// entriesOf are the positions of the entry, whoever has written it.
+func entriesOf(d *domain.Domain) []int {
+	var positions []int
+	for i, entry := range d.FirmwareEntries {
+		if entry.Name == NCCLEntry {
+			positions = append(positions, i)
+		}
+	}
+	return positions
+}
+
+// missingReader says why cloud-init will not copy the topology file in the guest, ""
+// where it will. Without a VMI nothing is known of it.
+func missingReader(vmi *env.VMI, noReader string) string {
+	if vmi == nil {
+		return ""
+	}
+	data := vmi.CloudInit()
+	switch {
+	case data == nil:
+		return "the VM has no cloud-init volume"
+	case data.Unknown, cloudinit.HasReader(data.UserData):
+		return ""
+	case noReader != "":
+		return noReader
+	}
+	if _, err := cloudinit.Merge(data.UserData); err != nil {
+		return err.Error()
+	}
+	return ""
 }

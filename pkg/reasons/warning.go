@@ -30,6 +30,7 @@ const (
 	CodeSwitchPortHotplug  Code = "switch-port-hotplug"
 	CodeHotplugPortsCapped Code = "hotplug-ports-capped"
 	CodeNCCLIncomplete     Code = "nccl-topology-incomplete"
+	CodeNCCLNoReader       Code = "nccl-topology-no-reader"
 	CodeGroupNotViable     Code = "iommu-group-not-viable"
 	CodeNoSysfs            Code = "no-sysfs"
 	CodeBadSysfs           Code = "bad-sysfs"
@@ -65,6 +66,7 @@ func codeTable() []entry[Code] {
 		{CodeSwitchPortHotplug, "", "choose layout root or numa for a VM with only SR-IOV networks, or boot it with SeaBIOS"},
 		{CodeHotplugPortsCapped, "", "lower hotplug-ports, or pass fewer devices through"},
 		{CodeNCCLIncomplete, "", "place the device with layout numa, root or mirror; NCCL reads what the file lacks from the guest's sysfs"},
+		{CodeNCCLNoReader, "", "put the output of hook-sidecar cloud-init into the VM's user data, or copy the file in the guest by other means"},
 		{CodeGroupNotViable, "", "bind every function of the IOMMU group to vfio-pci on the host, or leave the device out"},
 		{CodeNoSysfs, "", NoSysfs.Remedy()},
 		{CodeBadSysfs, "", "check the host's kernel and firmware; what cannot be read counts as missing"},

@@ -1,0 +1,51 @@
+package cloudinit
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// userDataField is the field of KubeVirt's CloudInitData that changes
+// (pkg/cloud-init/cloud-init.go). All other fields keep their values.
+const userDataField = "UserData"
+
+// Answer returns KubeVirt's CloudInitData, as JSON, with user data as Merge makes it.
+// userData is that of the VMI: it counts where JSON has lost bytes of it that are no
+// text. Without a change the result is the data itself.
+func Answer(data, userData []byte) ([]byte, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(data, &fields); err != nil {
+		return nil, errors.New("parse the cloud-init data: not a JSON object")
+	}
+	if fields == nil {
+		return nil, errors.New("the VM has no cloud-init data")
+	}
+	var text string
+	if field, ok := fields[userDataField]; ok && json.Unmarshal(field, &text) != nil {
+		return nil, fmt.Errorf("parse the cloud-init data: %s is no text", userDataField)
+	}
+	given := []byte(text)
+	if strings.ContainsRune(text, utf8.RuneError) && len(userData) > 0 {
+		given = userData
+	}
+	merged, err := Merge(given)
+	switch {
+	case err != nil:
+		return nil, err
+	case string(merged) == text:
+		return data, nil
+	case !utf8.Valid(merged):
+		return nil, errors.New("the user data is not UTF-8, which JSON cannot hold")
+	}
+	if fields[userDataField], err = json.Marshal(string(merged)); err != nil {
+		return nil, fmt.Errorf("write the cloud-init data: %w", err)
+	}
+	changed, err := json.Marshal(fields)
+	if err != nil {
+		return nil, fmt.Errorf("write the cloud-init data: %w", err)
+	}
+	return changed, nil
+}

@@ -1,0 +1,127 @@
+package cloudinit
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Merge returns user data that does what the given does, and runs Script in each boot.
+// Data that does so already is returned as it is; compressed data is decompressed, as
+// cloud-init does with it first. The error says why there is no such data, and shows
+// nothing of it: user data holds passwords.
+//
+// The given data is one part of a MIME message, byte for byte: as it is where it is such
+// a message itself, else in base64, because cloud-init decodes a plain part as ASCII
+// (email.message, get_payload) and a boundary ends it. cloud-init finds out the type of
+// a text/plain part from its first bytes, as it does with data that is no message
+// (cloudinit/user_data.py, _process_msg).
+func Merge(userData []byte) ([]byte, error) {
+	if isGzip(userData) {
+		plain, err := decompress(userData)
+		if err != nil {
+			return nil, err
+		}
+		userData = plain
+	}
+	switch {
+	case HasReader(userData):
+		return userData, nil
+	case len(bytes.TrimSpace(userData)) == 0:
+		return []byte(boothook), nil
+	case isMIME(userData):
+		if !utf8.Valid(userData) {
+			return nil, errors.New("the user data is a MIME message that is not UTF-8, which cloud-init does not read")
+		}
+		return message(userData, string(userData)), nil
+	case bytes.HasPrefix(userData, []byte(mangledGzip)):
+		return nil, errors.New("KubeVirt passes user data as text, and compressed data of a Secret is lost")
+	case !isCloudInit(userData):
+		return nil, errors.New("the user data begins with nothing that cloud-init knows")
+	}
+	return message(userData, "Content-Type: text/plain\nContent-Transfer-Encoding: base64\n\n"+lines(userData)), nil
+}
+
+// HasReader reports whether plain user data has the boothook that Merge adds.
+func HasReader(userData []byte) bool { return bytes.Contains(userData, []byte(boothook)) }
+
+// message is a MIME message with a part and the boothook.
+func message(userData []byte, part string) []byte {
+	boundary := ""
+	for sum := sha256.Sum256(userData); boundary == "" || strings.Contains(part, boundary); sum = sha256.Sum256(sum[:]) {
+		boundary = fmt.Sprintf("hook-sidecar-%x", sum[:8])
+	}
+	return fmt.Appendf(nil, `Content-Type: multipart/mixed; boundary="%[1]s"
+MIME-Version: 1.0
+
+--%[1]s
+%[2]s
+--%[1]s
+Content-Type: text/cloud-boothook
+Content-Disposition: attachment; filename="nccl-topology"
+
+%[3]s
+--%[1]s--
+`, boundary, part, boothook)
+}
+
+// lines is data in base64, with lines as long as MIME allows (RFC 2045, 6.8).
+func lines(data []byte) string {
+	const longest = 76
+	var all []string
+	for line := range slices.Chunk([]byte(base64.StdEncoding.EncodeToString(data)), longest) {
+		all = append(all, string(line))
+	}
+	return strings.Join(all, "\n")
+}
+
+// isMIME is cloud-init's test for a MIME message (cloudinit/user_data.py, convert_string).
+func isMIME(data []byte) bool {
+	const looked = 4096
+	return bytes.Contains(bytes.ToLower(data[:min(len(data), looked)]), []byte("mime-version:"))
+}
+
+// isCloudInit reports whether data begins as one of cloud-init's formats does
+// (cloudinit/handlers/__init__.py, INCLUSION_TYPES_MAP and type_from_starts_with).
+// Other agents have others: Ignition JSON, Windows' cloudbase-init scripts.
+func isCloudInit(data []byte) bool {
+	const longest = 64 // more than the longest beginning
+	start := bytes.TrimSpace(data)
+	start = bytes.ToLower(start[:min(len(start), longest)])
+	return slices.ContainsFunc([]string{
+		"#!", "#cloud-config", "#include", "#part-handler", "#cloud-boothook", "## template: jinja",
+	}, func(known string) bool { return bytes.HasPrefix(start, []byte(known)) })
+}
+
+// mangledGzip is how compressed data begins after KubeVirt has made JSON of it, which
+// has no place for bytes that are not UTF-8 (pkg/hooks/manager.go,
+// preCloudInitIsoDataToJSON).
+const mangledGzip = "\x1f\ufffd"
+
+func isGzip(data []byte) bool { return bytes.HasPrefix(data, []byte{0x1f, 0x8b}) }
+
+// maxPlain is the size in bytes of the largest compressed user data that is read.
+// Kubernetes limits an object to 1.5 MiB.
+const maxPlain = 2 << 20
+
+func decompress(data []byte) ([]byte, error) {
+	reader, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, errors.New("decompress the user data: it is no gzip file")
+	}
+	plain, err := io.ReadAll(io.LimitReader(reader, maxPlain+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("decompress the user data: %w", err)
+	case len(plain) > maxPlain:
+		return nil, fmt.Errorf("decompress the user data: it has more than %d bytes", maxPlain)
+	}
+	return plain, nil
+}
