@@ -1,6 +1,6 @@
 # Shortcuts; CI runs `.ci/run`.
 .DEFAULT_GOAL := help
-.PHONY: help build image release test kubevirt launcher launcher-e2e manifests kubectl boot boot-sizes boot-largest newest e2e speed lint fuzz generate golden ci
+.PHONY: help build image release test kubevirt launcher launcher-e2e cloudinit manifests kubectl boot boot-sizes boot-largest newest e2e speed lint fuzz generate golden ci
 
 # Kernels and images that the tests boot.
 CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/hook-sidecar
@@ -54,6 +54,9 @@ launcher-e2e: ## run it with vfio-pci in a nested machine; needs root
 	test/boot/get-kernel $(CACHE)/kernel
 	test/e2e/get-image $(CACHE)/e2e
 	LAUNCHER=$(CACHE)/launcher BOOT_KERNEL=$(CACHE)/kernel E2E_IMAGE=$(CACHE)/e2e go test -count=1 -v -timeout 60m -run TestNested ./test/launcher
+
+cloudinit: ## boot Debian with the cloud-init data that the hook answers; needs root
+	.ci/run cloudinit
 
 manifests: ## run manifests/ through kube-apiserver's and KubeVirt's own code
 	.ci/run manifests

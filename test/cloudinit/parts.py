@@ -20,8 +20,8 @@ class Response:
 
 
 user_data.read_file_or_url = lambda *args, **kwargs: Response()
-directory = tempfile.mkdtemp()
-processor = user_data.UserDataProcessor(helpers.Paths({"cloud_dir": directory, "run_dir": directory}))
+directory = tempfile.TemporaryDirectory()
+processor = user_data.UserDataProcessor(helpers.Paths({"cloud_dir": directory.name, "run_dir": directory.name}))
 for line in sys.stdin:
     parts = []
     for part in processor.process(base64.b64decode(line)).walk():

@@ -1,0 +1,148 @@
+package cloudinit
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// uuid is the machine's, and cloud-init's instance-id as KubeVirt gives it.
+const uuid = "5d307ca9-b3ef-428c-8861-06e72d69f223"
+
+// patience is the longest time of a boot under emulation, which takes one to two
+// minutes.
+const patience = 6 * time.Minute
+
+// machine is a guest's disk, which lasts over its boots.
+type machine struct {
+	image, dir string
+	boots      int
+}
+
+func newMachine(t *testing.T, image string) *machine {
+	t.Helper()
+	m := &machine{image: image, dir: t.TempDir()}
+	output(t, "cp", "--sparse=always", filepath.Join(image, "disk.raw"), m.disk())
+	return m
+}
+
+func (m *machine) disk() string { return filepath.Join(m.dir, "disk.raw") }
+
+// boot boots the machine with a seed and a text in the entry of fw_cfg, "" for none, and
+// returns what the guest has reported, by name.
+func (m *machine) boot(t *testing.T, data seed, entry string) map[string]string {
+	t.Helper()
+	m.boots++
+	console := filepath.Join(m.dir, fmt.Sprintf("console%d", m.boots))
+	report := filepath.Join(m.dir, fmt.Sprintf("report%d", m.boots))
+	args := []string{
+		"-machine", "q35,accel=tcg", "-cpu", "max", "-m", "1024", "-uuid", uuid, "-display", "none", "-no-reboot", "-nic", "none", "-nodefaults",
+		"-kernel", filepath.Join(m.image, "vmlinuz"), "-initrd", filepath.Join(m.image, "initrd.img"),
+		"-append", "root=/dev/vda rw console=ttyS0", "-serial", "file:" + console, "-serial", "file:" + report,
+		"-drive", "if=virtio,format=raw,cache=unsafe,file=" + m.disk(), "-drive", "if=virtio,format=raw,readonly=on,file=" + data.iso(t, m.dir),
+	}
+	if entry != "" {
+		args = append(args, "-fw_cfg", "name=opt/org.kubevirt.hostdev/nccl-topology,string="+entry)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	began := time.Now()
+	out, err := exec.CommandContext(ctx, "qemu-system-x86_64", args...).CombinedOutput()
+	shown, reportErr := readReport(report)
+	if err := errors.Join(err, reportErr); err != nil {
+		screen, _ := os.ReadFile(console)
+		t.Fatalf("boot %d: %v\n%s\nthe end of its console:\n%s", m.boots, err, out, screen[max(0, len(screen)-3000):])
+	}
+	t.Logf("boot %d: %.0f s", m.boots, time.Since(began).Seconds())
+	return shown
+}
+
+// readReport reads what the image's program report has written.
+func readReport(file string) (map[string]string, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	shown := map[string]string{}
+	name := ""
+	for line := range strings.Lines(string(data)) {
+		line = strings.TrimRight(line, "\r\n")
+		if next, isName := strings.CutPrefix(line, "== "); isName {
+			name = next
+			continue
+		}
+		text, err := base64.StdEncoding.DecodeString(line)
+		if err != nil {
+			return nil, fmt.Errorf("report of %s: %w", name, err)
+		}
+		shown[name] += string(text)
+	}
+	if name != "end" {
+		return nil, fmt.Errorf("the report ends after %q", name)
+	}
+	return shown, nil
+}
+
+// seed is KubeVirt's CloudInitData, as far as it reaches the guest.
+type seed struct {
+	DataSource          string
+	NoCloudMetaData     map[string]string
+	ConfigDriveMetaData map[string]string
+	UserData            string
+	NetworkData         string
+	VolumeName          string
+}
+
+func noCloud(userData string) seed {
+	return seed{DataSource: "noCloud", NoCloudMetaData: map[string]string{"instance-id": uuid, "local-hostname": "vm"}, UserData: userData, VolumeName: "init"}
+}
+
+func configDrive(userData string) seed {
+	return seed{
+		DataSource: "configDrive", ConfigDriveMetaData: map[string]string{"uuid": uuid, "instance_id": "vm.default", "hostname": "vm"},
+		UserData: userData, VolumeName: "init",
+	}
+}
+
+// iso writes the data as virt-launcher does (KubeVirt pkg/cloud-init/cloud-init.go,
+// GenerateLocalData and defaultIsoFunc).
+func (s seed) iso(t *testing.T, dir string) string {
+	t.Helper()
+	root := t.TempDir()
+	folder, label, metaFile, userFile, meta := root, "cidata", "meta-data", "user-data", s.NoCloudMetaData
+	if s.DataSource == "configDrive" {
+		folder, label, metaFile, userFile, meta = filepath.Join(root, "openstack", "latest"), "config-2", "meta_data.json", "user_data", s.ConfigDriveMetaData
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(meta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string][]byte{metaFile: text, userFile: []byte(s.UserData)} {
+		if err := os.WriteFile(filepath.Join(folder, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := filepath.Join(dir, "seed.iso")
+	output(t, "xorrisofs", "-quiet", "-output", file, "-volid", label, "-joliet", "-rock", "-partition_cyl_align", "on", root)
+	return file
+}
+
+func output(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(name, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", name, err, out)
+	}
+	return string(out)
+}
