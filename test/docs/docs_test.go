@@ -151,6 +151,31 @@ func TestPolicyTable(t *testing.T) {
 	}
 }
 
+// TestLockedTable compares the table of docs/security.md with the policy's keys and with
+// what the manifests lock.
+func TestLockedTable(t *testing.T) {
+	_, locks, found := strings.Cut(read(t, "manifests/plugin/settings.yaml"), "\n  lock: ")
+	if !found {
+		t.Fatal("settings.yaml has no lock")
+	}
+	locked := strings.Split(strings.TrimSpace(locks), ",")
+	var want []string
+	for _, key := range policy.Keys() {
+		who, mark := "owner", " "
+		if slices.Contains(locked, string(key)) {
+			who, mark = "node's owner", " yes "
+		}
+		want = append(want, "`"+string(key)+"` | "+who+" |"+mark+"|")
+	}
+	var got []string
+	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]*\\| [^|]* \\|)[^|]*\\|([^|]*\\|)$").FindAllStringSubmatch(read(t, "docs/security.md"), -1) {
+		got = append(got, row[1]+row[2])
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("docs/security.md and the manifests differ (-manifests +security.md):\n%s", d)
+	}
+}
+
 // TestLinks follows every relative link of the documentation to its heading.
 func TestLinks(t *testing.T) {
 	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/kustomize/api/types"
 
 	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
 )
 
 // label is how a VM asks for the plugin.
@@ -127,8 +128,8 @@ func TestOverlays(t *testing.T) {
 		"overlays/numa":            {"layout": "numa"},
 		"overlays/root":            {"layout": "root"},
 		"overlays/mirror":          {"layout": "mirror"},
-		"overlays/dry-run":         {"dry-run": "true", "lock": "add,companions,dry-run"},
-		"overlays/strict":          {"strict": "true", "lock": "add,companions,strict"},
+		"overlays/dry-run":         {"dry-run": "true", "lock": "add,companions,viommu,gpudirect-clique,dry-run"},
+		"overlays/strict":          {"strict": "true", "lock": "add,companions,viommu,gpudirect-clique,strict,layout,dry-run"},
 		"overlays/kubernetes-1.34": {},
 	}
 	base := one[*corev1.ConfigMap](t, build(t, filepath.Join(dir, "plugin")))
@@ -174,19 +175,45 @@ func wantSamePolicy(t *testing.T, objects []runtime.Object) {
 	}
 }
 
-// TestLocks: with no kustomization does the owner of a VM get, by an annotation, a
-// function that Kubernetes did not allocate to the VM.
+// TestLocks: with no kustomization does the owner of a VM get, by an annotation, what is
+// the node's: a function that Kubernetes did not allocate to the VM, locked memory,
+// transfers over shared switches.
 func TestLocks(t *testing.T) {
 	for _, overlay := range kustomizations(t) {
-		var locked []policy.Key
-		for key := range strings.SplitSeq(one[*corev1.ConfigMap](t, build(t, overlay)).Data["lock"], ",") {
-			locked = append(locked, policy.Key(key))
-		}
-		resolved, warnings, err := policy.Resolve(policy.Source{HasVMI: true, AnnotationsFirst: true, Locked: locked, Annotations: map[string]string{
-			policy.AnnotationPrefix + "add": "all", policy.AnnotationPrefix + "companions": "add",
-		}})
-		if err != nil || len(warnings) != 2 || resolved.Add != policy.AddRequested || resolved.Companions != policy.CompanionsKeep {
-			t.Errorf("%s: add %s, companions %s, warnings %v, %v", overlay, resolved.Add, resolved.Companions, warnings, err)
+		resolved, warnings := asked(t, overlay, map[string]string{"add": "all", "companions": "add", "viommu": "intel", "gpudirect-clique": "host"})
+		if len(warnings) != 4 || resolved.Add != policy.AddRequested || resolved.Companions != policy.CompanionsKeep ||
+			resolved.VIOMMU != policy.VIOMMUNone || resolved.Clique != policy.CliqueNone {
+			t.Errorf("%s: %+v, warnings %v", overlay, resolved, warnings)
 		}
 	}
+}
+
+// TestStrictLocks: no annotation turns the overlay strict off, by whatever key.
+func TestStrictLocks(t *testing.T) {
+	overlay := filepath.Join(dir, "overlays", "strict")
+	resolved, _ := asked(t, overlay, map[string]string{"strict": "false", "layout": "keep", "dry-run": "true"})
+	if !resolved.Strict || resolved.DryRun || resolved.Layout == policy.LayoutKeep {
+		t.Errorf("strict %t, dry run %t, layout %s", resolved.Strict, resolved.DryRun, resolved.Layout)
+	}
+}
+
+// asked is the policy of a VM with these annotations under a kustomization.
+func asked(t *testing.T, overlay string, keys map[string]string) (policy.Policy, []reasons.Warning) {
+	t.Helper()
+	settings := one[*corev1.ConfigMap](t, build(t, overlay)).Data
+	source := policy.Source{
+		HasVMI: true, AnnotationsFirst: true, Annotations: map[string]string{},
+		Flags: map[policy.Key]string{policy.KeyLayout: settings["layout"], policy.KeyStrict: settings["strict"], policy.KeyDryRun: settings["dry-run"]},
+	}
+	for key := range strings.SplitSeq(settings["lock"], ",") {
+		source.Locked = append(source.Locked, policy.Key(key))
+	}
+	for key, value := range keys {
+		source.Annotations[policy.AnnotationPrefix+key] = value
+	}
+	resolved, warnings, err := policy.Resolve(source)
+	if err != nil {
+		t.Fatalf("%s: %v", overlay, err)
+	}
+	return resolved, warnings
 }
