@@ -36,9 +36,9 @@ func newMachine(t *testing.T, image string) *machine {
 
 func (m *machine) disk() string { return filepath.Join(m.dir, "disk.raw") }
 
-// boot boots the machine with a seed and a text in the entry of fw_cfg, "" for none, and
-// returns what the guest has reported, by name.
-func (m *machine) boot(t *testing.T, data seed, entry string) map[string]string {
+// boot boots the machine with a seed, a text in the entry of fw_cfg, "" for none, and
+// further kernel parameters, and returns what the guest has reported, by name.
+func (m *machine) boot(t *testing.T, data seed, entry string, parameters ...string) map[string]string {
 	t.Helper()
 	m.boots++
 	console := filepath.Join(m.dir, fmt.Sprintf("console%d", m.boots))
@@ -46,7 +46,7 @@ func (m *machine) boot(t *testing.T, data seed, entry string) map[string]string 
 	args := []string{
 		"-machine", "q35,accel=tcg", "-cpu", "max", "-m", "1024", "-uuid", uuid, "-display", "none", "-no-reboot", "-nic", "none", "-nodefaults",
 		"-kernel", filepath.Join(m.image, "vmlinuz"), "-initrd", filepath.Join(m.image, "initrd.img"),
-		"-append", "root=/dev/vda rw console=ttyS0", "-serial", "file:" + console, "-serial", "file:" + report,
+		"-append", strings.Join(append(parameters, "root=/dev/vda rw console=ttyS0"), " "), "-serial", "file:" + console, "-serial", "file:" + report,
 		"-drive", "if=virtio,format=raw,cache=unsafe,file=" + m.disk(), "-drive", "if=virtio,format=raw,readonly=on,file=" + data.iso(t, m.dir),
 	}
 	if entry != "" {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"hook-sidecar/pkg/cloudinit"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 )
@@ -173,6 +174,13 @@ func TestLockedTable(t *testing.T) {
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("docs/security.md and the manifests differ (-manifests +security.md):\n%s", d)
+	}
+}
+
+// TestScript: docs/nccl.md has the script that the hook adds to cloud-init's data.
+func TestScript(t *testing.T) {
+	if !strings.Contains(read(t, "docs/nccl.md"), "```sh\n"+cloudinit.Script+"```\n") {
+		t.Errorf("docs/nccl.md does not have this script:\n%s", cloudinit.Script)
 	}
 }
 
