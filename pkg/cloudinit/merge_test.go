@@ -153,7 +153,7 @@ func TestMergeRefuses(t *testing.T) {
 		"without a beginning":   {[]byte("password: " + secret), "nothing that cloud-init knows"},
 		"MIME in Latin-1":       {[]byte("MIME-Version: 1.0\n\n\xe9" + secret), "not UTF-8"},
 		"compressed, mangled":   {[]byte("\x1f\ufffd\b" + secret), "of a Secret is lost"},
-		"compressed, cut off":   {compressed(t, []byte("#cloud-config\n" + secret))[:20], "decompress"},
+		"compressed, cut off":   {compressed(t, []byte("#cloud-config\n"+secret))[:20], "decompress"},
 		"compressed, too large": {compressed(t, make([]byte, 3<<20)), "more than 2097152 bytes"},
 	} {
 		got, err := cloudinit.Merge(tc.data)
