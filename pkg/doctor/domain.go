@@ -273,10 +273,12 @@ func rootComplex(in Inputs) []Result {
 }
 
 func vIOMMU(in Inputs) []Result {
-	if in.Plan.Domain().VIOMMU {
-		return warn(reasons.CodeVIOMMU.Remedy(), "the domain has a vIOMMU")
+	found := slices.Concat(in.warnings(Warn, reasons.CodeVIOMMU), in.warnings(Warn, reasons.CodeVIOMMURefused), in.warnings(Warn, reasons.CodeVIOMMUGroup))
+	models := in.Plan.IOMMUs()
+	if len(models) == 0 {
+		return orPass(found, "the domain has none")
 	}
-	return pass("the domain has none")
+	return orPass(found, "model %s", oneLine(models[0].Model))
 }
 
 func launchSecurity(in Inputs) []Result {

@@ -151,9 +151,10 @@ func domainTests() map[string]map[string]test {
 			}},
 		},
 		"viommu": {
-			"none": {given{host: aHost, domain: domainOf(gpu)}, []string{"PASS the domain has none"}},
-			"one": {given{host: aHost, domain: domainOf(gpu, "<iommu model='intel'/>")}, []string{
-				"WARN the domain has a vIOMMU (" + reasons.CodeVIOMMU.Remedy() + ")",
+			"none":  {given{host: aHost, domain: domainOf(gpu)}, []string{"PASS the domain has none"}},
+			"intel": {given{host: aHost, domain: domainOf(gpu, "<iommu model='intel'/>")}, []string{"PASS model intel"}},
+			"virtio": {given{host: aHost, domain: domainOf(gpu, "<iommu model='virtio'/>")}, []string{
+				"WARN the domain has a vIOMMU of model \"virtio\" (" + reasons.CodeVIOMMU.Remedy() + ")",
 			}},
 		},
 		"launch-security": {

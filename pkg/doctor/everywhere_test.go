@@ -46,8 +46,9 @@ func TestEverywhere(t *testing.T) {
 func wantWarnings(t *testing.T, name string, warnings []reasons.Warning, results []doctor.Result) {
 	t.Helper()
 	checks := map[reasons.Code]string{
-		reasons.CodeNotAllocated: "requested-devices", reasons.CodeVIOMMU: "viommu", reasons.CodeLaunchSecurity: "launch-security",
-		reasons.CodeIOSpace: "io-space", reasons.CodeGroupNotViable: "iommu-group-viable", reasons.CodeNoSysfs: "sysfs",
+		reasons.CodeNotAllocated: "requested-devices", reasons.CodeVIOMMU: "viommu", reasons.CodeVIOMMURefused: "viommu", reasons.CodeVIOMMUGroup: "viommu",
+		reasons.CodeLaunchSecurity: "launch-security",
+		reasons.CodeIOSpace:        "io-space", reasons.CodeGroupNotViable: "iommu-group-viable", reasons.CodeNoSysfs: "sysfs",
 		reasons.CodeBadSysfs: "sysfs", reasons.CodeBadVariable: "variables", reasons.CodeVariableConflict: "variables",
 	}
 	for _, w := range warnings {

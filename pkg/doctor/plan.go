@@ -58,7 +58,7 @@ func layoutFit(in Inputs) []Result {
 // check reports.
 func planWarnings(in Inputs) []Result {
 	elsewhere := []reasons.Code{
-		reasons.CodeNotAllocated, reasons.CodeVIOMMU, reasons.CodeLaunchSecurity, reasons.CodeIOSpace, reasons.CodeGroupNotViable,
+		reasons.CodeNotAllocated, reasons.CodeVIOMMU, reasons.CodeVIOMMURefused, reasons.CodeVIOMMUGroup, reasons.CodeLaunchSecurity, reasons.CodeIOSpace, reasons.CodeGroupNotViable,
 		reasons.CodeNoSysfs, reasons.CodeBadSysfs, reasons.CodeBadVariable, reasons.CodeVariableConflict,
 	}
 	warnings := in.PolicyWarnings

@@ -27,6 +27,7 @@ func (d *Domain) Apply(c Changes) ([]byte, error) {
 		checkPositions("turn hotplug off: controller", c.HotplugOff, len(d.Controllers)),
 		checkPositions("remove: controller", c.RemoveControllers, len(d.Controllers)),
 		checkPositions("remove: fw_cfg entry", c.RemoveFirmwareEntries, len(d.FirmwareEntries)),
+		checkPositions("remove: iommu", c.RemoveIOMMUs, len(d.IOMMUs)),
 	); err != nil {
 		return nil, err
 	}
@@ -59,6 +60,7 @@ func (d *Domain) Apply(c Changes) ([]byte, error) {
 	if err := e.setOptions(c.SetOptions); err != nil {
 		return nil, err
 	}
+	e.setIOAPIC(c.IOAPIC)
 	return e.xml.Apply(e.edits)
 }
 
@@ -173,6 +175,10 @@ func (e *editor) add(c Changes) error {
 	if err != nil {
 		return err
 	}
+	iommu, err := e.setIOMMU(c)
+	if err != nil {
+		return err
+	}
 	devices := func(name string) []*xmledit.Element {
 		return slices.Collect(all(e.xml.Root(), "devices", name))
 	}
@@ -195,6 +201,7 @@ func (e *editor) add(c Changes) error {
 	default:
 		last = append(last, controllers...)
 	}
+	last = append(last, iommu...)
 	switch {
 	case len(last) == 0:
 	case len(e.domain.doc.devices) == 0:

@@ -37,7 +37,11 @@ type Domain struct {
 	// -fw_cfg, in document order.
 	Options []Option
 
-	VIOMMU         bool // an iommu device
+	IOMMUs           []IOMMU // iommu devices, in document order
+	CommandLineIOMMU bool    // qemu:commandline names one of QEMU's IOMMUs
+	IOAPIC           string  // features/ioapic/@driver, "" when absent
+	VCPUs            int     // vcpu, 0 when absent
+
 	LaunchSecurity bool
 	PCIHole64Off   bool // pcihole64 of the root controller is 0
 
@@ -167,10 +171,28 @@ type Changes struct {
 	SetOptions map[string]*Option
 	// RemoveFirmwareEntries lists positions in FirmwareEntries.
 	RemoveFirmwareEntries []int
+	// RemoveIOMMUs lists positions in IOMMUs.
+	RemoveIOMMUs []int
+	// AddIOMMU is an iommu device that takes the place of the first that is removed,
+	// or is the last of the devices.
+	AddIOMMU *IOMMU
+	// IOAPIC adds features/ioapic where it is absent, or removes it.
+	IOAPIC IOAPICChange
 }
+
+// IOAPICChange is what happens to features/ioapic.
+type IOAPICChange int
+
+// The changes.
+const (
+	KeepIOAPIC IOAPICChange = iota
+	AddIOAPIC               // with driver qemu
+	RemoveIOAPIC
+)
 
 // IsZero reports whether nothing is changed.
 func (c Changes) IsZero() bool {
 	return len(c.SetMode)+len(c.Place)+len(c.AddHostdevs)+len(c.HotplugOff)+
-		len(c.RemoveControllers)+len(c.AddControllers)+len(c.SetOptions)+len(c.RemoveFirmwareEntries) == 0 && c.SetFirmwareEntry == nil
+		len(c.RemoveControllers)+len(c.AddControllers)+len(c.SetOptions)+len(c.RemoveFirmwareEntries)+len(c.RemoveIOMMUs) == 0 &&
+		c.SetFirmwareEntry == nil && c.AddIOMMU == nil && c.IOAPIC == KeepIOAPIC
 }

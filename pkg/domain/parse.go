@@ -21,6 +21,7 @@ type document struct {
 	hostdevs    []*xmledit.Element // of Domain.Hostdevs, position by position
 	firmware    []*xmledit.Element // of Domain.FirmwareEntries, position by position
 	options     []option           // of Domain.Options, position by position
+	iommus      []*xmledit.Element // of Domain.IOMMUs, position by position
 }
 
 // Parse reads a domain. The error is an *Error: for what xmledit.Parse
@@ -44,7 +45,7 @@ func Parse(src []byte) (*Domain, error) {
 	}
 	r := &reader{xml: xml, domain: &Domain{doc: &document{xml: xml}}}
 	for _, step := range []func(*xmledit.Element) error{
-		r.general, r.addressing, r.cells, r.memnodes, r.pins, r.controllers, r.devices, r.references, r.firmware, r.options,
+		r.general, r.addressing, r.cells, r.memnodes, r.pins, r.controllers, r.devices, r.references, r.firmware, r.options, r.iommus,
 	} {
 		if err := step(root); err != nil {
 			return nil, err
@@ -95,7 +96,6 @@ func (r *reader) general(root *xmledit.Element) error {
 	// Stateless OVMF of confidential guests is a rom (KubeVirt
 	// pkg/virt-launcher/virtwrap/converter/compute/os.go), as SeaBIOS is elsewhere.
 	d.UEFI = loader == "pflash" || loader == "rom" && d.LaunchSecurity || root.Child("os").Value("firmware") == "efi"
-	d.VIOMMU = first(root, "devices", "iommu") != nil
 	d.doc.devices = slices.Collect(all(root, "devices"))
 	memory := root.Child("memory")
 	if memory == nil {

@@ -29,6 +29,9 @@ func (m Mutator) withExtras(plan *placement.Plan, vmi *env.VMI, noReader string)
 	if isKnown(policy.KeyMMIOWindow) {
 		plan = withMMIOWindow(plan, m.PhysBits)
 	}
+	if isKnown(policy.KeyVIOMMU) {
+		plan = withVIOMMU(plan)
+	}
 	return plan
 }
 

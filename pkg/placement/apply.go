@@ -55,6 +55,12 @@ func (p *Plan) verify(got *domain.Domain) error {
 			return fmt.Errorf("the fw_cfg entry %s is still in the result", removed.Name)
 		}
 	}
+	if want := p.Changes.AddIOMMU; want != nil && !slices.Contains(got.IOMMUs, *want) {
+		return fmt.Errorf("the iommu of model %s is not in the result as planned", want.Model)
+	}
+	if p.Changes.IOAPIC == domain.AddIOAPIC && got.IOAPIC != "qemu" {
+		return errors.New("the ioapic is not in the result as planned")
+	}
 	return verifyControllers(p.result.Controllers, got.Controllers)
 }
 

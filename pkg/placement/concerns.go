@@ -29,9 +29,7 @@ func concerns(p *Plan) []reasons.Warning {
 	if !slices.ContainsFunc(devices, func(d Decision) bool { return d.Outcome == Placed || d.Reason == reasons.AlreadyAligned }) {
 		return warnings
 	}
-	if result.VIOMMU {
-		warn(reasons.CodeVIOMMU, "the domain has a vIOMMU")
-	}
+	warnings = append(warnings, iommuConcerns(p)...)
 	if result.LaunchSecurity {
 		warn(reasons.CodeLaunchSecurity, "the domain has launchSecurity")
 	}

@@ -19,6 +19,8 @@ const (
 	CodeBadNodeset         Code = "bad-nodeset"
 	CodeUnknownCell        Code = "unknown-cell"
 	CodeVIOMMU             Code = "viommu"
+	CodeVIOMMURefused      Code = "viommu-refused"
+	CodeVIOMMUGroup        Code = "viommu-shared-group"
 	CodeLaunchSecurity     Code = "launch-security"
 	CodeIOSpace            Code = "io-space"
 	CodeMMIOWindow         Code = "mmio-window"
@@ -54,7 +56,9 @@ func codeTable() []entry[Code] {
 		{CodeUnknownAlias, "", "use the alias of a hostdev, as the domain and explain show it"},
 		{CodeBadNodeset, "", "correct the list of numbers in the domain; it is ignored"},
 		{CodeUnknownCell, "", "use the id of a cell in cpu/numa"},
-		{CodeVIOMMU, "", "check the guest's IOMMU groups: a vIOMMU with expander buses is not tested"},
+		{CodeVIOMMU, "", "check the guest's IOMMU groups: with expander buses only an <iommu> of model intel is tested"},
+		{CodeVIOMMURefused, "", "viommu=intel is for machine q35, viommu=smmuv3 for aarch64's virt without passthrough devices; remove what the domain has of its own"},
+		{CodeVIOMMUGroup, "", "choose layout root or numa, where each device has a root port and a group of its own, or pass these devices to one nested guest"},
 		{CodeLaunchSecurity, "", "check that the guest has every device: confidential guests with expander buses are not tested"},
 		{CodeIOSpace, "", "pass fewer through: SeaBIOS stops if more than 14 ports have a device with an I/O BAR, and UEFI has room for 9"},
 		{CodeMMIOWindow, "", "give the guest more physical address bits with a host-passthrough CPU, or pass fewer devices through"},

@@ -117,8 +117,9 @@ func readWatched(r io.Reader, watchdog *time.Timer, silence time.Duration) ([]by
 // Guest is what a guest's kernel shows.
 type Guest struct {
 	Devices  []Device
-	Kernel   []string // the kernel's messages about BARs that it had to assign
-	Snapshot []byte   // what `hook-sidecar snapshot` printed in the guest; nil where it did not run
+	Kernel   []string          // the kernel's messages about BARs that it had to assign
+	Passed   map[string]string // what the guest's VFIO said of a device, by its address
+	Snapshot []byte            // what `hook-sidecar snapshot` printed in the guest; nil where it did not run
 }
 
 // Device is a PCI device of the guest.
@@ -139,7 +140,7 @@ type BAR struct{ Number, Start, End uint64 }
 
 // ReadGuest reads what the guest's init has printed.
 func ReadGuest(console []byte) (*Guest, error) {
-	guest := &Guest{}
+	guest := &Guest{Passed: map[string]string{}}
 	ended := false
 	var packed []byte
 	for lines := bufio.NewScanner(bytes.NewReader(console)); lines.Scan(); {
@@ -156,6 +157,9 @@ func ReadGuest(console []byte) (*Guest, error) {
 			ended = true
 		case "GUEST-KERNEL":
 			guest.Kernel = append(guest.Kernel, text)
+		case "GUEST-VFIO":
+			address, result, _ := strings.Cut(text, " ")
+			guest.Passed[address] = result
 		case "GUEST-SNAPSHOT":
 			data, err := base64.StdEncoding.DecodeString(text)
 			if err != nil {

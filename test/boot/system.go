@@ -64,8 +64,9 @@ type System struct {
 	program      string // QEMU
 	cpu, console string
 	modules      []string
-	kernel       string // file
-	initramfs    string // file
+	parameters   []string // of the kernel, beside those of every guest
+	kernel       string   // file
+	initramfs    string   // file
 }
 
 // amd64 is for q35. The modules give disks and NICs their names.
@@ -116,5 +117,6 @@ func (s System) qemu() []string {
 // not change what the kernel does to bridges and BARs (drivers/pci/pcie/portdrv.c).
 func (s System) arguments() []string {
 	kernel := []string{"console=" + s.console, "loglevel=7", "panic=-1", "mitigations=off", "nokaslr", "tsc=reliable", "random.trust_cpu=on", "pcie_ports=compat"}
+	kernel = append(kernel, s.parameters...)
 	return []string{"-cpu", s.cpu, "-serial", "stdio", "-kernel", s.kernel, "-initrd", s.initramfs, "-append", strings.Join(kernel, " ")}
 }

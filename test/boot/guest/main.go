@@ -46,7 +46,7 @@ func run() error {
 			return err
 		}
 	}
-	return errors.Join(snapshot(devices), printKernel())
+	return errors.Join(snapshot(devices), printKernel(), passThrough(devices))
 }
 
 // waitForPlugged waits for the device that the kernel's command line names by its
