@@ -73,7 +73,7 @@ func accessControl(in Inputs) []Result {
 	return orPass(found, "%s without redirection", topology.Counted(ports, "port"))
 }
 
-const asRootHint = "run doctor as root on the node, not on a snapshot"
+const asRootHint = "run doctor, or take the snapshot, as root on the node"
 
 // sharedGroups reports the IOMMU groups with functions of several devices.
 func (in Inputs) sharedGroups() []Result {

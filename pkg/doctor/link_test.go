@@ -6,7 +6,7 @@ func linkTests() map[string]map[string]test {
 	const (
 		idle   = " (check again under load: an idle GPU lowers its speed to save power; otherwise reseat the card or its riser)"
 		seat   = " (reseat the card or its riser, and check the slot's bifurcation in the firmware)"
-		asRoot = " (run doctor as root on the node, not on a snapshot)"
+		asRoot = " (run doctor, or take the snapshot, as root on the node)"
 		port   = "pci0000:00/0000:00:01.0 class=0x060400 "
 		card   = "\npci0000:00/0000:00:01.0/0000:01:00.0 "
 	)

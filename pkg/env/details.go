@@ -3,6 +3,7 @@ package env
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path"
 	"strconv"
@@ -65,7 +66,9 @@ func (r *hostReader) details(dir string) *topology.Details {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		r.problem(reasons.CodeBadSysfs, dir+"/config", err.Error())
 	}
-	readCapabilities(d, []byte(config))
+	if readCapabilities(d, []byte(config)); !d.ExtendedConfig {
+		r.readListed(d, dir)
+	}
 	d.MDEVTypes, d.VGPU = r.mdevTypes(dir), r.vgpu(dir)
 	return d
 }
@@ -111,9 +114,11 @@ const (
 	extendedBytes     = 4096
 	capabilityACS     = 0x000d
 	capabilityATS     = 0x000f
+	capableOffset     = 4
 	controlOffset     = 6
 	acsRequest        = 1 << 2
 	acsCompletion     = 1 << 3
+	acsEgress         = 1 << 5
 	longestCapability = 8
 )
 
@@ -129,15 +134,66 @@ func readCapabilities(d *topology.Details, config []byte) {
 		header := binary.LittleEndian.Uint32(config[at:])
 		switch header & 0xffff {
 		case capabilityACS:
-			control := binary.LittleEndian.Uint16(config[at+controlOffset:])
-			d.ACS = &topology.ACS{
-				RequestRedirect:    control&acsRequest != 0,
-				CompletionRedirect: control&acsCompletion != 0,
-			}
+			d.ACS = newACS(binary.LittleEndian.Uint16(config[at+capableOffset:]), binary.LittleEndian.Uint16(config[at+controlOffset:]))
 		case capabilityATS:
 			d.ATS = true
 		}
 		at = int(header >> 20)
+	}
+}
+
+func newACS(capable, control uint16) *topology.ACS {
+	return &topology.ACS{
+		CanRedirect:        capable&acsRequest != 0,
+		RequestRedirect:    control&acsRequest != 0,
+		CompletionRedirect: control&acsCompletion != 0,
+		EgressControl:      control&acsEgress != 0,
+	}
+}
+
+// listedFile is a file of snapshots only, in place of the extended configuration
+// space, which has the device's serial number: one line for each capability that
+// readCapabilities knows. It is empty where the function has none of them.
+//
+//	acs 0x005f 0x001d
+//	ats
+const listedFile = "extended_capabilities"
+
+// list is the content of listedFile.
+func list(d *topology.Details) string {
+	var lines strings.Builder
+	if a := d.ACS; a != nil {
+		fmt.Fprintf(&lines, "acs %#04x %#04x\n", bit(a.CanRedirect, acsRequest),
+			bit(a.RequestRedirect, acsRequest)|bit(a.CompletionRedirect, acsCompletion)|bit(a.EgressControl, acsEgress))
+	}
+	if d.ATS {
+		lines.WriteString("ats\n")
+	}
+	return lines.String()
+}
+
+func bit(on bool, mask uint16) uint16 {
+	if on {
+		return mask
+	}
+	return 0
+}
+
+// readListed reads listedFile.
+func (r *hostReader) readListed(d *topology.Details, dir string) {
+	text, err := r.tree.file(dir + "/" + listedFile)
+	if err != nil {
+		return
+	}
+	d.ExtendedConfig = true
+	for line := range strings.Lines(text) {
+		var capable, control uint16
+		switch n, _ := fmt.Sscanf(line, "acs %v %v", &capable, &control); {
+		case n == 2:
+			d.ACS = newACS(capable, control)
+		case strings.TrimSpace(line) == "ats":
+			d.ATS = true
+		}
 	}
 }
 

@@ -28,10 +28,12 @@ func TestReadDetails(t *testing.T) {
 		"reset methods":    {"reset=flr,bus", topology.Details{ResetKnown: true, ResetMethods: []string{"flr", "bus"}}},
 		"no reset method":  {"reset=", topology.Details{ResetKnown: true}},
 		"no capability":    {"acs=none ats=none", topology.Details{ExtendedConfig: true}},
-		"ACS off":          {"acs=off", topology.Details{ExtendedConfig: true, ACS: &topology.ACS{}}},
-		"request redirect": {"acs=rr", topology.Details{ExtendedConfig: true, ACS: &topology.ACS{RequestRedirect: true}}},
-		"completions":      {"acs=cr", topology.Details{ExtendedConfig: true, ACS: &topology.ACS{CompletionRedirect: true}}},
-		"another ACS bit":  {"acs=dt", topology.Details{ExtendedConfig: true, ACS: &topology.ACS{}}},
+		"ACS off":          {"acs=off", topology.Details{ExtendedConfig: true, ACS: &topology.ACS{CanRedirect: true}}},
+		"request redirect": {"acs=rr", topology.Details{ExtendedConfig: true, ACS: &topology.ACS{CanRedirect: true, RequestRedirect: true}}},
+		"completions":      {"acs=cr", topology.Details{ExtendedConfig: true, ACS: &topology.ACS{CanRedirect: true, CompletionRedirect: true}}},
+		"another ACS bit":  {"acs=dt", topology.Details{ExtendedConfig: true, ACS: &topology.ACS{CanRedirect: true}}},
+		"egress control":   {"acs=ec", topology.Details{ExtendedConfig: true, ACS: &topology.ACS{CanRedirect: true, EgressControl: true}}},
+		"no peers":         {"acs=nopeers", topology.Details{ExtendedConfig: true, ACS: &topology.ACS{}}},
 		"ATS off":          {"ats=off", topology.Details{ExtendedConfig: true, ATS: true}},
 		"types of mediated device": {"mdevtype=nvidia-232:GRID_T4-8Q:1:2 mdevtype=nvidia-234:GRID_T4-16Q:0:1", topology.Details{MDEVTypes: []topology.MDEVType{
 			{ID: "nvidia-232", Name: "GRID T4-8Q", Max: 2, Available: new(1)}, {ID: "nvidia-234", Name: "GRID T4-16Q", Max: 1, Available: new(0)},
@@ -42,7 +44,7 @@ func TestReadDetails(t *testing.T) {
 		"no room for a vGPU":      {"creatable=", topology.Details{VGPU: &topology.VGPU{}}},
 		"a title above the types": {"creatable=ID:vGPU_Name,557:NVIDIA_A10-4Q", topology.Details{VGPU: &topology.VGPU{Creatable: []topology.VGPUType{{ID: 557, Name: "NVIDIA A10-4Q"}}}}},
 		"both": {"acs=rr,cr ats=on", topology.Details{
-			ExtendedConfig: true, ACS: &topology.ACS{RequestRedirect: true, CompletionRedirect: true}, ATS: true,
+			ExtendedConfig: true, ACS: &topology.ACS{CanRedirect: true, RequestRedirect: true, CompletionRedirect: true}, ATS: true,
 		}},
 	}
 	for name, test := range tests {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -97,17 +98,22 @@ func TestScript(t *testing.T) {
 	}
 }
 
-// Files of a real sysfs are not like others: some cannot be read byte by byte.
+// Files of a real sysfs are not like others: some cannot be read byte by byte. The
+// script does not read the configuration space: a shell cannot keep its bytes.
 func TestScriptOnThisMachine(t *testing.T) {
 	const sysfs = "/sys"
 	if _, err := os.Stat(filepath.Join(sysfs, "bus/pci/devices")); err != nil {
 		t.Skip(err)
 	}
 	for _, shell := range []string{"sh", "bash"} {
-		if d := cmp.Diff(string(take(t, open(t, sysfs), "")), string(take(t, runScript(t, shell, sysfs, nil), ""))); d != "" {
+		if d := cmp.Diff(withoutCapabilities(string(take(t, open(t, sysfs), ""))), string(take(t, runScript(t, shell, sysfs, nil), ""))); d != "" {
 			t.Errorf("%s (-program +script):\n%s", shell, d)
 		}
 	}
+}
+
+func withoutCapabilities(snapshot string) string {
+	return regexp.MustCompile(`-- \S+/extended_capabilities --\n(acs .*\n)?(ats\n)?`).ReplaceAllString(snapshot, "")
 }
 
 // Of some devices the script prints what ReadHost reads for them and ReadDetails of

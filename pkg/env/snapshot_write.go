@@ -26,7 +26,8 @@ type Snapshot struct {
 
 // The files that a snapshot takes from each kind of directory, where they exist.
 // config is left out because it holds the device's serial number (PCI Express
-// 5.0, 7.9.3); of it there is the size alone, where it is that of conventional PCI.
+// 5.0, 7.9.3); of it there is the size, where it is that of conventional PCI, and
+// listedFile.
 const (
 	nodesFiles    = "online has_cpu has_memory"
 	nodeFiles     = "cpulist distance"
@@ -174,10 +175,26 @@ func (w *snapshotWriter) function(a topology.Address) {
 	if w.configSize(dir) == conventionalBytes {
 		w.emit(path.Join(dir, configSizeFile), fmt.Appendln(nil, conventionalBytes))
 	}
+	w.capabilities(dir)
 	for _, kind := range w.entries(path.Join(dir, mdevTypes)) {
 		w.copyFiles(path.Join(dir, mdevTypes, kind), typeFiles)
 	}
 	w.copyFiles(path.Join(dir, vgpuDir), vgpuFiles)
+}
+
+// capabilities takes what is read of the extended configuration space, where it can
+// be read.
+func (w *snapshotWriter) capabilities(dir string) {
+	d := &topology.Details{}
+	if config, err := w.tree.raw(dir + "/config"); err == nil {
+		readCapabilities(d, []byte(config))
+	}
+	if !d.ExtendedConfig {
+		w.readListed(d, dir)
+	}
+	if d.ExtendedConfig {
+		w.emit(path.Join(dir, listedFile), []byte(list(d)))
+	}
 }
 
 func (w *snapshotWriter) mdev(u topology.UUID) {

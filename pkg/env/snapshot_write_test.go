@@ -151,6 +151,33 @@ func TestSnapshotKeepsDetails(t *testing.T) {
 	}
 }
 
+// A snapshot that root takes has the ACS and ATS of the configuration space, and a
+// snapshot of it has them too.
+func TestSnapshotKeepsCapabilities(t *testing.T) {
+	files, err := hostfs.Parse(`cpus 0 0-3
+pci0000:00/0000:00:01.0 class=0x060400 acs=rr,cr,ec
+pci0000:00/0000:00:02.0 class=0x060400 acs=nopeers
+pci0000:00/0000:00:03.0 class=0x060400 acs=none
+pci0000:00/0000:00:01.0/0000:01:00.0 ats=on
+pci0000:00/0000:00:02.0/0000:02:00.0 conventional`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, _ := env.ReadWholeHost(files)
+	first := take(t, files, "")
+	second := take(t, parse(t, string(first)), "")
+	got, _ := env.ReadWholeHost(parse(t, string(second)))
+	if problems := slices.Concat(env.ReadDetails(files, want), env.ReadDetails(parse(t, string(second)), got)); len(problems) > 0 {
+		t.Error(problems)
+	}
+	if d := cmp.Diff(want, got, compare); d != "" || !want.Devices[0].Details.ExtendedConfig || want.Devices[0].Details.ACS == nil {
+		t.Errorf("-source +snapshot of the snapshot:\n%s", d)
+	}
+	if string(first) != string(second) {
+		t.Error("a snapshot of the snapshot differs")
+	}
+}
+
 // A snapshot has nothing that identifies the machine or a part of it, wherever
 // sysfs shows it. The UUID of a mediated device is its name and is included.
 func TestSnapshotHoldsNoIdentity(t *testing.T) {

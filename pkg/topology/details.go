@@ -24,7 +24,8 @@ type Details struct {
 
 	// ExtendedConfig is false when config holds no extended configuration
 	// space: without CAP_SYS_ADMIN the kernel shows 64 bytes (drivers/pci/pci-sysfs.c,
-	// pci_read_config), and a snapshot has no config. ACS and ATS are then unknown.
+	// pci_read_config), and so does a snapshot that was taken without it. ACS and ATS
+	// are then unknown.
 	ExtendedConfig bool
 	ACS            *ACS // nil: no such capability
 	ATS            bool // has Address Translation Services (PCI Express 5.0, 10.5.1)
@@ -84,6 +85,11 @@ func (l Link) String() string {
 // ACS is the Access Control Services capability of a port (PCI Express 5.0,
 // 7.7.8).
 type ACS struct {
+	// CanRedirect is capability bit 2. A root port has it if it passes requests to
+	// other root ports at all, a switch's port always (6.12.1.1).
+	CanRedirect bool
+
 	RequestRedirect    bool // control bit 2: requests between devices under the port go up to the IOMMU
 	CompletionRedirect bool // control bit 3
+	EgressControl      bool // control bit 5: a vector says to which ports requests may go
 }

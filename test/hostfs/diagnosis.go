@@ -58,27 +58,32 @@ func (h host) mdevType(dir, value string) error {
 func configSpace(acs, ats string) []byte {
 	config := make([]byte, 4096)
 	at := 0x100
-	capability := func(id, control uint16) {
+	capability := func(id, capable, control uint16) {
 		binary.LittleEndian.PutUint32(config[at:], uint32(id)|1<<16|uint32(at+0x10)<<20)
+		binary.LittleEndian.PutUint16(config[at+4:], capable)
 		binary.LittleEndian.PutUint16(config[at+6:], control)
 		at += 0x10
 	}
-	capability(0x0003, 0x1234) // device serial number
+	capability(0x0003, 0, 0x1234) // device serial number
 	if acs != "" && acs != "none" {
 		var control uint16
-		for bit, name := range []string{"", "", "rr", "cr", "", "", "dt"} {
+		for bit, name := range []string{"", "", "rr", "cr", "", "ec", "dt"} {
 			if name != "" && slices.Contains(strings.Split(acs, ","), name) {
 				control |= 1 << bit
 			}
 		}
-		capability(0x000d, control)
+		capable := uint16(1 << 2)
+		if slices.Contains(strings.Split(acs, ","), "nopeers") {
+			capable = 0
+		}
+		capability(0x000d, capable, control)
 	}
 	if ats != "" && ats != "none" {
 		var control uint16
 		if ats == "on" {
 			control = 1 << 15
 		}
-		capability(0x000f, control)
+		capability(0x000f, 0, control)
 	}
 	return config // the last capability points to one of all zeros, which ends the list
 }

@@ -18,9 +18,9 @@
 // what the kernel writes for no node. Keys of a mediated device: type, group.
 //
 // Keys for doctor: link=16.0x8 and maxlink=32.0x16 are GT/s and lanes;
-// reset=flr,bus are reset methods, reset= is an empty file; acs=rr,cr,dt are the
-// redirects that are on, with acs=off none is on, with acs=none there is no such
-// capability; ats is on, off or none. acs and ats make a configuration space as
+// reset=flr,bus are reset methods, reset= is an empty file; acs=rr,cr,ec,dt are the
+// controls that are on, with acs=off none is on, with acs=nopeers none can be (a root
+// port that passes nothing to others), with acs=none there is no such capability; ats is on, off or none. acs and ats make a configuration space as
 // root sees it. packages N gives the host N CPU packages of one CPU each.
 //
 // Keys for vGPUs: mdevtype=nvidia-232:GRID_T4-8Q:1:2 is a type of mediated device
