@@ -27,6 +27,7 @@ func (d *Domain) Apply(c Changes) ([]byte, error) {
 		checkPositions("turn hotplug off: controller", c.HotplugOff, len(d.Controllers)),
 		checkPositions("remove: controller", c.RemoveControllers, len(d.Controllers)),
 		checkPositions("remove: fw_cfg entry", c.RemoveFirmwareEntries, len(d.FirmwareEntries)),
+		checkPositions("remove: clique", c.RemoveCliques, len(d.Cliques)),
 		checkPositions("remove: iommu", c.RemoveIOMMUs, len(d.IOMMUs)),
 	); err != nil {
 		return nil, err
@@ -58,6 +59,9 @@ func (d *Domain) Apply(c Changes) ([]byte, error) {
 		return nil, err
 	}
 	if err := e.setOptions(c.SetOptions); err != nil {
+		return nil, err
+	}
+	if err := e.setCliques(c); err != nil {
 		return nil, err
 	}
 	e.setIOAPIC(c.IOAPIC)

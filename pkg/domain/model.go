@@ -42,6 +42,9 @@ type Domain struct {
 	IOAPIC           string  // features/ioapic/@driver, "" when absent
 	VCPUs            int     // vcpu, 0 when absent
 
+	Cliques           []Clique // of qemu:override, in document order
+	CommandLineClique bool     // qemu:commandline names the property
+
 	LaunchSecurity bool
 	PCIHole64Off   bool // pcihole64 of the root controller is 0
 
@@ -178,6 +181,10 @@ type Changes struct {
 	AddIOMMU *IOMMU
 	// IOAPIC adds features/ioapic where it is absent, or removes it.
 	IOAPIC IOAPICChange
+	// RemoveCliques lists positions in Cliques.
+	RemoveCliques []int
+	// AddCliques are added to qemu:override, in this order.
+	AddCliques []Clique
 }
 
 // IOAPICChange is what happens to features/ioapic.
@@ -193,6 +200,7 @@ const (
 // IsZero reports whether nothing is changed.
 func (c Changes) IsZero() bool {
 	return len(c.SetMode)+len(c.Place)+len(c.AddHostdevs)+len(c.HotplugOff)+
-		len(c.RemoveControllers)+len(c.AddControllers)+len(c.SetOptions)+len(c.RemoveFirmwareEntries)+len(c.RemoveIOMMUs) == 0 &&
+		len(c.RemoveControllers)+len(c.AddControllers)+len(c.SetOptions)+len(c.RemoveFirmwareEntries)+len(c.RemoveIOMMUs)+
+		len(c.RemoveCliques)+len(c.AddCliques) == 0 &&
 		c.SetFirmwareEntry == nil && c.AddIOMMU == nil && c.IOAPIC == KeepIOAPIC
 }

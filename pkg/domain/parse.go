@@ -21,6 +21,7 @@ type document struct {
 	hostdevs    []*xmledit.Element // of Domain.Hostdevs, position by position
 	firmware    []*xmledit.Element // of Domain.FirmwareEntries, position by position
 	options     []option           // of Domain.Options, position by position
+	cliques     []*xmledit.Element // of Domain.Cliques, position by position
 	iommus      []*xmledit.Element // of Domain.IOMMUs, position by position
 }
 
@@ -45,7 +46,7 @@ func Parse(src []byte) (*Domain, error) {
 	}
 	r := &reader{xml: xml, domain: &Domain{doc: &document{xml: xml}}}
 	for _, step := range []func(*xmledit.Element) error{
-		r.general, r.addressing, r.cells, r.memnodes, r.pins, r.controllers, r.devices, r.references, r.firmware, r.options, r.iommus,
+		r.general, r.addressing, r.cells, r.memnodes, r.pins, r.controllers, r.devices, r.references, r.firmware, r.options, r.iommus, r.cliques,
 	} {
 		if err := step(root); err != nil {
 			return nil, err

@@ -32,6 +32,9 @@ func (m Mutator) withExtras(plan *placement.Plan, vmi *env.VMI, noReader string)
 	if isKnown(policy.KeyVIOMMU) {
 		plan = withVIOMMU(plan)
 	}
+	if isKnown(policy.KeyClique) {
+		plan = withClique(plan)
+	}
 	return plan
 }
 

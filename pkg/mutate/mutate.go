@@ -142,7 +142,7 @@ func (m Mutator) handle(req Request, whole bool) (result Result) {
 // readHost reads all of the host that a plan says something about.
 func (m Mutator) readHost(ids []topology.DeviceID, p policy.Policy) (*topology.Host, []env.Problem) {
 	host, problems := env.ReadHost(m.Sysfs, ids)
-	if m.Details || p.NCCLTopology != policy.NCCLTopologyNone {
+	if m.Details || p.NCCLTopology != policy.NCCLTopologyNone || p.Clique != policy.CliqueNone {
 		problems = append(problems, env.ReadDetails(m.Sysfs, host)...)
 	}
 	return host, problems

@@ -55,6 +55,11 @@ func (p *Plan) verify(got *domain.Domain) error {
 			return fmt.Errorf("the fw_cfg entry %s is still in the result", removed.Name)
 		}
 	}
+	for _, want := range p.Changes.AddCliques {
+		if !slices.Contains(got.Cliques, want) {
+			return fmt.Errorf("the clique of %s is not in the result as planned", want.Alias)
+		}
+	}
 	if want := p.Changes.AddIOMMU; want != nil && !slices.Contains(got.IOMMUs, *want) {
 		return fmt.Errorf("the iommu of model %s is not in the result as planned", want.Model)
 	}

@@ -21,6 +21,7 @@ const (
 	CodeVIOMMU             Code = "viommu"
 	CodeVIOMMURefused      Code = "viommu-refused"
 	CodeVIOMMUGroup        Code = "viommu-shared-group"
+	CodeCliqueRefused      Code = "gpudirect-clique-refused"
 	CodeLaunchSecurity     Code = "launch-security"
 	CodeIOSpace            Code = "io-space"
 	CodeMMIOWindow         Code = "mmio-window"
@@ -59,6 +60,7 @@ func codeTable() []entry[Code] {
 		{CodeVIOMMU, "", "check the guest's IOMMU groups: with expander buses only an <iommu> of model intel is tested"},
 		{CodeVIOMMURefused, "", "viommu=intel is for machine q35, viommu=smmuv3 for aarch64's virt without passthrough devices; remove what the domain has of its own"},
 		{CodeVIOMMUGroup, "", "choose layout root or numa, where each device has a root port and a group of its own, or pass these devices to one nested guest"},
+		{CodeCliqueRefused, "", "pass GPUs of one switch whose ports do not redirect peer requests, and let the hook see it; else leave gpudirect-clique out"},
 		{CodeLaunchSecurity, "", "check that the guest has every device: confidential guests with expander buses are not tested"},
 		{CodeIOSpace, "", "pass fewer through: SeaBIOS stops if more than 14 ports have a device with an I/O BAR, and UEFI has room for 9"},
 		{CodeMMIOWindow, "", "give the guest more physical address bits with a host-passthrough CPU, or pass fewer devices through"},

@@ -1,0 +1,288 @@
+package mutate
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/topology"
+)
+
+// mostCliques is how many cliques there are (QEMU hw/vfio/pci-quirks.c).
+const mostCliques = 16
+
+// withClique is the plan with GPUDirect cliques, where the policy asks for them: GPUs
+// that NVIDIA's driver may let talk to each other over PCIe. A clique is given on
+// evidence alone: the common bridge of its GPUs is known, and the ACS of the ports
+// between them redirects no request. KubeVirt's types do not have qemu:override, so
+// that it is written in every call.
+func withClique(plan *placement.Plan) *placement.Plan {
+	d := plan.Domain()
+	var own []domain.Clique
+	changes := plan.Changes
+	for i, c := range d.Cliques {
+		if c.Own {
+			own = append(own, c)
+			changes.RemoveCliques = append(changes.RemoveCliques, i)
+		}
+	}
+	if plan.Policy.Clique == policy.CliqueNone {
+		return plan.With(changes, nil, nil)
+	}
+	found := findCliques(plan)
+	if slices.Equal(own, found.overrides()) {
+		changes.RemoveCliques = nil
+	} else {
+		changes.AddCliques = found.overrides()
+	}
+	var extras []placement.Extra
+	if text := found.String(); text != "" {
+		extras = append(extras, placement.Extra{Key: policy.KeyClique, Text: text})
+	}
+	return plan.With(changes, extras, found.warnings())
+}
+
+// cliques are the GPUs of a domain, those of one clique together.
+type cliques struct {
+	granted []clique
+	kept    []topology.DeviceID            // with the user's own property
+	refused map[string][]topology.DeviceID // by the reason
+}
+
+// clique is GPUs whose requests to each other no port redirects, and the switch or
+// PCIe root that connects them.
+type clique struct {
+	number int
+	top    *topology.Node
+	gpus   []placement.Decision
+}
+
+func findCliques(plan *placement.Plan) cliques {
+	c := cliques{refused: map[string][]topology.DeviceID{}}
+	d := plan.Domain()
+	used := map[int]bool{} // by the user
+	users := map[string]bool{}
+	for _, set := range d.Cliques {
+		if !set.Own {
+			used[set.Number], users[set.Alias] = true, true
+		}
+	}
+	byTop := map[*topology.Node][]placement.Decision{}
+	var tops []*topology.Node
+	var gpus []placement.Decision
+	for _, gpu := range plan.Devices {
+		switch why := noClique(gpu, d); {
+		case gpu.Function == nil || gpu.Function.Vendor != nvidia || gpu.Function.Class>>16 != display:
+		case users[gpu.Alias]:
+			c.kept = append(c.kept, gpu.ID)
+		case why != "":
+			c.refuse(gpu.ID, why)
+		default:
+			gpus = append(gpus, gpu)
+			top, _ := reach(plan, gpu)
+			if top != nil && byTop[top] == nil {
+				tops = append(tops, top)
+			}
+			byTop[top] = append(byTop[top], gpu)
+		}
+	}
+	for _, top := range tops {
+		if members := byTop[top]; len(members) > 1 {
+			c.grant(used, top, members)
+		}
+	}
+	for _, gpu := range gpus {
+		if top, _ := reach(plan, gpu); top == nil || len(byTop[top]) < 2 {
+			c.refuse(gpu.ID, alone(plan, gpus, gpu))
+		}
+	}
+	return c
+}
+
+// grant gives GPUs the lowest number that is not used.
+func (c *cliques) grant(used map[int]bool, top *topology.Node, gpus []placement.Decision) {
+	number := 0
+	for used[number] {
+		number++
+	}
+	if number >= mostCliques {
+		for _, gpu := range gpus {
+			c.refuse(gpu.ID, fmt.Sprintf("QEMU knows only %d cliques", mostCliques))
+		}
+		return
+	}
+	used[number] = true
+	c.granted = append(c.granted, clique{number: number, top: top, gpus: gpus})
+}
+
+// Of NVIDIA's GPUs QEMU takes those of a display class alone (hw/vfio/pci-quirks.c,
+// vfio_add_nv_gpudirect_cap).
+const (
+	nvidia  = 0x10de
+	display = 0x03
+)
+
+// noClique says why a GPU can be in no clique, "" when it can.
+func noClique(gpu placement.Decision, d *domain.Domain) string {
+	switch {
+	case gpu.ID.Kind() != topology.KindPCI:
+		return "it is a mediated device"
+	case gpu.Function != nil && gpu.Function.PhysFn != nil:
+		return "it is a virtual function"
+	case d.CommandLineClique:
+		return "qemu:commandline sets cliques"
+	case !isUserAlias(gpu.Alias):
+		return "it has no alias ua-… to name it by"
+	}
+	return ""
+}
+
+// isUserAlias reports whether libvirt keeps an alias (src/conf/domain_conf.c,
+// virDomainDeviceAliasIsUserAlias).
+func isUserAlias(alias string) bool {
+	rest, found := strings.CutPrefix(alias, "ua-")
+	return found && rest != "" && strings.IndexFunc(rest, func(c rune) bool {
+		return !strings.ContainsRune("_-", c) && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z')
+	}) < 0
+}
+
+// reach is the highest switch or PCIe root that requests of a GPU get to without a
+// port that redirects them, and what stops them above it. Two GPUs with the same one
+// reach each other.
+func reach(plan *placement.Plan, gpu placement.Decision) (top *topology.Node, blocked string) {
+	node := plan.HostTree.Node(gpu.ID)
+	if node == nil || node.Parent == nil {
+		return nil, "the host does not show where it is"
+	}
+	if node.Parent.Kind == topology.Root {
+		return nil, "it is part of the root complex, which says nothing of its peers"
+	}
+	for at := node.Parent; at != nil; at = at.Parent {
+		switch at.Kind {
+		case topology.UpstreamPort, topology.Root:
+			top = at
+		case topology.RootPort, topology.DownstreamPort:
+			address := at.ID.(topology.Address)
+			if why := redirects(plan.Host.Device(address), at.Kind == topology.RootPort); why != "" {
+				return top, fmt.Sprintf("%s %s", address, why)
+			}
+		default:
+			return top, fmt.Sprintf("%s is a bridge to conventional PCI", at.ID)
+		}
+	}
+	return top, ""
+}
+
+// redirects says why a port may not pass a request to a port beside it, "" when it
+// does pass it. A switch has to pass requests between its ports, a root complex does
+// not: a root port that does has the capability to redirect them (PCI Express 5.0,
+// 6.12.1.1).
+func redirects(port *topology.Device, isRootPort bool) string {
+	switch {
+	case port == nil || port.Details == nil || !port.Details.ExtendedConfig:
+		return "has an ACS that cannot be read here"
+	case port.Details.ACS == nil && !isRootPort:
+		return ""
+	case port.Details.ACS == nil || isRootPort && !port.Details.ACS.CanRedirect:
+		return "is a root port that does not say that it passes requests to others"
+	case port.Details.ACS.RequestRedirect || port.Details.ACS.CompletionRedirect:
+		return "redirects requests between peers (ACS)"
+	case port.Details.ACS.EgressControl:
+		return "controls which peers get requests (ACS)"
+	}
+	return ""
+}
+
+// alone says why a GPU shares its clique with no other: what is between it and the
+// nearest one.
+func alone(plan *placement.Plan, gpus []placement.Decision, gpu placement.Decision) string {
+	path := plan.HostTree.Node(gpu.ID).Path()
+	top, blocked := reach(plan, gpu)
+	nearest, others := 0, ""
+	for _, other := range gpus {
+		if other.ID == gpu.ID {
+			continue
+		}
+		shared := 0
+		for theirs := plan.HostTree.Node(other.ID).Path(); shared < min(len(path), len(theirs)) && path[shared] == theirs[shared]; {
+			shared++
+		}
+		if shared > nearest {
+			nearest = shared
+			_, others = reach(plan, other)
+		}
+	}
+	switch {
+	case len(gpus) == 1:
+		return "no other GPU of the VM can be in one, and alone it needs none"
+	case nearest == 0:
+		return "no other GPU of the VM is under its PCIe root"
+	case slices.Contains(path[:nearest], top): // its requests get to where the paths part
+		return others
+	}
+	return blocked
+}
+
+func (c cliques) refuse(id topology.DeviceID, why string) {
+	c.refused[why] = append(c.refused[why], id)
+}
+
+// overrides are the cliques as the domain has them, by device.
+func (c cliques) overrides() []domain.Clique {
+	var all []domain.Clique
+	for _, granted := range c.granted {
+		for _, gpu := range granted.gpus {
+			all = append(all, domain.Clique{Alias: gpu.Alias, Number: granted.number, Own: true})
+		}
+	}
+	return all
+}
+
+// String says what is granted, and what that is not: NVIDIA's driver takes a clique for
+// the word of somebody who has tested the path (NVIDIA/nccl issue 2335).
+func (c cliques) String() string {
+	var parts []string
+	for _, granted := range c.granted {
+		ids := make([]topology.DeviceID, len(granted.gpus))
+		for i, gpu := range granted.gpus {
+			ids[i] = gpu.ID
+		}
+		kind := "switch"
+		if granted.top.Kind == topology.Root {
+			kind = "PCIe root"
+		}
+		parts = append(parts, fmt.Sprintf("clique %d is %s under %s %s", granted.number, joinIDs(ids), kind, granted.top.ID))
+	}
+	if len(c.kept) > 0 {
+		parts = append(parts, "the domain's own stays for "+joinIDs(c.kept))
+	}
+	if len(c.granted) > 0 {
+		parts = append(parts, "this lets the driver try: compare what a peer received before you rely on it",
+			"a hook sidecar's is lost where the cluster has a Plugin object")
+	}
+	return strings.Join(parts, "; ")
+}
+
+func (c cliques) warnings() []reasons.Warning {
+	if len(c.refused) == 0 {
+		return nil
+	}
+	var parts []string
+	for _, why := range slices.Sorted(maps.Keys(c.refused)) {
+		parts = append(parts, joinIDs(c.refused[why])+": "+why)
+	}
+	return []reasons.Warning{reasons.NewWarning(reasons.CodeCliqueRefused, nil, "no GPUDirect clique for "+strings.Join(parts, "; "))}
+}
+
+func joinIDs(ids []topology.DeviceID) string {
+	texts := make([]string, len(ids))
+	for i, id := range ids {
+		texts[i] = id.String()
+	}
+	return strings.Join(texts, ", ")
+}
