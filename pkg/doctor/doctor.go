@@ -117,6 +117,7 @@ func vmChecks() []Check {
 		{Name: "variables", run: variables},
 		{Name: "root-complex-annotation", needs: Inputs.hasVMI, run: rootComplex},
 		{Name: "viommu", needs: Inputs.hasDomain, run: vIOMMU},
+		{Name: "locked-memory", needs: Inputs.hasDevices, run: lockedMemory},
 		{Name: "launch-security", needs: Inputs.hasDomain, run: launchSecurity},
 
 		{Name: "bar-window", needs: Inputs.hasDevices, run: barWindow},

@@ -33,6 +33,8 @@ const allThree = `"cpu":{"dedicatedCpuPlacement":true,"numa":{"guestMappingPasst
 func domainTests() map[string]map[string]test {
 	i440fx := strings.Replace(domainOf(gpu), "machine='q35'", "machine='pc-i440fx-9.2'", 1)
 	noGuestNUMA := " (" + reasons.NoGuestNUMA.Remedy() + ")"
+	const intel = `<iommu model='intel'><driver caching_mode='on'/></iommu>`
+	const hiddenIOMMU = `<qemu:commandline xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'><qemu:arg value='-device'/><qemu:arg value='intel-iommu,caching-mode=on'/></qemu:commandline>`
 	const noCells = "FAIL the guest has no NUMA cells, so layout numa cannot place a device"
 	pins := func(cpus ...string) string {
 		text := "<cputune>"
@@ -155,6 +157,22 @@ func domainTests() map[string]map[string]test {
 			"intel": {given{host: aHost, domain: domainOf(gpu, "<iommu model='intel'/>")}, []string{"PASS model intel"}},
 			"virtio": {given{host: aHost, domain: domainOf(gpu, "<iommu model='virtio'/>")}, []string{
 				"WARN the domain has a vIOMMU of model \"virtio\" (" + reasons.CodeVIOMMU.Remedy() + ")",
+			}},
+		},
+		"locked-memory": {
+			"no vIOMMU":  {given{host: aHost, domain: domainOf(gpu, nic)}, []string{"PASS once 2 GiB"}},
+			"one device": {given{host: aHost, domain: domainOf(gpu, intel)}, []string{"PASS once 2 GiB"}},
+			"two devices": {given{host: aHost, domain: domainOf(gpu, nic, intel)}, []string{
+				"NOTE with a vIOMMU QEMU locks 4 GiB: 2 GiB once for each of 2 devices (KubeVirt allows it from 1.9.0 on; before, the VM may not start (cannot limit locked memory))",
+			}},
+			"that the VMI names": {given{host: aHost, domain: domainOf(gpu, nic, intel), vmi: vmi(`"devices":{"gpus":[{"name":"one"}],"hostDevices":[{"name":"two"}]}`, "")}, []string{
+				"NOTE with a vIOMMU QEMU locks 4 GiB: 2 GiB once for each of 2 devices (KubeVirt allows it from 1.9.0 on; before, the VM may not start (cannot limit locked memory))",
+			}},
+			"more than the VMI names": {given{host: aHost, domain: domainOf(gpu, nic, intel), vmi: vmi(`"devices":{"gpus":[{"name":"one"}]}`, "")}, []string{
+				"FAIL with a vIOMMU QEMU locks 4 GiB for 2 devices; the VMI names 1, and KubeVirt allows that many times 2 GiB (set viommu=none, or pass only devices that the VMI names)",
+			}},
+			"qemu:commandline": {given{host: aHost, domain: strings.Replace(domainOf(gpu, nic), "</domain>", hiddenIOMMU+"</domain>", 1)}, []string{
+				"FAIL the vIOMMU in qemu:commandline makes QEMU lock 4 GiB for 2 devices, and libvirt, which does not know it, allows 2 GiB once (remove the vIOMMU from qemu:commandline and set viommu=intel: libvirt then counts every device)",
 			}},
 		},
 		"launch-security": {
