@@ -134,10 +134,14 @@ func TestNCCLEntryLibvirt(t *testing.T) {
 	}
 }
 
-var fwcfgElement = regexp.MustCompile(`(?s)\s*<sysinfo type=["']fwcfg["']>.*?</sysinfo>`)
+// The entry for NCCL, and an element that has no other one.
+var (
+	ncclEntry    = regexp.MustCompile(`\s*<entry name="opt/org.kubevirt.hostdev/nccl-topology">[^<]*</entry>`)
+	emptyElement = regexp.MustCompile(`\s*<sysinfo type=["']fwcfg["']>\s*</sysinfo>`)
+)
 
 // TestNCCLEntryAlone checks that in every case the key changes nothing but the
-// entry, and a second call changes nothing. With layout auto the key may change
+// entry, a second call changes nothing, and a call without the key takes it out. With layout auto the key may change
 // the layout; the second run then names the one that the first chose.
 func TestNCCLEntryAlone(t *testing.T) {
 	passed := 0
@@ -151,7 +155,7 @@ func TestNCCLEntryAlone(t *testing.T) {
 		}
 		m.Flags[policy.KeyNCCLTopology] = string(policy.NCCLTopologyFWCfg)
 		with := m.Mutate(c.Request)
-		if got := fwcfgElement.ReplaceAll(with.Domain, nil); !bytes.Equal(got, without.Domain) {
+		if got := emptyElement.ReplaceAll(ncclEntry.ReplaceAll(with.Domain, nil), nil); !bytes.Equal(got, without.Domain) {
 			t.Errorf("%s: the key changes more than the entry:\n%s", c.Name, changes(without.Domain, got))
 		}
 		if !bytes.Equal(with.Domain, without.Domain) {
@@ -159,6 +163,10 @@ func TestNCCLEntryAlone(t *testing.T) {
 		}
 		if again := m.Mutate(mutate.Request{Domain: with.Domain, VMI: c.Request.VMI}); !bytes.Equal(again.Domain, with.Domain) {
 			t.Errorf("%s: a second call changes the result:\n%s", c.Name, changes(with.Domain, again.Domain))
+		}
+		m.Flags[policy.KeyNCCLTopology] = string(policy.NCCLTopologyNone)
+		if out := m.Mutate(mutate.Request{Domain: with.Domain, VMI: c.Request.VMI}); !bytes.Equal(out.Domain, without.Domain) {
+			t.Errorf("%s: without the key the entry does not go:\n%s", c.Name, changes(without.Domain, out.Domain))
 		}
 	}
 	if passed < 20 {

@@ -37,32 +37,49 @@ func newMachine(t *testing.T, image string) *machine {
 func (m *machine) disk() string { return filepath.Join(m.dir, "disk.raw") }
 
 // boot boots the machine with a seed, a text in the entry of fw_cfg, "" for none, and
-// further kernel parameters, and returns what the guest has reported, by name.
+// further kernel parameters, and returns what the guest has reported, by name. Under
+// emulation a kernel panics now and then: it is booted once more, from the same disk.
 func (m *machine) boot(t *testing.T, data seed, entry string, parameters ...string) map[string]string {
 	t.Helper()
 	m.boots++
-	console := filepath.Join(m.dir, fmt.Sprintf("console%d", m.boots))
-	report := filepath.Join(m.dir, fmt.Sprintf("report%d", m.boots))
 	args := []string{
 		"-machine", "q35,accel=tcg", "-cpu", "max", "-m", "1024", "-uuid", uuid, "-display", "none", "-no-reboot", "-nic", "none", "-nodefaults",
 		"-kernel", filepath.Join(m.image, "vmlinuz"), "-initrd", filepath.Join(m.image, "initrd.img"),
-		"-append", strings.Join(append(parameters, "root=/dev/vda rw console=ttyS0"), " "), "-serial", "file:" + console, "-serial", "file:" + report,
+		"-append", strings.Join(append(parameters, "root=/dev/vda rw console=ttyS0 panic=-1"), " "),
 		"-drive", "if=virtio,format=raw,cache=unsafe,file=" + m.disk(), "-drive", "if=virtio,format=raw,readonly=on,file=" + data.iso(t, m.dir),
 	}
 	if entry != "" {
 		args = append(args, "-fw_cfg", "name=opt/org.kubevirt.hostdev/nccl-topology,string="+entry)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	began := time.Now()
-	out, err := exec.CommandContext(ctx, "qemu-system-x86_64", args...).CombinedOutput()
-	shown, reportErr := readReport(report)
-	if err := errors.Join(err, reportErr); err != nil {
-		screen, _ := os.ReadFile(console)
-		t.Fatalf("boot %d: %v\n%s\nthe end of its console:\n%s", m.boots, err, out, screen[max(0, len(screen)-3000):])
+	before := filepath.Join(m.dir, "before.raw")
+	output(t, "cp", "--sparse=always", m.disk(), before)
+	for attempt := 1; ; attempt++ {
+		began := time.Now()
+		shown, console, err := m.run(t.Context(), args)
+		if err == nil {
+			t.Logf("boot %d: %.0f s", m.boots, time.Since(began).Seconds())
+			return shown
+		}
+		t.Logf("boot %d: %v, the end of its console:\n%s", m.boots, err, console[max(0, len(console)-3000):])
+		if attempt == 2 || !strings.Contains(console, "Kernel panic") {
+			t.Fatalf("boot %d failed", m.boots)
+		}
+		output(t, "cp", "--sparse=always", before, m.disk())
 	}
-	t.Logf("boot %d: %.0f s", m.boots, time.Since(began).Seconds())
-	return shown
+}
+
+// run runs QEMU and returns what the guest has reported and its console.
+func (m *machine) run(ctx context.Context, args []string) (shown map[string]string, console string, err error) {
+	screen, report := filepath.Join(m.dir, "console"), filepath.Join(m.dir, "report")
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "qemu-system-x86_64", append(args, "-serial", "file:"+screen, "-serial", "file:"+report)...).CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, out)
+	}
+	shown, reportErr := readReport(report)
+	text, screenErr := os.ReadFile(screen)
+	return shown, string(text), errors.Join(err, reportErr, screenErr)
 }
 
 // readReport reads what the image's program report has written.
