@@ -20,8 +20,9 @@ const portSpeedOption = domain.OptionPrefix + string(policy.KeyPortSpeed)
 
 // withPortSpeed is the plan with root ports that advertise at least the fastest link of a
 // device on the host, where the policy asks for it. One -global is for all of them:
-// KubeVirt keeps qemu:commandline where a Plugin exists, and loses qemu:override
-// (virtwrap/converter/translate/translate.go). The user's own option for it stays.
+// KubeVirt keeps the qemu:commandline of a plugin's answer, and loses its qemu:override
+// (virtwrap/converter/translate/translate.go, transferQEMUCommandline). The user's own
+// option for it stays.
 func withPortSpeed(plan *placement.Plan, sysfs fs.FS) *placement.Plan {
 	if plan.Policy.PortSpeed != policy.PortSpeedHost || len(plan.Devices) == 0 {
 		return withOption(plan, portSpeedOption, nil)

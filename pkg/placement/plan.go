@@ -92,7 +92,9 @@ func (p *Plan) Pairs() Pairs {
 func (p *Plan) With(changes domain.Changes, extras []Extra, warnings []reasons.Warning) *Plan {
 	next := *p
 	next.Changes = changes
-	next.result = p.result.WithOptions(changes.SetOptions)
+	result := *p.result
+	result.Options = p.input.WithOptions(changes.SetOptions).Options
+	next.result = &result
 	next.Extras = slices.Concat(p.Extras, extras)
 	next.Warnings = reasons.Sort(slices.Concat(p.Warnings, warnings))
 	return &next
