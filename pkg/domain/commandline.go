@@ -2,6 +2,7 @@ package domain
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -117,6 +118,7 @@ type option struct{ name, value *xmledit.Element }
 // value of another option, and is skipped.
 func (r *reader) options(root *xmledit.Element) error {
 	var name *xmledit.Element
+	defer func() { r.domain.doc.lacksValue = name != nil }()
 	for e := range qemu(root, "commandline", "arg") {
 		text := e.Value("value")
 		if name != nil {
@@ -165,11 +167,14 @@ func (e *editor) setOptions(changes map[string]*Option) error {
 			e.setArg(at.value, set.Value)
 		}
 	}
-	var added []string
+	var added []string // args
 	for _, id := range slices.Sorted(maps.Keys(changes)) {
 		if set := changes[id]; set != nil && !kept[id] {
 			added = append(added, set.Name, set.Value)
 		}
+	}
+	if len(added) > 0 && e.domain.doc.lacksValue {
+		return errors.New("add options of QEMU: the last one in qemu:commandline has no value, and would take the next argument for it")
 	}
 	e.removeArgs(gone, len(added) > 0)
 	e.addArgs(added)
@@ -183,15 +188,16 @@ func (e *editor) setArg(arg *xmledit.Element, value string) {
 }
 
 // removeArgs removes args, and each qemu:commandline that has nothing else, but for the
-// first one where args are added to it.
-func (e *editor) removeArgs(gone map[*xmledit.Element]bool, keepsFirst bool) {
-	for i, line := range e.commandlines() {
-		e.edits = append(e.edits, e.xml.RemoveChildren(line, func(arg *xmledit.Element) bool { return gone[arg] }, keepsFirst && i == 0)...)
+// last one where args are added to it.
+func (e *editor) removeArgs(gone map[*xmledit.Element]bool, keepsLast bool) {
+	lines := e.commandlines()
+	for i, line := range lines {
+		e.edits = append(e.edits, e.xml.RemoveChildren(line, func(arg *xmledit.Element) bool { return gone[arg] }, keepsLast && i == len(lines)-1)...)
 	}
 }
 
-// addArgs adds args to the first qemu:commandline, or adds one with them. It declares
-// the namespace where the root does not: KubeVirt loses the root's declaration between
+// addArgs adds args after all others, to the last qemu:commandline, or adds one with
+// them: libvirt reads all of them as one list. It declares the namespace where the root does not: KubeVirt loses the root's declaration between
 // calls (virtwrap/api/schema.go, DomainSpec.XmlNS).
 func (e *editor) addArgs(values []string) {
 	if len(values) == 0 {
@@ -206,14 +212,15 @@ func (e *editor) addArgs(values []string) {
 		}
 	}
 	if len(lines) > 0 {
-		prefix = strings.TrimSuffix(lines[0].Name, lines[0].Local)
+		last := lines[len(lines)-1]
+		prefix = strings.TrimSuffix(last.Name, last.Local)
 	}
 	args := make([]string, len(values))
 	for i, value := range values {
 		args[i] = fmt.Sprintf(`<%sarg value="%s"></%[1]sarg>`, prefix, xmledit.Escape(value))
 	}
 	if len(lines) > 0 {
-		e.edit(e.xml.InsertLast(lines[0], args...))
+		e.edit(e.xml.InsertLast(lines[len(lines)-1], args...))
 		return
 	}
 	name := prefix + "commandline"

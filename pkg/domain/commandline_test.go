@@ -34,6 +34,7 @@ func TestSetOptions(t *testing.T) {
 		"an older one of ours":     {bound + "<q:commandline>" + older + "</q:commandline></domain>", bound + "<q:commandline>" + ours + "</q:commandline></domain>", bound + "</domain>"},
 		"twice":                    {bound + "<q:commandline>" + older + users + "</q:commandline><q:commandline>" + ours + "</q:commandline></domain>", bound + "<q:commandline>" + ours + users + "</q:commandline></domain>", bound + "<q:commandline>" + users + "</q:commandline></domain>"},
 		"beside the user's":        {bound + "<q:commandline>" + users + "<q:env name='A'/></q:commandline></domain>", bound + "<q:commandline>" + users + "<q:env name='A'/>" + added + "</q:commandline></domain>", ""},
+		"two lists":                {bound + "<q:commandline><q:arg value='-device'/></q:commandline><q:commandline><q:arg value='d'/></q:commandline></domain>", bound + "<q:commandline><q:arg value='-device'/></q:commandline><q:commandline><q:arg value='d'/>" + added + "</q:commandline></domain>", ""},
 		"beside a comment":         {bound + "<q:commandline>" + ours + "<!-- mine --></q:commandline></domain>", bound + "<q:commandline>" + ours + "<!-- mine --></q:commandline></domain>", bound + "<q:commandline><!-- mine --></q:commandline></domain>"},
 		"the value of another":     {bound + "<q:commandline><q:arg value='-global'/><q:arg value='-global'/></q:commandline></domain>", bound + "<q:commandline><q:arg value='-global'/><q:arg value='-global'/>" + added + "</q:commandline></domain>", ""},
 	} {
@@ -90,6 +91,15 @@ func TestSetOptionsRefuses(t *testing.T) {
 		if got, err := parseQEMU(t, "").Apply(domain.Changes{SetOptions: changes}); err == nil {
 			t.Errorf("%s: got %s, want an error", name, got)
 		}
+	}
+}
+
+// TestSetOptionsAfterBrokenOne: an option without a value would take an added one for it.
+func TestSetOptionsAfterBrokenOne(t *testing.T) {
+	d := parseQEMU(t, commandline("<q:arg value='-global'/>"))
+	got, err := d.Apply(domain.Changes{SetOptions: map[string]*domain.Option{optionID: {Name: domain.OptionGlobal, Value: optionValue}}})
+	if err == nil {
+		t.Errorf("got %s, want an error", got)
 	}
 }
 

@@ -73,6 +73,35 @@ func FuzzApply(f *testing.F) {
 	})
 }
 
+// FuzzSetOptions: an option is read back as it was set, the same again changes nothing,
+// and all of the domain's other options stay.
+func FuzzSetOptions(f *testing.F) {
+	seed(f, func(src []byte) { f.Add(src, true) })
+	f.Add([]byte("<domain xmlns:q='http://libvirt.org/schemas/domain/qemu/1.0'><q:commandline><q:arg value='-global'/><q:arg value='a.b=c'/><q:env/></q:commandline></domain>"), true)
+	f.Add([]byte("<domain><commandline xmlns='http://libvirt.org/schemas/domain/qemu/1.0'><arg value='--fw_cfg'/>\n<arg value='id=hook-sidecar-a'/></commandline></domain>"), false)
+	f.Fuzz(func(t *testing.T, src []byte, isSet bool) {
+		d, err := domain.Parse(src)
+		if err != nil || len(src) > 1<<18 {
+			return
+		}
+		changes := map[string]*domain.Option{optionID: nil}
+		if isSet {
+			changes[optionID] = &domain.Option{Name: domain.OptionGlobal, Value: optionValue}
+		}
+		result, err := d.Apply(domain.Changes{SetOptions: changes})
+		if err != nil {
+			return // the last option has no value
+		}
+		changed, after := string(result), parse(t, string(result))
+		if diff := cmp.Diff(d.WithOptions(changes).Options, after.Options); diff != "" {
+			t.Errorf("options (-want +got):\n%s\nof %s", diff, changed)
+		}
+		if again := apply(t, after, domain.Changes{SetOptions: changes}); again != changed {
+			t.Errorf("second time:\n%s\nwant\n%s", again, changed)
+		}
+	})
+}
+
 func many(hostdevs int) string {
 	var all strings.Builder
 	for i := range hostdevs {

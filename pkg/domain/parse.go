@@ -23,6 +23,7 @@ type document struct {
 	options     []option           // of Domain.Options, position by position
 	cliques     []*xmledit.Element // of Domain.Cliques, position by position
 	iommus      []*xmledit.Element // of Domain.IOMMUs, position by position
+	lacksValue  bool               // the last option of qemu:commandline has no value
 }
 
 // Parse reads a domain. The error is an *Error: for what xmledit.Parse

@@ -98,9 +98,10 @@ func (d *Document) Remove(e *Element) Edit {
 // whitespace is left in it and it is not to be kept.
 func (d *Document) RemoveChildren(parent *Element, isGone func(*Element) bool, keep bool) []Edit {
 	var edits []Edit
-	rest, from := "", parent.Open().End
+	isBlank := func(from, to int) bool { return strings.Trim(d.text[from:to], space) == "" }
+	isEmpty, from := true, parent.Open().End
 	for _, child := range parent.Children {
-		rest += d.text[from:child.Whole().Start]
+		isEmpty = isEmpty && isBlank(from, child.Whole().Start)
 		from = child.Whole().End
 		if isGone(child) {
 			edits = append(edits, d.Remove(child))
@@ -109,8 +110,7 @@ func (d *Document) RemoveChildren(parent *Element, isGone func(*Element) bool, k
 	if len(edits) == 0 {
 		return nil
 	}
-	rest += d.text[from:parent.Close().Start]
-	if !keep && len(edits) == len(parent.Children) && strings.Trim(rest, space) == "" {
+	if !keep && isEmpty && len(edits) == len(parent.Children) && isBlank(from, parent.Close().Start) {
 		return []Edit{d.Remove(parent)}
 	}
 	return edits
