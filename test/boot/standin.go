@@ -13,7 +13,7 @@ import (
 type standIn struct {
 	ids        string // vendor:device
 	properties func(id string) (map[string]any, error)
-	bytes      uint64 // of its memory backend, if it needs one
+	bytes      func(alias string) uint64 // of its memory backend; nil if it needs none
 }
 
 // nvme is a controller whose serial number is the device's id. Its driver has to
@@ -42,7 +42,7 @@ func cardReader() standIn {
 // as data-centre GPUs, no I/O BAR (QEMU hw/misc/ivshmem-pci.c). QEMU reserves no
 // memory for it. Nothing in it says which device it replaces.
 func largeBAR(bits int) standIn {
-	return standIn{ids: "1af4:1110", bytes: 1 << bits, properties: func(string) (map[string]any, error) {
+	return standIn{ids: "1af4:1110", bytes: func(string) uint64 { return 1 << bits }, properties: func(string) (map[string]any, error) {
 		return map[string]any{"driver": "ivshmem-plain"}, nil
 	}}
 }
@@ -74,9 +74,9 @@ func replace(given string, instead standIn) ([]string, error) {
 				replacement[key] = value
 			}
 		}
-		if instead.bytes > 0 {
-			name := fmt.Sprint("memory-", device["id"])
-			backend = []string{"-object", fmt.Sprintf("memory-backend-ram,id=%s,size=%d,reserve=off", name, instead.bytes)}
+		if instead.bytes != nil {
+			name, size := fmt.Sprint("memory-", device["id"]), instead.bytes(fmt.Sprint(device["id"]))
+			backend = []string{"-object", fmt.Sprintf("memory-backend-ram,id=%s,size=%d,reserve=off", name, size)}
 			replacement["memdev"] = name
 		}
 		device = replacement

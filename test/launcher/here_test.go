@@ -54,6 +54,7 @@ func rows() []row {
 		{name: "hgx/plugin", vm: hgx, calls: 1, syncs: []string{"Missing 'mode' attribute"}, set: func(p *pod) { p.Plugin = mirror }},
 		{name: "hgx/both", vm: hgx, calls: twice, syncs: []string{noDevice}, plan: mirror, set: func(p *pod) { p.Hook, p.Plugin = keep, mirror }},
 		{name: "hgx/strict", vm: hgx, calls: twice, syncs: []string{noDevice}, plan: mirror, set: func(p *pod) { p.Hook = strict }},
+		{name: "hgx/recipe", record: "recipe", vm: recipe, calls: twice, syncs: []string{noDevice}, plan: []string{"--layout", "root"}, set: func(*pod) {}},
 		{name: "hgx/refused", vm: hgx, calls: 2, syncs: []string{"no-guest-numa", "no-guest-numa"}, set: func(p *pod) {
 			p.Hook, p.Syncs = numa, 2
 			withoutCells(p)

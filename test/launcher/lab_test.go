@@ -95,6 +95,7 @@ func (l lab) buildLauncher(t *testing.T) {
 		copyFile(t, filepath.Join(etc, "libvirt", name), filepath.Join(strings.TrimSpace(string(source)), "cmd", "virt-launcher", name))
 	}
 	copyFile(t, filepath.Join(l.layer, "usr", "sbin", "virtqemud"), filepath.Join("testdata", "virtqemud"))
+	copyFile(t, filepath.Join(bin, "xorrisofs"), filepath.Join("testdata", "xorrisofs"))
 	// KubeVirt's names of OVMF's files (pkg/virt-launcher/virtwrap/efi).
 	for to, from := range map[string]string{"OVMF_CODE.fd": "OVMF_CODE_4M.fd", "OVMF_VARS.fd": "OVMF_VARS_4M.fd"} {
 		copyFile(t, filepath.Join(l.layer, "usr", "share", "OVMF", to), filepath.Join(l.root, "usr", "share", "OVMF", from))

@@ -178,13 +178,16 @@ func (o outcome) compareRecord(t *testing.T, name string) {
 	t.Helper()
 	dir := filepath.Join("..", "..", "testdata", "launcher", name)
 	files := []string{"input1.vmi.json", "defined.xml"}
+	if o.has("cloud-init/user-data") {
+		files = append(files, "cloud-init/user-data")
+	}
 	for n := range o.inputs {
 		files = append(files, fmt.Sprintf("input%d.xml", n+1), fmt.Sprintf("answer%d.xml", n+1))
 	}
 	for _, file := range files {
 		got := o.file(t, file)
 		if *update {
-			if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, file), got, 0o644)); err != nil {
+			if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o755), os.WriteFile(filepath.Join(dir, file), got, 0o644)); err != nil {
 				t.Fatal(err)
 			}
 			continue

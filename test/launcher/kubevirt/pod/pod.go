@@ -28,6 +28,7 @@ const (
 	share        = "/run/kubevirt"
 	pluginSocket = "/var/run/kubevirt-plugin/hostdev/hook.sock"
 	nvram        = "/var/lib/libvirt/qemu/nvram" // of UEFI (KubeVirt pkg/util/util.go)
+	cloudInit    = out + "/cloud-init"           // what would be on its disk (../../testdata/xorrisofs)
 	kernelBoot   = share + "/container-disks/kernel-boot"
 	// endsWithin bounds the end of a container, which takes seconds, and the
 	// readiness of the launcher, which takes a minute where all is emulated.
@@ -75,7 +76,7 @@ func volumes() error {
 			return fmt.Errorf("mount %s: %w", m.target, err)
 		}
 	}
-	err := makeAll(out, share+"/sockets", share+"/hotplug-disks", kernelBoot, "/run/kubevirt-private", "/run/kubevirt-ephemeral-disks",
+	err := makeAll(out, cloudInit, share+"/sockets", share+"/hotplug-disks", kernelBoot, "/run/kubevirt-private", "/run/kubevirt-ephemeral-disks",
 		"/run/kubevirt-hooks", filepath.Dir(pluginSocket), "/run/libvirt", "/run/lock", "/etc/libvirt/hooks", "/var/log/libvirt", nvram)
 	// What virt-handler mounts of a kernelBoot container, and the pipe to it.
 	for _, name := range []string{"vmlinuz", "initramfs"} {
@@ -85,7 +86,7 @@ func volumes() error {
 	err = errors.Join(err, os.Symlink("domain-notify.sock", share+"/domain-notify-pipe.sock"),
 		os.WriteFile("/etc/libvirt/virtlogd.conf", nil, 0o644),
 		os.WriteFile("/etc/machine-id", []byte("0123456789abcdef0123456789abcdef\n"), 0o644))
-	for _, dir := range []string{share, "/run/kubevirt-private", "/run/kubevirt-ephemeral-disks", "/run/kubevirt-hooks", "/run/kubevirt-plugin", "/run/libvirt", filepath.Dir(nvram)} {
+	for _, dir := range []string{share, "/run/kubevirt-private", "/run/kubevirt-ephemeral-disks", "/run/kubevirt-hooks", "/run/kubevirt-plugin", "/run/libvirt", filepath.Dir(nvram), cloudInit} {
 		err = errors.Join(err, own(dir))
 	}
 	// virt-handler does it for virtqemud (AdjustResources). Only passthrough needs it,

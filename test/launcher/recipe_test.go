@@ -1,0 +1,60 @@
+//go:build linux
+
+package launcher
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// recipe is the VM hgx with what "The HGX recipe" of docs/install.md says, and with
+// cloud-init data of its own. Package boot boots the domain that libvirt holds in the end.
+func recipe(t *testing.T) pod {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "install.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?s)\n## The HGX recipe\n.*?```yaml\n(.*?)```").FindSubmatch(text)
+	if block == nil {
+		t.Fatal("docs/install.md has no HGX recipe")
+	}
+	template := object{}
+	if err := yaml.Unmarshal(block[1], &template); err != nil {
+		t.Fatal(err)
+	}
+	p := hgx(t)
+	merge(p.VMI.(object), template)
+	var sidecars []struct{ Args []string }
+	if err := json.Unmarshal([]byte(at(template, "metadata", "annotations")["hooks.kubevirt.io/hookSidecars"].(string)), &sidecars); err != nil || len(sidecars) != 1 {
+		t.Fatalf("%d sidecars: %v", len(sidecars), err)
+	}
+	p.Hook = sidecars[0].Args
+	spec, devices := at(p.VMI.(object), "spec"), at(p.VMI.(object), "spec", "domain", "devices")
+	spec["volumes"] = append(spec["volumes"].([]any), object{"name": "init", "cloudInitNoCloud": object{"userData": userData}})
+	devices["disks"] = append(devices["disks"].([]any), object{"name": "init", "disk": object{"bus": "virtio"}})
+	return p
+}
+
+// userData is the owner's. It writes what the guest's sysfs says of each PCI device.
+const userData = `#cloud-config
+runcmd:
+- for d in /sys/bus/pci/devices/*; do echo $(readlink -f $d) $(cat $d/class $d/max_link_speed $d/max_link_width $d/numa_node $d/resource); done > /srv/pci
+`
+
+// merge adds the fields of another object.
+func merge(into, from object) {
+	for key, value := range from {
+		old, isObject := into[key].(object)
+		if added, ok := value.(object); ok && isObject {
+			merge(old, added)
+		} else {
+			into[key] = value
+		}
+	}
+}
