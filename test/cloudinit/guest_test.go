@@ -42,8 +42,9 @@ func (m *machine) disk() string { return filepath.Join(m.dir, "disk.raw") }
 func (m *machine) boot(t *testing.T, data seed, entry string, parameters ...string) map[string]string {
 	t.Helper()
 	m.boots++
+	// Without cx16: QEMU 7.2 emulates cmpxchg16b so that Linux 6.12 oopses in kmalloc.
 	args := []string{
-		"-machine", "q35,accel=tcg", "-cpu", "max", "-m", "1024", "-uuid", uuid, "-display", "none", "-no-reboot", "-nic", "none", "-nodefaults",
+		"-machine", "q35,accel=tcg", "-cpu", "max,-cx16", "-m", "1024", "-uuid", uuid, "-display", "none", "-no-reboot", "-nic", "none", "-nodefaults",
 		"-kernel", filepath.Join(m.image, "vmlinuz"), "-initrd", filepath.Join(m.image, "initrd.img"),
 		"-append", strings.Join(append(parameters, "root=/dev/vda rw console=ttyS0 panic=-1"), " "),
 		"-drive", "if=virtio,format=raw,cache=unsafe,file=" + m.disk(), "-drive", "if=virtio,format=raw,readonly=on,file=" + data.iso(t, m.dir),
