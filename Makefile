@@ -1,6 +1,6 @@
 # Shortcuts; CI runs `.ci/run`.
 .DEFAULT_GOAL := help
-.PHONY: help build image release test kubevirt launcher launcher-e2e cloudinit manifests kubectl boot boot-sizes boot-largest newest e2e speed lint fuzz generate golden ci
+.PHONY: help build image release test kubevirt launcher launcher-e2e cloudinit recipe manifests kubectl boot boot-sizes boot-largest newest e2e speed lint fuzz generate golden ci
 
 # Kernels and images that the tests boot.
 CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/hook-sidecar
@@ -57,6 +57,9 @@ launcher-e2e: ## run it with vfio-pci in a nested machine; needs root
 
 cloudinit: ## boot Debian with the cloud-init data that the hook answers; needs root
 	.ci/run cloudinit
+
+recipe: ## boot the HGX recipe of docs/install.md with stand-ins; needs root
+	.ci/run recipe
 
 manifests: ## run manifests/ through kube-apiserver's and KubeVirt's own code
 	.ci/run manifests
