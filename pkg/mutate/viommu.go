@@ -51,18 +51,17 @@ func withVIOMMU(plan *placement.Plan) *placement.Plan {
 	}
 	iommu := newIOMMU(d, wanted)
 	changes.IOAPIC = domain.KeepIOAPIC
-	if wanted == policy.VIOMMUIntel && (hasOwnIOAPIC || d.IOAPIC == "") {
-		iommu.Alias += ioapicSuffix
+	if wanted == policy.VIOMMUIntel && d.IOAPIC == "" {
 		changes.IOAPIC = domain.AddIOAPIC
+	}
+	if hasOwnIOAPIC || changes.IOAPIC == domain.AddIOAPIC {
+		iommu.Alias += ioapicSuffix
 	}
 	changes.RemoveIOMMUs = positionsOf(d.IOMMUs, func(i domain.IOMMU) bool { return isOwnIOMMU(i) || isEmptied(i, wanted) })
 	if slices.Equal(d.IOMMUs, []domain.IOMMU{iommu}) {
 		changes.RemoveIOMMUs = nil // it is as it should be
 	} else {
 		changes.AddIOMMU = &iommu
-	}
-	if d.IOAPIC != "" {
-		changes.IOAPIC = domain.KeepIOAPIC
 	}
 	return plan.With(changes, says(saysVIOMMU(plan, iommu)), nil)
 }

@@ -130,6 +130,8 @@ type Device struct {
 	Node  int
 	Label string // serial number or MAC, or ""
 	BARs  []BAR  // of memory
+
+	VendorCapability string // in hex, or ""
 }
 
 // Address is the device's PCI address.
@@ -208,6 +210,8 @@ func readDevice(text string) (d Device, err error) {
 			d.ID = value
 		case "class":
 			d.Class = value
+		case "vendor":
+			d.VendorCapability = value
 		case "label":
 			d.Label = value
 		case "memory":

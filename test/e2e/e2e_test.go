@@ -56,6 +56,7 @@ func TestEndToEnd(t *testing.T) {
 			}
 		})
 	}
+	t.Run("extras", func(t *testing.T) { checkExtras(t, extras(), results) })
 	t.Run("other guest", func(t *testing.T) { checkOtherGuest(t, results) })
 	t.Run("unbound", func(t *testing.T) { checkUnbound(t, results) })
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"hook-sidecar/test/boot"
@@ -17,6 +18,9 @@ type inner struct {
 	layout   string
 	firmware boot.Firmware
 	devices  []Device
+
+	kernel string // parameters of the guest's kernel, beside those of every guest
+	rest   string // of the domain
 }
 
 func (i inner) has(id string) bool {
@@ -32,13 +36,40 @@ const ovmfVariable = "E2E_OVMF"
 func inners() []inner {
 	all := append(Devices(), Device{loose, "4348:3253"})
 	guests := []inner{
-		{"numa", "--layout numa", "numa", boot.SeaBIOS, all},
-		{"mirror", "--layout mirror", "mirror", boot.SeaBIOS, all},
+		{"numa", "--layout numa", "numa", boot.SeaBIOS, all, "", ""},
+		{"mirror", "--layout mirror", "mirror", boot.SeaBIOS, all, "", ""},
 	}
 	if os.Getenv(ovmfVariable) != "" {
-		guests = append(guests, inner{"mirror-ovmf", "--layout mirror --strict", "mirror", boot.OVMF, Devices()})
+		guests = append(guests, inner{"mirror-ovmf", "--layout mirror --strict", "mirror", boot.OVMF, Devices(), "", ""})
 	}
 	return guests
+}
+
+// extras is a guest with what policy keys give beside places: a vIOMMU, and a clique for
+// two displays, which the domain gives the vendor of a GPU.
+func extras() inner {
+	i := inner{
+		name: "extras", flags: "--layout root --viommu intel --gpudirect-clique host --sysfs /lab/out/nvidia.txtar", layout: "root", firmware: boot.SeaBIOS,
+		devices: append(displays(), Device{"0000:21:00.0", "1b36:0010"}, Device{unbound, "1b36:0010"}),
+		kernel:  " intel_iommu=on vfio=1b36:0010",
+	}
+	for n, d := range displays() {
+		vendor, device, _ := strings.Cut(d.IDs, ":")
+		i.rest += fmt.Sprintf(`<qemu:device alias="ua-hostdevice-%d"><qemu:frontend><qemu:property name="x-pci-vendor-id" type="unsigned" value="%d"/><qemu:property name="x-pci-device-id" type="unsigned" value="%d"/></qemu:frontend></qemu:device>`,
+			n, number(vendor), number(device))
+	}
+	// Somebody else's clique, so that the hook's has a number other than 0.
+	i.rest += `<qemu:device alias="ua-absent"><qemu:frontend><qemu:property name="x-nv-gpudirect-clique" type="unsigned" value="0"/></qemu:frontend></qemu:device>`
+	i.rest = `<qemu:override xmlns:qemu="http://libvirt.org/schemas/domain/qemu/1.0">` + i.rest + `</qemu:override>`
+	return i
+}
+
+func number(hex string) uint64 {
+	n, err := strconv.ParseUint(hex, 16, 16)
+	if err != nil {
+		panic(err)
+	}
+	return n
 }
 
 // domain is what KubeVirt would make of a VM with these devices, as far as the
@@ -57,7 +88,7 @@ func (i inner) domain() string {
 	}
 	return `<domain type="kvm"><name>e2e</name><memory unit="MiB">512</memory><vcpu>2</vcpu>
 <os><type arch="x86_64" machine="q35">hvm</type>` + firmware + `<kernel>/lab/vmlinuz</kernel><initrd>/lab/initramfs</initrd>
-<cmdline>console=ttyS0 quiet loglevel=1 panic=-1 mitigations=off nokaslr tsc=reliable random.trust_cpu=on</cmdline></os>
+<cmdline>console=ttyS0 quiet loglevel=1 panic=-1 mitigations=off nokaslr tsc=reliable random.trust_cpu=on` + i.kernel + `</cmdline></os>
 <features><acpi></acpi><apic></apic></features>
 <cpu mode="host-passthrough"><numa><cell id="0" cpus="0" memory="256" unit="MiB"/><cell id="1" cpus="1" memory="256" unit="MiB"/></numa></cpu>
 <numatune><memory mode="strict" nodeset="0,1"/><memnode cellid="0" mode="strict" nodeset="0"/><memnode cellid="1" mode="strict" nodeset="1"/></numatune>
@@ -66,7 +97,7 @@ func (i inner) domain() string {
 <serial type="file"><source path="/run/console"/></serial>
 <disk type="file" device="disk"><driver name="qemu" type="raw"/><source file="/run/snapshot"/><target dev="vda" bus="virtio"/><serial>snapshot</serial></disk>
 <rng model="virtio"><backend model="random">/dev/urandom</backend></rng>
-` + hostdevs.String() + `</devices></domain>
+` + hostdevs.String() + `</devices>` + i.rest + `</domain>
 `
 }
 
@@ -81,11 +112,11 @@ func fill(share, binary, kernelDir string) error {
 	}
 	pci := slices.DeleteFunc(Devices(), Device.isMediated)
 	var addresses, guests strings.Builder
-	for _, d := range pci {
+	for _, d := range append(pci, displays()...) {
 		fmt.Fprintln(&addresses, d.ID)
 	}
-	texts := map[string]string{"vmi.json": vmiJSON, "mediated": mediated, "loose": loose, "unbound": unbound}
-	for _, i := range inners() {
+	texts := map[string]string{"displays": displays()[0].ID + " " + displays()[1].ID, "vmi.json": vmiJSON, "mediated": mediated, "loose": loose, "unbound": unbound}
+	for _, i := range append([]inner{extras()}, inners()...) { // the last has a device unbound
 		fmt.Fprintln(&guests, i.name, i.flags)
 		texts[i.name+".xml"] = i.domain()
 	}
@@ -110,5 +141,6 @@ func fill(share, binary, kernelDir string) error {
 	}
 	initramfs := boot.GuestInitramfs(kernelDir)
 	initramfs.Binary = binary
+	initramfs.Modules = append(initramfs.Modules, "vfio-pci", "vfio_iommu_type1")
 	return initramfs.Write(filepath.Join(share, "initramfs"))
 }

@@ -32,6 +32,13 @@ func Devices() []Device {
 	}
 }
 
+// displays are devices of a display class under one switch, which the guest of
+// extras gets in place of GPUs. Others that QEMU has want 32-bit memory, of which
+// SeaBIOS has too little for the switch's ports.
+func displays() []Device {
+	return []Device{{"0000:26:00.0", "10de:0001"}, {"0000:27:00.0", "10de:0002"}}
+}
+
 const (
 	mediated = "83b8f4f2-509f-382f-3c1e-e6bfe0fa1001"
 	parent   = "0000:67:00.0"
@@ -55,11 +62,12 @@ func (d Device) hostdev() string {
 }
 
 // qemu is the image's QEMU, which knows a NIC with virtual functions (igb), with
-// the image's own libraries.
+// the image's own libraries and modules.
 func qemu(image string) (program string, args []string) {
 	root := filepath.Join(image, "root")
 	libraries := filepath.Join(root, "usr/lib/x86_64-linux-gnu")
-	return filepath.Join(root, "lib64/ld-linux-x86-64.so.2"), []string{
+	return "env", []string{
+		"QEMU_MODULE_DIR=" + filepath.Join(libraries, "qemu"), filepath.Join(root, "lib64/ld-linux-x86-64.so.2"),
 		"--library-path", libraries + ":" + filepath.Join(libraries, "pulseaudio"), filepath.Join(root, "usr/bin/qemu-system-x86_64"),
 		"-L", filepath.Join(root, "usr/share/seabios"), "-L", filepath.Join(root, "usr/share/qemu"), "-L", filepath.Join(root, "usr/lib/ipxe/qemu"),
 	}
@@ -152,6 +160,11 @@ func machineArguments(image, kernel, initramfs, share, disk string) []string {
 	nvme("0000:24:00.0", "d10")
 	port("xio3130-downstream", "d11", "u1", 1)
 	nic("e1000e", "d11")
+	for slot := range displays() {
+		bus := fmt.Sprintf("d1%d", slot+2)
+		port("xio3130-downstream", bus, "u1", slot+2)
+		words = append(words, "-device", "virtio-gpu-pci,romfile=,bus="+bus)
+	}
 	port("pcie-root-port", "p2", "root1", 0)
 	upstream("u2", "p2")
 	port("xio3130-downstream", "d20", "u2", 0)

@@ -128,9 +128,9 @@ func printDevice(device string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("GUEST-DEVICE path=%s id=%s:%s class=%s node=%s label=%s memory=%s\n", strings.TrimPrefix(path, "/sys/devices/"),
+	fmt.Printf("GUEST-DEVICE path=%s id=%s:%s class=%s node=%s label=%s memory=%s vendor=%s\n", strings.TrimPrefix(path, "/sys/devices/"),
 		strings.TrimPrefix(read(device, "vendor"), "0x"), strings.TrimPrefix(read(device, "device"), "0x"),
-		strings.TrimPrefix(read(device, "class"), "0x"), read(device, "numa_node"), label(device), memory(device))
+		strings.TrimPrefix(read(device, "class"), "0x"), read(device, "numa_node"), label(device), memory(device), vendorCapability(device))
 	return nil
 }
 

@@ -83,6 +83,9 @@ func run() error {
 	if err := command(program, "snapshot", "-o", lab+"/out/host.txtar"); err != nil {
 		return err
 	}
+	if err := pretendNVIDIA(); err != nil {
+		return err
+	}
 	if pods := read(lab + "/pods"); pods != "" {
 		return runPods(pods)
 	}
@@ -98,6 +101,20 @@ func run() error {
 		}
 	}
 	return last.withoutDriver(read(lab + "/unbound"))
+}
+
+// pretendNVIDIA saves the snapshot of the node with NVIDIA as the vendor of two
+// displays.
+func pretendNVIDIA() error {
+	snapshot, err := os.ReadFile(lab + "/out/host.txtar")
+	if err != nil {
+		return err
+	}
+	for address := range strings.FieldsSeq(read(lab + "/displays")) {
+		file := "/" + address + "/vendor --\n"
+		snapshot = bytes.Replace(snapshot, []byte(file+"0x1af4\n"), []byte(file+"0x10de\n"), 1)
+	}
+	return os.WriteFile(lab+"/out/nvidia.txtar", snapshot, 0o644)
 }
 
 // enterRoot makes the read-only image the root, with an overlay in memory.
@@ -195,6 +212,11 @@ func mediatedDevices() error {
 func bindDevices() error {
 	for _, address := range strings.Fields(read(lab + "/devices")) {
 		dir := "/sys/bus/pci/devices/" + address
+		if _, err := os.Stat(dir + "/driver"); err == nil { // one that is built in
+			if err := write(dir+"/driver/unbind", address); err != nil {
+				return err
+			}
+		}
 		if err := errors.Join(write(dir+"/driver_override", "vfio-pci"), write("/sys/bus/pci/drivers_probe", address)); err != nil {
 			return err
 		}
