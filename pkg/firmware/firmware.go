@@ -44,13 +44,21 @@ func pack(parts []Aperture) Aperture {
 	return all
 }
 
+// Taken is what the 64-bit BARs of the PCI devices take of a window. OVMF gives the
+// root bus its part first and then each expander bus (edk2
+// MdeModulePkg/Bus/Pci/PciHostBridgeDxe/PciHostBridge.c, NotifyPhase), so that what is
+// left up to the alignment of the first large BAR is lost. For SeaBIOS all is one, and
+// in RootBus.
+type Taken struct{ RootBus, Expanders Aperture }
+
 // BARs are the sum of the 64-bit BARs of the PCI devices, and what they take
 // in the guest's tree: a bridge's window begins at a multiple of the largest BAR
 // under it, so the space after that BAR is lost to the next bridge. By this 8
-// GPUs with BARs of 512 GiB and less take 8 TiB (edk2 pull request 12997).
-func (g Guest) BARs() (sum uint64, taken Aperture) {
+// GPUs with BARs of 512 GiB and less take 8 TiB (edk2 pull request 12997), and eight
+// of 128 GiB more than 2 TiB, where a NIC is on the same expander bus.
+func (g Guest) BARs() (sum uint64, taken Taken) {
 	own := map[topology.ID][]Aperture{}
-	var parts []Aperture
+	var root, expanders []Aperture
 	for _, f := range g.Functions {
 		id := topology.PCIDevice(f.Address)
 		for _, bar := range f.LargeBARs() {
@@ -58,13 +66,25 @@ func (g Guest) BARs() (sum uint64, taken Aperture) {
 			own[id] = append(own[id], Aperture{bar.Bytes, bar.Bytes})
 		}
 		if g.Tree.Node(id) == nil {
-			parts = append(parts, own[id]...)
+			root = append(root, own[id]...)
 		}
 	}
-	for _, root := range g.Tree.Roots {
-		parts = append(parts, g.under(root, own)...)
+	for i, n := range g.Tree.Roots {
+		switch parts := g.under(n, own); {
+		case i == 0 || !g.Domain.UEFI:
+			root = append(root, parts...)
+		case len(parts) > 0:
+			expanders = append(expanders, pack(parts))
+		}
 	}
-	return sum, pack(parts)
+	return sum, Taken{pack(root), pack(expanders)}
+}
+
+// Bytes is how much of a window is taken, hotplug ports included. The root bus has
+// small BARs of other devices, too.
+func (g Guest) Bytes(taken Taken, window uint64) uint64 {
+	root := max(1, taken.RootBus.Bytes+g.hotplugBytes(window))
+	return roundUp(root, taken.Expanders.Align) + taken.Expanders.Bytes
 }
 
 // under is what the devices at and under a node take. SeaBIOS makes the window of
@@ -85,11 +105,11 @@ func (g Guest) under(n *topology.Node, own map[topology.ID][]Aperture) []Apertur
 	return []Aperture{all}
 }
 
-// HotplugBytes is what ports that can hotplug take of OVMF's window beside the
+// hotplugBytes is what ports that can hotplug take of OVMF's window beside the
 // devices: of one larger than the default a 256th each, rounded up to a power of
 // two (edk2 OvmfPkg/PciHotPlugInitDxe/PciHotPlugInit.c, GetResourcePadding).
 // SeaBIOS reserves from what is left.
-func (g Guest) HotplugBytes(window uint64) uint64 {
+func (g Guest) hotplugBytes(window uint64) uint64 {
 	d := g.Domain
 	if !d.UEFI || window <= LeastWindow {
 		return 0
@@ -133,7 +153,7 @@ type Window struct {
 
 // Window returns the window for 64-bit BARs; false when neither the guest's address bits
 // nor the domain say it.
-func (g Guest) Window(taken Aperture) (w Window, known bool) {
+func (g Guest) Window(taken Taken) (w Window, known bool) {
 	guest, source := g.Bits()
 	d := g.Domain
 	switch set := d.WindowBytes(); {
@@ -151,7 +171,7 @@ func (g Guest) Window(taken Aperture) (w Window, known bool) {
 		used = min(guest, seaBIOSBits)
 	}
 	space := uint64(1) << used
-	return Window{space - min(space, roundUp(g.memoryEnd(), taken.Align)), fmt.Sprintf("SeaBIOS, %d bits of %s less the guest's memory", used, source)}, true
+	return Window{space - min(space, roundUp(g.memoryEnd(), taken.RootBus.Align)), fmt.Sprintf("SeaBIOS, %d bits of %s less the guest's memory", used, source)}, true
 }
 
 // VirtWindow is what QEMU's machine virt gives a guest of aarch64 (hw/arm/virt.c,
@@ -167,21 +187,15 @@ func (g Guest) memoryEnd() uint64 {
 	return end
 }
 
-// Enough is the smallest window of OVMF, as a power of two, that holds what the devices
-// take beside hotplug ports, and the small BARs of the guest's other devices; 0 where
-// OVMF takes none so large.
-func (g Guest) Enough(taken Aperture) uint64 {
+// Enough is the smallest window of OVMF, as a power of two, that holds what is taken;
+// 0 where OVMF takes none so large.
+func (g Guest) Enough(taken Taken) uint64 {
 	for window := uint64(LeastWindow); window <= MostWindow; window *= 2 {
-		if g.Fits(taken, window) {
+		if g.Bytes(taken, window) <= window {
 			return window
 		}
 	}
 	return 0
-}
-
-// Fits reports whether a window of OVMF holds what Enough says.
-func (g Guest) Fits(taken Aperture, window uint64) bool {
-	return taken.Bytes+g.HotplugBytes(window) < window
 }
 
 // HasRoom reports whether OVMF finds room for a window, a power of two, in an address

@@ -91,14 +91,14 @@ func chooseWindow(guest firmware.Guest) (set uint64, text string, isEnough bool)
 		window, known, enough = firmware.VirtWindow(), true, 0
 	}
 	need := "64-bit BARs of " + topology.BytesNeeded(sum)
-	if all := taken.Bytes + guest.HotplugBytes(max(window.Bytes, enough)); all > sum {
+	if all := guest.Bytes(taken, max(window.Bytes, enough)); all > sum {
 		need += " take " + topology.BytesNeeded(all) + " with alignment and hotplug ports"
 	}
 	there := fmt.Sprintf("%s, the window has %s: %s", need, topology.BytesThere(window.Bytes), window.Reason)
 	bits, source := guest.Bits()
 	users := guest.Domain.FWCfg(domain.WindowEntry)
 	switch {
-	case known && guest.Fits(taken, window.Bytes):
+	case known && guest.Bytes(taken, window.Bytes) <= window.Bytes:
 		return 0, there, true
 	case !known && !guest.Domain.UEFI:
 		return 0, need + "; SeaBIOS takes all of the address space after the memory", true
