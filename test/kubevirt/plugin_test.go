@@ -158,7 +158,7 @@ func TestOptionsOfQEMU(t *testing.T) {
 			t.Errorf("%s: %d calls", way.name, len(calls))
 		}
 		for i, c := range calls {
-			for _, option := range []string{"value=32,id=hook-sidecar-port-speed", "string=2097152,id=hook-sidecar-mmio-window"} {
+			for _, option := range []string{"value=32,id=hook-sidecar-port-speed", "string=4194304,id=hook-sidecar-mmio-window"} {
 				for what, text := range map[string]string{"KubeVirt's": c.answer, "libvirt's": string(c.readback)} {
 					if n := strings.Count(text, option); n != way.want {
 						t.Errorf("%s: call %d: %s domain has %s %d times, want %d", way.name, i+1, what, option, n, way.want)
