@@ -80,12 +80,17 @@ func (g Guest) BARs() (sum uint64, taken Taken) {
 	return sum, Taken{pack(root), pack(expanders)}
 }
 
-// Bytes is how much of a window is taken, hotplug ports included. The root bus has
-// small BARs of other devices, too.
+// Bytes is how much of a window is taken, with hotplug ports, and with the small BARs of
+// virtio devices on the root bus (QEMU hw/virtio/virtio-pci.c, VIRTIO_PCI_FLAG_MODERN).
 func (g Guest) Bytes(taken Taken, window uint64) uint64 {
-	root := max(1, taken.RootBus.Bytes+g.hotplugBytes(window))
+	root := taken.RootBus.Bytes + g.hotplugBytes(window)
+	if root == 0 && slices.ContainsFunc(g.Domain.Others, isVirtio) {
+		root = 1
+	}
 	return roundUp(root, taken.Expanders.Align) + taken.Expanders.Bytes
 }
+
+func isVirtio(d domain.Device) bool { return d.Bus == "virtio" || strings.HasPrefix(d.Model, "virtio") }
 
 // under is what the devices at and under a node take. SeaBIOS makes the window of
 // a bridge a multiple of its alignment, too (src/fw/pciinit.c,
