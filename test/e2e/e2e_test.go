@@ -22,11 +22,7 @@ const imageVariable = "E2E_IMAGE"
 const attempts = 3
 
 func TestEndToEnd(t *testing.T) {
-	image, kernel := os.Getenv(imageVariable), os.Getenv(boot.KernelVariable)
-	if image == "" || kernel == "" {
-		t.Skipf("%s and %s are not both set; `make e2e` sets them", imageVariable, boot.KernelVariable)
-	}
-	results := run(t, image, kernel)
+	results := run(t, inners())
 	for _, i := range inners() {
 		t.Run(i.name, func(t *testing.T) {
 			guest, err := boot.ReadGuest(results.file(t, i.name+".console"))
@@ -56,7 +52,6 @@ func TestEndToEnd(t *testing.T) {
 			}
 		})
 	}
-	t.Run("extras", func(t *testing.T) { checkExtras(t, extras(), results) })
 	t.Run("other guest", func(t *testing.T) { checkOtherGuest(t, results) })
 	t.Run("unbound", func(t *testing.T) { checkUnbound(t, results) })
 }
@@ -108,9 +103,13 @@ func checkOutcomes(t *testing.T, i inner, plan *boot.Explained, outcome, reason 
 	}
 }
 
-// run runs the node to its end and returns what it wrote.
-func run(t *testing.T, image, kernelDir string) results {
+// run runs the node with guests to its end and returns what it wrote.
+func run(t *testing.T, guests []inner) results {
 	t.Helper()
+	image, kernelDir := os.Getenv(imageVariable), os.Getenv(boot.KernelVariable)
+	if image == "" || kernelDir == "" {
+		t.Skipf("%s and %s are not both set; `make e2e` sets them", imageVariable, boot.KernelVariable)
+	}
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "hook-sidecar")
 	if err := program.Build(binary, filepath.Join("..", "..")); err != nil {
@@ -122,7 +121,7 @@ func run(t *testing.T, image, kernelDir string) results {
 	}
 	for attempt := 1; ; attempt++ {
 		share := t.TempDir()
-		if err := fill(share, binary, kernelDir); err != nil {
+		if err := fill(share, binary, kernelDir, guests); err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()

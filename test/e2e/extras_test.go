@@ -1,20 +1,25 @@
 package e2e
 
 import (
+	"os"
 	"strings"
 	"testing"
 
 	"hook-sidecar/test/boot"
 )
 
-// checkExtras: the domain has what viommu and gpudirect-clique give, and so does the
+// TestExtras: the domain has what viommu and gpudirect-clique give, and so does the
 // guest. Two displays have the vendor of a GPU in the guest, by x-pci-vendor-id, and
 // in the snapshot of the node: QEMU gives both the capability with clique 1 (NVIDIA's
 // specification in QEMU hw/vfio/pci-quirks.c: the length 8, 'P', '2', 'P', and the number
 // in bits 3 to 6 of the next byte). The guest's own VFIO opens devices that the node has passed
 // through with VFIO.
-func checkExtras(t *testing.T, i inner, results results) {
-	guest, err := boot.ReadGuest(results.file(t, i.name+".console"))
+func TestExtras(t *testing.T) {
+	if os.Getenv(extrasVariable) == "" {
+		t.Skipf("%s is not set", extrasVariable)
+	}
+	i := extras()
+	guest, err := boot.ReadGuest(run(t, []inner{i}).file(t, i.name+".console"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,6 +45,10 @@ func inners() []inner {
 	return guests
 }
 
+// extrasVariable names the environment variable that adds a node for the guest of
+// extras: with an IOMMU of its own it takes minutes.
+const extrasVariable = "E2E_EXTRAS"
+
 // extras is a guest with what policy keys give beside places: a vIOMMU, and a clique for
 // two displays, which the domain gives the vendor of a GPU.
 func extras() inner {
@@ -106,7 +110,7 @@ const vmiJSON = `{"metadata": {"name": "e2e", "namespace": "default"}, "spec": {
 
 // fill writes what the node reads to the shared directory: which devices are bound
 // to vfio-pci, the mediated devices, the guests, and the files that they boot.
-func fill(share, binary, kernelDir string) error {
+func fill(share, binary, kernelDir string, inner []inner) error {
 	if err := os.Mkdir(filepath.Join(share, "out"), 0o755); err != nil {
 		return err
 	}
@@ -116,7 +120,7 @@ func fill(share, binary, kernelDir string) error {
 		fmt.Fprintln(&addresses, d.ID)
 	}
 	texts := map[string]string{"displays": displays()[0].ID + " " + displays()[1].ID, "vmi.json": vmiJSON, "mediated": mediated, "loose": loose, "unbound": unbound}
-	for _, i := range append([]inner{extras()}, inners()...) { // the last has a device unbound
+	for _, i := range inner {
 		fmt.Fprintln(&guests, i.name, i.flags)
 		texts[i.name+".xml"] = i.domain()
 	}
