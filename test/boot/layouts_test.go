@@ -59,7 +59,7 @@ func TestLayouts(t *testing.T) {
 	}
 	seaBIOS, both := []Firmware{SeaBIOS}, []Firmware{SeaBIOS, OVMF}
 	cases := []layoutCase{
-		{"numa-96", "numa", crowd(96).with(cardReader()), seaBIOS},
+		{"numa-64", "numa", crowd(64).with(cardReader()), seaBIOS},
 		{"numa-48", "numa", crowd(48).with(cardReader()), []Firmware{OVMF}},
 		{"root", "root", ports(root).with(cardReader()), both},
 		{"mirror", "mirror", switches(12).with(cardReader()), both},
