@@ -94,7 +94,7 @@ lint: ## check formatting, vet, staticcheck and import rules
 	.ci/run format vet lint imports
 
 fuzz: ## run every fuzz target, FUZZTIME (8s) each
-	.ci/run fuzz
+	FUZZTIME=$${FUZZTIME:-8s} .ci/run fuzz
 
 generate: ## regenerate the generated code
 	go generate ./...
