@@ -2,7 +2,6 @@ package domain
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"hook-sidecar/pkg/domain/xmledit"
@@ -70,35 +69,20 @@ func (e *editor) setCliques(c Changes) error {
 			return fmt.Errorf("add clique of %s: invalid number %d: must be between 0 and %d", clique.Alias, clique.Number, mostClique)
 		}
 	}
-	root := e.xml.Root()
-	var override *xmledit.Element
-	for _, child := range root.Children {
-		if child.Is(qemuSpace, "override") {
-			override = child
-			break
+	gone := map[*xmledit.Element]bool{}
+	for _, i := range c.RemoveCliques {
+		gone[e.domain.doc.cliques[i]] = true
+	}
+	var first *xmledit.Element
+	for i, override := range e.qemuElements("override") {
+		if i == 0 {
+			first = override
 		}
-	}
-	removed := map[*xmledit.Element]bool{}
-	for _, i := range c.RemoveCliques {
-		removed[e.domain.doc.cliques[i]] = true
-	}
-	isLeft := func(child *xmledit.Element) bool { return !removed[child] }
-	switch {
-	case len(c.AddCliques) == 0 && len(removed) == 0:
-		return nil
-	case override == nil:
-		text := wrapped("qemu:override", devicesOf("qemu:", c.AddCliques))
-		e.edit(e.xml.InsertLast(root, strings.Replace(text, ">", ` xmlns:qemu="`+qemuSpace+`">`, 1)))
-		return nil
-	case len(c.AddCliques) == 0 && !slices.ContainsFunc(override.Children, isLeft):
-		e.edit(e.xml.Remove(override))
-		return nil
-	}
-	for _, i := range c.RemoveCliques {
-		e.edit(e.xml.Remove(e.domain.doc.cliques[i]))
+		keep := override == first && len(c.AddCliques) > 0
+		e.edits = append(e.edits, e.xml.RemoveChildren(override, func(device *xmledit.Element) bool { return gone[device] }, keep)...)
 	}
 	if len(c.AddCliques) > 0 {
-		e.edit(e.xml.InsertLast(override, devicesOf(strings.TrimSuffix(override.Name, override.Local), c.AddCliques)...))
+		e.insertQEMU(first, "override", func(prefix string) []string { return devicesOf(prefix, c.AddCliques) })
 	}
 	return nil
 }

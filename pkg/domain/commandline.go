@@ -190,20 +190,52 @@ func (e *editor) setArg(arg *xmledit.Element, value string) {
 // removeArgs removes args, and each qemu:commandline that has nothing else, but for the
 // last one where args are added to it.
 func (e *editor) removeArgs(gone map[*xmledit.Element]bool, keepsLast bool) {
-	lines := e.commandlines()
+	lines := e.qemuElements("commandline")
 	for i, line := range lines {
 		e.edits = append(e.edits, e.xml.RemoveChildren(line, func(arg *xmledit.Element) bool { return gone[arg] }, keepsLast && i == len(lines)-1)...)
 	}
 }
 
 // addArgs adds args after all others, to the last qemu:commandline, or adds one with
-// them: libvirt reads all of them as one list. It declares the namespace where the root does not: KubeVirt loses the root's declaration between
-// calls (virtwrap/api/schema.go, DomainSpec.XmlNS).
+// them: libvirt reads all of them as one list.
 func (e *editor) addArgs(values []string) {
 	if len(values) == 0 {
 		return
 	}
-	lines, root := e.commandlines(), e.xml.Root()
+	var last *xmledit.Element
+	if lines := e.qemuElements("commandline"); len(lines) > 0 {
+		last = lines[len(lines)-1]
+	}
+	e.insertQEMU(last, "commandline", func(prefix string) []string {
+		args := make([]string, len(values))
+		for i, value := range values {
+			args[i] = fmt.Sprintf(`<%sarg value="%s"></%[1]sarg>`, prefix, xmledit.Escape(value))
+		}
+		return args
+	})
+}
+
+// qemuElements are the root's elements of a name in QEMU's namespace.
+func (e *editor) qemuElements(name string) []*xmledit.Element {
+	var found []*xmledit.Element
+	for _, child := range e.xml.Root().Children {
+		if child.Is(qemuSpace, name) {
+			found = append(found, child)
+		}
+	}
+	return found
+}
+
+// insertQEMU puts elements, printed with the prefix of QEMU's namespace, into one of
+// qemuElements, or into a new one with the name where that is nil. It declares the
+// namespace where the root does not: KubeVirt loses the root's declaration between calls
+// (virtwrap/api/schema.go, DomainSpec.XmlNS).
+func (e *editor) insertQEMU(into *xmledit.Element, name string, printed func(prefix string) []string) {
+	if into != nil {
+		e.edit(e.xml.InsertLast(into, printed(strings.TrimSuffix(into.Name, into.Local))...))
+		return
+	}
+	root := e.xml.Root()
 	prefix, declaration := "qemu:", fmt.Sprintf(` xmlns:qemu="%s"`, qemuSpace)
 	for _, a := range root.Attrs {
 		if bound, isPrefix := strings.CutPrefix(a.Name, "xmlns:"); isPrefix && a.Value == qemuSpace {
@@ -211,29 +243,6 @@ func (e *editor) addArgs(values []string) {
 			break
 		}
 	}
-	if len(lines) > 0 {
-		last := lines[len(lines)-1]
-		prefix = strings.TrimSuffix(last.Name, last.Local)
-	}
-	args := make([]string, len(values))
-	for i, value := range values {
-		args[i] = fmt.Sprintf(`<%sarg value="%s"></%[1]sarg>`, prefix, xmledit.Escape(value))
-	}
-	if len(lines) > 0 {
-		e.edit(e.xml.InsertLast(lines[len(lines)-1], args...))
-		return
-	}
-	name := prefix + "commandline"
-	e.edit(e.xml.InsertLast(root, strings.Replace(wrapped(name, args), "<"+name, "<"+name+declaration, 1)))
-}
-
-// commandlines are the root's qemu:commandline elements.
-func (e *editor) commandlines() []*xmledit.Element {
-	var lines []*xmledit.Element
-	for _, child := range e.xml.Root().Children {
-		if child.Is(qemuSpace, "commandline") {
-			lines = append(lines, child)
-		}
-	}
-	return lines
+	name = prefix + name
+	e.edit(e.xml.InsertLast(root, strings.Replace(wrapped(name, printed(prefix)), "<"+name, "<"+name+declaration, 1)))
 }

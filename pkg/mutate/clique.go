@@ -23,18 +23,17 @@ const mostCliques = 16
 // that it is written in every call.
 func withClique(plan *placement.Plan) *placement.Plan {
 	d := plan.Domain()
-	var own []domain.Clique
+	isOwn := func(c domain.Clique) bool { return c.Own }
 	changes := plan.Changes
-	for i, c := range d.Cliques {
-		if c.Own {
-			own = append(own, c)
-			changes.RemoveCliques = append(changes.RemoveCliques, i)
-		}
-	}
-	if plan.Policy.Clique == policy.CliqueNone {
+	changes.RemoveCliques = positionsOf(d.Cliques, isOwn)
+	switch wanted := plan.Policy.Clique; {
+	case wanted == policy.CliqueNone && len(changes.RemoveCliques) == 0:
+		return plan
+	case wanted == policy.CliqueNone:
 		return plan.With(changes, nil, nil)
 	}
 	found := findCliques(plan)
+	own := slices.DeleteFunc(slices.Clone(d.Cliques), func(c domain.Clique) bool { return !c.Own })
 	if slices.Equal(own, found.overrides()) {
 		changes.RemoveCliques = nil
 	} else {
@@ -42,7 +41,7 @@ func withClique(plan *placement.Plan) *placement.Plan {
 	}
 	var extras []placement.Extra
 	if text := found.String(); text != "" {
-		extras = append(extras, placement.Extra{Key: policy.KeyClique, Text: text})
+		extras = extra(policy.KeyClique, text)
 	}
 	return plan.With(changes, extras, found.warnings())
 }

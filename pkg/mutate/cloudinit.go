@@ -15,7 +15,7 @@ type CloudInitResult struct {
 	Data   []byte        // the bytes to return, those of the call where nothing changes
 	Policy policy.Policy // zero when an error came before it
 	VMI    *env.VMI      // nil when an error came before it
-	Err    error         // why the data, which should have changed, has not
+	Err    error         // why the data is unchanged, though it should not be
 }
 
 // CloudInit handles such a call: it adds what reads the topology file to KubeVirt's
@@ -30,10 +30,8 @@ func (m Mutator) CloudInit(vmi, data []byte) (result CloudInitResult) {
 	if result.VMI, result.Err = env.ParseVMI(vmi); result.Err != nil {
 		return result
 	}
-	source := m.Source
-	source.HasVMI, source.Annotations = true, result.VMI.Annotations
 	// What is wrong with an annotation is the domain's call to say.
-	result.Policy, _, _ = policy.Resolve(source)
+	result.Policy, _, _ = policy.Resolve(m.sourceWith(result.VMI))
 	if result.Policy.NCCLTopology != policy.NCCLTopologyCloudInit || result.Policy.DryRun {
 		return result
 	}

@@ -1,7 +1,6 @@
 package mutate
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -54,6 +53,18 @@ func withOption(plan *placement.Plan, id string, option *domain.Option) *placeme
 	return plan.With(changes, nil, nil)
 }
 
-func extra(key policy.Key, format string, args ...any) []placement.Extra {
-	return []placement.Extra{{Key: key, Text: fmt.Sprintf(format, args...)}}
+// extra is what one key gives.
+func extra(key policy.Key, text string) []placement.Extra {
+	return []placement.Extra{{Key: key, Text: text}}
+}
+
+// positionsOf are the positions of what is meant.
+func positionsOf[T any](all []T, isMeant func(T) bool) []int {
+	var positions []int
+	for i, one := range all {
+		if isMeant(one) {
+			positions = append(positions, i)
+		}
+	}
+	return positions
 }

@@ -35,7 +35,7 @@ func withMMIOWindow(plan *placement.Plan, physBits func() int) *placement.Plan {
 	if !isEnough {
 		return next.With(next.Changes, nil, []reasons.Warning{reasons.NewWarning(reasons.CodeMMIOWindow, nil, text)})
 	}
-	return next.With(next.Changes, []placement.Extra{{Key: policy.KeyMMIOWindow, Text: text}}, nil)
+	return next.With(next.Changes, extra(policy.KeyMMIOWindow, text), nil)
 }
 
 // firmwareOf is what the guest's firmware finds without the option of this hook. Ports

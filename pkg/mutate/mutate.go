@@ -160,11 +160,7 @@ func warningsOf(problems []env.Problem) []reasons.Warning {
 // domain, nil when nothing changes.
 func (m Mutator) mutate(req Request, result *Result) ([]byte, error) {
 	vmi, vmiErr := req.parseVMI()
-	source := m.Source
-	if vmi != nil {
-		source.HasVMI, source.Annotations = true, vmi.Annotations
-	}
-	wanted, warnings, err := policy.Resolve(source)
+	wanted, warnings, err := policy.Resolve(m.sourceWith(vmi))
 	// A dry run and a discarded result never fail a VM.
 	result.Strict = wanted.Strict && !wanted.DryRun && !req.Discarded && (vmi == nil || !vmi.MigrationInProgress)
 	if vmiErr != nil {
@@ -213,6 +209,15 @@ func (m Mutator) mutate(req Request, result *Result) ([]byte, error) {
 		}
 	}
 	return changed, err
+}
+
+// sourceWith is the source of the policy with a VMI, which may be nil.
+func (m Mutator) sourceWith(vmi *env.VMI) policy.Source {
+	source := m.Source
+	if vmi != nil {
+		source.HasVMI, source.Annotations = true, vmi.Annotations
+	}
+	return source
 }
 
 // parseVMI returns nil when there is no VMI.

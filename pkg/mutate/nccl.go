@@ -30,7 +30,7 @@ const NCCLEntry = "opt/org.kubevirt.hostdev/nccl-topology"
 //
 // vmi may be nil. noReader is that of Request.
 func withNCCL(plan *placement.Plan, vmi *env.VMI, noReader string) *placement.Plan {
-	changes, stale := plan.Changes, entriesOf(plan.Domain())
+	changes, stale := plan.Changes, positionsOf(plan.Domain().FirmwareEntries, isEntry)
 	if plan.Policy.NCCLTopology == policy.NCCLTopologyNone && len(stale) == 0 {
 		return plan
 	}
@@ -48,30 +48,20 @@ func withNCCL(plan *placement.Plan, vmi *env.VMI, noReader string) *placement.Pl
 	if !slices.Contains(plan.Domain().FirmwareEntries, entry) {
 		changes.SetFirmwareEntry = &entry
 	}
-	extra := placement.Extra{
-		Key: policy.KeyNCCLTopology, Text: fmt.Sprintf("a file of %d bytes in the fw_cfg entry %s", len(text), NCCLEntry),
-	}
+	says := fmt.Sprintf("a file of %d bytes in the fw_cfg entry %s", len(text), NCCLEntry)
 	warnings := file.Warnings
 	if plan.Policy.NCCLTopology == policy.NCCLTopologyCloudInit {
 		if missing := missingReader(vmi, noReader); missing == "" {
-			extra.Text += ", which cloud-init copies to " + cloudinit.File
+			says += ", which cloud-init copies to " + cloudinit.File
 		} else {
 			warnings = append(warnings, reasons.NewWarning(reasons.CodeNCCLNoReader, nil, missing))
 		}
 	}
-	return plan.With(changes, []placement.Extra{extra}, warnings)
+	return plan.With(changes, extra(policy.KeyNCCLTopology, says), warnings)
 }
 
-// entriesOf are the positions of the entry, whoever has written it.
-func entriesOf(d *domain.Domain) []int {
-	var positions []int
-	for i, entry := range d.FirmwareEntries {
-		if entry.Name == NCCLEntry {
-			positions = append(positions, i)
-		}
-	}
-	return positions
-}
+// isEntry reports whether an entry is the topology file's, whoever has written it.
+func isEntry(e domain.FirmwareEntry) bool { return e.Name == NCCLEntry }
 
 // missingReader says why cloud-init will not copy the topology file in the guest, ""
 // where it will. Without a VMI nothing is known of it.

@@ -30,7 +30,7 @@ func withPortSpeed(plan *placement.Plan, sysfs fs.FS) *placement.Plan {
 	fastest, host, warnings := fastestLink(plan, sysfs)
 	say := func(option *domain.Option, format string, args ...any) *placement.Plan {
 		next := withOption(plan, portSpeedOption, option)
-		return next.With(next.Changes, extra(policy.KeyPortSpeed, format, args...), warnings)
+		return next.With(next.Changes, extra(policy.KeyPortSpeed, fmt.Sprintf(format, args...)), warnings)
 	}
 	port := libvirt.DefaultRootPortLink().Speed
 	without := plan.Domain().WithOptions(map[string]*domain.Option{portSpeedOption: nil})

@@ -32,21 +32,23 @@ func withVIOMMU(plan *placement.Plan) *placement.Plan {
 	if hasOwnIOAPIC {
 		changes.IOAPIC = domain.RemoveIOAPIC
 	}
-	if wanted == policy.VIOMMUNone {
+	switch {
+	case wanted == policy.VIOMMUNone && len(changes.RemoveIOMMUs) == 0:
+		return plan
+	case wanted == policy.VIOMMUNone:
 		return plan.With(changes, nil, nil)
 	}
 	if why := noVIOMMU(d, wanted); why != "" {
 		text := fmt.Sprintf("no vIOMMU of model %s: %s", wanted, why)
 		return plan.With(changes, nil, []reasons.Warning{reasons.NewWarning(reasons.CodeVIOMMURefused, nil, text)})
 	}
-	says := func(text string) []placement.Extra { return []placement.Extra{{Key: policy.KeyVIOMMU, Text: text}} }
 	for _, i := range d.IOMMUs {
 		switch {
 		case isOwnIOMMU(i), isEmptied(i, wanted):
 		case i == domain.IOMMU{Model: string(policy.VIOMMUSMMUv3)}: // also what KubeVirt leaves of the hook's
-			return plan.With(changes, says(saysVIOMMU(plan, i)), nil)
+			return plan.With(changes, extra(policy.KeyVIOMMU, saysVIOMMU(plan, i)), nil)
 		default:
-			return plan.With(changes, says("the domain has its own, which stays as it is"), nil)
+			return plan.With(changes, extra(policy.KeyVIOMMU, "the domain has its own, which stays as it is"), nil)
 		}
 	}
 	iommu := newIOMMU(d, wanted)
@@ -63,17 +65,7 @@ func withVIOMMU(plan *placement.Plan) *placement.Plan {
 	} else {
 		changes.AddIOMMU = &iommu
 	}
-	return plan.With(changes, says(saysVIOMMU(plan, iommu)), nil)
-}
-
-func positionsOf(iommus []domain.IOMMU, is func(domain.IOMMU) bool) []int {
-	var positions []int
-	for i, iommu := range iommus {
-		if is(iommu) {
-			positions = append(positions, i)
-		}
-	}
-	return positions
+	return plan.With(changes, extra(policy.KeyVIOMMU, saysVIOMMU(plan, iommu)), nil)
 }
 
 func isOwnIOMMU(i domain.IOMMU) bool { return strings.TrimSuffix(i.Alias, ioapicSuffix) == iommuAlias }

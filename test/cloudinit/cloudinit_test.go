@@ -165,7 +165,7 @@ func (h hook) answer(t *testing.T, data seed) seed {
 		t.Fatal(err)
 	}
 	if changed.UserData == data.UserData {
-		t.Fatal("the hook has not changed the user data")
+		t.Fatal("the hook returned the user data unchanged")
 	}
 	return changed
 }
