@@ -2,7 +2,6 @@ package boot
 
 import (
 	"encoding/base64"
-	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -13,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"hook-sidecar/test/cloudinit"
 	"hook-sidecar/test/oracle"
 	"hook-sidecar/test/xmltree"
 )
@@ -164,30 +164,9 @@ func bootDebian(t *testing.T, image, userData string, args []string) map[string]
 	if err != nil {
 		t.Fatal(err)
 	}
-	return readReport(t, string(data))
-}
-
-func readReport(t *testing.T, text string) map[string]string {
-	t.Helper()
-	begin := strings.Index(text, "== ") // OVMF has written to this serial port, too
-	if begin < 0 {
-		t.Fatal("the guest reports nothing")
-	}
-	shown, name := map[string]string{}, ""
-	for line := range strings.Lines(text[begin:]) {
-		line = strings.TrimRight(line, "\r\n")
-		if next, isName := strings.CutPrefix(line, "== "); isName {
-			name = next
-			continue
-		}
-		data, err := base64.StdEncoding.DecodeString(line)
-		if err != nil {
-			t.Fatal(fmt.Errorf("the guest's report of %s: %w", name, err))
-		}
-		shown[name] += string(data)
-	}
-	if name != "end" {
-		t.Fatalf("the guest's report ends after %q", name)
+	shown, err := cloudinit.ReadReport(string(data))
+	if err != nil {
+		t.Fatal(err)
 	}
 	return shown
 }

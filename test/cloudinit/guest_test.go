@@ -2,7 +2,6 @@ package cloudinit
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -78,35 +77,10 @@ func (m *machine) run(ctx context.Context, args []string) (shown map[string]stri
 	if err != nil {
 		err = fmt.Errorf("%w: %s", err, out)
 	}
-	shown, reportErr := readReport(report)
+	reported, readErr := os.ReadFile(report)
+	shown, reportErr := ReadReport(string(reported))
 	text, screenErr := os.ReadFile(screen)
-	return shown, string(text), errors.Join(err, reportErr, screenErr)
-}
-
-// readReport reads what the image's program report has written.
-func readReport(file string) (map[string]string, error) {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	shown := map[string]string{}
-	name := ""
-	for line := range strings.Lines(string(data)) {
-		line = strings.TrimRight(line, "\r\n")
-		if next, isName := strings.CutPrefix(line, "== "); isName {
-			name = next
-			continue
-		}
-		text, err := base64.StdEncoding.DecodeString(line)
-		if err != nil {
-			return nil, fmt.Errorf("report of %s: %w", name, err)
-		}
-		shown[name] += string(text)
-	}
-	if name != "end" {
-		return nil, fmt.Errorf("the report ends after %q", name)
-	}
-	return shown, nil
+	return shown, string(text), errors.Join(err, readErr, reportErr, screenErr)
 }
 
 // seed is KubeVirt's CloudInitData, as far as it reaches the guest.
