@@ -130,9 +130,9 @@ func (r row) faults(t *testing.T, l lab, o outcome) (faults []string) {
 	if !slices.EqualFunc(o.Syncs, r.syncs, same) {
 		add("errors that virt-handler gets (-want a part +got)", cmp.Diff(r.syncs, o.Syncs))
 	}
-	add("moved between the calls", strings.Join(o.moved(t), "\n"))
+	add(movedFault, strings.Join(o.moved(t), "\n"))
 	if r.plan != nil {
-		add("libvirt's domain (-planned +defined)", r.misplaced(t, l, o))
+		add(planFault, r.misplaced(t, l, o))
 	}
 	// Each container ends with status 0, the plugin's when it is told to.
 	running := []string{}

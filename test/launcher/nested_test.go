@@ -22,8 +22,8 @@ import (
 	"hook-sidecar/test/tree"
 )
 
-// attempts are how often a node is started whose emulation fails. What has a result
-// is not run again.
+// attempts are how often a node is started whose emulation fails before the next pod has
+// its result. A pod with a result is not run again.
 const attempts = 4
 
 // ovmfVariable names the environment variable that adds a VM with OVMF. QEMU 10.0,
@@ -89,6 +89,7 @@ type nested struct {
 	row     string // of the table in docs/comparison.md
 	record  string // directory of testdata/launcher
 	devices []e2e.Device
+	wrong   bool // the hook, on purpose: the test of this test
 }
 
 func nestedPods(t *testing.T) []nested {
@@ -129,6 +130,9 @@ func nestedPods(t *testing.T) []nested {
 		{name: "hotplug", pod: hotplugged(t), layout: "mirror"},
 		{name: "first", pod: long, layout: "mirror", exact: true, devices: first},
 		{name: "second", pod: mirror(second), layout: "mirror", exact: true, devices: second, beside: true},
+		{name: "wrong", pod: with(func(p *pod) {
+			p.Hook, p.Fault = []string{"--layout", "mirror"}, fault{2, "answer", "shift"}
+		}), layout: "mirror", wrong: true},
 	}
 	if os.Getenv(ovmfVariable) != "" {
 		pods = append(pods, nested{name: "ovmf", pod: ovmf, layout: "mirror", exact: true})
@@ -173,7 +177,17 @@ func TestNested(t *testing.T) {
 	for _, n := range pods {
 		t.Run(n.name, func(t *testing.T) {
 			o := read(t, l, n.pod, filepath.Join(share, n.name, "out"))
-			n.check(t, l, o, filepath.Join(share, "out", "host.txtar"))
+			faults := n.faults(t, l, o, filepath.Join(share, "out", "host.txtar"))
+			if n.wrong {
+				mustFind(t, faults, movedFault, planFault)
+				return
+			}
+			for _, fault := range faults {
+				t.Error(fault)
+			}
+			if n.record != "" {
+				o.compareRecord(t, n.record)
+			}
 		})
 	}
 }
@@ -215,32 +229,50 @@ func (l lab) runNode(t *testing.T, pods []nested) string {
 	if out, err := exec.Command("mksquashfs", l.layer, programs, "-noI", "-noD", "-noF", "-noX", "-no-progress", "-quiet").CombinedOutput(); err != nil {
 		t.Fatalf("mksquashfs: %v: %s", err, out)
 	}
-	for attempt := 1; ; attempt++ {
+	for attempt, results := 1, 0; ; attempt++ {
 		began := time.Now()
 		console, err := e2e.Boot(t.Context(), image, initramfs, share, programs)
 		t.Logf("attempt %d of %d: %v, %v\n%s", attempt, attempts, time.Since(began).Round(time.Second), err, progress(console))
-		switch {
+		switch end := console[max(0, len(console)-6000):]; {
 		case err == nil:
 			return share
 		case !errors.Is(err, e2e.ErrLost) || attempt == attempts:
-			t.Fatalf("the node failed: %v\n%s", err, console[max(0, len(console)-6000):])
+			t.Fatalf("the node failed: %v\n%s", err, end)
+		default:
+			t.Logf("the end of its console:\n%s", end)
 		}
 		if err := clearHalf(share, pods); err != nil {
 			t.Fatal(err)
 		}
+		if now := countResults(share, pods); now > results {
+			attempt, results = 0, now
+		}
 	}
+}
+
+// hasResult reports whether a pod has run to its end.
+func (n nested) hasResult(share string) bool {
+	_, err := os.Stat(filepath.Join(share, n.name, "out", "result.json"))
+	return err == nil
+}
+
+func countResults(share string, pods []nested) int {
+	count := 0
+	for _, n := range pods {
+		if n.hasResult(share) {
+			count++
+		}
+	}
+	return count
 }
 
 // clearHalf removes what pods have written of half a run, which is not their result. Two
 // pods at the same time are run again together.
 func clearHalf(share string, pods []nested) (err error) {
-	lost := func(i int) bool {
-		_, err := os.Stat(filepath.Join(share, pods[i].name, "out", "result.json"))
-		return err != nil
-	}
+	isLost := func(i int) bool { return !pods[i].hasResult(share) }
 	for i, n := range pods {
-		pair := n.beside && i > 0 && lost(i-1) || i+1 < len(pods) && pods[i+1].beside && lost(i+1)
-		if lost(i) || pair {
+		pair := n.beside && i > 0 && isLost(i-1) || i+1 < len(pods) && pods[i+1].beside && isLost(i+1)
+		if isLost(i) || pair {
 			out := filepath.Join(share, n.name, "out")
 			err = errors.Join(err, os.RemoveAll(out), os.Mkdir(out, 0o755))
 		}
@@ -259,20 +291,22 @@ func progress(console []byte) string {
 	return strings.Join(lines, "")
 }
 
-func (n nested) check(t *testing.T, l lab, o outcome, host string) {
+// faults are what is not as it should be.
+func (n nested) faults(t *testing.T, l lab, o outcome, host string) (faults []string) {
 	t.Helper()
+	add := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	if n.beside {
 		before, beforeErr := os.Stat(filepath.Join(o.dir, "..", "..", "first", "out", "result.json"))
 		up, upErr := os.Stat(o.path("running.xml"))
 		if err := errors.Join(beforeErr, upErr); err != nil || up.ModTime().After(before.ModTime()) {
-			t.Errorf("the two VMs did not run at the same time: %v", err)
+			add("the two VMs did not run at the same time: %v", err)
 		}
 	}
 	if !slices.Equal(o.Syncs, []string{""}) || o.Plugged != "" || len(o.Running) > 0 && n.pod.Plugin == nil {
-		t.Errorf("virt-handler gets %q, and when it adds a device %q; still running: %v", o.Syncs, o.Plugged, o.Running)
+		add("virt-handler gets %q, and when it adds a device %q; still running: %v", o.Syncs, o.Plugged, o.Running)
 	}
 	if moved := o.moved(t); n.layout != "" && len(moved) > 0 {
-		t.Errorf("moved between the calls:\n%s", strings.Join(moved, "\n"))
+		add("%s:\n%s", movedFault, strings.Join(moved, "\n"))
 	}
 	guest, err := boot.ReadGuest(o.file(t, "console"))
 	if err != nil {
@@ -281,17 +315,15 @@ func (n nested) check(t *testing.T, l lab, o outcome, host string) {
 	if err := os.WriteFile(o.path("guest.txtar"), guest.Snapshot, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if n.record != "" {
-		o.compareRecord(t, n.record)
-	}
-	n.checkPairs(t, host, guest)
+	faults = append(faults, n.pairFaults(t, host, guest)...)
 	if n.layout != "" {
-		n.checkPlan(t, l, o, host)
+		faults = append(faults, n.planFaults(t, l, o, host)...)
 	}
+	return faults
 }
 
-// checkPairs measures in the guest's sysfs.
-func (n nested) checkPairs(t *testing.T, host string, guest *boot.Guest) {
+// pairFaults measures in the guest's sysfs.
+func (n nested) pairFaults(t *testing.T, host string, guest *boot.Guest) (faults []string) {
 	t.Helper()
 	snapshot, err := os.ReadFile(host)
 	if err != nil {
@@ -303,7 +335,7 @@ func (n nested) checkPairs(t *testing.T, host string, guest *boot.Guest) {
 	}
 	seen := e2e.GuestSpots(guest, n.devices)
 	if len(seen) != len(n.devices) {
-		t.Errorf("the guest shows %d devices, want %d: %v", len(seen), len(n.devices), slices.Sorted(maps.Keys(seen)))
+		faults = append(faults, fmt.Sprintf("the guest shows %d devices, want %d: %v", len(seen), len(n.devices), slices.Sorted(maps.Keys(seen))))
 	}
 	same, all := pairs(node, seen)
 	t.Logf("PAIRS %s: %d of %d as on the node", n.name, same, all)
@@ -311,23 +343,25 @@ func (n nested) checkPairs(t *testing.T, host string, guest *boot.Guest) {
 		checkTable(t, n.row, 3, same)
 	}
 	if n.exact && same != all {
-		t.Errorf("%d of %d pairs are as on the node", same, all)
+		faults = append(faults, fmt.Sprintf("%d of %d pairs are as on the node", same, all))
 	}
+	return faults
 }
 
-// checkPlan: libvirt holds what was planned, and `explain --guest` finds each device
+// planFaults: libvirt holds what was planned, and `explain --guest` finds each device
 // as planned in the guest's snapshot of itself.
-func (n nested) checkPlan(t *testing.T, l lab, o outcome, host string) {
+func (n nested) planFaults(t *testing.T, l lab, o outcome, host string) (faults []string) {
 	t.Helper()
+	add := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	flags := []string{"--layout", n.layout, "--sysfs", host}
 	hostdevs, _ := places(t, string(o.file(t, "defined.xml")))
 	if d := cmp.Diff(o.planned(t, l, flags), hostdevs); d != "" {
-		t.Errorf("libvirt's domain (-planned +defined):\n%s", d)
+		add("%s:\n%s", planFault, d)
 	}
 	domain := "defined.xml"
 	if n.pod.Plug != nil {
 		domain, flags[1] = "plugged.xml", "keep"
-		n.checkPlugged(t, o)
+		faults = append(faults, n.plugFaults(t, o)...)
 	}
 	compared := &boot.Compared{}
 	answer := o.ask(t, l, domain, append([]string{"explain", "--format", "json", "--guest", o.path("guest.txtar")}, flags...)...)
@@ -335,35 +369,38 @@ func (n nested) checkPlan(t *testing.T, l lab, o outcome, host string) {
 		t.Fatal(err)
 	}
 	if len(compared.Devices) != len(n.devices) || len(compared.Notes) > 0 {
-		t.Errorf("%d devices are compared, want %d; notes: %q", len(compared.Devices), len(n.devices), compared.Notes)
+		add("%d devices are compared, want %d; notes: %q", len(compared.Devices), len(n.devices), compared.Notes)
 	}
 	for _, d := range compared.Devices {
 		if d.Outcome != "as-planned" {
-			t.Errorf("%s is %s: %q", d.ID, d.Outcome, d.Differences)
+			add("%s is %s: %q", d.ID, d.Outcome, d.Differences)
 		}
 	}
+	return faults
 }
 
-// checkPlugged: KubeVirt does not ask the hook for a device that it adds to a running
+// plugFaults: KubeVirt does not ask the hook for a device that it adds to a running
 // VM, and libvirt puts it on a free port of the root bus, without a node. The others
 // stay. `explain` of the running domain shows what the next start does with it, and
 // with layout keep what is.
-func (n nested) checkPlugged(t *testing.T, o outcome) {
+func (n nested) plugFaults(t *testing.T, o outcome) (faults []string) {
 	t.Helper()
+	add := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	before, _ := places(t, string(o.file(t, "defined.xml")))
 	after, _ := places(t, string(o.file(t, "plugged.xml")))
 	for id, at := range after {
 		was, known := before[id]
 		if known && was != at {
-			t.Errorf("%s moved: %s, was %s", id, at, was)
+			add("%s moved: %s, was %s", id, at, was)
 		}
 		if !known && (!strings.HasPrefix(at, "pci0000:00/") || !strings.HasSuffix(at, "node -1")) {
-			t.Errorf("%s is at %s, want a port of the root bus", id, at)
+			add("%s is at %s, want a port of the root bus", id, at)
 		}
 	}
 	if len(after) != len(before)+1 {
-		t.Errorf("%d devices after one was added to %d", len(after), len(before))
+		add("%d devices after one was added to %d", len(after), len(before))
 	}
+	return faults
 }
 
 // pairs counts the pairs of devices, and those with the same path type in both trees.
