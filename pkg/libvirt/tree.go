@@ -22,7 +22,7 @@ func (o Other) String() string { return "device " + strconv.Itoa(int(o)) }
 // address yet, or is under no controller of the domain, is on the root bus.
 func Tree(d *domain.Domain, devices []Device) *topology.Tree {
 	b := treeBuilder{
-		tree:  topology.NewTree(len(d.Hostdevs), len(d.Controllers)+len(devices)),
+		tree:  topology.NewTree(len(d.Hostdevs), len(devices)),
 		under: map[int][]*domain.Controller{},
 	}
 	all := byIndex(d)

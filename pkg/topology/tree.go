@@ -9,9 +9,10 @@ import (
 // Tree is a PCI Express tree, of a host or of a guest: PCIe roots, the bridges
 // under them, and the devices at the ends.
 type Tree struct {
-	Roots   []*Node
-	devices map[DeviceID]*Node
-	others  map[ID]*Node
+	Roots       []*Node
+	devices     map[DeviceID]*Node
+	controllers []*Node // by Index
+	others      map[ID]*Node
 }
 
 // ID names a node within its tree. It is a comparable value:
@@ -76,8 +77,8 @@ type Node struct {
 // NoSlot is the Slot of what has no address.
 const NoSlot = -1
 
-// NewTree is an empty tree with room for passthrough devices and other nodes that have
-// an ID.
+// NewTree is an empty tree with room for passthrough devices, and for other nodes than
+// controllers that have an ID.
 func NewTree(devices, others int) *Tree {
 	return &Tree{devices: make(map[DeviceID]*Node, devices), others: make(map[ID]*Node, others)}
 }
@@ -93,6 +94,11 @@ func (t *Tree) Add(parent *Node, n Node) *Node {
 	case nil:
 	case DeviceID:
 		t.devices[id] = &n
+	case Index:
+		if missing := int(id) + 1 - len(t.controllers); missing > 0 {
+			t.controllers = append(t.controllers, make([]*Node, missing)...)
+		}
+		t.controllers[id] = &n
 	default:
 		t.others[id] = &n
 	}
@@ -115,6 +121,11 @@ func (t *Tree) Node(id ID) *Node {
 		return nil
 	case DeviceID: // a map of these is several times as fast as one of interfaces
 		return t.devices[id]
+	case Index:
+		if id < 0 || int(id) >= len(t.controllers) {
+			return nil
+		}
+		return t.controllers[id]
 	}
 	return t.others[id]
 }
