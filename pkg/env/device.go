@@ -16,13 +16,14 @@ import (
 // stays open: that it can be read says that everything before it is of a device that
 // is there.
 func (r *hostReader) device(a topology.Address, dir string) *topology.Device {
-	d := &topology.Device{
-		Address:      a,
-		PhysFn:       r.physFn(dir + "/physfn"),
-		Conventional: r.configSize(dir) == conventionalBytes,
-	}
+	d := &topology.Device{Address: a, Conventional: r.configSize(dir) == conventionalBytes}
 	if r.needs.Groups || r.extent >= warnings {
 		d.IOMMUGroup = r.iommuGroup(dir + "/iommu_group")
+	}
+	// Of a function 0 it decides nothing: placement asks which functions may share its
+	// slot, and virtual ones may not.
+	if a.Function != 0 || r.needs.Groups || r.extent >= warnings {
+		d.PhysFn = r.physFn(dir + "/physfn")
 	}
 	if r.needs.Classes || r.extent >= warnings {
 		d.Class = uint32(r.hex(dir+"/class", 24))

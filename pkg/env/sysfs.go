@@ -48,9 +48,9 @@ type Needs struct {
 }
 
 // ReadPlaces reads the part of ReadHost that decides where devices are placed: of
-// each the NUMA node, the path, the size of its configuration space and the physical
-// function, and what is needed. On sysfs it keeps files open for the next call, and
-// no value.
+// each the NUMA node, the path and the size of its configuration space, of functions
+// other than 0 the physical function, and what is needed. On sysfs it keeps files open
+// for the next call, and no value.
 func ReadPlaces(fsys fs.FS, ids []topology.DeviceID, needs Needs) (*topology.Host, []Problem) {
 	r := &hostReader{extent: places, needs: needs}
 	if d, ok := fsys.(*directory); ok && d.kept != nil {

@@ -21,7 +21,7 @@ func IsText(text string) bool { return checkCharacters(text) == nil }
 // wherever it is.
 func checkCharacters(text string) error {
 	for i := 0; i < len(text); {
-		if b := text[i]; b >= ' ' && b < utf8.RuneSelf {
+		if b := text[i]; b >= ' ' && b < utf8.RuneSelf || b == '\n' { // nearly all
 			i++
 			continue
 		}
