@@ -80,16 +80,16 @@ func root(t testing.TB, binary, host string) string {
 }
 
 // enter makes a root read-only except for the socket's directory, as a pod's
-// readOnlyRootFilesystem does, writes the time to a file, puts the process into
-// control groups and executes the program, as user 107 without capabilities
-// (capabilities(7): they are lost with the change from user 0) and without a way to
-// gain any.
+// readOnlyRootFilesystem does, puts the process into control groups, which takes
+// milliseconds, writes the time to a file and executes the program, as user 107 without
+// capabilities (capabilities(7): they are lost with the change from user 0) and without
+// a way to gain any.
 const enter = `dir=$1; groups=$2; stamp=$3; shift 3
 mount --bind "$dir" "$dir"
 mount --bind "$dir/var/run/kubevirt-hooks" "$dir/var/run/kubevirt-hooks"
 mount -o remount,bind,ro "$dir"
-date +%s%N > "$stamp"
 for group in $groups; do echo $$ > "$group/cgroup.procs"; done
+date +%s%N > "$stamp"
 exec setpriv --no-new-privs chroot --userspec=107:107 --groups=107 "$dir" /hook-sidecar "$@"`
 
 // start runs the program in a root until the test ends, in the groups that limit

@@ -30,7 +30,7 @@ const (
 	self    = "/init"
 	layout  = "hostdev.vm.kubevirt.io/layout"
 
-	rounds   = 25              // of a race
+	rounds   = 200             // of a race
 	patience = 5 * time.Minute // for a call, or for a start
 )
 
