@@ -5,7 +5,7 @@ import (
 	"io/fs"
 	"testing"
 
-	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/test/speed"
 	"hook-sidecar/testdata"
@@ -29,7 +29,7 @@ func BenchmarkOnDefineDomain(b *testing.B) {
 }
 
 // benchVM is the sample for 16 devices, else a made one, and its host.
-func benchVM(b *testing.B, count int) (vm speed.VM, host fs.FS) {
+func benchVM(b *testing.B, count int) (vm speed.VM, sysfs fs.FS) {
 	b.Helper()
 	if count != 16 {
 		lines, addresses := speed.Host(count)
@@ -47,10 +47,10 @@ func benchVM(b *testing.B, count int) (vm speed.VM, host fs.FS) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if host, err = env.ParseSnapshot(snapshot); err != nil {
+	if sysfs, err = host.ParseSnapshot(snapshot); err != nil {
 		b.Fatal(err)
 	}
-	return vm, host
+	return vm, sysfs
 }
 
 // BenchmarkMutate is a call without its process, for profiles:
@@ -58,8 +58,8 @@ func benchVM(b *testing.B, count int) (vm speed.VM, host fs.FS) {
 //	go test -run '^$' -bench Mutate/devices=64 -cpuprofile cpu.out ./cmd/hook-sidecar
 func BenchmarkMutate(b *testing.B) {
 	for _, count := range []int{16, 64} {
-		vm, host := benchVM(b, count)
-		sysfs, closer, err := env.OpenSysfs(speed.Directory(b, host))
+		vm, files := benchVM(b, count)
+		sysfs, closer, err := host.OpenSysfs(speed.Directory(b, files))
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
-	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/hooks"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/report"
@@ -66,9 +66,9 @@ func readSample(flags *policyFlags) (sample, error) {
 
 func newSample(source policy.Source) (sample, error) {
 	s := sample{mutator: mutate.Mutator{Source: source}}
-	var host []byte
+	var snapshot []byte
 	for name, to := range map[string]*[]byte{
-		testdata.DemoHost: &host, testdata.DemoDomain: &s.request.Domain, testdata.DemoVMI: &s.request.VMI,
+		testdata.DemoHost: &snapshot, testdata.DemoDomain: &s.request.Domain, testdata.DemoVMI: &s.request.VMI,
 	} {
 		var err error
 		if *to, err = testdata.Demo.ReadFile(name); err != nil {
@@ -76,7 +76,7 @@ func newSample(source policy.Source) (sample, error) {
 		}
 	}
 	var err error
-	s.mutator.Sysfs, err = env.ParseSnapshot(host)
+	s.mutator.Sysfs, err = host.ParseSnapshot(snapshot)
 	return s, err
 }
 

@@ -13,6 +13,7 @@ import (
 	"hook-sidecar/pkg/doctor"
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/explain"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/policy"
 )
@@ -146,9 +147,9 @@ func (a *app) doctorInputs(in *inputFlags, flags doctorFlags) (doctor.Inputs, er
 	if node {
 		m.Variables, m.Problems = nil, nil // they are of one VM, too
 	}
-	host, problems := env.ReadWholeHost(m.Sysfs)
-	problems = append(problems, env.ReadDetails(m.Sysfs, host)...)
-	inputs := doctor.Inputs{Host: host, Variables: m.Variables, Problems: append(m.Problems, problems...), Node: node}
+	shown, problems := host.ReadWholeHost(m.Sysfs)
+	problems = append(problems, host.ReadDetails(m.Sysfs, shown)...)
+	inputs := doctor.Inputs{Host: shown, Variables: m.Variables, Problems: append(m.Problems, problems...), Node: node}
 	if len(files) == 0 {
 		inputs.VM, err = a.vmWithoutDomain(m, in.vmi)
 		return inputs, err

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/explain"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/report"
 )
 
@@ -18,7 +18,7 @@ func (a *app) compareWithGuest(r report.Report, flags explainFlags) error {
 	if err != nil {
 		return err
 	}
-	guest, problems, err := env.ReadGuest(data)
+	guest, problems, err := host.ReadGuest(data)
 	if err == nil && isHost(r, guest) {
 		err = errors.New("a snapshot of the host and not of the guest: it has every device at its host address")
 	}
@@ -44,7 +44,7 @@ func (a *app) compareWithGuest(r report.Report, flags explainFlags) error {
 
 // isHost reports whether a guest shows every PCI device where the host does and under
 // the same bridges, and not where it is planned: then it is the host.
-func isHost(r report.Report, guest env.Guest) bool {
+func isHost(r report.Report, guest host.Guest) bool {
 	isThere := func(d report.Device) bool {
 		a, isPCI := d.ID.PCI()
 		found := guest.Device(a)

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/terminal"
 )
@@ -78,7 +79,7 @@ func (a *app) mutator(in *inputFlags) (mutate.Mutator, error) {
 
 // openSysfs opens a host until the command has ended.
 func (a *app) openSysfs(name string) (fs.FS, error) {
-	host, closer, err := env.OpenSysfs(name)
+	host, closer, err := host.OpenSysfs(name)
 	if err != nil {
 		return nil, failed("--sysfs takes a sysfs directory or a snapshot file", err)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -48,11 +48,11 @@ Exit status:
 }
 
 func (a *app) snapshot(sysfs string) ([]byte, error) {
-	host, err := a.openSysfs(sysfs)
+	fsys, err := a.openSysfs(sysfs)
 	if err != nil {
 		return nil, err
 	}
-	snapshot, problems, err := env.TakeSnapshot(host)
+	snapshot, problems, err := host.TakeSnapshot(fsys)
 	if err != nil {
 		return nil, failed("--sysfs takes a sysfs directory or a snapshot file", err)
 	}
@@ -68,14 +68,14 @@ func (a *app) snapshot(sysfs string) ([]byte, error) {
 
 // snapshotComment returns the header of a snapshot: when and by what it was
 // taken. A snapshot of a snapshot keeps its header.
-func (a *app) snapshotComment(sysfs string, s *env.Snapshot) (string, error) {
+func (a *app) snapshotComment(sysfs string, s *host.Snapshot) (string, error) {
 	info, err := os.Stat(sysfs)
 	if err != nil {
 		return "", err
 	}
 	if !info.IsDir() {
 		data, err := a.readInput(sysfs)
-		return env.SnapshotComment(data), err
+		return host.SnapshotComment(data), err
 	}
 	taken, err := a.now()
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"hook-sidecar/pkg/cluster"
-	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/explain"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/nccl"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/report"
@@ -159,7 +159,7 @@ func (a *app) compareWithGuest(ctx context.Context, client *cluster.Client, vm p
 	if err != nil {
 		return err
 	}
-	guest, problems, err := env.ReadGuest(data)
+	guest, problems, err := host.ReadGuest(data)
 	if err != nil {
 		return fmt.Errorf("read what the guest's agent prints: %w", err)
 	}

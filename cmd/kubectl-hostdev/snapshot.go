@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"hook-sidecar/pkg/cluster"
-	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -51,7 +51,7 @@ func (a *app) snapshot(ctx context.Context, argument, output string) error {
 		return err
 	}
 	// Taken again, so that it has one form, whoever printed it.
-	s, problems, err := env.TakeSnapshot(vm.Host)
+	s, problems, err := host.TakeSnapshot(vm.Host)
 	if err != nil {
 		return err
 	}

@@ -14,8 +14,8 @@ import (
 
 	"hook-sidecar/pkg/cluster"
 	"hook-sidecar/pkg/doctor"
-	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/explain"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/terminal"
 	"hook-sidecar/pkg/topology"
@@ -129,9 +129,9 @@ func (r *row) fill(vm cluster.VM) error {
 
 // doctorInputs are what doctor looks at.
 func doctorInputs(vm planned) doctor.Inputs {
-	host, problems := env.ReadWholeHost(vm.Host)
-	problems = append(problems, env.ReadDetails(vm.Host, host)...)
-	return doctor.Inputs{Host: host, Problems: problems, VM: explain.VM(vm.Planned, vm.Options, vm.Name)}
+	shown, problems := host.ReadWholeHost(vm.Host)
+	problems = append(problems, host.ReadDetails(vm.Host, shown)...)
+	return doctor.Inputs{Host: shown, Problems: problems, VM: explain.VM(vm.Planned, vm.Options, vm.Name)}
 }
 
 func writeTable(b *bytes.Buffer, rows []row) {

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/host"
 )
 
 // maxGuest bounds an answer of the guest agent, which is base64 in JSON.
@@ -22,7 +22,7 @@ func (c *Client) Guest(ctx context.Context, vm VM) ([]byte, error) {
 		PID int `json:"pid"`
 	}
 	err := c.ask(ctx, vm, "guest-exec", map[string]any{
-		"path": "/bin/sh", "arg": []string{"-s"}, "input-data": []byte(env.Script("/sys", nil)), "capture-output": true,
+		"path": "/bin/sh", "arg": []string{"-s"}, "input-data": []byte(host.Script("/sys", nil)), "capture-output": true,
 	}, &started)
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (c *Client) ask(ctx context.Context, vm VM, name string, arguments map[stri
 	if err != nil {
 		return err
 	}
-	script := fmt.Sprintf("exec virsh -q -c %s qemu-agent-command %s %s\n", env.Quoted(vm.uri()), env.Quoted(vm.domainName()), env.Quoted(string(request)))
+	script := fmt.Sprintf("exec virsh -q -c %s qemu-agent-command %s %s\n", host.Quoted(vm.uri()), host.Quoted(vm.domainName()), host.Quoted(string(request)))
 	out, err := c.exec(ctx, vm.pod, command{container: compute, words: []string{"sh", "-s"}, input: script, limit: maxGuest})
 	var exit *exitError
 	if errors.As(err, &exit) {

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"hook-sidecar/pkg/domain"
-	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/topology"
 )
@@ -118,25 +118,25 @@ func devices(xml []byte) ([]topology.DeviceID, error) {
 
 // host reads the node's sysfs: by this hook, where a container of the pod has it, else
 // by a script in compute. Without devices all of it is read.
-func (c *Client) host(ctx context.Context, pod *corev1.Pod, ids []topology.DeviceID) (host fs.FS, isHook bool, err error) {
+func (c *Client) host(ctx context.Context, pod *corev1.Pod, ids []topology.DeviceID) (sysfs fs.FS, isHook bool, err error) {
 	for _, name := range sidecars(pod) {
 		text, err := c.exec(ctx, pod, command{container: name, words: []string{"hook-sidecar", "snapshot"}, limit: maxSnapshot})
 		if err != nil {
 			continue // another hook's; if it is not, compute has the same error
 		}
-		if host, err := env.ParseSnapshot(text); err == nil {
-			return host, true, nil
+		if sysfs, err := host.ParseSnapshot(text); err == nil {
+			return sysfs, true, nil
 		}
 	}
-	text, err := c.exec(ctx, pod, command{container: compute, words: []string{"sh", "-s"}, input: env.Script("/sys", ids), limit: maxSnapshot})
+	text, err := c.exec(ctx, pod, command{container: compute, words: []string{"sh", "-s"}, input: host.Script("/sys", ids), limit: maxSnapshot})
 	if err != nil {
 		return nil, false, withoutProgram(err, "the pod's image has no shell; take a snapshot on its node: hook-sidecar snapshot")
 	}
-	host, err = env.ParseSnapshot(text)
+	sysfs, err = host.ParseSnapshot(text)
 	if err != nil {
 		return nil, false, fmt.Errorf("read the sysfs of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	return host, false, nil
+	return sysfs, false, nil
 }
 
 // noHost is a host of which nothing is read.

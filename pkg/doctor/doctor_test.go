@@ -12,6 +12,7 @@ import (
 
 	"hook-sidecar/pkg/doctor"
 	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
@@ -44,9 +45,9 @@ func (g given) read(t *testing.T) doctor.Inputs {
 	}
 	var in doctor.Inputs
 	in.Variables, in.Problems = env.ParseVariables(g.environ)
-	host, problems := env.ReadWholeHost(sysfs)
-	in.Host, in.Layout = host, policy.LayoutNUMA
-	in.Problems = slices.Concat(in.Problems, problems, env.ReadDetails(sysfs, host))
+	shown, problems := host.ReadWholeHost(sysfs)
+	in.Host, in.Layout = shown, policy.LayoutNUMA
+	in.Problems = slices.Concat(in.Problems, problems, host.ReadDetails(sysfs, shown))
 	var vmi []byte
 	if g.vmi != "" {
 		vmi = []byte(g.vmi)

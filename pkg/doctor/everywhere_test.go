@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"hook-sidecar/pkg/doctor"
-	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/test/cases"
@@ -22,10 +22,10 @@ func TestEverywhere(t *testing.T) {
 		if result.Plan == nil {
 			continue
 		}
-		host, problems := env.ReadWholeHost(c.Mutator.Sysfs)
-		problems = slices.Concat(c.Mutator.Problems, problems, env.ReadDetails(c.Mutator.Sysfs, host))
+		shown, problems := host.ReadWholeHost(c.Mutator.Sysfs)
+		problems = slices.Concat(c.Mutator.Problems, problems, host.ReadDetails(c.Mutator.Sysfs, shown))
 		in := doctor.Inputs{
-			Host: host, Problems: problems, Variables: c.Mutator.Variables,
+			Host: shown, Problems: problems, Variables: c.Mutator.Variables,
 			VM: doctor.VM{Plan: result.Plan, Layout: result.Plan.Layout, VMI: result.VMI},
 		}
 		results := doctor.NewReport(in).Results

@@ -12,8 +12,8 @@ import (
 
 // Inputs is what the checks look at. What is not known is nil or empty.
 type Inputs struct {
-	Host      *topology.Host // all of it, with details; never nil
-	Problems  []env.Problem  // of reading the host and the environment variables
+	Host      *topology.Host    // all of it, with details; never nil
+	Problems  []reasons.Problem // of reading the host and the environment variables
 	Variables []env.Variable
 
 	VM          // that the checks of a VM look at

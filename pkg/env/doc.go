@@ -1,5 +1,5 @@
-// Package env reads every input but the domain: the environment variables of
-// device plugins, sysfs of a live host or of a snapshot, and the
-// VirtualMachineInstance. It returns values and logs nothing; an input that
-// cannot be used becomes a Problem.
+// Package env reads the inputs that are neither the domain nor the host: the environment
+// variables of device plugins, the VirtualMachineInstance, a file that holds a domain, and
+// the container's limits. It returns values and logs nothing; an input that cannot be used
+// becomes a Problem.
 package env

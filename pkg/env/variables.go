@@ -40,9 +40,9 @@ func (v Variable) IsFor(resource string) bool {
 // An invalid element becomes a Problem and is skipped. When a name appears twice,
 // the first entry is used, because virt-launcher sees that one (Go syscall,
 // copyenv); a second one with another value is a Problem.
-func ParseVariables(environ []string) ([]Variable, []Problem) {
+func ParseVariables(environ []string) ([]Variable, []reasons.Problem) {
 	var variables []Variable
-	var problems []Problem
+	var problems []reasons.Problem
 	values := map[string]string{}
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
@@ -52,7 +52,7 @@ func ParseVariables(environ []string) ([]Variable, []Problem) {
 		}
 		if first, seen := values[name]; seen {
 			if first != value {
-				problems = append(problems, Problem{
+				problems = append(problems, reasons.Problem{
 					Code: reasons.CodeVariableConflict, Source: name,
 					Text: "set twice with different values; the first is used",
 				})
@@ -61,19 +61,19 @@ func ParseVariables(environ []string) ([]Variable, []Problem) {
 		}
 		values[name] = value
 		if suffix == "" {
-			problems = append(problems, Problem{
+			problems = append(problems, reasons.Problem{
 				Code: reasons.CodeBadVariable, Source: name, Text: "the name has no resource after the prefix",
 			})
 			continue
 		}
 		ids, bad := parseIDs(kind, value)
 		if bad != "" {
-			problems = append(problems, Problem{Code: reasons.CodeBadVariable, Source: name, Text: bad})
+			problems = append(problems, reasons.Problem{Code: reasons.CodeBadVariable, Source: name, Text: bad})
 		}
 		variables = append(variables, Variable{Name: name, Kind: kind, Suffix: suffix, IDs: ids})
 	}
 	slices.SortFunc(variables, func(a, b Variable) int { return strings.Compare(a.Name, b.Name) })
-	return variables, sortProblems(problems)
+	return variables, reasons.SortProblems(problems)
 }
 
 // splitName splits a variable's name into kind and suffix; false when the name has

@@ -9,6 +9,7 @@ import (
 
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/test/expect"
 )
 
 func TestVariableIsFor(t *testing.T) {
@@ -164,7 +165,7 @@ func TestParseVariables(t *testing.T) {
 			if diff := cmp.Diff(tc.want, lines(variables)); diff != "" {
 				t.Errorf("variables (-want +got):\n%s", diff)
 			}
-			wantProblems(t, problems, tc.bad)
+			expect.Problems(t, problems, tc.bad)
 		})
 	}
 }
@@ -217,4 +218,16 @@ func FuzzParseVariables(f *testing.F) {
 			}
 		}
 	})
+}
+
+func lines(variables []env.Variable) []string {
+	var out []string
+	for _, v := range variables {
+		line := string(v.Kind) + " " + v.Suffix
+		for _, id := range v.IDs {
+			line += " " + id.String()
+		}
+		out = append(out, line)
+	}
+	return out
 }

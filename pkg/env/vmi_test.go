@@ -220,3 +220,18 @@ func parseVMI(t *testing.T, text string) *env.VMI {
 	}
 	return vmi
 }
+
+func BenchmarkParseVMI(b *testing.B) {
+	for _, n := range []int{0, 3 << 20} {
+		data := largeVMI(b, n)
+		b.Run(fmt.Sprintf("%d-bytes-of-user-data", n), func(b *testing.B) {
+			b.SetBytes(int64(len(data)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := env.ParseVMI(data); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

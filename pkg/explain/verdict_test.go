@@ -7,6 +7,7 @@ import (
 
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/explain"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
@@ -22,13 +23,13 @@ func read(t *testing.T, name string) []byte {
 }
 
 // inputs are those of a sample on a host.
-func inputs(t *testing.T, sample, host string) (mutate.Mutator, mutate.Request) {
+func inputs(t *testing.T, sample, snapshot string) (mutate.Mutator, mutate.Request) {
 	t.Helper()
 	vmi, err := env.ParseVMI(read(t, "samples/"+sample+".vmi.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	sysfs, err := env.ParseSnapshot(read(t, "hosts/"+host+".txtar"))
+	sysfs, err := host.ParseSnapshot(read(t, "hosts/"+snapshot+".txtar"))
 	if err != nil {
 		t.Fatal(err)
 	}

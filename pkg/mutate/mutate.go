@@ -9,6 +9,7 @@ import (
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
@@ -19,7 +20,7 @@ import (
 type Mutator struct {
 	Sysfs     fs.FS // the host, or a snapshot of one
 	Variables []env.Variable
-	Problems  []env.Problem // of the variables; every call reports them
+	Problems  []reasons.Problem // of the variables; every call reports them
 
 	policy.Source // of the policy, without the VMI's annotations
 
@@ -56,7 +57,7 @@ type Result struct {
 	Err    error           // nil, or an *Error
 
 	candidates []topology.DeviceID // what the host was read for
-	problems   []env.Problem       // of that reading
+	problems   []reasons.Problem   // of that reading
 	whole      bool                // whether it was of all that readHost reads
 }
 
@@ -106,11 +107,11 @@ func (m Mutator) Diagnose(answer Result) Result {
 	if answer.Plan == nil {
 		return answer
 	}
-	host := answer.Plan.Host
+	shown := answer.Plan.Host
 	if !answer.whole {
-		host, answer.problems = env.ReadWarnings(m.Sysfs, answer.candidates)
+		shown, answer.problems = host.ReadWarnings(m.Sysfs, answer.candidates)
 	}
-	answer.Plan = withSpeedWarning(answer.Plan.Diagnosed(host, warningsOf(answer.problems)), m.Sysfs)
+	answer.Plan = withSpeedWarning(answer.Plan.Diagnosed(shown, warningsOf(answer.problems)), m.Sysfs)
 	return answer
 }
 
@@ -140,15 +141,15 @@ func (m Mutator) handle(req Request, whole bool) (result Result) {
 }
 
 // readHost reads all of the host that a plan says something about.
-func (m Mutator) readHost(ids []topology.DeviceID, p policy.Policy) (*topology.Host, []env.Problem) {
-	host, problems := env.ReadHost(m.Sysfs, ids)
+func (m Mutator) readHost(ids []topology.DeviceID, p policy.Policy) (*topology.Host, []reasons.Problem) {
+	shown, problems := host.ReadHost(m.Sysfs, ids)
 	if m.Details || p.NCCLTopology != policy.NCCLTopologyNone || p.Clique != policy.CliqueNone {
-		problems = append(problems, env.ReadDetails(m.Sysfs, host)...)
+		problems = append(problems, host.ReadDetails(m.Sysfs, shown)...)
 	}
-	return host, problems
+	return shown, problems
 }
 
-func warningsOf(problems []env.Problem) []reasons.Warning {
+func warningsOf(problems []reasons.Problem) []reasons.Warning {
 	warnings := make([]reasons.Warning, len(problems))
 	for i, p := range problems {
 		warnings[i] = p.Warning()
@@ -182,17 +183,17 @@ func (m Mutator) mutate(req Request, result *Result) ([]byte, error) {
 	// has links. Layout auto asks which devices NCCL pairs, and devices of variables are
 	// added by group.
 	result.whole = result.whole || wanted.Companions == policy.CompanionsAdd || wanted.HasExtras()
-	var host *topology.Host
+	var shown *topology.Host
 	if result.whole {
-		host, result.problems = m.readHost(result.candidates, wanted)
+		shown, result.problems = m.readHost(result.candidates, wanted)
 	} else {
-		host, result.problems = env.ReadPlaces(m.Sysfs, result.candidates, env.Needs{
+		shown, result.problems = host.ReadPlaces(m.Sysfs, result.candidates, host.Needs{
 			Classes: wanted.Layout == policy.LayoutAuto, Groups: len(m.Variables) > 0,
 		})
 	}
 	warnings = slices.Concat(warnings, warningsOf(result.problems), warningsOf(m.Problems))
 	plan, err := placement.New(placement.Input{
-		Domain: d, Host: host, Variables: m.Variables, VMI: vmi, Policy: wanted, Warnings: warnings,
+		Domain: d, Host: shown, Variables: m.Variables, VMI: vmi, Policy: wanted, Warnings: warnings,
 	})
 	if err != nil {
 		return nil, &Error{Malformed, err}

@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"hook-sidecar/pkg/domain"
-	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
@@ -64,7 +64,7 @@ func fastestLink(plan *placement.Plan, sysfs fs.FS) (fastest float64, text strin
 			devices = append(devices, d.Function)
 		}
 	}
-	speeds, problems := env.ReadMaxLinkSpeeds(sysfs, linkEnds(devices))
+	speeds, problems := host.ReadMaxLinkSpeeds(sysfs, linkEnds(devices))
 	for _, d := range devices {
 		if speed := speedOf(d, speeds); speed > fastest {
 			fastest, text = speed, fmt.Sprintf("the fastest link on the host, of %s, has %s GT/s", d.Address, number(speed))
@@ -90,7 +90,7 @@ func withSpeedWarning(plan *placement.Plan, sysfs fs.FS) *placement.Plan {
 		return plan
 	}
 	port := libvirt.RootPortLink(plan.Domain()).Speed
-	speeds, problems := env.ReadMaxLinkSpeeds(sysfs, linkEnds(devices))
+	speeds, problems := host.ReadMaxLinkSpeeds(sysfs, linkEnds(devices))
 	fast := slices.DeleteFunc(devices, func(d *topology.Device) bool { return speedOf(d, speeds) <= port })
 	warnings := warningsOf(problems)
 	if topology.HasPair(fast) {

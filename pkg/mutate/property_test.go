@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"libvirt.org/go/libvirtxml"
 
-	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
@@ -60,7 +60,7 @@ func hosts(t *testing.T) map[string]fs.FS {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if hosts[filepath.Base(file)], err = env.ParseSnapshot(data); err != nil {
+		if hosts[filepath.Base(file)], err = host.ParseSnapshot(data); err != nil {
 			t.Fatal(err)
 		}
 	}

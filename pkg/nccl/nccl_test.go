@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/nccl"
 	"hook-sidecar/pkg/placement"
@@ -36,7 +36,7 @@ func readHost(t *testing.T, name string) fs.FS {
 	if err != nil {
 		t.Fatal(err)
 	}
-	host, err := env.ParseSnapshot(data)
+	host, err := host.ParseSnapshot(data)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/topology"
@@ -107,7 +108,7 @@ func demoCall(b *testing.B) benchCall {
 		}
 		return data
 	}
-	sysfs, err := env.ParseSnapshot(read(testdata.DemoHost))
+	sysfs, err := host.ParseSnapshot(read(testdata.DemoHost))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -117,7 +118,7 @@ func demoCall(b *testing.B) benchCall {
 		b.Fatal(err)
 	}
 	call.in = defaults(b)
-	call.in.Host, _ = env.ReadHost(sysfs, placement.Candidates(d, nil))
+	call.in.Host, _ = host.ReadHost(sysfs, placement.Candidates(d, nil))
 	if call.in.VMI, err = env.ParseVMI(read(testdata.DemoVMI)); err != nil {
 		b.Fatal(err)
 	}
@@ -134,8 +135,8 @@ func defaults(b *testing.B) placement.Input {
 
 // crowdCall passes through a crowd of devices, which the VMI names and a variable lists.
 func crowdCall(b *testing.B, count int) benchCall {
-	host, devices := crowd(count)
-	sysfs, err := hostfs.Parse(host)
+	text, devices := crowd(count)
+	sysfs, err := hostfs.Parse(text)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -149,7 +150,7 @@ func crowdCall(b *testing.B, count int) benchCall {
 		call.in.VMI.HostDevices = append(call.in.VMI.HostDevices, env.Request{Name: fmt.Sprint(i), Resource: "example.com/device"})
 	}
 	call.in.Variables, _ = env.ParseVariables([]string{"PCI_RESOURCE_EXAMPLE_COM_DEVICE=" + strings.Join(devices, ",")})
-	call.in.Host, _ = env.ReadHost(sysfs, placement.Candidates(d, nil))
+	call.in.Host, _ = host.ReadHost(sysfs, placement.Candidates(d, nil))
 	return call
 }
 

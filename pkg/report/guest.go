@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -42,7 +42,7 @@ type GuestDevice struct {
 // CompareGuest compares what was planned with what the guest sees: the address,
 // the ids, the NUMA node and, where the guest shows it, the path through the
 // PCI Express tree.
-func CompareGuest(r Report, guest env.Guest) GuestComparison {
+func CompareGuest(r Report, guest host.Guest) GuestComparison {
 	c := GuestComparison{SchemaVersion: SchemaVersion, Source: guest.Source, Devices: []GuestDevice{}, Notes: []string{}, subject: r.Subject}
 	for _, d := range r.Devices {
 		seen := GuestDevice{ID: d.ID, Alias: d.Alias, Predicted: d.Predicted, Outcome: NotCompared, Differences: []string{}}
@@ -75,7 +75,7 @@ func (c GuestComparison) Count(outcome GuestOutcome) int {
 }
 
 // guestDifferences are the differences of a device whose address is predicted.
-func (r Report) guestDifferences(d Device, guest env.Guest) []string {
+func (r Report) guestDifferences(d Device, guest host.Guest) []string {
 	differences := []string{}
 	say := func(format string, values ...any) { differences = append(differences, fmt.Sprintf(format, values...)) }
 	found := guest.Device(*d.Predicted)
@@ -120,7 +120,7 @@ func hasMemory(bars []topology.BAR) bool {
 
 // elsewhere says where the guest has functions with the ids of a device at
 // addresses that are planned for none.
-func (r Report) elsewhere(d Device, guest env.Guest) string {
+func (r Report) elsewhere(d Device, guest host.Guest) string {
 	if !guest.IDs || d.function == nil || d.Kind != topology.KindPCI {
 		return ""
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/report"
 	"hook-sidecar/pkg/topology"
 )
@@ -39,12 +39,12 @@ func address(t *testing.T, s string) topology.Address {
 }
 
 // pairGuest is what a guest with placedPair shows when all is well.
-func pairGuest(t *testing.T) env.Guest {
+func pairGuest(t *testing.T) host.Guest {
 	t.Helper()
 	path := func(port string) []topology.Address {
 		return []topology.Address{address(t, "0000:e0:00.0"), address(t, "0000:e1:00.0"), address(t, port)}
 	}
-	return env.Guest{Source: "snapshot", IDs: true, Paths: true, Devices: []topology.Device{
+	return host.Guest{Source: "snapshot", IDs: true, Paths: true, Devices: []topology.Device{
 		{Address: address(t, "0000:00:00.0"), Vendor: 0x8086, Device: 0x29c0, Root: "pci0000:00"},
 		{Address: address(t, "0000:e3:00.0"), Vendor: 0x15b3, Device: 0x101e, Node: topology.OnNode(0), Root: "pci0000:e0", Bridges: path("0000:e2:00.0")},
 		{Address: address(t, "0000:e4:00.0"), Vendor: 0x10de, Device: 0x2330, Node: topology.OnNode(0), Root: "pci0000:e0", Bridges: path("0000:e2:01.0")},
@@ -56,45 +56,45 @@ func pairGuest(t *testing.T) env.Guest {
 func TestCompareGuest(t *testing.T) {
 	const nic, gpu = 1, 2 // positions in pairGuest
 	tests := map[string]struct {
-		change func(*env.Guest)
+		change func(*host.Guest)
 		want   map[string][]string // differences by alias
 		notes  int
 	}{
-		"all is well": {func(*env.Guest) {}, nil, 0},
+		"all is well": {func(*host.Guest) {}, nil, 0},
 		"the GPU is not there": {
-			func(g *env.Guest) { g.Devices = g.Devices[:gpu] },
+			func(g *host.Guest) { g.Devices = g.Devices[:gpu] },
 			map[string][]string{"ua-gpu": {"nothing at 0000:e4:00.0"}}, 0,
 		},
 		"the GPU is on the root bus": {
-			func(g *env.Guest) {
+			func(g *host.Guest) {
 				g.Devices[gpu].Address = topology.Address{Bus: 5}
 				slices.SortFunc(g.Devices, func(a, b topology.Device) int { return a.Address.Compare(b.Address) })
 			},
 			map[string][]string{"ua-gpu": {"nothing at 0000:e4:00.0; there is a 10de:2330 at 0000:05:00.0"}}, 0,
 		},
 		"another device in its place": {
-			func(g *env.Guest) { g.Devices[nic].Device = 0x1017 },
+			func(g *host.Guest) { g.Devices[nic].Device = 0x1017 },
 			map[string][]string{"ua-nic": {"it is a 15b3:1017, on the host 15b3:101e"}}, 0,
 		},
 		"the firmware lost the NUMA node": {
-			func(g *env.Guest) { g.Devices[gpu].Node = topology.Affinity{} },
+			func(g *host.Guest) { g.Devices[gpu].Node = topology.Affinity{} },
 			map[string][]string{"ua-gpu": {"NUMA node none, planned 0"}}, 0,
 		},
 		"another path": {
-			func(g *env.Guest) { g.Devices[gpu].Bridges = g.Devices[gpu].Bridges[:1] },
+			func(g *host.Guest) { g.Devices[gpu].Bridges = g.Devices[gpu].Bridges[:1] },
 			map[string][]string{"ua-gpu": {
 				"its path is pci0000:e0/0000:e0:00.0, planned pci0000:e0/0000:e0:00.0/0000:e1:00.0/0000:e2:01.0",
 			}}, 0,
 		},
 		"the firmware found no room for the GPU": {
-			func(g *env.Guest) {
+			func(g *host.Guest) {
 				g.Devices[nic].BARs = []topology.BAR{{Bytes: 1 << 20, Is64: true}}
 				g.Devices[gpu].BARs = []topology.BAR{{Bytes: 1 << 36, Is64: true, Unassigned: true}, {Bytes: 128, IO: true}}
 			},
 			map[string][]string{"ua-gpu": {"none of its memory BARs has an address, so no driver can use it"}}, 0,
 		},
 		"lspci with names": {
-			func(g *env.Guest) {
+			func(g *host.Guest) {
 				g.IDs, g.Paths = false, false
 				for i := range g.Devices {
 					g.Devices[i].Vendor, g.Devices[i].Device, g.Devices[i].Bridges = 0, 0, nil

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/report"
@@ -41,7 +41,7 @@ func readHost(t testing.TB, name string) []byte {
 // is bound to vfio-pci, and each mediated device, with a cell for each node.
 func wholeHost(t testing.TB, snapshot []byte) []byte {
 	t.Helper()
-	fsys, err := env.ParseSnapshot(snapshot)
+	fsys, err := host.ParseSnapshot(snapshot)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func wholeHost(t testing.TB, snapshot []byte) []byte {
 
 func wholeSysfs(t testing.TB, fsys fs.FS) []byte {
 	t.Helper()
-	host, problems := env.ReadWholeHost(fsys)
+	host, problems := host.ReadWholeHost(fsys)
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -100,7 +100,7 @@ func reportOf(t testing.TB, snapshot, domainXML []byte, layout string) report.Re
 
 func resultOf(t testing.TB, snapshot, domainXML []byte, layout string) mutate.Result {
 	t.Helper()
-	fsys, err := env.ParseSnapshot(snapshot)
+	fsys, err := host.ParseSnapshot(snapshot)
 	if err != nil {
 		t.Fatal(err)
 	}

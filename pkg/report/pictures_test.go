@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/report"
@@ -243,7 +243,7 @@ func TestDetails(t *testing.T) {
 		{"numa", "default", "16 GT/s x32"}, {"numa", "host", "32 GT/s x32"}, {"mirror", "host", "2.5 GT/s x1"}, {"keep", "default", "-"},
 	} {
 		layout, port := tt.layout, tt.port
-		fsys, err := env.ParseSnapshot(snapshot)
+		fsys, err := host.ParseSnapshot(snapshot)
 		if err != nil {
 			t.Fatal(err)
 		}

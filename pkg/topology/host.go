@@ -32,7 +32,7 @@ type Device struct {
 	// Conventional is true for conventional PCI: the file config has 256 bytes.
 	Conventional bool
 
-	Details *Details // nil until env.ReadDetails reads them
+	Details *Details // nil until host.ReadDetails reads them
 }
 
 // BAR is a base address register in use.
@@ -58,7 +58,7 @@ type Host struct {
 	Devices []Device
 	MDEVs   []MDEV
 
-	Packages int // CPU packages with a CPU online; 0 until env.ReadDetails reads them
+	Packages int // CPU packages with a CPU online; 0 until host.ReadDetails reads them
 }
 
 // Device returns the PCI function at a, or nil when the host has none.

@@ -39,8 +39,8 @@ const (
 	goodUUID    = "4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01"
 )
 
-// host is a host with the device 0000:02:00.0.
-func host(t *testing.T) fs.FS {
+// hostOfOne is a host with the device 0000:02:00.0.
+func hostOfOne(t *testing.T) fs.FS {
 	t.Helper()
 	files, err := hostfs.Parse("cpus 0 0-7\npci0000:00/0000:00:01.0/0000:02:00.0 node=0 group=1 driver=vfio-pci\n")
 	if err != nil {
@@ -89,7 +89,7 @@ func (r *recorder) note(name string) {
 func TestPathsStayInside(t *testing.T) {
 	for i, value := range evil {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			sysfs := &recorder{FS: host(t)}
+			sysfs := &recorder{FS: hostOfOne(t)}
 			variables, problems := env.ParseVariables([]string{
 				"PCI_RESOURCE_EVIL=" + value, "MDEV_PCI_RESOURCE_EVIL=" + value + ",0000:02:00.0", "PCI_RESOURCE_" + value + "=0000:02:00.0",
 			})

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"hook-sidecar/pkg/domain"
-	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/mutate"
 )
 
@@ -19,10 +19,10 @@ import (
 // domain with every device in it.
 func TestSysfsVanishes(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, host(t)); err != nil {
+	if err := os.CopyFS(dir, hostOfOne(t)); err != nil {
 		t.Fatal(err)
 	}
-	sysfs, closer, err := env.OpenSysfs(dir)
+	sysfs, closer, err := host.OpenSysfs(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

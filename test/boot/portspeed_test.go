@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -69,12 +69,12 @@ func TestPortSpeed(t *testing.T) {
 // portAbove is what the guest's sysfs says of the port above a device.
 func portAbove(t *testing.T, guest *Guest, address string) topology.Link {
 	t.Helper()
-	files, err := env.ParseSnapshot(guest.Snapshot)
+	files, err := host.ParseSnapshot(guest.Snapshot)
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen, _ := env.ReadWholeHost(files)
-	env.ReadDetails(files, seen)
+	seen, _ := host.ReadWholeHost(files)
+	host.ReadDetails(files, seen)
 	a, err := topology.ParseAddress(address)
 	if err != nil {
 		t.Fatal(err)

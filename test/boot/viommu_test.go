@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -64,7 +64,7 @@ func TestVIOMMU(t *testing.T) {
 // for bridges.
 func checkGroups(t *testing.T, guest *Guest) (alone int) {
 	t.Helper()
-	sysfs, err := env.ParseSnapshot(guest.Snapshot)
+	sysfs, err := host.ParseSnapshot(guest.Snapshot)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func checkGroups(t *testing.T, guest *Guest) (alone int) {
 		}
 		ids = append(ids, topology.PCIDevice(a))
 	}
-	host, _ := env.ReadHost(sysfs, ids)
+	host, _ := host.ReadHost(sysfs, ids)
 	members := map[int][]string{}
 	for _, d := range host.Devices {
 		if d.IOMMUGroup != nil && !d.IsBridge {

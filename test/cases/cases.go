@@ -27,6 +27,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/test/hostfs"
@@ -125,15 +126,15 @@ func mutator(root string, said map[string]string, host, environ []byte) (mutate.
 	return m, err
 }
 
-func sysfs(root, name string, host []byte) (fs.FS, error) {
+func sysfs(root, name string, described []byte) (fs.FS, error) {
 	if name == "" {
-		return hostfs.Parse(string(host))
+		return hostfs.Parse(string(described))
 	}
 	data, err := os.ReadFile(filepath.Join(root, "testdata", "hosts", name+".txtar"))
 	if err != nil {
 		return nil, err
 	}
-	return env.ParseSnapshot(data)
+	return host.ParseSnapshot(data)
 }
 
 // Section is a section of the case, nil when the case does not have it.

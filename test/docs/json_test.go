@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/report"
@@ -113,7 +113,7 @@ func valueKeys(path string, v any) []string {
 // TestExampleIsReal makes the report of the command in docs/json.md and abridges
 // it as the command does, to two elements per list.
 func TestExampleIsReal(t *testing.T) {
-	host, err := env.ParseSnapshot([]byte(read(t, demoHost)))
+	host, err := host.ParseSnapshot([]byte(read(t, demoHost)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/report"
@@ -15,7 +15,7 @@ import (
 // for the HGX machine.
 func TestDocsTrees(t *testing.T) {
 	docs := readFile(t, "../../docs/layouts.md")
-	host, err := env.ParseSnapshot([]byte(readFile(t, "../../testdata/hosts/x86-2n8g-hgx-h100.txtar")))
+	host, err := host.ParseSnapshot([]byte(readFile(t, "../../testdata/hosts/x86-2n8g-hgx-h100.txtar")))
 	if err != nil {
 		t.Fatal(err)
 	}

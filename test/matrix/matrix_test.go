@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
@@ -52,7 +52,7 @@ func readHost(t *testing.T, file string) fs.FS {
 	if err != nil {
 		t.Fatal(err)
 	}
-	host, err := env.ParseSnapshot(data)
+	host, err := host.ParseSnapshot(data)
 	if err != nil {
 		t.Fatal(err)
 	}

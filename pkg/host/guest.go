@@ -1,4 +1,4 @@
-package env
+package host
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -27,7 +28,7 @@ func (g Guest) Device(a topology.Address) *topology.Device {
 
 // ReadGuest reads a snapshot of a guest's /sys, or the output of lspci -Dvmm in
 // the guest, with -n or -nn for IDs.
-func ReadGuest(data []byte) (Guest, []Problem, error) {
+func ReadGuest(data []byte) (Guest, []reasons.Problem, error) {
 	if bytes.HasPrefix(data, []byte("-- ")) || bytes.Contains(data, []byte("\n-- ")) {
 		return guestSnapshot(data)
 	}
@@ -35,7 +36,7 @@ func ReadGuest(data []byte) (Guest, []Problem, error) {
 	return guest, nil, err
 }
 
-func guestSnapshot(data []byte) (Guest, []Problem, error) {
+func guestSnapshot(data []byte) (Guest, []reasons.Problem, error) {
 	fsys, err := ParseSnapshot(data)
 	if err != nil {
 		return Guest{}, nil, fmt.Errorf("snapshot of the guest: %w", err)

@@ -1,4 +1,4 @@
-package env
+package host
 
 import (
 	_ "embed"

@@ -1,4 +1,4 @@
-package env
+package host
 
 import (
 	"cmp"
@@ -29,13 +29,13 @@ const (
 // not show is left out and becomes a Problem with the code no-sysfs. A file that
 // cannot be read or parsed becomes a Problem and counts as absent; an absent file is
 // not a Problem. For no devices nothing is read.
-func ReadHost(fsys fs.FS, ids []topology.DeviceID) (*topology.Host, []Problem) {
+func ReadHost(fsys fs.FS, ids []topology.DeviceID) (*topology.Host, []reasons.Problem) {
 	return newHostReader(fsys).read(ids)
 }
 
 // ReadWarnings reads the part of ReadHost that warnings of a plan follow from: what
 // ReadPlaces reads, the drivers and BARs, and the members of the IOMMU groups.
-func ReadWarnings(fsys fs.FS, ids []topology.DeviceID) (*topology.Host, []Problem) {
+func ReadWarnings(fsys fs.FS, ids []topology.DeviceID) (*topology.Host, []reasons.Problem) {
 	r := newHostReader(fsys)
 	r.extent = warnings
 	return r.read(ids)
@@ -51,7 +51,7 @@ type Needs struct {
 // each the NUMA node, the path and the size of its configuration space, of functions
 // other than 0 the physical function, and what is needed. On sysfs it keeps files open
 // for the next call, and no value.
-func ReadPlaces(fsys fs.FS, ids []topology.DeviceID, needs Needs) (*topology.Host, []Problem) {
+func ReadPlaces(fsys fs.FS, ids []topology.DeviceID, needs Needs) (*topology.Host, []reasons.Problem) {
 	r := &hostReader{extent: places, needs: needs}
 	if d, ok := fsys.(*directory); ok && d.kept != nil {
 		d.reading.Lock()
@@ -65,7 +65,7 @@ func ReadPlaces(fsys fs.FS, ids []topology.DeviceID, needs Needs) (*topology.Hos
 
 // ReadWholeHost reads all PCI functions and mediated devices of a sysfs tree as
 // ReadHost does.
-func ReadWholeHost(fsys fs.FS) (*topology.Host, []Problem) {
+func ReadWholeHost(fsys fs.FS) (*topology.Host, []reasons.Problem) {
 	r := newHostReader(fsys)
 	r.start()
 	if _, err := r.tree.list(pciDevices); errors.Is(err, fs.ErrNotExist) {
@@ -94,7 +94,7 @@ type hostReader struct {
 	tree     *tree
 	extent   extent
 	needs    Needs // of extent places; the others have it all
-	problems []Problem
+	problems []reasons.Problem
 
 	nodes   []topology.NUMANode
 	devices map[topology.Address]*topology.Device // nil: cannot be read
@@ -113,7 +113,7 @@ func (r *hostReader) start() {
 }
 
 // read reads devices.
-func (r *hostReader) read(ids []topology.DeviceID) (*topology.Host, []Problem) {
+func (r *hostReader) read(ids []topology.DeviceID) (*topology.Host, []reasons.Problem) {
 	if len(ids) == 0 {
 		return &topology.Host{}, nil
 	}
@@ -153,12 +153,12 @@ func (r *hostReader) close() {
 }
 
 func (r *hostReader) problem(code reasons.Code, source, text string) {
-	r.problems = append(r.problems, Problem{Code: code, Source: source, Text: text})
+	r.problems = append(r.problems, reasons.Problem{Code: code, Source: source, Text: text})
 }
 
 // notShown adds the problem that a device has no entry in its directory.
 func (r *hostReader) notShown(id topology.DeviceID, dir string) {
-	r.problems = append(r.problems, Problem{
+	r.problems = append(r.problems, reasons.Problem{
 		Code: reasons.CodeNoSysfs, Device: id, Source: path.Join(dir, id.String()), Text: "sysfs does not show this device",
 	})
 }
@@ -287,7 +287,7 @@ func (r *hostReader) add(a topology.Address) (device *topology.Device, shown boo
 }
 
 // result returns the host with its devices sorted.
-func (r *hostReader) result() (*topology.Host, []Problem) {
+func (r *hostReader) result() (*topology.Host, []reasons.Problem) {
 	r.close()
 	host := &topology.Host{Nodes: r.nodes}
 	for _, a := range slices.SortedFunc(maps.Keys(r.devices), topology.Address.Compare) {
@@ -300,5 +300,5 @@ func (r *hostReader) result() (*topology.Host, []Problem) {
 			host.MDEVs = append(host.MDEVs, *m)
 		}
 	}
-	return host, sortProblems(r.problems)
+	return host, reasons.SortProblems(r.problems)
 }

@@ -1,11 +1,11 @@
-package env_test
+package host_test
 
 import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -32,26 +32,26 @@ func TestReadGuestLspci(t *testing.T) {
 	gpu := topology.Device{Address: topology.Address{Bus: 0xc1}, Vendor: 0x10de, Device: 0x2330, Node: topology.OnNode(1)}
 	tests := map[string]struct {
 		input string
-		want  env.Guest
+		want  host.Guest
 	}{
-		"names and numbers (-nn)": {lspciNumbers, env.Guest{Source: "lspci", IDs: true, Devices: []topology.Device{bridge, gpu}}},
+		"names and numbers (-nn)": {lspciNumbers, host.Guest{Source: "lspci", IDs: true, Devices: []topology.Device{bridge, gpu}}},
 		"numbers (-n), CRLF, no newline at the end": {
 			"Slot:\t0000:c1:00.0\r\nClass:\t0302\r\nVendor:\t10de\r\nDevice:\t2330\r\nNUMANode:\t1",
-			env.Guest{Source: "lspci", IDs: true, Devices: []topology.Device{gpu}},
+			host.Guest{Source: "lspci", IDs: true, Devices: []topology.Device{gpu}},
 		},
 		// A name may end in brackets without being a number.
 		"names only": {
 			"Slot:\t0000:c1:00.0\nVendor:\tNVIDIA Corporation\nDevice:\tGA102 [GeForce RTX 3090]\nNUMANode:\t1\n",
-			env.Guest{Source: "lspci", Devices: []topology.Device{{Address: gpu.Address, Node: gpu.Node}}},
+			host.Guest{Source: "lspci", Devices: []topology.Device{{Address: gpu.Address, Node: gpu.Node}}},
 		},
 		"without -D, in any order": {
 			"Slot:\tc1:00.0\nVendor:\t10de\nDevice:\t2330\nNUMANode:\t1\n\n\nSlot:\t00:00.0\nVendor:\t8086\nDevice:\t29c0\n",
-			env.Guest{Source: "lspci", IDs: true, Devices: []topology.Device{bridge, gpu}},
+			host.Guest{Source: "lspci", IDs: true, Devices: []topology.Device{bridge, gpu}},
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, problems, err := env.ReadGuest([]byte(test.input))
+			got, problems, err := host.ReadGuest([]byte(test.input))
 			if err != nil || len(problems) > 0 {
 				t.Fatal(err, problems)
 			}
@@ -69,11 +69,11 @@ func TestReadGuestSnapshot(t *testing.T) {
 		"-- bus/pci/devices/0000:c1:00.0 -> ../../../devices/pci0000:c0/0000:c0:00.0/0000:c1:00.0 --\n" +
 		"-- devices/pci0000:c0/0000:c0:00.0/0000:c1:00.0/vendor --\n0x10de\n" +
 		"-- devices/pci0000:c0/0000:c0:00.0/0000:c1:00.0/device --\n0x2330\n"
-	got, problems, err := env.ReadGuest([]byte(snapshot))
+	got, problems, err := host.ReadGuest([]byte(snapshot))
 	if err != nil || len(problems) > 0 {
 		t.Fatal(err, problems)
 	}
-	want := env.Guest{Source: "snapshot", IDs: true, Paths: true, Devices: []topology.Device{
+	want := host.Guest{Source: "snapshot", IDs: true, Paths: true, Devices: []topology.Device{
 		{Address: topology.Address{Bus: 0xc0}, Class: 0x060400, IsBridge: true, Root: "pci0000:c0"},
 		{
 			Address: topology.Address{Bus: 0xc1}, Vendor: 0x10de, Device: 0x2330,
@@ -97,7 +97,7 @@ func TestReadGuestRefuses(t *testing.T) {
 		"prose":            "see attachment\n",
 		"a bad snapshot":   "-- ../up --\n",
 	} {
-		if guest, _, err := env.ReadGuest([]byte(input)); err == nil {
+		if guest, _, err := host.ReadGuest([]byte(input)); err == nil {
 			t.Errorf("%s: no error, but %+v", name, guest)
 		}
 	}
@@ -108,7 +108,7 @@ func FuzzReadGuest(f *testing.F) {
 	f.Add([]byte(lspciNumbers))
 	f.Add([]byte("-- bus/pci/devices/0000:00:00.0 -> ../../../devices/pci0000:00/0000:00:00.0 --\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		guest, _, err := env.ReadGuest(data)
+		guest, _, err := host.ReadGuest(data)
 		if err != nil {
 			return
 		}

@@ -1,4 +1,4 @@
-package env_test
+package host_test
 
 import (
 	"errors"
@@ -10,8 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/test/expect"
 )
 
 // shapes has what the snapshots of testdata do not have.
@@ -70,10 +71,10 @@ const shapes = `
 func TestReadHostShapes(t *testing.T) {
 	fsys := parse(t, shapes)
 	mtty := topology.MediatedDevice("83b8f4f2-509f-382f-3c1e-e6bfe0fa1001")
-	host, problems := env.ReadHost(fsys, []topology.DeviceID{
+	host, problems := host.ReadHost(fsys, []topology.DeviceID{
 		pci(t, "10000:01:00.0"), pci(t, "0000:00:02.0"), pci(t, "0002:01:00.0"), pci(t, "0000:40:10.2"), mtty,
 	})
-	wantProblems(t, problems, nil)
+	expect.Problems(t, problems, nil)
 	none := topology.Affinity{}
 	for _, want := range []topology.Device{
 		// Under VMD the nearest root counts, and the VMD endpoint is not a bridge.
@@ -121,8 +122,8 @@ func TestReadHostRelatives(t *testing.T) {
 		{"the members of its group", "0000:50:00.0", []string{"0000:50:00.0", "0000:50:03.0"}},
 		{"the other functions, even in another group", "0000:50:04.3", []string{"0000:50:04.0", "0000:50:04.3"}},
 	} {
-		host, problems := env.ReadHost(parse(t, shapes), []topology.DeviceID{pci(t, tc.id)})
-		wantProblems(t, problems, nil)
+		host, problems := host.ReadHost(parse(t, shapes), []topology.DeviceID{pci(t, tc.id)})
+		expect.Problems(t, problems, nil)
 		var got []string
 		for i := range host.Devices {
 			got = append(got, host.Devices[i].Address.String())
@@ -136,8 +137,8 @@ func TestReadHostRelatives(t *testing.T) {
 func TestReadHostAbsent(t *testing.T) {
 	ids := []topology.DeviceID{pci(t, "0000:99:00.0"), topology.MediatedDevice("4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01")}
 	for name, fsys := range map[string]fs.FS{"other devices": parse(t, shapes), "nothing": fstest.MapFS{}} {
-		host, problems := env.ReadHost(fsys, ids)
-		wantProblems(t, problems, []string{
+		host, problems := host.ReadHost(fsys, ids)
+		expect.Problems(t, problems, []string{
 			"no-sysfs bus/pci/devices/0000:99:00.0: does not show this device",
 			"no-sysfs bus/mdev/devices/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01: does not show this device",
 		})
@@ -149,11 +150,11 @@ func TestReadHostAbsent(t *testing.T) {
 			t.Errorf("%s: %+v", name, host)
 		}
 	}
-	if _, problems := env.ReadHost(fstest.MapFS{}, nil); len(problems) > 0 {
+	if _, problems := host.ReadHost(fstest.MapFS{}, nil); len(problems) > 0 {
 		t.Errorf("no devices requested: %v", problems)
 	}
-	_, problems := env.ReadWholeHost(fstest.MapFS{})
-	wantProblems(t, problems, []string{"no-sysfs bus/pci/devices: no PCI devices"})
+	_, problems := host.ReadWholeHost(fstest.MapFS{})
+	expect.Problems(t, problems, []string{"no-sysfs bus/pci/devices: no PCI devices"})
 }
 
 // failing is a file system that fails on one path.
@@ -199,16 +200,16 @@ func TestReadHostFailingFiles(t *testing.T) {
 		{"bus/pci/devices/0000:00:02.0", false, "bad-sysfs bus/pci/devices/0000:00:02.0: permission denied"},
 		{"devices/system/node/online", true, "bad-sysfs devices/system/node/online: permission denied"},
 	} {
-		_, problems := env.ReadHost(failing{simple(nil), tc.path, fs.ErrPermission}, []topology.DeviceID{pci(t, "0000:00:02.0")})
-		wantProblems(t, problems, []string{tc.want})
-		host, _ := env.ReadHost(failing{simple(nil), tc.path, errors.New("input/output error")}, []topology.DeviceID{pci(t, "0000:00:02.0")})
+		_, problems := host.ReadHost(failing{simple(nil), tc.path, fs.ErrPermission}, []topology.DeviceID{pci(t, "0000:00:02.0")})
+		expect.Problems(t, problems, []string{tc.want})
+		host, _ := host.ReadHost(failing{simple(nil), tc.path, errors.New("input/output error")}, []topology.DeviceID{pci(t, "0000:00:02.0")})
 		if shown := len(host.Devices) == 1; shown != tc.shown {
 			t.Errorf("%s: devices %+v", tc.path, host.Devices)
 		}
 	}
 	// A bus that cannot be listed is a problem in addition to the device.
-	_, problems := env.ReadHost(failing{simple(nil), "bus/pci/devices", fs.ErrPermission}, []topology.DeviceID{pci(t, "0000:00:02.0")})
-	wantProblems(t, problems, []string{"bad-sysfs bus/pci/devices: permission denied", "no-sysfs bus/pci/devices/0000:00:02.0: "})
+	_, problems := host.ReadHost(failing{simple(nil), "bus/pci/devices", fs.ErrPermission}, []topology.DeviceID{pci(t, "0000:00:02.0")})
+	expect.Problems(t, problems, []string{"bad-sysfs bus/pci/devices: permission denied", "no-sysfs bus/pci/devices/0000:00:02.0: "})
 }
 
 // simple returns a sysfs of one GPU on one node, with some files replaced. A nil
@@ -243,7 +244,7 @@ func file(content string) *fstest.MapFile {
 
 func parse(t *testing.T, text string) fs.FS {
 	t.Helper()
-	fsys, err := env.ParseSnapshot([]byte(strings.TrimPrefix(text, "\n")))
+	fsys, err := host.ParseSnapshot([]byte(strings.TrimPrefix(text, "\n")))
 	if err != nil {
 		t.Fatal(err)
 	}

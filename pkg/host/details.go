@@ -1,4 +1,4 @@
-package env
+package host
 
 import (
 	"encoding/binary"
@@ -18,7 +18,7 @@ const cpusDir = "devices/system/cpu"
 // ReadDetails reads what diagnosis needs beyond placement: the Details of each
 // PCI function of the host, and the number of CPU packages. A hook does not call
 // it, because the kernel wakes a device to read the state of its link.
-func ReadDetails(fsys fs.FS, host *topology.Host) []Problem {
+func ReadDetails(fsys fs.FS, host *topology.Host) []reasons.Problem {
 	r := newHostReader(fsys)
 	for i := range host.Devices {
 		d := &host.Devices[i]
@@ -28,13 +28,13 @@ func ReadDetails(fsys fs.FS, host *topology.Host) []Problem {
 	}
 	host.Packages = r.packages()
 	r.close()
-	return sortProblems(r.problems)
+	return reasons.SortProblems(r.problems)
 }
 
 // ReadMaxLinkSpeeds reads the speed, in GT/s, of the fastest link that each function
 // supports. One whose link the kernel does not know is left out. Unlike the state of a
 // link it takes one small file.
-func ReadMaxLinkSpeeds(fsys fs.FS, functions []topology.Address) (map[topology.Address]float64, []Problem) {
+func ReadMaxLinkSpeeds(fsys fs.FS, functions []topology.Address) (map[topology.Address]float64, []reasons.Problem) {
 	r := newHostReader(fsys)
 	speeds := map[topology.Address]float64{}
 	for _, a := range functions {
@@ -48,7 +48,7 @@ func ReadMaxLinkSpeeds(fsys fs.FS, functions []topology.Address) (map[topology.A
 		}
 	}
 	r.close()
-	return speeds, sortProblems(r.problems)
+	return speeds, reasons.SortProblems(r.problems)
 }
 
 func (r *hostReader) details(dir string) *topology.Details {

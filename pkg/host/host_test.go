@@ -1,22 +1,22 @@
-package env_test
+package host_test
 
 import (
 	"io/fs"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/test/expect"
 )
 
 const hostsDir = "../../testdata/hosts"
 
 func open(tb testing.TB, name string) fs.FS {
 	tb.Helper()
-	fsys, closer, err := env.OpenSysfs(name)
+	fsys, closer, err := host.OpenSysfs(name)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -31,8 +31,8 @@ func open(tb testing.TB, name string) fs.FS {
 // read reads devices from a snapshot of testdata, without problems.
 func read(t *testing.T, name string, ids []topology.DeviceID) *topology.Host {
 	t.Helper()
-	host, problems := env.ReadHost(open(t, filepath.Join(hostsDir, name+".txtar")), ids)
-	wantProblems(t, problems, nil)
+	host, problems := host.ReadHost(open(t, filepath.Join(hostsDir, name+".txtar")), ids)
+	expect.Problems(t, problems, nil)
 	return host
 }
 
@@ -80,40 +80,4 @@ func address(t *testing.T, text string) topology.Address {
 		t.Fatal(err)
 	}
 	return a
-}
-
-func lines(variables []env.Variable) []string {
-	var out []string
-	for _, v := range variables {
-		line := string(v.Kind) + " " + v.Suffix
-		for _, id := range v.IDs {
-			line += " " + id.String()
-		}
-		out = append(out, line)
-	}
-	return out
-}
-
-// wantProblems checks that got has each problem of want, "CODE SOURCE: part of the
-// text", and no other.
-func wantProblems(t *testing.T, got []env.Problem, want []string) {
-	t.Helper()
-	expected := make([]bool, len(got))
-	for _, w := range want {
-		head, part, _ := strings.Cut(w, ": ")
-		found := false
-		for i, p := range got {
-			if string(p.Code)+" "+p.Source == head && strings.Contains(p.Text, part) {
-				found, expected[i] = true, true
-			}
-		}
-		if !found {
-			t.Errorf("no problem %q in %q", w, got)
-		}
-	}
-	for i, p := range got {
-		if !expected[i] {
-			t.Errorf("unexpected problem %+v", p)
-		}
-	}
 }

@@ -1,4 +1,4 @@
-package env
+package host
 
 import (
 	"cmp"
@@ -44,7 +44,7 @@ const (
 
 // TakeSnapshot reads a sysfs tree. A file that cannot be read is left out and
 // becomes a Problem; a tree without PCI devices is an error.
-func TakeSnapshot(fsys fs.FS) (*Snapshot, []Problem, error) {
+func TakeSnapshot(fsys fs.FS) (*Snapshot, []reasons.Problem, error) {
 	w := &snapshotWriter{hostReader: newHostReader(fsys), seen: map[string]bool{}}
 	defer w.close()
 	if _, err := w.tree.list(pciDevices); err != nil {
@@ -62,7 +62,7 @@ func TakeSnapshot(fsys fs.FS) (*Snapshot, []Problem, error) {
 	w.groups()
 	slices.SortFunc(w.out, func(a, b txtar.File) int { return cmp.Compare(pathOf(a), pathOf(b)) })
 	s := &Snapshot{Nodes: len(w.hostReader.nodes), Functions: len(functions), MDEVs: len(mdevs), files: w.out}
-	return s, sortProblems(w.problems), nil
+	return s, reasons.SortProblems(w.problems), nil
 }
 
 // pathOf returns the path of an entry, without the target of a link.

@@ -1,4 +1,4 @@
-package env_test
+package host_test
 
 import (
 	"fmt"
@@ -11,8 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/test/expect"
 )
 
 func TestReadHostHGX(t *testing.T) {
@@ -191,8 +192,8 @@ func TestReadHostIsPartOfWholeHost(t *testing.T) {
 	for _, name := range names {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			fsys := open(t, name)
-			whole, problems := env.ReadWholeHost(fsys)
-			wantProblems(t, problems, nil)
+			whole, problems := host.ReadWholeHost(fsys)
+			expect.Problems(t, problems, nil)
 			entries, err := fs.ReadDir(fsys, "bus/pci/devices")
 			if err != nil || len(entries) != len(whole.Devices) {
 				t.Fatalf("%d devices in %d entries of bus/pci/devices, %v", len(whole.Devices), len(entries), err)
@@ -206,15 +207,15 @@ func TestReadHostIsPartOfWholeHost(t *testing.T) {
 			}
 			rand.New(rand.NewPCG(1, 2)).Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
 			for _, id := range ids {
-				part, _ := env.ReadHost(fsys, []topology.DeviceID{id})
+				part, _ := host.ReadHost(fsys, []topology.DeviceID{id})
 				for i := range part.Devices {
 					if diff := cmp.Diff(whole.Device(part.Devices[i].Address), &part.Devices[i], compare); diff != "" {
 						t.Errorf("requested %s (-whole +part):\n%s", id, diff)
 					}
 				}
 			}
-			all, problems := env.ReadHost(fsys, ids)
-			wantProblems(t, problems, nil)
+			all, problems := host.ReadHost(fsys, ids)
+			expect.Problems(t, problems, nil)
 			if diff := cmp.Diff(whole, all, compare); diff != "" {
 				t.Errorf("requested all (-whole +all):\n%s", diff)
 			}
@@ -224,8 +225,8 @@ func TestReadHostIsPartOfWholeHost(t *testing.T) {
 					PhysFn: d.PhysFn, IOMMUGroup: d.IOMMUGroup, IsBridge: d.IsBridge, Conventional: d.Conventional,
 				}
 			}
-			places, problems := env.ReadPlaces(fsys, ids, env.Needs{Classes: true, Groups: true})
-			wantProblems(t, problems, nil)
+			places, problems := host.ReadPlaces(fsys, ids, host.Needs{Classes: true, Groups: true})
+			expect.Problems(t, problems, nil)
 			if diff := cmp.Diff(all, places, compare); diff != "" {
 				t.Errorf("places of all (-all +places):\n%s", diff)
 			}
@@ -241,9 +242,9 @@ func TestReadHostFromDirectory(t *testing.T) {
 		if err := os.CopyFS(dir, snapshot); err != nil {
 			t.Fatal(err)
 		}
-		want, _ := env.ReadWholeHost(snapshot)
-		got, problems := env.ReadWholeHost(open(t, dir))
-		wantProblems(t, problems, nil)
+		want, _ := host.ReadWholeHost(snapshot)
+		got, problems := host.ReadWholeHost(open(t, dir))
+		expect.Problems(t, problems, nil)
 		if diff := cmp.Diff(want, got, compare); diff != "" {
 			t.Errorf("%s (-snapshot +directory):\n%s", name, diff)
 		}
@@ -256,7 +257,7 @@ func TestReadHostLive(t *testing.T) {
 	if err != nil {
 		t.Skip("no PCI bus in /sys: ", err)
 	}
-	host, problems := env.ReadWholeHost(open(t, "/sys"))
+	host, problems := host.ReadWholeHost(open(t, "/sys"))
 	if len(host.Devices) != len(entries) {
 		t.Errorf("read %d devices of %d; problems %v", len(host.Devices), len(entries), problems)
 	}

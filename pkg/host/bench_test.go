@@ -1,30 +1,15 @@
-package env_test
+package host_test
 
 import (
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
 
-	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/host"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
-
-func BenchmarkParseVMI(b *testing.B) {
-	for _, n := range []int{0, 3 << 20} {
-		data := largeVMI(b, n)
-		b.Run(fmt.Sprintf("%d-bytes-of-user-data", n), func(b *testing.B) {
-			b.SetBytes(int64(len(data)))
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := env.ParseVMI(data); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
 
 // BenchmarkReadHost reads 8 GPUs and 8 NICs from memory and from a directory: all of
 // them, and what decides their places.
@@ -34,7 +19,7 @@ func BenchmarkReadHost(b *testing.B) {
 	if err := os.CopyFS(dir, snapshot); err != nil {
 		b.Fatal(err)
 	}
-	whole, _ := env.ReadWholeHost(snapshot)
+	whole, _ := host.ReadWholeHost(snapshot)
 	var ids []topology.DeviceID
 	for i := range whole.Devices {
 		if d := &whole.Devices[i]; d.Driver == "vfio-pci" && d.Class != 0x068000 {
@@ -45,11 +30,11 @@ func BenchmarkReadHost(b *testing.B) {
 		b.Fatalf("%d devices", len(ids))
 	}
 	for name, fsys := range map[string]fs.FS{"snapshot": snapshot, "directory": open(b, dir)} {
-		readPlaces := func(fsys fs.FS, ids []topology.DeviceID) (*topology.Host, []env.Problem) {
-			return env.ReadPlaces(fsys, ids, env.Needs{Classes: true, Groups: true})
+		readPlaces := func(fsys fs.FS, ids []topology.DeviceID) (*topology.Host, []reasons.Problem) {
+			return host.ReadPlaces(fsys, ids, host.Needs{Classes: true, Groups: true})
 		}
-		for what, read := range map[string]func(fs.FS, []topology.DeviceID) (*topology.Host, []env.Problem){
-			"places": readPlaces, "all": env.ReadHost,
+		for what, read := range map[string]func(fs.FS, []topology.DeviceID) (*topology.Host, []reasons.Problem){
+			"places": readPlaces, "all": host.ReadHost,
 		} {
 			b.Run(what+"/"+name, func(b *testing.B) {
 				b.ReportAllocs()

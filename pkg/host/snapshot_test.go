@@ -1,4 +1,4 @@
-package env_test
+package host_test
 
 import (
 	"io/fs"
@@ -8,10 +8,10 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"hook-sidecar/pkg/host"
+
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
-
-	"hook-sidecar/pkg/env"
 )
 
 func TestParseSnapshot(t *testing.T) {
@@ -68,7 +68,7 @@ func TestParseSnapshotRefuses(t *testing.T) {
 		{"loop through a directory", "-- a/l -> ../a/l/x --\n", "loop"},
 		{"loop above", "-- a/l -> ../b/x --\n-- b -> a/l --\n", "loop"},
 	} {
-		fsys, err := env.ParseSnapshot([]byte(tc.text))
+		fsys, err := host.ParseSnapshot([]byte(tc.text))
 		if err == nil || !strings.Contains(err.Error(), tc.want) || fsys != nil {
 			t.Errorf("%s: %v, %v; want an error with %q", tc.name, fsys, err, tc.want)
 		} else if len(err.Error()) > 200 {
@@ -86,7 +86,7 @@ func TestParseSnapshotChain(t *testing.T) {
 	if got, err := fs.ReadFile(parse(t, text), name(40)); err != nil || string(got) != "1\n" {
 		t.Errorf("chain of 40 links: %q, %v", got, err)
 	}
-	if _, err := env.ParseSnapshot([]byte(text + "-- a41 -> a40 --\n")); err == nil || !strings.Contains(err.Error(), "a41") {
+	if _, err := host.ParseSnapshot([]byte(text + "-- a41 -> a40 --\n")); err == nil || !strings.Contains(err.Error(), "a41") {
 		t.Errorf("chain of 41 links: %v", err)
 	}
 }
@@ -139,7 +139,7 @@ func FuzzParseSnapshot(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		fsys, err := env.ParseSnapshot(data)
+		fsys, err := host.ParseSnapshot(data)
 		if err != nil {
 			return
 		}
@@ -154,8 +154,8 @@ func FuzzParseSnapshot(f *testing.F) {
 		if err != nil {
 			t.Errorf("walk: %v", err)
 		}
-		host, problems := env.ReadWholeHost(fsys)
-		if again, _ := env.ReadWholeHost(fsys); !cmp.Equal(host, again, compare) {
+		shown, problems := host.ReadWholeHost(fsys)
+		if again, _ := host.ReadWholeHost(fsys); !cmp.Equal(shown, again, compare) {
 			t.Error("a second read gives another host")
 		}
 		for _, p := range problems {

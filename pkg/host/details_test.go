@@ -1,4 +1,4 @@
-package env_test
+package host_test
 
 import (
 	"strings"
@@ -7,8 +7,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/hostfs"
 )
 
@@ -49,7 +50,7 @@ func TestReadDetails(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			fsys := host(t, "pci0000:00/0000:00:01.0/0000:01:00.0 "+test.settings)
+			fsys := described(t, "pci0000:00/0000:00:01.0/0000:01:00.0 "+test.settings)
 			got := detailsOf(t, fsys)
 			if d := cmp.Diff(&test.want, got, emptyIsNil); d != "" {
 				t.Errorf("(-want +got):\n%s", d)
@@ -61,7 +62,7 @@ func TestReadDetails(t *testing.T) {
 // emptyIsNil treats an empty list of reset methods like nil.
 var emptyIsNil = cmp.FilterValues(func(a, b []string) bool { return len(a) == 0 && len(b) == 0 }, cmp.Ignore())
 
-func host(t *testing.T, text string) fstest.MapFS {
+func described(t *testing.T, text string) fstest.MapFS {
 	t.Helper()
 	fsys, err := hostfs.Parse(text)
 	if err != nil {
@@ -73,8 +74,8 @@ func host(t *testing.T, text string) fstest.MapFS {
 // detailsOf returns the details of function 0000:01:00.0, read without problems.
 func detailsOf(t *testing.T, fsys fstest.MapFS) *topology.Details {
 	t.Helper()
-	whole, _ := env.ReadWholeHost(fsys)
-	wantProblems(t, env.ReadDetails(fsys, whole), nil)
+	whole, _ := host.ReadWholeHost(fsys)
+	expect.Problems(t, host.ReadDetails(fsys, whole), nil)
 	return whole.Device(topology.Address{Bus: 1}).Details
 }
 
@@ -82,7 +83,7 @@ func detailsOf(t *testing.T, fsys fstest.MapFS) *topology.Details {
 // in the list of capabilities must not hang the reader.
 func TestReadDetailsConfig(t *testing.T) {
 	const config = "devices/pci0000:00/0000:00:01.0/0000:01:00.0/config"
-	fsys := host(t, "pci0000:00/0000:00:01.0/0000:01:00.0 acs=rr")
+	fsys := described(t, "pci0000:00/0000:00:01.0/0000:01:00.0 acs=rr")
 	fsys[config].Data = fsys[config].Data[:64]
 	if d := detailsOf(t, fsys); d.ExtendedConfig || d.ACS != nil {
 		t.Errorf("64 bytes of configuration space: %+v; want no extended capabilities", d)
@@ -97,8 +98,8 @@ func TestReadDetailsConfig(t *testing.T) {
 
 // A snapshot has what the kernel and NVIDIA's driver show of vGPUs.
 func TestSnapshotKeepsVGPUs(t *testing.T) {
-	fsys := host(t, "pci0000:00/0000:00:01.0/0000:01:00.0 mdevtype=nvidia-232:GRID_T4-8Q:1:2 vgpu=1414 creatable=1428:NVIDIA_H200X-141C")
-	snapshot, problems, err := env.TakeSnapshot(fsys)
+	fsys := described(t, "pci0000:00/0000:00:01.0/0000:01:00.0 mdevtype=nvidia-232:GRID_T4-8Q:1:2 vgpu=1414 creatable=1428:NVIDIA_H200X-141C")
+	snapshot, problems, err := host.TakeSnapshot(fsys)
 	if err != nil || len(problems) > 0 {
 		t.Fatal(problems, err)
 	}
@@ -106,8 +107,8 @@ func TestSnapshotKeepsVGPUs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole, _ := env.ReadWholeHost(parse(t, string(data)))
-	wantProblems(t, env.ReadDetails(parse(t, string(data)), whole), nil)
+	whole, _ := host.ReadWholeHost(parse(t, string(data)))
+	expect.Problems(t, host.ReadDetails(parse(t, string(data)), whole), nil)
 	got := whole.Device(topology.Address{Bus: 1}).Details
 	if d := cmp.Diff(detailsOf(t, fsys), got); d != "" || got.VGPU == nil || len(got.MDEVTypes) != 1 {
 		t.Errorf("(-host +snapshot):\n%s", d)
@@ -118,11 +119,11 @@ func TestSnapshotKeepsVGPUs(t *testing.T) {
 // description has no maximum.
 func TestReadVGPUProblems(t *testing.T) {
 	const gpu = "devices/pci0000:00/0000:00:01.0/0000:01:00.0"
-	fsys := host(t, "pci0000:00/0000:00:01.0/0000:01:00.0 mdevtype=nvidia-232:GRID_T4-8Q:many:2 mdevtype=i915:GVTg:1:2 vgpu=some creatable=")
+	fsys := described(t, "pci0000:00/0000:00:01.0/0000:01:00.0 mdevtype=nvidia-232:GRID_T4-8Q:many:2 mdevtype=i915:GVTg:1:2 vgpu=some creatable=")
 	fsys[gpu+"/mdev_supported_types/i915/description"].Data = []byte("low_gm_size: 128MB\n")
-	whole, _ := env.ReadWholeHost(fsys)
+	whole, _ := host.ReadWholeHost(fsys)
 	var sources []string
-	for _, p := range env.ReadDetails(fsys, whole) {
+	for _, p := range host.ReadDetails(fsys, whole) {
 		sources = append(sources, p.Source)
 	}
 	want := []string{gpu + "/mdev_supported_types/nvidia-232/available_instances", gpu + "/nvidia/current_vgpu_type"}
@@ -137,9 +138,9 @@ func TestReadVGPUProblems(t *testing.T) {
 
 // Content that no kernel writes is a problem and counts as unknown.
 func TestReadDetailsProblems(t *testing.T) {
-	fsys := host(t, "pci0000:00/0000:00:01.0/0000:01:00.0 link=fastx16")
-	whole, _ := env.ReadWholeHost(fsys)
-	problems := env.ReadDetails(fsys, whole)
+	fsys := described(t, "pci0000:00/0000:00:01.0/0000:01:00.0 link=fastx16")
+	whole, _ := host.ReadWholeHost(fsys)
+	problems := host.ReadDetails(fsys, whole)
 	if len(problems) != 1 || problems[0].Source != "devices/pci0000:00/0000:00:01.0/0000:01:00.0/current_link_speed" {
 		t.Errorf("problems %v, want one about current_link_speed", problems)
 	}
@@ -154,9 +155,9 @@ func TestReadDetailsPackages(t *testing.T) {
 		"packages 1": 1,
 		"cpus 0 0-3": 0, // no CPU shows its package
 	} {
-		fsys := host(t, text)
-		whole, _ := env.ReadWholeHost(fsys)
-		wantProblems(t, env.ReadDetails(fsys, whole), nil)
+		fsys := described(t, text)
+		whole, _ := host.ReadWholeHost(fsys)
+		expect.Problems(t, host.ReadDetails(fsys, whole), nil)
 		if whole.Packages != want {
 			t.Errorf("%q: %d packages, want %d", text, whole.Packages, want)
 		}
@@ -166,13 +167,13 @@ func TestReadDetailsPackages(t *testing.T) {
 // A function whose link speed is not known is left out, and a speed that cannot be
 // read is reported.
 func TestReadMaxLinkSpeeds(t *testing.T) {
-	fsys := host(t, `pci0000:00/0000:00:01.0/0000:01:00.0 maxlink=32.0x16
+	fsys := described(t, `pci0000:00/0000:00:01.0/0000:01:00.0 maxlink=32.0x16
 pci0000:00/0000:00:01.0/0000:01:00.1 maxlink=Unknownx255
 pci0000:00/0000:00:02.0/0000:02:00.0 maxlink=fastx16
 `)
 	fsys["devices/pci0000:00/0000:00:01.0/0000:01:00.1/max_link_speed"].Data = []byte("Unknown\n")
 	functions := []topology.Address{{Bus: 1}, {Bus: 1, Function: 1}, {Device: 1}, {Bus: 2}, {Bus: 1}}
-	speeds, problems := env.ReadMaxLinkSpeeds(fsys, functions)
+	speeds, problems := host.ReadMaxLinkSpeeds(fsys, functions)
 	if d := cmp.Diff(map[topology.Address]float64{{Bus: 1}: 32}, speeds); d != "" {
 		t.Errorf("speeds (-want +got):\n%s", d)
 	}

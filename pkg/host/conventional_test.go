@@ -1,9 +1,9 @@
-package env_test
+package host_test
 
 import (
 	"testing"
 
-	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -12,11 +12,11 @@ import (
 // snapshot of before, is not.
 func TestConventional(t *testing.T) {
 	const nic = "devices/pci0000:00/0000:00:02.0/0000:01:00.0"
-	fsys := host(t, "pci0000:00/0000:00:14.0 conventional\npci0000:00/0000:00:02.0/0000:01:00.0 acs=rr")
+	fsys := described(t, "pci0000:00/0000:00:14.0 conventional\npci0000:00/0000:00:02.0/0000:01:00.0 acs=rr")
 	if size := len(fsys[nic+"/config"].Data); size != 4096 {
 		t.Fatalf("the PCI Express function has %d bytes of configuration space", size)
 	}
-	snapshot, problems, err := env.TakeSnapshot(fsys)
+	snapshot, problems, err := host.TakeSnapshot(fsys)
 	if err != nil || len(problems) > 0 {
 		t.Fatal(problems, err)
 	}
@@ -24,16 +24,16 @@ func TestConventional(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	copied, err := env.ParseSnapshot(text)
+	copied, err := host.ParseSnapshot(text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for address, want := range map[topology.Address]bool{{Device: 0x14}: true, {Device: 0x02}: false, {Bus: 1}: false} {
-		live, _ := env.ReadWholeHost(fsys)
+		live, _ := host.ReadWholeHost(fsys)
 		if got := live.Device(address).Conventional; got != want {
 			t.Errorf("%s: conventional %v, want %v", address, got, want)
 		}
-		read, _ := env.ReadWholeHost(copied)
+		read, _ := host.ReadWholeHost(copied)
 		if got := read.Device(address).Conventional; got != want {
 			t.Errorf("%s in a snapshot: conventional %v, want %v", address, got, want)
 		}

@@ -1,4 +1,4 @@
-package env
+package host
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -51,7 +52,7 @@ func OpenSysfs(name string) (fs.FS, io.Closer, error) {
 		return nil, nil, fmt.Errorf("open sysfs: %w", err)
 	}
 	var fsys fs.FS
-	if data, err = Decompress(data, maxSnapshotBytes); err == nil {
+	if data, err = env.Decompress(data, maxSnapshotBytes); err == nil {
 		fsys, err = ParseSnapshot(data)
 	}
 	if err != nil {

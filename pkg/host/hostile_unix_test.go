@@ -1,6 +1,6 @@
 //go:build unix
 
-package env_test
+package host_test
 
 import (
 	"fmt"
@@ -11,8 +11,9 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/test/expect"
 )
 
 // In a hostile directory, a pipe without a writer must not block the reader, and a
@@ -38,10 +39,10 @@ func TestReadHostHostileDirectory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	host, problems := env.ReadHost(open(t, sys), []topology.DeviceID{
+	host, problems := host.ReadHost(open(t, sys), []topology.DeviceID{
 		pci(t, "0000:00:02.0"), pci(t, "0000:00:03.0"), pci(t, "0000:00:04.0"), pci(t, "0000:00:05.0"),
 	})
-	wantProblems(t, problems, []string{
+	expect.Problems(t, problems, []string{
 		"bad-sysfs " + dir + "/numa_node: not a regular file",
 		"bad-sysfs bus/pci/devices/0000:00:03.0: outside",
 		"bad-sysfs bus/pci/devices/0000:00:04.0: outside",
@@ -63,7 +64,7 @@ func TestOpenSysfsRefuses(t *testing.T) {
 		}
 	}
 	for _, name := range []string{pipe, empty, large, filepath.Join(dir, "gone"), ""} {
-		if fsys, _, err := env.OpenSysfs(name); err == nil || fsys != nil {
+		if fsys, _, err := host.OpenSysfs(name); err == nil || fsys != nil {
 			t.Errorf("OpenSysfs(%q) = %v, %v", name, fsys, err)
 		}
 	}
@@ -97,7 +98,7 @@ func TestReadHostOpensFewFiles(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	host, problems := env.ReadWholeHost(open(t, sys))
+	host, problems := host.ReadWholeHost(open(t, sys))
 	if len(problems) > 0 || len(host.Devices) != devices+1 {
 		t.Errorf("%d devices, want %d; %d problems, the first %.1v", len(host.Devices), devices+1, len(problems), problems)
 	}

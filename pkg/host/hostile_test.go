@@ -1,4 +1,4 @@
-package env_test
+package host_test
 
 import (
 	"io/fs"
@@ -6,8 +6,9 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/test/expect"
 )
 
 // Invalid content of sysfs is a problem. The rest of the device is still read.
@@ -97,8 +98,8 @@ func TestReadHostHostile(t *testing.T) {
 			if _, ok := fsys["bus/mdev/devices/"+uuid]; ok {
 				ids = append(ids, topology.MediatedDevice(uuid))
 			}
-			host, problems := env.ReadHost(fsys, ids)
-			wantProblems(t, problems, tc.want)
+			host, problems := host.ReadHost(fsys, ids)
+			expect.Problems(t, problems, tc.want)
 			gpu := host.Device(address(t, "0000:00:02.0"))
 			if (gpu != nil) != tc.shown {
 				t.Errorf("device: %+v", gpu)
@@ -123,8 +124,8 @@ func TestReadWholeHostNames(t *testing.T) {
 	fsys := simple(fstest.MapFS{
 		"bus/pci/devices/x": link("x"), "bus/pci/devices/0000:3B:00.0": link("x"), "bus/mdev/devices/y": link("y"),
 	})
-	host, problems := env.ReadWholeHost(fsys)
-	wantProblems(t, problems, []string{
+	host, problems := host.ReadWholeHost(fsys)
+	expect.Problems(t, problems, []string{
 		"bad-sysfs bus/pci/devices: the kernel writes 0000:3b:00.0", `bad-sysfs bus/pci/devices: "x"`, `bad-sysfs bus/mdev/devices: "y"`,
 	})
 	if len(host.Devices) != 1 {

@@ -1,4 +1,4 @@
-package env_test
+package host_test
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/test/hostfs"
 )
@@ -25,7 +25,7 @@ func runScript(t *testing.T, shell string, dir string, ids []topology.DeviceID) 
 		t.Skip(err)
 	}
 	cmd := exec.Command(shell, "-s")
-	cmd.Stdin, cmd.Stderr = strings.NewReader(env.Script(dir, ids)), os.Stderr
+	cmd.Stdin, cmd.Stderr = strings.NewReader(host.Script(dir, ids)), os.Stderr
 	data, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("%s: %v", shell, err)
@@ -121,7 +121,7 @@ func withoutCapabilities(snapshot string) string {
 func TestScriptOfDevices(t *testing.T) {
 	for name, fsys := range scriptHosts(t) {
 		dir := directoryOf(t, fsys)
-		whole, _ := env.ReadWholeHost(fsys)
+		whole, _ := host.ReadWholeHost(fsys)
 		var all []topology.DeviceID
 		for i := range whole.Devices {
 			all = append(all, topology.PCIDevice(whole.Devices[i].Address))
@@ -136,18 +136,18 @@ func TestScriptOfDevices(t *testing.T) {
 			}
 		}
 		for _, ids := range sets[:min(len(sets), 8)] {
-			want, problems := env.ReadHost(fsys, ids)
-			problems = append(problems, env.ReadDetails(fsys, want)...)
+			want, problems := host.ReadHost(fsys, ids)
+			problems = append(problems, host.ReadDetails(fsys, want)...)
 			printed := runScript(t, "sh", dir, ids)
-			got, gotProblems := env.ReadHost(printed, ids)
-			gotProblems = append(gotProblems, env.ReadDetails(printed, got)...)
+			got, gotProblems := host.ReadHost(printed, ids)
+			gotProblems = append(gotProblems, host.ReadDetails(printed, got)...)
 			if d := cmp.Diff(want, got, compare, emptyIsNil); d != "" {
 				t.Errorf("%s, %v (-whole +script):\n%s", name, ids, d)
 			}
 			if d := cmp.Diff(fmt.Sprint(problems), fmt.Sprint(gotProblems)); d != "" {
 				t.Errorf("%s, %v: problems (-whole +script):\n%s", name, ids, d)
 			}
-			if shown, _ := env.ReadWholeHost(printed); len(shown.Devices) > len(want.Devices)+1 { // and VMD's own function
+			if shown, _ := host.ReadWholeHost(printed); len(shown.Devices) > len(want.Devices)+1 { // and VMD's own function
 				t.Errorf("%s, %v: %d functions, want %d", name, ids, len(shown.Devices), len(want.Devices))
 			}
 		}

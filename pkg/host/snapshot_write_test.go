@@ -1,4 +1,4 @@
-package env_test
+package host_test
 
 import (
 	"encoding/json"
@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/report"
 	"hook-sidecar/pkg/topology"
@@ -27,7 +27,7 @@ import (
 // take takes a snapshot and fails when anything is left out.
 func take(tb testing.TB, fsys fs.FS, comment string) []byte {
 	tb.Helper()
-	snapshot, problems, err := env.TakeSnapshot(fsys)
+	snapshot, problems, err := host.TakeSnapshot(fsys)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := meminfo.ReplaceAllString(string(data), "")
-			if d := cmp.Diff(want, string(take(t, parse(t, string(data)), env.SnapshotComment(data)))); d != "" {
+			if d := cmp.Diff(want, string(take(t, parse(t, string(data)), host.SnapshotComment(data)))); d != "" {
 				t.Errorf("the snapshot of a snapshot (-given +taken):\n%s", d)
 			}
 		})
@@ -121,7 +121,7 @@ func explain(t *testing.T, r mutate.Result) string {
 // no PCI devices, which TakeSnapshot refuses.
 func snapshotOf(t *testing.T, fsys fs.FS) fs.FS {
 	t.Helper()
-	snapshot, _, err := env.TakeSnapshot(fsys)
+	snapshot, _, err := host.TakeSnapshot(fsys)
 	if err != nil {
 		return fstest.MapFS{}
 	}
@@ -136,10 +136,10 @@ func snapshotOf(t *testing.T, fsys fs.FS) fs.FS {
 func TestSnapshotKeepsDetails(t *testing.T) {
 	for _, file := range snapshotFiles(t) {
 		source := open(t, file)
-		want, _ := env.ReadWholeHost(source)
+		want, _ := host.ReadWholeHost(source)
 		copied := parse(t, string(take(t, source, "")))
-		got, _ := env.ReadWholeHost(copied)
-		if problems := slices.Concat(env.ReadDetails(source, want), env.ReadDetails(copied, got)); len(problems) > 0 {
+		got, _ := host.ReadWholeHost(copied)
+		if problems := slices.Concat(host.ReadDetails(source, want), host.ReadDetails(copied, got)); len(problems) > 0 {
 			t.Errorf("%s: %v", file, problems)
 		}
 		if !slices.ContainsFunc(want.Devices, func(d topology.Device) bool { return d.Details.MaxLink != nil && d.Details.ResetKnown }) {
@@ -163,11 +163,11 @@ pci0000:00/0000:00:02.0/0000:02:00.0 conventional`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, _ := env.ReadWholeHost(files)
+	want, _ := host.ReadWholeHost(files)
 	first := take(t, files, "")
 	second := take(t, parse(t, string(first)), "")
-	got, _ := env.ReadWholeHost(parse(t, string(second)))
-	if problems := slices.Concat(env.ReadDetails(files, want), env.ReadDetails(parse(t, string(second)), got)); len(problems) > 0 {
+	got, _ := host.ReadWholeHost(parse(t, string(second)))
+	if problems := slices.Concat(host.ReadDetails(files, want), host.ReadDetails(parse(t, string(second)), got)); len(problems) > 0 {
 		t.Error(problems)
 	}
 	if d := cmp.Diff(want, got, compare); d != "" || !want.Devices[0].Details.ExtendedConfig || want.Devices[0].Details.ACS == nil {
@@ -220,15 +220,15 @@ pci0000:00/0000:00:01.0/0000:01:00.0/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01 type=n
 
 // A file that cannot be read is reported and left out. The rest is taken.
 func TestSnapshotReportsWhatItLeavesOut(t *testing.T) {
-	host, err := hostfs.Parse("pci0000:00/0000:00:01.0/0000:01:00.0 group=7")
+	files, err := hostfs.Parse("pci0000:00/0000:00:01.0/0000:01:00.0 group=7")
 	if err != nil {
 		t.Fatal(err)
 	}
 	const gpu = "devices/pci0000:00/0000:00:01.0/0000:01:00.0"
-	host[gpu+"/reset_method"] = &fstest.MapFile{Data: []byte("flr\n-- devices/evil --\n"), Mode: 0o444}
-	host[gpu+"/driver"] = &fstest.MapFile{Data: []byte("../../../../../../etc"), Mode: fs.ModeSymlink | 0o777}
-	host["bus/pci/devices/nonsense"] = &fstest.MapFile{Data: []byte("x"), Mode: 0o444}
-	snapshot, problems, err := env.TakeSnapshot(host)
+	files[gpu+"/reset_method"] = &fstest.MapFile{Data: []byte("flr\n-- devices/evil --\n"), Mode: 0o444}
+	files[gpu+"/driver"] = &fstest.MapFile{Data: []byte("../../../../../../etc"), Mode: fs.ModeSymlink | 0o777}
+	files["bus/pci/devices/nonsense"] = &fstest.MapFile{Data: []byte("x"), Mode: 0o444}
+	snapshot, problems, err := host.TakeSnapshot(files)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,10 +246,10 @@ func TestSnapshotReportsWhatItLeavesOut(t *testing.T) {
 }
 
 func TestSnapshotRefuses(t *testing.T) {
-	if _, _, err := env.TakeSnapshot(fstest.MapFS{}); err == nil || !strings.Contains(err.Error(), "bus/pci/devices") {
+	if _, _, err := host.TakeSnapshot(fstest.MapFS{}); err == nil || !strings.Contains(err.Error(), "bus/pci/devices") {
 		t.Errorf("a tree without PCI devices: %v; want an error that names bus/pci/devices", err)
 	}
-	snapshot, _, err := env.TakeSnapshot(parse(t, "-- bus/pci/devices/0000:00:00.0 -> ../../../devices/pci0000:00/0000:00:00.0 --\n-- devices/pci0000:00/0000:00:00.0/class --\n0x060000\n"))
+	snapshot, _, err := host.TakeSnapshot(parse(t, "-- bus/pci/devices/0000:00:00.0 -> ../../../devices/pci0000:00/0000:00:00.0 --\n-- devices/pci0000:00/0000:00:00.0/class --\n0x060000\n"))
 	if err != nil {
 		t.Fatal(err)
 	}

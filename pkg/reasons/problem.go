@@ -1,34 +1,33 @@
-package env
+package reasons
 
 import (
 	"cmp"
 	"slices"
 
-	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
 // Problem is a part of an input that cannot be used. The rest of the input is
 // used.
 type Problem struct {
-	Code   reasons.Code      // bad-variable-value, variable-conflict, no-sysfs or bad-sysfs
+	Code   Code              // bad-variable-value, variable-conflict, no-sysfs or bad-sysfs
 	Device topology.DeviceID // the device that sysfs does not show; else zero
 	Source string            // the environment variable, or the path in /sys: "PCI_RESOURCE_NVIDIA_COM_GPU"
 	Text   string            // what is wrong, abridged
 }
 
 // Warning returns the problem as a warning of a plan.
-func (p Problem) Warning() reasons.Warning {
-	w := reasons.NewWarning(p.Code, nil, p.Source+": "+p.Text)
+func (p Problem) Warning() Warning {
+	w := NewWarning(p.Code, nil, p.Source+": "+p.Text)
 	if p.Device != (topology.DeviceID{}) {
 		w.Device = &p.Device
 	}
 	return w
 }
 
-// sortProblems sorts problems and removes duplicates, so that the result does not
+// SortProblems sorts problems and removes duplicates, so that the result does not
 // depend on the order of devices or files.
-func sortProblems(problems []Problem) []Problem {
+func SortProblems(problems []Problem) []Problem {
 	slices.SortFunc(problems, func(a, b Problem) int {
 		return cmp.Or(
 			cmp.Compare(a.Source, b.Source), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Text, b.Text),
