@@ -2,7 +2,7 @@ package domain
 
 import "hook-sidecar/pkg/topology"
 
-// Domain is what placement reads of a libvirt domain. It is read-only; Apply
+// Domain is the part of a libvirt domain that placement reads. It is read-only; Apply
 // returns changed bytes.
 type Domain struct {
 	Name string // name, "" when absent

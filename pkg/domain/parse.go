@@ -10,7 +10,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Error says what in a domain cannot be read, and where.
+// Error is a part of a domain that cannot be read, with its line and column.
 type Error = xmledit.Error
 
 // document is where the parts of a Domain are in the bytes.

@@ -35,7 +35,7 @@ func writeMMIOWindow(vm VM) Writing {
 	return one(domain.Option{Name: domain.OptionFWCfg, Value: value}, text)
 }
 
-// firmwareOf is what the guest's firmware finds without the option of this hook. Ports
+// firmwareOf is the input of the firmware model, without the option of this hook. Ports
 // that libvirt and KubeVirt will yet add to the root bus can hotplug.
 func firmwareOf(vm VM) firmware.Guest {
 	without := domain.Changes{Managed: map[domain.Mark]domain.Managed{optionMark(policy.KeyMMIOWindow): {}}}
@@ -83,19 +83,19 @@ func chooseWindow(guest firmware.Guest) (set uint64, text string, isEnough bool)
 		return 0, "no device has a 64-bit BAR on the host", true
 	}
 	window, known := guest.Window(taken)
-	enough := guest.Enough(taken)
+	enough := guest.SmallestWindow(taken)
 	if guest.Domain.Arch == "aarch64" {
 		window, known, enough = firmware.VirtWindow(), true, 0
 	}
 	need := "64-bit BARs of " + topology.BytesNeeded(sum)
-	if all := guest.Bytes(taken, max(window.Bytes, enough)); all > sum {
+	if all := guest.Required(taken, max(window.Bytes, enough)); all > sum {
 		need += " take " + topology.BytesNeeded(all) + " with alignment and hotplug ports"
 	}
 	there := fmt.Sprintf("%s, the window has %s: %s", need, topology.BytesThere(window.Bytes), window.Reason)
 	bits, source := guest.Bits()
 	users := guest.Domain.FWCfg(domain.WindowEntry)
 	switch {
-	case known && guest.Bytes(taken, window.Bytes) <= window.Bytes:
+	case known && guest.Required(taken, window.Bytes) <= window.Bytes:
 		return 0, there, true
 	case !known && !guest.Domain.UEFI:
 		return 0, need + "; SeaBIOS takes all of the address space after the memory", true
