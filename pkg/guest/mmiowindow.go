@@ -101,8 +101,9 @@ func chooseWindow(guest firmware.Guest, written uint64) (set uint64, text string
 	there := fmt.Sprintf("%s, the window has %s: %s", need, topology.BytesThere(window.Bytes), window.Reason)
 	bits, source := guest.Bits()
 	users := guest.Domain.FWCfg(domain.WindowEntry)
+	stays := written > 0 && written == enough && guest.HasRoom(enough, bits)
 	switch {
-	case known && guest.Required(taken, window.Bytes) <= window.Bytes && (written != enough || !guest.HasRoom(enough, bits)):
+	case known && guest.Required(taken, window.Bytes) <= window.Bytes && !stays:
 		return 0, there, true
 	case !known && !guest.Domain.UEFI:
 		return 0, need + "; SeaBIOS takes all of the address space after the memory", true
