@@ -21,7 +21,7 @@ type Report struct {
 	Layout        policy.Layout          `json:"layout"`        // the layout that is built: keep, numa, root or mirror
 	LayoutReason  *string                `json:"layoutReason"`  // why it is that one, as the end of a sentence; null where the policy names it
 	Changed       bool                   `json:"changed"`       // whether the plan changes the domain, also in a dry run
-	DryRun        bool                   `json:"dryRun"`        // whether the domain is returned as it came, whatever changed says
+	DryRun        bool                   `json:"dryRun"`        // whether the domain is returned as it came, even if changed is true
 	Error         *string                `json:"error"`         // why the call fails
 	Policy        map[policy.Key]Setting `json:"policy"`        // by key
 	Devices       []Device               `json:"devices"`       // by id, PCI before mdev
@@ -90,7 +90,7 @@ type Paths struct {
 
 // Budgets say how much of what is scarce is used.
 type Budgets struct {
-	BusNumbers struct { // of the root bus
+	BusNumbers struct {
 		Budget
 		Expanders []Expander `json:"expanders"` // per expander bus
 	} `json:"busNumbers"` // of the root bus, pending ports included; its limit is the first expander bus's number, less two per expander bus whose number libvirt chooses
