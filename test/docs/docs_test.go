@@ -153,7 +153,7 @@ func TestLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	for _, page := range append(pages, filepath.Join(root, "README.md")) {
+	for _, page := range append(pages, filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md"), filepath.Join(root, "SECURITY.md")) {
 		data, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
