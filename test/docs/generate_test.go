@@ -72,7 +72,7 @@ func section(t *testing.T, b *strings.Builder, code, meaning string, page reason
 	}
 	fmt.Fprintf(b, "### `%s`\n\n%s\n\n", code, text)
 	if remedy != "" {
-		fmt.Fprintf(b, "Remedy: %s\n\n", sentence(remedy))
+		fmt.Fprintf(b, "Remedy: %s.\n\n", strings.ReplaceAll(remedy, "<", "&lt;"))
 	}
 	fmt.Fprintf(b, "To see it: %s\n\n", page.See)
 }
@@ -99,9 +99,6 @@ func doctorPage(t *testing.T) string {
 
 // sentence begins a text with a capital and ends it with a period.
 func sentence(text string) string {
-	if text == "" {
-		return ""
-	}
 	first, size := utf8.DecodeRuneInString(text)
 	return string(unicode.ToUpper(first)) + text[size:] + "."
 }
