@@ -23,40 +23,17 @@ import (
 type answerer struct {
 	mutator mutate.Mutator
 	log     logFunc
-	last    *lastCall
-}
-
-// lastCall is what is left to do of the last call.
-type lastCall struct {
-	mu     sync.Mutex
-	begin  func()          // begins to log it, unless that was begun; nil without a call
-	logged <-chan struct{} // closed when it is logged
-}
-
-// logPatience is how long a call waits for the log of the one before it, which takes
-// milliseconds: a read of sysfs can hang in a driver.
-const logPatience = time.Second
-
-// finish returns when the last call is logged, or the patience is over.
-func (l *lastCall) finish() {
-	if l.begin == nil {
-		return
-	}
-	l.begin()
-	select {
-	case <-l.logged:
-	case <-time.After(logPatience):
-	}
+	logs    *sync.WaitGroup // of calls that are not logged yet
 }
 
 // logFunc logs a call after its answer, which took so long.
 type logFunc func(protocol string, answer mutate.Result, took time.Duration)
 
 func newAnswerer(m mutate.Mutator, log logFunc) answerer {
-	return answerer{mutator: m, log: log, last: &lastCall{}}
+	return answerer{mutator: m, log: log, logs: &sync.WaitGroup{}}
 }
 
-// answer returns the answer to a call, and what logs it.
+// answer returns the answer to a call, and a function that logs it.
 func (a answerer) answer(protocol string, req mutate.Request) (result mutate.Result, log func()) {
 	start := time.Now()
 	result = a.mutator.Answer(req)
@@ -65,25 +42,15 @@ func (a answerer) answer(protocol string, req mutate.Request) (result mutate.Res
 }
 
 // Mutate answers a call of virt-launcher. It implements hooks.Mutator. The call is
-// logged when its reply is written, because what only the log says takes as long to
-// find out as the answer. The next call waits for that.
+// logged after its reply, because to find the warnings takes as long as the answer.
 func (a answerer) Mutate(ctx context.Context, call hooks.Call) ([]byte, error) {
-	a.last.mu.Lock()
-	defer a.last.mu.Unlock()
-	a.last.finish()
 	result, log := a.answer(call.Protocol, mutate.Request{
 		Domain: call.Domain, VMI: call.VMI, Discarded: call.Migration, NoReader: a.noReader(call.Protocol),
 	})
-	logged := make(chan struct{})
-	a.last.logged = logged
-	a.last.begin = sync.OnceFunc(func() {
-		go func() {
-			log()
-			runtime.GC() // so that it does not interrupt the next call
-			close(logged)
-		}()
+	a.logs.Go(func() {
+		hooks.AwaitReply(ctx)
+		log()
 	})
-	hooks.AfterReply(ctx, a.last.begin)
 	if result.Err == nil || !result.Strict {
 		return result.Domain, nil
 	}
@@ -94,6 +61,23 @@ func (a answerer) Mutate(ctx context.Context, call hooks.Call) ([]byte, error) {
 	return nil, &hooks.RefusedError{Err: result.Err}
 }
 
+// logPatience is how long the end of the process waits for the log of the last calls,
+// which takes milliseconds: a read of sysfs can hang in a driver.
+const logPatience = time.Second
+
+// wait returns when all calls are logged, or after logPatience.
+func (a answerer) wait() {
+	logged := make(chan struct{})
+	go func() {
+		a.logs.Wait()
+		close(logged)
+	}()
+	select {
+	case <-logged:
+	case <-time.After(logPatience):
+	}
+}
+
 // rehearse answers and logs the demo's call, which nobody sees, so that the first
 // call of a VM need not wait for what is made when it is first used: pages of the
 // program, encoders, memory. With a sidecar's share of a CPU that takes long.
@@ -102,13 +86,6 @@ func (a answerer) rehearse() {
 		logTo(slog.New(slog.NewJSONHandler(io.Discard, nil)), s.mutator)("", s.mutator.Answer(s.request), 0)
 	}
 	runtime.GC()
-}
-
-// wait waits for the log of the last call.
-func (a answerer) wait() {
-	a.last.mu.Lock()
-	defer a.last.mu.Unlock()
-	a.last.finish()
 }
 
 // hookAnswerer returns the answerer of serve and onDefineDomain: it takes the

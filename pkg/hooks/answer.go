@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"hook-sidecar/pkg/hooks/api/info"
 	"hook-sidecar/pkg/hooks/api/plugin"
 	"hook-sidecar/pkg/hooks/api/v1alpha1"
 	"hook-sidecar/pkg/hooks/api/v1alpha2"
@@ -72,13 +73,30 @@ func (s *Server) guard(ctx context.Context, request any, rpc *grpc.UnaryServerIn
 			response, err = unchanged(request)
 		}
 	}()
-	response, err = s.gate.handle(ctx, rpc.FullMethod, request, handle)
+	response, err = s.handle(ctx, rpc.FullMethod, request, handle)
 	if err != nil {
 		refusal := status.Convert(err)
 		s.config.Logger.Warn("call failed",
 			"method", rpc.FullMethod, "code", refusal.Code().String(), "error", refusal.Message())
 	}
 	return response, err
+}
+
+// handle handles one call at a time, which bounds memory. Info and Shutdown do not wait
+// for their turn, because virt-launcher gives Info one second (KubeVirt
+// pkg/hooks/manager.go).
+func (s *Server) handle(ctx context.Context, method string, request any, handler grpc.UnaryHandler) (any, error) {
+	switch method {
+	case info.Info_Info_FullMethodName, v1alpha3.Callbacks_Shutdown_FullMethodName:
+		return handler(ctx, request)
+	}
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+		return handler(ctx, request)
+	case <-ctx.Done():
+		return nil, status.FromContextError(ctx.Err()).Err()
+	}
 }
 
 // logPanic logs where a call panicked. It truncates the cause, because a panic's

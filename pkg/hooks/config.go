@@ -20,9 +20,8 @@ const (
 	// SIGTERM and SIGKILL.
 	DefaultGrace = 10 * time.Second
 
-	// DefaultPatience is how long a client may take to send a request or to
-	// receive its reply. Clients with large ones share it while others wait.
-	// virt-launcher waits one minute for a reply, and 30 s for that of a plugin.
+	// DefaultPatience is how long a connection may have no call, and how long a client
+	// may take to answer a ping. virt-launcher hangs up after each call.
 	DefaultPatience = 5 * time.Second
 )
 

@@ -28,7 +28,12 @@ type infoService struct {
 func (i infoService) Info(ctx context.Context, _ *info.InfoParams) (*info.InfoResult, error) {
 	i.server.watchLauncher(ctx)
 	if expected := i.server.config.Expected; expected != nil {
-		i.server.introduced.Do(func() { AfterReply(ctx, expected) })
+		i.server.firstInfo.Do(func() {
+			go func() {
+				AwaitReply(ctx)
+				expected()
+			}()
+		})
 	}
 	versions := i.server.config.Versions
 	points := []*info.HookPoint{{Name: onDefineDomain}}
