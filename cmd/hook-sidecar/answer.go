@@ -5,13 +5,14 @@ import (
 	"context"
 	"embed"
 	"errors"
-	"io"
 	"log/slog"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
+	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/placement"
@@ -50,6 +51,7 @@ func (a answerer) Mutate(ctx context.Context, call hooks.Call) ([]byte, error) {
 	a.logs.Go(func() {
 		hooks.AwaitReply(ctx)
 		log()
+		runtime.GC() // so that it does not interrupt the next call
 	})
 	if result.Err == nil || !result.Strict {
 		return result.Domain, nil
@@ -76,16 +78,6 @@ func (a answerer) wait() {
 	case <-logged:
 	case <-time.After(logPatience):
 	}
-}
-
-// rehearse answers and logs the demo's call, which nobody sees, so that the first
-// call of a VM need not wait for what is made when it is first used: pages of the
-// program, encoders, memory. With a sidecar's share of a CPU that takes long.
-func (a answerer) rehearse() {
-	if s, err := newSample(a.mutator.Source); err == nil {
-		logTo(slog.New(slog.NewJSONHandler(io.Discard, nil)), s.mutator)("", s.mutator.Answer(s.request), 0)
-	}
-	runtime.GC()
 }
 
 // hookAnswerer returns the answerer of serve and onDefineDomain: it takes the
@@ -122,10 +114,8 @@ func logTo(log *slog.Logger, m mutate.Mutator) logFunc {
 				log.Error("a panic ended the log of this call", "stack", string(debug.Stack()))
 			}
 		}()
-		result, log := m.Diagnose(answer), log
-		if result.VMI != nil && result.VMI.Name != "" {
-			log = log.With("vmi", result.VMI.String(), "uid", result.VMI.UID)
-		}
+		result := m.Diagnose(answer)
+		log := withVMI(log, result.VMI)
 		r := report.New(result.Plan, result.Changed(), result.Err)
 		logCall(log, protocol, result, r, took)
 		for _, d := range r.Devices {
@@ -134,7 +124,7 @@ func logTo(log *slog.Logger, m mutate.Mutator) logFunc {
 				level = slog.LevelWarn
 			}
 			log.Log(context.Background(), level, "device",
-				"id", d.ID, "alias", d.Alias, "kind", d.Kind, "resource", d.Resource, "added", d.Added,
+				"id", d.ID, "alias", cutOptional(d.Alias), "kind", d.Kind, "resource", cutOptional(d.Resource), "added", d.Added,
 				"hostNode", d.HostNode, "guestCell", d.GuestCell, "guestAddress", d.GuestAddress, "predicted", d.Predicted,
 				"outcome", d.Outcome, "reason", d.Reason)
 		}
@@ -151,6 +141,34 @@ func logTo(log *slog.Logger, m mutate.Mutator) logFunc {
 			last = w.Code
 		}
 	}
+}
+
+// maxName is the size in bytes of the longest name of a Kubernetes object (RFC 1123).
+const maxName = 253
+
+// cutName returns as much of a name as is logged.
+func cutName(name string) string {
+	if len(name) <= maxName {
+		return name
+	}
+	return strings.ToValidUTF8(name[:maxName], "")
+}
+
+// cutOptional is cutName of a device's name, which may be missing.
+func cutOptional(name *string) *string {
+	if name == nil {
+		return nil
+	}
+	cut := cutName(*name)
+	return &cut
+}
+
+// withVMI adds a VMI, if it has a name, to each line of a log.
+func withVMI(log *slog.Logger, vmi *env.VMI) *slog.Logger {
+	if vmi == nil || vmi.Name == "" {
+		return log
+	}
+	return log.With("vmi", cutName(vmi.Namespace)+"/"+cutName(vmi.Name), "uid", cutName(string(vmi.UID)))
 }
 
 func logCall(log *slog.Logger, protocol string, result mutate.Result, r report.Report, took time.Duration) {

@@ -36,9 +36,6 @@ type Config struct {
 	// other sidecar for this call, and loses user data that is not UTF-8
 	// (pkg/hooks/manager.go, PreCloudInitIso).
 	CloudInit func(CloudInitCall) []byte
-	// Expected is called in a goroutine of its own when the first Info has been
-	// answered: virt-launcher will call Mutator soon. nil: not called.
-	Expected func()
 
 	// Versions are the versions of the Callbacks service to serve and announce,
 	// in this order; empty: Versions().

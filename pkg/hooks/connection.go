@@ -59,7 +59,9 @@ func (*connection) AuthType() string { return "unix" }
 
 // connectionCredentials pass the connection on to the handlers of its calls: gRPC has
 // no other way. They authenticate nobody.
-type connectionCredentials struct{ credentials.TransportCredentials }
+type connectionCredentials struct {
+	credentials.TransportCredentials
+}
 
 func (connectionCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	return conn, conn.(*connection), nil

@@ -30,7 +30,6 @@ type Server struct {
 	ctx      context.Context    // of Run
 	shutdown context.CancelFunc // makes Run return
 
-	firstInfo    sync.Once
 	launcherSeen atomic.Bool
 	launcher     sync.WaitGroup // waits for virt-launcher's end
 }
