@@ -115,7 +115,7 @@ func (s *Server) options() []grpc.ServerOption {
 	patience := s.config.Patience
 	return []grpc.ServerOption{
 		grpc.Creds(connectionCredentials{insecure.NewCredentials()}),
-		grpc.UnaryInterceptor(s.guard),
+		grpc.UnaryInterceptor(s.intercept),
 		grpc.MaxRecvMsgSize(s.config.MaxMessage),
 		grpc.MaxHeaderListSize(maxHeaders),
 		grpc.MaxConcurrentStreams(maxStreams),
