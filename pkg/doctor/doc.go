@@ -4,4 +4,7 @@
 // A check is a value: a stable name, and a function from Inputs to Results. It
 // reads no files and has no clock; the caller reads the inputs. Checks without
 // input are skipped.
+//
+// result.go has what a check returns, inputs.go what it looks at, doctor.go the list of
+// the checks, which are in the other files.
 package doctor
