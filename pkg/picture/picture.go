@@ -1,4 +1,7 @@
-package report
+// Package picture draws a report as SVG: picture.go what is drawn and where, side.go the
+// tree of the host and that of the guest, legend.go what explains them, canvas.go the
+// elements.
+package picture
 
 import (
 	"fmt"
@@ -7,41 +10,18 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/report"
 	"hook-sidecar/pkg/topology"
 )
 
-// Sizes in pixels. A row is a device; two lines of text fit in it. A picture of a
-// large machine has to be legible where a page shows it 720 pixels wide.
-const (
-	margin      = 14
-	rowPitch    = 36
-	rowHeight   = 30
-	rowGap      = rowPitch - rowHeight
-	headHeight  = 76 // title, subtitle, and the names of the two sides
-	areaHead    = 24
-	areaPadding = 8
-	areaGap     = 12
-	columnGap   = 8
-	portWidth   = 10
-	deviceWidth = 162
-	linkWidth   = 70  // of a link's speed, in a device
-	middleWidth = 104 // between the devices of host and guest
-	chipWidth   = 84
-	chipHeight  = 18
-	barWidth    = 190
-	legendPitch = 20
-	leastWidth  = 560
-	monoTenths  = 67 // tenths of a pixel that a character takes at most
-)
-
-// WriteSVG draws the report: the host's tree grows from the left to the middle,
-// the guest's from the right, each device is joined to itself, and bars show how
-// many of its path types are those of the host. The picture needs no script and no
-// font from elsewhere, and follows the viewer's preference for light or dark.
-func (r Report) WriteSVG(w io.Writer) error {
-	hostTree, guestTree := r.trees()
-	hostTree.isBrief, guestTree.isBrief = true, true
-	left, right := newSide(hostTree), newSide(guestTree)
+// Write draws a report: the host's tree grows from the left to the middle, the guest's
+// from the right, each device is joined to itself, and bars show how many of its path
+// types are those of the host. The picture needs no script and no font from elsewhere,
+// and follows the viewer's preference for light or dark.
+func Write(w io.Writer, r report.Report) error {
+	hostTree, guestTree := r.Trees()
+	left, right := newSide(r, hostTree), newSide(r, guestTree)
 	width := 2*margin + left.width + middleWidth + right.width
 	right.mirrored = width
 	if len(r.Devices) == 0 {
@@ -49,42 +29,48 @@ func (r Report) WriteSVG(w io.Writer) error {
 	}
 	height := stack(left, right)
 	var c canvas
-	c.words("heading", margin, 22, r.pictureTitle())
-	c.words("note", margin, 44, fitPixels(r.pictureSubtitle(), width-2*margin))
-	all, notKnown, _ := r.pairs()
-	if all > notKnown && width-margin-barWidth > margin+textPixels(r.pictureTitle())*17/12 {
-		c.bar(bar{shares: r.shares(allDevices), x: width - margin - barWidth, y: 15, w: barWidth, h: 14})
-	}
+	c.heading(r, width)
 	if len(r.Devices) > 0 {
 		c.words("side", margin, headHeight-12, "Host")
-		c.words("side", width-margin-right.width, headHeight-12, r.guestTitle())
+		c.words("side", width-margin-right.width, headHeight-12, guestTitle(r))
 	}
 	c.WriteString(left.String() + right.String())
 	c.joins(r, left, right)
-	if r.Details && len(r.Devices) <= matrixDevices {
+	if r.Details && len(r.Devices) <= report.MatrixDevices {
 		var matrixWidth int
 		matrixWidth, height = c.matrix(r, height)
 		width = max(width, matrixWidth)
 	}
-	height = c.legend(r, width, height)
+	height = c.legend(r, left.hasPorts || right.hasPorts, width, height)
 	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img">
 <title>%s</title>
 <style>%s</style>
 <rect class="ground" width="%d" height="%d"/>
 %s</svg>
-`, width, height, width, height, escape(r.pictureTitle()), styleSheet, width, height, c.String())
+`, width, height, width, height, escape(title(r)), styleSheet, width, height, c.String())
 	return err
+}
+
+// heading writes the title and what the picture is about, with a bar of all pairs where
+// there is room.
+func (c *canvas) heading(r report.Report, width int) {
+	c.words("heading", margin, 22, title(r))
+	c.words("note", margin, 44, fitPixels(subtitle(r), width-2*margin))
+	tally := r.Tally(report.AllDevices)
+	if hasKnownPairs(tally) && width-margin-barWidth > margin+textPixels(title(r))*17/12 {
+		c.bar(bar{tally: tally, x: width - margin - barWidth, y: 15, w: barWidth, h: 14})
+	}
 }
 
 // stack draws the areas of both sides under each other and returns the y after
 // them. Areas of the same devices get the same height.
 func stack(left, right *side) int {
-	aligned := areAlike(left.tree, right.tree)
+	aligned := report.AreAligned(left.Tree, right.Tree)
 	tops := [2]int{headHeight, headHeight}
-	for i := range max(len(left.areas), len(right.areas)) {
+	for i := range max(len(left.Areas), len(right.Areas)) {
 		for j, s := range []*side{left, right} {
-			if i < len(s.areas) {
-				tops[j] = s.area(s.areas[i], tops[j]) + areaGap
+			if i < len(s.Areas) {
+				tops[j] = s.area(s.Areas[i], tops[j]) + areaGap
 			}
 		}
 		if aligned {
@@ -95,40 +81,45 @@ func stack(left, right *side) int {
 	return max(tops[0], tops[1])
 }
 
-// pictureTitle is how much of the host the guest sees.
-func (r Report) pictureTitle() string {
-	all, notKnown, alike := r.pairs()
-	switch {
+func hasKnownPairs(t report.Tally) bool { return t.All > t.By[report.Unknown] }
+
+// title is how much of the host the guest sees.
+func title(r report.Report) string {
+	switch tally := r.Tally(report.AllDevices); {
 	case len(r.Devices) == 0:
 		return "No device is passed through"
-	case all == notKnown: // also where there are no pairs
-		return r.inventory() + ": " + r.outcomes()
+	case hasKnownPairs(tally):
+		return fmt.Sprintf("%d of %s of devices as on the host", tally.By[report.Same], topology.Counted(tally.All, "pair"))
 	}
-	return fmt.Sprintf("%d of %s of devices as on the host", alike, topology.Counted(all, "pair"))
+	return r.Inventory() + ": " + outcomes(r)
 }
 
-// pictureSubtitle is what the picture is about, but for what the title says.
-func (r Report) pictureSubtitle() string {
-	parts := []string{topology.Printable(r.Subject.VM), topology.Printable(r.Subject.Host), "layout " + r.layoutTitle(), r.outcomes(), r.inventory()}
-	if r.isCurrent {
-		parts[2] = ""
+// subtitle is what the picture is about, but for what the title says.
+func subtitle(r report.Report) string {
+	parts := []string{r.Subject.VM, r.Subject.Host}
+	switch {
+	case r.IsCurrent():
+	case r.LayoutReason != nil: // the policy has another word
+		parts = append(parts, fmt.Sprintf("layout %s (%s)", r.Layout, r.Policy[policy.KeyLayout].Value))
+	default:
+		parts = append(parts, "layout "+string(r.Layout))
 	}
-	if all, notKnown, _ := r.pairs(); all == notKnown {
-		parts[3], parts[4] = "", ""
+	if hasKnownPairs(r.Tally(report.AllDevices)) {
+		parts = append(parts, outcomes(r), r.Inventory())
 	}
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), " · ")
 }
 
-func (r Report) guestTitle() string {
-	if r.isCurrent {
+func guestTitle(r report.Report) string {
+	if r.IsCurrent() {
 		return "Guest, current domain"
 	}
 	return "Guest"
 }
 
 // outcomes are the numbers of devices by outcome.
-func (r Report) outcomes() string {
-	if r.isCurrent {
+func outcomes(r report.Report) string {
+	if r.IsCurrent() {
 		return "current domain"
 	}
 	c := r.Count()
@@ -146,42 +137,41 @@ func (r Report) outcomes() string {
 
 // joins draws a line from each device of the host to where it is in the guest,
 // and says on it how many of its pairs are as on the host.
-func (c *canvas) joins(r Report, left, right *side) {
+func (c *canvas) joins(r report.Report, left, right *side) {
 	x := margin + left.width - areaPadding
 	const w = middleWidth + 2*areaPadding
 	var chips canvas
 	for i := range r.Devices {
-		from, to, look := left.rows[i], right.rows[i], string(r.lookOf(i))
-		c.curve("join "+look, x, from+rowHeight/2, w, to-from)
+		from, to, change, tally := left.rows[i], right.rows[i], r.DeviceChange(i), r.Tally(i)
+		c.curve("join "+string(change), x, from+rowHeight/2, w, to-from)
 		chips.bar(bar{
-			shares: r.shares(i), look: look, text: r.chip(i), tip: r.chipTip(i),
+			tally: tally, change: change, text: chipText(r, i, tally), tip: chipTip(r.Devices[i], tally),
 			x: x + (w-chipWidth)/2, y: (from+to)/2 + (rowHeight-chipHeight)/2, w: chipWidth, h: chipHeight,
 		})
 	}
 	c.WriteString(chips.String())
 }
 
-// chip says in a few characters what became of a device.
-func (r Report) chip(device int) string {
+// chipText says in a few characters what became of a device.
+func chipText(r report.Report, device int, tally report.Tally) string {
+	d := r.Devices[device]
 	switch {
-	case r.Devices[device].Outcome == placement.Unplaced:
+	case d.Outcome == placement.Unplaced:
 		return "unplaced"
-	case !r.isKnown(device):
+	case !d.IsShown():
 		return "not known"
-	case len(r.Devices) == 1 && r.isCurrent:
+	case len(r.Devices) == 1 && r.IsCurrent():
 		return "as it is"
 	case len(r.Devices) == 1:
-		return string(r.Devices[device].Outcome)
+		return string(d.Outcome)
 	}
-	shares := r.shares(device)
-	return fmt.Sprintf("%d of %d", shares[0].pairs, len(r.Devices)-1)
+	return fmt.Sprintf("%d of %d", tally.By[report.Same], tally.All)
 }
 
-func (r Report) chipTip(device int) string {
-	d := r.Devices[device]
-	tip := fmt.Sprintf("%s is %s: %s", title(d.Alias), d.Outcome, d.Reason)
-	for _, c := range r.differences(device) {
-		tip += "\n" + c.String()
+func chipTip(d report.Device, tally report.Tally) string {
+	tip := fmt.Sprintf("%s is %s: %s", d.Title(), d.Outcome, d.Reason)
+	for _, difference := range tally.Differences {
+		tip += "\n" + difference.String()
 	}
 	return tip
 }

@@ -7,105 +7,111 @@ import (
 	"slices"
 
 	"hook-sidecar/pkg/placement"
-	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/topology"
 )
 
-// look is what became of a path type, or of those of a device. In a picture it
-// is the class of the shapes.
-type look string
+// Change is what became of a path type, or of those of a device, in the guest.
+type Change string
 
+// The changes.
 const (
-	same     look = "same"
-	nearer   look = "nearer"  // in the guest than on the host
-	farther  look = "farther" // in the guest than on the host
-	unknown  look = "unknown" // the host does not show the device
-	unplaced look = "unplaced"
+	Same     Change = "same"
+	Nearer   Change = "nearer"  // in the guest than on the host
+	Farther  Change = "farther" // in the guest than on the host
+	Unknown  Change = "unknown" // the host does not show the device
+	Unplaced Change = "unplaced"
 )
 
-func compare(host, guest topology.PathType) look {
+// colour is the colour of a change in text.
+func (c Change) colour() Colour {
+	return map[Change]Colour{Farther: Yellow, Nearer: Cyan, Unplaced: Red}[c]
+}
+
+func compare(host, guest topology.PathType) Change {
 	switch guest.Compare(host) {
 	case -1:
-		return nearer
+		return Nearer
 	case 1:
-		return farther
+		return Farther
 	}
-	return same
+	return Same
 }
 
-// difference is how many pairs of devices have a path type on the host and
+// PairChange is what became of the path type between the devices at two positions.
+func (r Report) PairChange(i, j int) Change {
+	if !r.Devices[i].IsShown() || !r.Devices[j].IsShown() {
+		return Unknown
+	}
+	return compare(r.Paths.Host.Between(i, j), r.Paths.Guest.Between(i, j))
+}
+
+// Difference is how many pairs of devices have a path type on the host and
 // another one in the guest.
-type difference struct {
-	host, guest topology.PathType
-	pairs       int
+type Difference struct {
+	Host, Guest topology.PathType
+	Pairs       int
 }
 
-func (d difference) look() look { return compare(d.host, d.guest) }
+// Change is Nearer or Farther.
+func (d Difference) Change() Change { return compare(d.Host, d.Guest) }
 
-func (d difference) String() string {
-	return fmt.Sprintf("%d %s on the host, %s in the guest (%s than on the host)", d.pairs, d.host, d.guest, d.look())
-}
-
-// sentence is the difference for readers of a picture.
-func (d difference) sentence() string {
-	are := "are"
-	if d.pairs == 1 {
-		are = "is"
-	}
-	return fmt.Sprintf("%s %s %s on the host and %s in the guest: %s", topology.Counted(d.pairs, "pair"), are, d.host, d.guest, d.look())
+func (d Difference) String() string {
+	return fmt.Sprintf("%d %s on the host, %s in the guest (%s than on the host)", d.Pairs, d.Host, d.Guest, d.Change())
 }
 
 // compareDifferences puts first what is near on the host and farther in the
 // guest: there bandwidth is lost.
-func compareDifferences(a, b difference) int {
+func compareDifferences(a, b Difference) int {
 	switch {
-	case a.look() == farther && b.look() == nearer:
+	case a.Change() == Farther && b.Change() == Nearer:
 		return -1
-	case a.look() == nearer && b.look() == farther:
+	case a.Change() == Nearer && b.Change() == Farther:
 		return 1
 	}
-	return cmp.Or(a.host.Compare(b.host), a.guest.Compare(b.guest))
+	return cmp.Or(a.Host.Compare(b.Host), a.Guest.Compare(b.Guest))
 }
 
-// isKnown reports whether the host shows a device. Where it does not, the path
-// types are SYS because nothing else is known, and nothing is compared.
-func (r Report) isKnown(device int) bool { return r.Devices[device].function != nil }
+// Tally counts pairs of devices by what became of their path type.
+type Tally struct {
+	All         int
+	By          map[Change]int
+	Differences []Difference // the worst first
+}
 
-// allDevices asks differences for the pairs of all devices.
-const allDevices = -1
+// AllDevices makes Tally count the pairs of all devices.
+const AllDevices = -1
 
-// differences counts the pairs that differ, of one device or of allDevices.
-func (r Report) differences(device int) []difference {
-	var all []difference
+// Tally counts the pairs of the device at a position, or of AllDevices.
+func (r Report) Tally(device int) Tally {
+	t := Tally{By: map[Change]int{}}
 	for i, j := range r.pairsOf(device) {
-		host, guest := r.Paths.Host.Between(i, j), r.Paths.Guest.Between(i, j)
-		if host == guest || !r.isKnown(i) || !r.isKnown(j) {
+		change := r.PairChange(i, j)
+		t.All++
+		t.By[change]++
+		if change != Nearer && change != Farther {
 			continue
 		}
-		at := slices.IndexFunc(all, func(d difference) bool { return d.host == host && d.guest == guest })
+		host, guest := r.Paths.Host.Between(i, j), r.Paths.Guest.Between(i, j)
+		at := slices.IndexFunc(t.Differences, func(d Difference) bool { return d.Host == host && d.Guest == guest })
 		if at < 0 {
-			at, all = len(all), append(all, difference{host: host, guest: guest})
+			at, t.Differences = len(t.Differences), append(t.Differences, Difference{Host: host, Guest: guest})
 		}
-		all[at].pairs++
+		t.Differences[at].Pairs++
 	}
-	slices.SortFunc(all, compareDifferences)
-	return all
+	slices.SortFunc(t.Differences, compareDifferences)
+	return t
 }
 
-// pairsOf yields the pairs of one device, or of allDevices.
+// pairsOf yields the pairs of one device, or of AllDevices.
 func (r Report) pairsOf(device int) iter.Seq2[int, int] {
 	return func(yield func(int, int) bool) {
-		if device != allDevices {
-			for j := range r.Devices {
-				if j != device && !yield(device, j) {
-					return
-				}
-			}
-			return
-		}
 		for i := range r.Devices {
-			for j := range i {
-				if !yield(i, j) {
+			if device != AllDevices && device != i {
+				continue
+			}
+			for j := range r.Devices {
+				isPair := j < i || device != AllDevices && j != i
+				if isPair && !yield(i, j) {
 					return
 				}
 			}
@@ -113,72 +119,45 @@ func (r Report) pairsOf(device int) iter.Seq2[int, int] {
 	}
 }
 
-// lookOf is what became of a device: farther where one of its path types is.
-func (r Report) lookOf(device int) look {
-	all := r.differences(device)
+// DeviceChange is what became of a device: Farther where one of its path types is.
+func (r Report) DeviceChange(device int) Change {
+	differences := r.Tally(device).Differences
 	switch {
 	case r.Devices[device].Outcome == placement.Unplaced:
-		return unplaced
-	case !r.isKnown(device):
-		return unknown
-	case len(all) == 0:
-		return same
+		return Unplaced
+	case !r.Devices[device].IsShown():
+		return Unknown
+	case len(differences) == 0:
+		return Same
 	}
-	return all[0].look()
+	return differences[0].Change()
 }
 
-// pairs are the numbers of pairs of devices: all, those that are not known on the
-// host, and those that are as on the host.
-func (r Report) pairs() (all, unknown, alike int) {
-	if r.plan == nil {
-		return 0, 0, 0
-	}
-	p := r.plan.Pairs()
-	return p.All, p.All - p.Known, p.Alike
-}
-
-// share is how many pairs have a look.
-type share struct {
-	look
-	pairs int
-}
-
-// shares are the pairs of one device, or of allDevices, by look: those as on the host
-// first.
-func (r Report) shares(device int) []share {
-	all := []share{{same, 0}, {nearer, 0}, {farther, 0}, {unknown, 0}}
-	for i, j := range r.pairsOf(device) {
-		l := unknown
-		if r.isKnown(i) && r.isKnown(j) {
-			l = compare(r.Paths.Host.Between(i, j), r.Paths.Guest.Between(i, j))
+// UsedPathTypes are the path types between the devices, with what they mean.
+func (r Report) UsedPathTypes() []string {
+	seen := map[topology.PathType]bool{}
+	for i, j := range r.pairsOf(AllDevices) {
+		if r.PairChange(i, j) != Unknown {
+			seen[r.Paths.Host.Between(i, j)] = true
 		}
-		all[slices.IndexFunc(all, func(s share) bool { return s.look == l })].pairs++
+		seen[r.Paths.Guest.Between(i, j)] = true
 	}
-	return all
-}
-
-// keepsMore reports whether layout mirror would keep path types that this layout
-// does not.
-func (r Report) keepsMore() bool {
-	return r.Layout != policy.LayoutMirror && slices.ContainsFunc(r.differences(allDevices), func(d difference) bool {
-		return d.host.Compare(topology.PHB) <= 0 || d.guest.Compare(topology.PHB) <= 0
-	})
-}
-
-// aboutPathType is what a path type means.
-type aboutPathType struct {
-	topology.PathType
-	meaning string
-}
-
-func (a aboutPathType) String() string { return a.PathType.String() + ": " + a.meaning }
-
-func pathTypes() []aboutPathType {
-	return []aboutPathType{
-		{topology.PIX, "at most one PCIe switch between"},
-		{topology.PXB, "several switches"},
-		{topology.PHB, "a host bridge"},
-		{topology.NODE, "host bridges of one NUMA node"},
-		{topology.SYS, "across NUMA nodes, or not known"},
+	var used []string
+	for t := topology.PIX; t <= topology.SYS; t++ {
+		if seen[t] {
+			used = append(used, describe(t))
+		}
 	}
+	return used
+}
+
+// describe is a path type with what it means.
+func describe(t topology.PathType) string {
+	return t.String() + ": " + map[topology.PathType]string{
+		topology.PIX:  "at most one PCIe switch between",
+		topology.PXB:  "several switches",
+		topology.PHB:  "a host bridge",
+		topology.NODE: "host bridges of one NUMA node",
+		topology.SYS:  "across NUMA nodes, or not known",
+	}[t]
 }

@@ -1,10 +1,18 @@
+// Package report says what a plan decided and why: as JSON with a stable schema
+// (report.go) and as text for a terminal (text.go and beforeafter.go; asis.go for the
+// current domain, guest.go for what a guest sees). device.go, change.go and
+// tree.go answer what text and pictures (package picture) both show: what a device is
+// called, how its path types differ between host and guest, and the two trees. The
+// package is pure: a plan in, text out.
 package report
 
 import (
+	"encoding/json"
 	"fmt"
-	"slices"
+	"strings"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
@@ -31,13 +39,18 @@ type Report struct {
 	Warnings      []Warning              `json:"warnings"`
 	Extras        []Extra                `json:"extras"` // what policy keys give besides places
 
+	// WouldChange makes it the report of the current domain; see AsIs.
+	WouldChange *Prospect `json:"wouldChange,omitempty"`
+
 	Subject Subject `json:"-"`
 	Details bool    `json:"-"` // write link speeds too, and the path types into pictures
 
-	isCurrent   bool            // about the current domain, not about a plan
 	plan        *placement.Plan // nil where an error came before it
 	host, guest *topology.Tree
 }
+
+// IsCurrent reports whether the report is about the current domain, not about a plan.
+func (r Report) IsCurrent() bool { return r.WouldChange != nil }
 
 // Setting is the value of a policy key with its origin.
 type Setting struct {
@@ -88,6 +101,19 @@ type Paths struct {
 	Guest   PathTypes           `json:"guest"`
 }
 
+// PathTypes are the path types between all pairs of a tree's devices. They are
+// computed on demand: n devices have n*n of them, and a call's log has none.
+type PathTypes struct {
+	tree *topology.Tree
+	ids  []topology.DeviceID
+}
+
+// Between is the path type between the devices at two positions.
+func (p PathTypes) Between(i, j int) topology.PathType { return p.tree.PathType(p.ids[i], p.ids[j]) }
+
+// MarshalJSON is the matrix, one row per device.
+func (p PathTypes) MarshalJSON() ([]byte, error) { return json.Marshal(p.tree.PathTypes(p.ids)) }
+
 // Budgets say how much of what is scarce is used.
 type Budgets struct {
 	BusNumbers struct { // of the root bus
@@ -125,6 +151,70 @@ type Warning struct {
 type Extra struct {
 	Key  policy.Key `json:"key"`
 	Text string     `json:"text"`
+}
+
+// Prospect is what a layout would change in a domain.
+type Prospect struct {
+	Layout             policy.Layout          `json:"layout"`
+	LayoutReason       *string                `json:"layoutReason"` // as in Report
+	Changed            bool                   `json:"changed"`
+	Error              *string                `json:"error"`
+	Devices            []Move                 `json:"devices"` // those that would get another address, or be added
+	ControllersAdded   int                    `json:"controllersAdded"`
+	ControllersRemoved int                    `json:"controllersRemoved"`
+	Reasons            map[reasons.Reason]int `json:"reasons"` // how many devices have which reason
+
+	planned Report
+}
+
+// Move is a device that would be somewhere else.
+type Move struct {
+	ID           topology.DeviceID `json:"id"`
+	Alias        *string           `json:"alias"`
+	Added        bool              `json:"added"`
+	Reason       reasons.Reason    `json:"reason"`
+	GuestCell    *topology.CellID  `json:"guestCell"`
+	GuestAddress *topology.Address `json:"guestAddress"`
+	Predicted    *topology.Address `json:"predicted"`
+
+	from, to string
+}
+
+// Subject says what a report is about. What is not known is "".
+type Subject struct {
+	VM     string // "VM default/dgx", or "domain dgx" where KubeVirt did not make it
+	Host   string // where the host was read: "host.txtar"
+	Source string // where the domain comes from: "launcher.log, dump 2 of 2"
+	Tool   string // the program with its version
+
+	// Doubt says why the domain and the VMI do not belong together.
+	Doubt string
+}
+
+// NewSubject names the VM of a domain. The VMI may be nil.
+func NewSubject(d *domain.Domain, vmi *env.VMI) Subject {
+	var s Subject
+	// As KubeVirt names it: see env.VMI.RelationOf.
+	namespace, name, isKubeVirt := strings.Cut(d.Name, "_")
+	switch {
+	case isKubeVirt:
+		s.VM = fmt.Sprintf("VM %s/%s", namespace, name)
+	case d.Name != "":
+		s.VM = "domain " + d.Name
+	case vmi != nil && vmi.Name != "":
+		s.VM = "VM " + vmi.NamespacedName.String()
+	}
+	if vmi == nil || d.Name == "" || vmi.Name == "" || vmi.Namespace == "" {
+		return s
+	}
+	switch vmi.RelationOf(d.Name, d.UID) {
+	case env.OtherVM:
+		of := strings.TrimPrefix(s.VM, "VM ")
+		s.Doubt = fmt.Sprintf("the VMI is %s, and the domain is of %s", vmi.NamespacedName, of)
+	case env.OtherRun:
+		s.Doubt = fmt.Sprintf("the VMI and the domain are of two runs of %s: their uids differ", vmi.NamespacedName)
+	}
+	return s
 }
 
 // New reports a plan. Plan is nil where an error came before it.
@@ -198,27 +288,4 @@ func unlessZero[T comparable](v T) *T {
 		return nil
 	}
 	return &v
-}
-
-// number is the position of a device in Devices, -1 for any other ID.
-func (r Report) number(id topology.ID) int {
-	return slices.IndexFunc(r.Devices, func(d Device) bool { return id == d.ID })
-}
-
-// controller is the controller with an index; nil where libvirt has yet to add
-// it.
-func (r Report) controller(index topology.Index) *Controller {
-	i := slices.IndexFunc(r.Controllers, func(c Controller) bool { return topology.Index(c.Index) == index })
-	if i < 0 {
-		return nil
-	}
-	return &r.Controllers[i]
-}
-
-// or formats what is known, and else a word for it.
-func or[T any](v *T, unknown string) string {
-	if v == nil {
-		return unknown
-	}
-	return fmt.Sprint(*v)
 }

@@ -72,12 +72,12 @@ func typeKeys(path string, t reflect.Type) []string {
 	case reflect.Struct:
 		var keys []string
 		for f := range t.Fields() {
-			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 			if f.Anonymous && name == "" {
 				keys = append(keys, typeKeys(path, f.Type)...)
 				continue
 			}
-			if !f.IsExported() || name == "-" {
+			if !f.IsExported() || name == "-" || options == "omitempty" { // wouldChange is in docs/explain.md
 				continue
 			}
 			keys = append(keys, path+"."+name)

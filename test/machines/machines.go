@@ -1,6 +1,9 @@
-package report_test
+// Package machines has the hosts of testdata/hosts, each with a domain that takes all its
+// devices, for tests of what is shown of a plan.
+package machines
 
 import (
+	"encoding/xml"
 	"fmt"
 	"io/fs"
 	"os"
@@ -14,10 +17,18 @@ import (
 	"hook-sidecar/pkg/report"
 )
 
-// hostNames are the machines of testdata/hosts.
-func hostNames(t testing.TB) []string {
+const directory = "../../testdata/hosts" // from a package's tests
+
+// The machine with eight GPUs and eight NICs, and the one with mediated devices.
+const (
+	HGX  = "x86-2n8g-hgx-h100"
+	VGPU = "x86-2n2g-t4-vgpu"
+)
+
+// Names are the names of the machines.
+func Names(t testing.TB) []string {
 	t.Helper()
-	files, err := filepath.Glob("../../testdata/hosts/*.txtar")
+	files, err := filepath.Glob(directory + "/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no hosts: %v", err)
 	}
@@ -28,29 +39,28 @@ func hostNames(t testing.TB) []string {
 	return names
 }
 
-func readHost(t testing.TB, name string) []byte {
+// Layouts are all layouts, those that move nothing included.
+func Layouts() []string { return []string{"keep", "numa", "root", "mirror"} }
+
+// Sysfs is a machine by its name.
+func Sysfs(t testing.TB, name string) fs.FS {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("../../testdata/hosts", name+".txtar"))
+	data, err := os.ReadFile(filepath.Join(directory, name+".txtar"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return data
-}
-
-// wholeHost is a domain that takes every endpoint of a host: each function that
-// is bound to vfio-pci, and each mediated device, with a cell for each node.
-func wholeHost(t testing.TB, snapshot []byte) []byte {
-	t.Helper()
-	fsys, err := host.ParseSnapshot(snapshot)
+	sysfs, err := host.ParseSnapshot(data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return wholeSysfs(t, fsys)
+	return sysfs
 }
 
-func wholeSysfs(t testing.TB, fsys fs.FS) []byte {
+// Domain is a domain that takes every endpoint of a host: each function that is bound
+// to vfio-pci, and each mediated device, with a cell for each node.
+func Domain(t testing.TB, sysfs fs.FS) []byte {
 	t.Helper()
-	host, problems := host.ReadWholeHost(fsys)
+	shown, problems := host.ReadWholeHost(sysfs)
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -60,7 +70,7 @@ func wholeSysfs(t testing.TB, fsys fs.FS) []byte {
 		numbers[kind]++
 		return fmt.Sprintf("ua-%s-%s%d", map[bool]string{true: "gpu", false: "hostdevice"}[strings.Contains(kind, "gpu")], kind, numbers[kind])
 	}
-	for _, d := range host.Devices {
+	for _, d := range shown.Devices {
 		if d.IsBridge || d.Driver != "vfio-pci" {
 			continue
 		}
@@ -72,10 +82,10 @@ func wholeSysfs(t testing.TB, fsys fs.FS) []byte {
 		fmt.Fprintf(&devices, "    <hostdev mode='subsystem' type='pci' managed='no'><source><address domain='0x%04x' bus='0x%02x' slot='0x%02x' function='0x%x'/></source><alias name='%s'/></hostdev>\n",
 			a.Domain, a.Bus, a.Device, a.Function, alias(kind))
 	}
-	for _, m := range host.MDEVs {
+	for _, m := range shown.MDEVs {
 		fmt.Fprintf(&devices, "    <hostdev mode='subsystem' type='mdev' model='vfio-pci'><source><address uuid='%s'/></source><alias name='%s'/></hostdev>\n", m.UUID, alias("vgpu"))
 	}
-	for _, n := range host.Nodes {
+	for _, n := range shown.Nodes {
 		fmt.Fprintf(&cells, "<cell id='%d' cpus='%d' memory='1' unit='GiB'/>", n.ID, n.ID)
 		fmt.Fprintf(&nodes, "<memnode cellid='%d' mode='strict' nodeset='%d'/>", n.ID, n.ID)
 	}
@@ -91,28 +101,39 @@ func wholeSysfs(t testing.TB, fsys fs.FS) []byte {
 </domain>`, &cells, &nodes, &devices)
 }
 
-// reportOf is the report of what a layout makes of a domain on a host.
-func reportOf(t testing.TB, snapshot, domainXML []byte, layout string) report.Report {
+// OneGPU is a domain with a GPU of machine HGX whose alias may be any text.
+func OneGPU(t testing.TB, alias string) []byte {
 	t.Helper()
-	result := resultOf(t, snapshot, domainXML, layout)
-	return report.New(result.Plan, result.Changed(), nil)
-}
-
-func resultOf(t testing.TB, snapshot, domainXML []byte, layout string) mutate.Result {
-	t.Helper()
-	fsys, err := host.ParseSnapshot(snapshot)
-	if err != nil {
+	var escaped strings.Builder
+	if err := xml.EscapeText(&escaped, []byte(alias)); err != nil {
 		t.Fatal(err)
 	}
-	return mutated(t, fsys, domainXML, layout)
+	return []byte(`<domain type='kvm'><name>one</name><os><type arch='x86_64' machine='q35'>hvm</type></os>
+<cpu><numa><cell id='0' cpus='0' memory='1' unit='GiB'/></numa></cpu><numatune><memnode cellid='0' mode='strict' nodeset='0'/></numatune>
+<devices><hostdev mode='subsystem' type='pci'><source><address domain='0' bus='0x1b' slot='0' function='0'/></source><alias name="` + escaped.String() + `"/></hostdev></devices></domain>`)
 }
 
-func mutated(t testing.TB, sysfs fs.FS, domainXML []byte, layout string) mutate.Result {
+// Result is what a layout makes of a domain on a host.
+func Result(t testing.TB, sysfs fs.FS, domain []byte, layout string) mutate.Result {
 	t.Helper()
 	m := mutate.Mutator{Sysfs: sysfs, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: layout}}}
-	result := m.Mutate(mutate.Request{Domain: domainXML})
+	result := m.Mutate(mutate.Request{Domain: domain})
 	if result.Err != nil {
 		t.Fatal(result.Err)
 	}
 	return result
+}
+
+// Report is the report of Result.
+func Report(t testing.TB, sysfs fs.FS, domain []byte, layout string) report.Report {
+	t.Helper()
+	result := Result(t, sysfs, domain, layout)
+	return report.New(result.Plan, result.Changed(), nil)
+}
+
+// Whole is the report of a machine with all its devices in a layout.
+func Whole(t testing.TB, name, layout string) report.Report {
+	t.Helper()
+	sysfs := Sysfs(t, name)
+	return Report(t, sysfs, Domain(t, sysfs), layout)
 }

@@ -32,7 +32,7 @@ func TestDocsTrees(t *testing.T) {
 	}
 	const running = ".libvirt9-inactive.xml"
 	var asIs strings.Builder
-	if err := report.NewAsIs(plan(running, "keep"), plan(running, "numa")).WriteText(&asIs, report.Style{}); err != nil {
+	if err := report.AsIs(plan(running, "keep"), plan(running, "numa")).WriteText(&asIs, report.Style{}); err != nil {
 		t.Fatal(err)
 	}
 	compareDocs(t, docs, "the current domain", asIs.String(), false)
