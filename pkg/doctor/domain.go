@@ -180,7 +180,7 @@ func placed(in Inputs) []Result {
 	var found []Result
 	for _, reason := range reasons.Reasons() {
 		if reason == reasons.NoSysfs && in.isElsewhere() {
-			continue // sysfs says so
+			continue // the check sysfs reports it
 		}
 		ids := unplaced[reason]
 		if len(ids) == 0 {
@@ -274,7 +274,7 @@ func rootComplex(in Inputs) []Result {
 
 func vIOMMU(in Inputs) []Result {
 	found := slices.Concat(in.warnings(Warn, reasons.CodeVIOMMU), in.warnings(Warn, reasons.CodeVIOMMURefused), in.warnings(Warn, reasons.CodeVIOMMUGroup))
-	models := in.Plan.IOMMUs()
+	models := in.Plan.Domain().IOMMUs()
 	if len(models) == 0 {
 		return orPass(found, "the domain has none")
 	}
@@ -294,7 +294,7 @@ func lockedMemory(in Inputs) []Result {
 	switch {
 	case !in.Plan.HasIOMMU() || devices < 2:
 		return pass("once %s", memory)
-	case len(in.Plan.IOMMUs()) == 0:
+	case len(in.Plan.Domain().IOMMUs()) == 0:
 		return fail("remove the vIOMMU from qemu:commandline and set viommu=intel: libvirt then counts every device",
 			"the vIOMMU in qemu:commandline makes QEMU lock %s for %d devices, and libvirt, which does not know it, allows %s once", all, devices, memory)
 	case in.VMI != nil && in.counted() < devices:

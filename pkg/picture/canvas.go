@@ -99,7 +99,7 @@ func (c *canvas) group(class, id, tip string) {
 	}
 }
 
-// bar is a box that pairs fill in proportion, by what became of them.
+// bar is a box that pairs fill in proportion, by their change.
 type bar struct {
 	tally      report.Tally
 	change     report.Change // of the device
@@ -159,9 +159,9 @@ func (c *canvas) box(b box) {
 	c.WriteString("</g>\n")
 }
 
-// escape writes a text as XML. Names in it are text of others, and a terminal may show
-// the picture: what XML 1.0 cannot hold, a terminal obeys or turns the direction of
-// text is replaced, but for newlines.
+// escape writes a text as XML. Names in it are not trusted, and a terminal may show the
+// picture: it replaces characters that XML 1.0 cannot hold, that a terminal obeys, or
+// that turn the direction of text, but for newlines.
 func escape(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {

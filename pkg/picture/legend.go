@@ -10,7 +10,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// legend explains what occurs in the picture: shapes, colours with the numbers of
+// legend explains the picture: shapes, colours with the numbers of
 // pairs, and path types. It begins at y and returns the y after it.
 func (c *canvas) legend(r report.Report, hasPorts bool, width, y int) int {
 	room := width - 2*margin
@@ -61,7 +61,7 @@ func (c *canvas) families(r report.Report, hasPorts bool, room, y int) int {
 	return legendPitch
 }
 
-// nouns are what the devices of a family are called.
+// nouns are the names of the devices of a family.
 func nouns(r report.Report, family report.Family) []string {
 	var all []string
 	for _, d := range r.Devices {

@@ -1,6 +1,5 @@
-// Package picture draws a report as SVG: picture.go what is drawn and where, side.go the
-// tree of the host and that of the guest, legend.go what explains them, canvas.go the
-// elements.
+// Package picture draws a report as SVG: picture.go the whole, side.go the tree of
+// the host and that of the guest, legend.go the explanation, canvas.go the elements.
 package picture
 
 import (
@@ -51,7 +50,7 @@ func Write(w io.Writer, r report.Report) error {
 	return err
 }
 
-// heading writes the title and what the picture is about, with a bar of all pairs where
+// heading writes the title and the subtitle, with a bar of all pairs where
 // there is room.
 func (c *canvas) heading(r report.Report, width int) {
 	c.words("heading", margin, 22, title(r))
@@ -94,7 +93,7 @@ func title(r report.Report) string {
 	return r.Inventory() + ": " + outcomes(r)
 }
 
-// subtitle is what the picture is about, but for what the title says.
+// subtitle is the subject of the picture, with outcomes where the title lacks them.
 func subtitle(r report.Report) string {
 	parts := []string{r.Subject.VM, r.Subject.Host}
 	switch {
@@ -136,7 +135,7 @@ func outcomes(r report.Report) string {
 }
 
 // joins draws a line from each device of the host to where it is in the guest,
-// and says on it how many of its pairs are as on the host.
+// with a chip that shows how many of its pairs are as on the host.
 func (c *canvas) joins(r report.Report, left, right *side) {
 	x := margin + left.width - areaPadding
 	const w = middleWidth + 2*areaPadding
@@ -152,7 +151,7 @@ func (c *canvas) joins(r report.Report, left, right *side) {
 	c.WriteString(chips.String())
 }
 
-// chipText says in a few characters what became of a device.
+// chipText is the change of a device in a few characters.
 func chipText(r report.Report, device int, tally report.Tally) string {
 	d := r.Devices[device]
 	switch {

@@ -14,8 +14,8 @@ import (
 // LayoutReason.
 const TreeReason = "the current tree has it, and neither a VMI nor --layout names another"
 
-// AsIs is the report of the current domain with what the layout would change in it,
-// which the report of the plan says.
+// AsIs joins the report of the current domain with the changes that the planned report
+// makes to it.
 func AsIs(current, planned Report) Report {
 	p := Prospect{
 		Layout: planned.Layout, LayoutReason: planned.LayoutReason, Changed: planned.Changed, Error: planned.Error, Devices: []Move{}, Reasons: map[reasons.Reason]int{},
@@ -57,7 +57,7 @@ func (d Device) place() string {
 	return fmt.Sprintf("%s, cell %d", text, *d.GuestCell)
 }
 
-// prospect writes what the layout would change in the current domain.
+// prospect writes the changes that the layout would make to the current domain.
 func (p *printer) prospect(r Report) {
 	would := r.WouldChange
 	p.heading(fmt.Sprintf("LAYOUT %s WOULD CHANGE", would.Layout))

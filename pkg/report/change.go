@@ -10,7 +10,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Change is what became of a path type, or of those of a device, in the guest.
+// Change compares a path type in the guest with the host's, or those of a device.
 type Change string
 
 // The changes.
@@ -37,7 +37,7 @@ func compare(host, guest topology.PathType) Change {
 	return Same
 }
 
-// PairChange is what became of the path type between the devices at two positions.
+// PairChange compares the path type between the devices at two positions.
 func (r Report) PairChange(i, j int) Change {
 	if !r.Devices[i].IsShown() || !r.Devices[j].IsShown() {
 		return Unknown
@@ -59,8 +59,8 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%d %s on the host, %s in the guest (%s than on the host)", d.Pairs, d.Host, d.Guest, d.Change())
 }
 
-// compareDifferences puts first what is near on the host and farther in the
-// guest: there bandwidth is lost.
+// compareDifferences puts first the pairs that are near on the host and farther in the
+// guest: they lose bandwidth.
 func compareDifferences(a, b Difference) int {
 	switch {
 	case a.Change() == Farther && b.Change() == Nearer:
@@ -71,7 +71,7 @@ func compareDifferences(a, b Difference) int {
 	return cmp.Or(a.Host.Compare(b.Host), a.Guest.Compare(b.Guest))
 }
 
-// Tally counts pairs of devices by what became of their path type.
+// Tally counts pairs of devices by the change of their path type.
 type Tally struct {
 	All         int
 	By          map[Change]int
@@ -119,7 +119,7 @@ func (r Report) pairsOf(device int) iter.Seq2[int, int] {
 	}
 }
 
-// DeviceChange is what became of a device: Farther where one of its path types is.
+// DeviceChange is the worst change of a device's pairs, Unplaced if it has no place.
 func (r Report) DeviceChange(device int) Change {
 	differences := r.Tally(device).Differences
 	switch {
@@ -133,7 +133,7 @@ func (r Report) DeviceChange(device int) Change {
 	return differences[0].Change()
 }
 
-// UsedPathTypes are the path types between the devices, with what they mean.
+// UsedPathTypes are the path types between the devices, with their meanings.
 func (r Report) UsedPathTypes() []string {
 	seen := map[topology.PathType]bool{}
 	for i, j := range r.pairsOf(AllDevices) {
@@ -151,7 +151,7 @@ func (r Report) UsedPathTypes() []string {
 	return used
 }
 
-// describe is a path type with what it means.
+// describe is a path type with its meaning.
 func describe(t topology.PathType) string {
 	return t.String() + ": " + map[topology.PathType]string{
 		topology.PIX:  "at most one PCIe switch between",

@@ -57,7 +57,7 @@ func (d Device) Family() Family {
 	return cmp.Or(map[string]Family{"GPU": GPU, "accel": GPU, "NIC": NIC}[d.class()], Other)
 }
 
-// Noun is what a device is called in a sentence.
+// Noun is the name of a kind of device in a sentence.
 func (d Device) Noun() string {
 	if d.Kind == topology.KindMDEV {
 		return "mediated device"
@@ -69,8 +69,8 @@ func (d Device) Noun() string {
 	return cmp.Or(nouns[d.class()], d.class())
 }
 
-// class is what the PCI class of a device, or of a mediated device's parent, is
-// called (PCI Code and ID Assignment Specification 1.14, section 1).
+// class is the name of the PCI class of a device, or of a mediated device's parent
+// (PCI Code and ID Assignment Specification 1.14, section 1).
 func (d Device) class() string {
 	if d.function == nil {
 		return "PCI"
@@ -80,7 +80,7 @@ func (d Device) class() string {
 	return cmp.Or(subclasses[d.function.Class>>8], classes[d.function.Class>>16], "PCI")
 }
 
-// Inventory is what is passed through: "8 GPUs and 8 NICs".
+// Inventory counts the devices that are passed through: "8 GPUs and 8 NICs".
 func (r Report) Inventory() string {
 	var all []string
 	named, others := 0, 0
@@ -163,8 +163,7 @@ func (r Report) short(a topology.Address) string {
 	return shortOr(&a, "")
 }
 
-// shortOr is an address without its PCI domain, or what to write where it is not
-// known.
+// shortOr is an address without its PCI domain, or another text where it is not known.
 func shortOr(a *topology.Address, unknown string) string {
 	if a == nil {
 		return unknown
@@ -189,7 +188,7 @@ func shortID(id topology.DeviceID) string {
 	return id.String()
 }
 
-// or formats what is known, and else a word for it.
+// or formats a value that is known, or returns another text.
 func or[T any](v *T, unknown string) string {
 	if v == nil {
 		return unknown

@@ -10,7 +10,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// GuestComparison says of each device whether the guest sees it as planned.
+// GuestComparison compares each device in the guest with the plan.
 type GuestComparison struct {
 	SchemaVersion int           `json:"schemaVersion"`
 	Source        string        `json:"source"` // "lspci" or "snapshot"
@@ -30,7 +30,7 @@ const (
 	NotCompared GuestOutcome = "not-compared" // its address is not known until libvirt gives addresses
 )
 
-// GuestDevice is what the guest shows of a device.
+// GuestDevice is a device as the guest shows it.
 type GuestDevice struct {
 	ID          topology.DeviceID `json:"id"`
 	Alias       *string           `json:"alias"`
@@ -39,7 +39,7 @@ type GuestDevice struct {
 	Differences []string          `json:"differences"`
 }
 
-// CompareGuest compares what was planned with what the guest sees: the address,
+// CompareGuest compares a plan with the devices that the guest sees: the address,
 // the ids, the NUMA node and, where the guest shows it, the path through the
 // PCI Express tree.
 func CompareGuest(r Report, guest host.Guest) GuestComparison {
@@ -114,7 +114,7 @@ func hasMemory(bars []topology.BAR) bool {
 	return slices.ContainsFunc(bars, func(b topology.BAR) bool { return !b.IO && !b.Unassigned })
 }
 
-// elsewhere says where the guest has functions with the ids of a device at
+// elsewhere lists where the guest has functions with the ids of a device at
 // addresses that are planned for none.
 func (r Report) elsewhere(d Device, guest host.Guest) string {
 	if !guest.IDs || d.function == nil || d.Kind != topology.KindPCI {
@@ -161,7 +161,7 @@ func pathText(root topology.PCIeRoot, bridges []topology.Address) string {
 	return text
 }
 
-// WriteText writes one line per device, and under it what differs.
+// WriteText writes one line per device, and its differences under it.
 func (c GuestComparison) WriteText(w io.Writer, style Style) error {
 	p := &printer{Style: style}
 	p.subject(c.subject)

@@ -1,8 +1,8 @@
-// Package report says what a plan decided and why: as JSON with a stable schema
+// Package report explains a plan: as JSON with a stable schema
 // (report.go) and as text for a terminal (text.go and beforeafter.go; asis.go for the
 // current domain, guest.go for what a guest sees). device.go, change.go and
-// tree.go answer what text and pictures (package picture) both show: what a device is
-// called, how its path types differ between host and guest, and the two trees. The
+// tree.go have what text and pictures (package picture) both show: the names of devices,
+// how their path types differ between host and guest, and the two trees. The
 // package is pure: a plan in, text out.
 package report
 
@@ -114,7 +114,7 @@ func (p PathTypes) Between(i, j int) topology.PathType { return p.tree.PathType(
 // MarshalJSON is the matrix, one row per device.
 func (p PathTypes) MarshalJSON() ([]byte, error) { return json.Marshal(p.tree.PathTypes(p.ids)) }
 
-// Budgets say how much of what is scarce is used.
+// Budgets are the scarce resources, with how much of each is used.
 type Budgets struct {
 	BusNumbers struct { // of the root bus
 		Budget
@@ -126,7 +126,7 @@ type Budgets struct {
 	} `json:"bars"`
 }
 
-// Budget is what is used of a limit.
+// Budget is how much of a limit is used.
 type Budget struct {
 	Used  int `json:"used"`
 	Limit int `json:"limit"`
@@ -139,7 +139,7 @@ type Expander struct {
 	Budget
 }
 
-// Warning is something to know, with what to do about it.
+// Warning is a warning of the plan, with its remedy.
 type Warning struct {
 	Code   reasons.Code       `json:"code"`
 	Device *topology.DeviceID `json:"device"`
@@ -147,13 +147,13 @@ type Warning struct {
 	Remedy string             `json:"remedy"`
 }
 
-// Extra is what the guest gets besides places.
+// Extra is something that the guest gets besides places.
 type Extra struct {
 	Key  policy.Key `json:"key"`
 	Text string     `json:"text"`
 }
 
-// Prospect is what a layout would change in a domain.
+// Prospect has the changes that a layout would make to a domain.
 type Prospect struct {
 	Layout             policy.Layout          `json:"layout"`
 	LayoutReason       *string                `json:"layoutReason"` // as in Report
@@ -180,14 +180,14 @@ type Move struct {
 	from, to string
 }
 
-// Subject says what a report is about. What is not known is "".
+// Subject is the VM, the host and the program of a report; "" where one is not known.
 type Subject struct {
 	VM     string // "VM default/dgx", or "domain dgx" where KubeVirt did not make it
 	Host   string // where the host was read: "host.txtar"
 	Source string // where the domain comes from: "launcher.log, dump 2 of 2"
 	Tool   string // the program with its version
 
-	// Doubt says why the domain and the VMI do not belong together.
+	// Doubt is why the domain and the VMI do not belong together.
 	Doubt string
 }
 

@@ -16,8 +16,8 @@ type Style struct {
 	Width   int  // columns of the terminal; 0 where there is none
 }
 
-// Text takes presetWidth columns where there is no terminal. On one it takes what the
-// terminal has, within limits: a table needs minWidth, and longer lines than maxWidth
+// Text takes presetWidth columns where there is no terminal. On one it takes the
+// terminal's, within limits: a table needs minWidth, and longer lines than maxWidth
 // are hard to read.
 const (
 	minWidth    = 80
@@ -125,7 +125,7 @@ func (p *printer) heading(text string) { p.line("\n" + p.Paint(bold, text)) }
 // wrapped writes a text in as many lines as it takes.
 func (p *printer) wrapped(colour Colour, text string) { p.line(p.Paint(colour, p.wrap(text, 0, 2))) }
 
-// remedy writes what to do about what is written above it.
+// remedy writes the remedy of the problem above it.
 func (p *printer) remedy(text string) {
 	const head = "  remedy: "
 	p.line("  " + p.Paint(Green, "remedy:") + " " + p.wrap(topology.Printable(text), len(head), len(head)))
@@ -168,7 +168,7 @@ func rowText(row []string, widths []int, gap int) string {
 	return line + row[last]
 }
 
-// to writes what was collected.
+// to writes the collected text.
 func (p *printer) to(w io.Writer) error {
 	_, err := fmt.Fprint(w, p.String())
 	return err

@@ -12,11 +12,11 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// WriteText writes the report for people, as wide as the style says: what it is
-// about, the outcome with the reasons of what has no place, the tree of the host
+// WriteText writes the report for people, as wide as the style says: its subject,
+// the outcome with the reasons of devices without a place, the tree of the host
 // beside that of the guest, the path types of both, one line per device with its
 // reason, the budgets, the warnings with their remedies, and of the current domain
-// what the layout would change.
+// the changes that the layout would make.
 func (r Report) WriteText(w io.Writer, style Style) error {
 	p := &printer{Style: style}
 	p.subject(r.Subject)
@@ -195,7 +195,7 @@ func deviceRows(r Report) [][]string {
 	return rows
 }
 
-// meanings writes what the reasons mean, but for those that causes has written.
+// meanings writes the meanings of the reasons, but for those that causes has written.
 func (p *printer) meanings(r Report) {
 	for _, reason := range reasons.Reasons() {
 		devices := r.WithReason(reason)
@@ -213,8 +213,8 @@ func (p *printer) meanings(r Report) {
 
 func isPlacedWithoutCell(d Device) bool { return d.Outcome == placement.Placed && d.GuestCell == nil }
 
-// links writes the link speed of each device on the host, and what the guest's port
-// above it advertises.
+// links writes the link speed of each device on the host, and the speed that the
+// guest's port above it advertises.
 func (p *printer) links(r Report) {
 	p.heading("LINKS")
 	rows := [][]string{{"#", "ALIAS", "ON THE HOST", "GUEST'S PORT SAYS"}}
@@ -227,7 +227,7 @@ func (p *printer) links(r Report) {
 	p.table(2, rows)
 }
 
-// budgets writes how much of what is scarce is used.
+// budgets writes how much of each scarce resource is used.
 func (p *printer) budgets(r Report) {
 	p.heading("BUDGETS")
 	line := func(name string, budget Budget, unit string) {

@@ -102,7 +102,7 @@ func (t *treeText) children(nodes []*topology.Node, indent string) {
 	}
 }
 
-// node writes a node after what is on its line already.
+// node writes a node after the text that is on its line already.
 func (t *treeText) node(n *topology.Node, line, indent string) {
 	text, chain := line+t.text(n), t.style.lines().chain
 	switch {

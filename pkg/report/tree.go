@@ -26,7 +26,7 @@ const (
 	GuestSide Side = "guest"
 )
 
-// Area is a NUMA node of the host or a cell of the guest, with what leads to the
+// Area is a NUMA node of the host or a cell of the guest, with the paths to the
 // devices on it.
 type Area struct {
 	Name    string
@@ -111,7 +111,7 @@ func AreAligned(host, guest Tree) bool {
 	return slices.EqualFunc(host.Areas, guest.Areas, func(a, b Area) bool { return slices.Equal(a.Devices, b.Devices) })
 }
 
-// Label is what a node is called, and what else there is to say of it.
+// Label is the name of a node, and a detail such as its address.
 func (t Tree) Label(n *topology.Node) (name, detail string) {
 	switch n.Kind {
 	case topology.Root:
@@ -172,8 +172,8 @@ func (t Tree) address(n *topology.Node) string {
 	return d.ID.String()[:len("4a1f0b5c")]
 }
 
-// Link is the speed of a device's link, on the host what the device supports, in the
-// guest what the emulated port above it advertises; "" where it is not known or the
+// Link is the speed of a device's link, on the host the fastest that the device
+// supports, in the guest the one that the emulated port above it advertises; "" where it is not known or the
 // guest has no such port.
 func (r Report) Link(side Side, d Device) string {
 	if side == HostSide {
