@@ -108,9 +108,9 @@ const SchemaVersion = 1
 
 // Report is what doctor prints as JSON.
 type Report struct {
-	SchemaVersion int            `json:"schemaVersion"`
-	Counts        map[Status]int `json:"counts"`
-	Results       []Result       `json:"results"`
+	SchemaVersion int            `json:"schemaVersion"` // 1
+	Counts        map[Status]int `json:"counts"`        // results by status
+	Results       []Result       `json:"results"`       // the worst first
 }
 
 // severities are the statuses, the worst first.

@@ -39,8 +39,7 @@ type Report struct {
 	Warnings      []Warning              `json:"warnings"`
 	Extras        []Extra                `json:"extras"` // what policy keys give besides places
 
-	// WouldChange makes it the report of the current domain; see AsIs.
-	WouldChange *Prospect `json:"wouldChange,omitempty"`
+	WouldChange *Prospect `json:"wouldChange,omitempty"` // of the current domain (--as-is) only: what the layout would change
 
 	Subject Subject `json:"-"`
 	Details bool    `json:"-"` // write link speeds too, and the path types into pictures
@@ -155,27 +154,27 @@ type Extra struct {
 
 // Prospect has the changes that a layout would make to a domain.
 type Prospect struct {
-	Layout             policy.Layout          `json:"layout"`
-	LayoutReason       *string                `json:"layoutReason"` // as in Report
-	Changed            bool                   `json:"changed"`
-	Error              *string                `json:"error"`
-	Devices            []Move                 `json:"devices"` // those that would get another address, or be added
-	ControllersAdded   int                    `json:"controllersAdded"`
-	ControllersRemoved int                    `json:"controllersRemoved"`
-	Reasons            map[reasons.Reason]int `json:"reasons"` // how many devices have which reason
+	Layout             policy.Layout          `json:"layout"`             // the planned layout
+	LayoutReason       *string                `json:"layoutReason"`       // as in the report
+	Changed            bool                   `json:"changed"`            // whether it changes the domain
+	Error              *string                `json:"error"`              // why it cannot
+	Devices            []Move                 `json:"devices"`            // those that would get another address, or be added
+	ControllersAdded   int                    `json:"controllersAdded"`   // how many
+	ControllersRemoved int                    `json:"controllersRemoved"` // how many
+	Reasons            map[reasons.Reason]int `json:"reasons"`            // number of devices per reason
 
 	planned Report
 }
 
 // Move is a device that would be somewhere else.
 type Move struct {
-	ID           topology.DeviceID `json:"id"`
-	Alias        *string           `json:"alias"`
-	Added        bool              `json:"added"`
-	Reason       reasons.Reason    `json:"reason"`
-	GuestCell    *topology.CellID  `json:"guestCell"`
-	GuestAddress *topology.Address `json:"guestAddress"`
-	Predicted    *topology.Address `json:"predicted"`
+	ID           topology.DeviceID `json:"id"`           // as in the report
+	Alias        *string           `json:"alias"`        // as in the report
+	Added        bool              `json:"added"`        // whether it would be added
+	Reason       reasons.Reason    `json:"reason"`       // why it would be there
+	GuestCell    *topology.CellID  `json:"guestCell"`    // cell that it would have
+	GuestAddress *topology.Address `json:"guestAddress"` // address that it would have, as libvirt numbers it
+	Predicted    *topology.Address `json:"predicted"`    // address that it would have in the guest's kernel
 
 	from, to string
 }
