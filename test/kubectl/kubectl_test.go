@@ -167,8 +167,8 @@ func (c *cluster) testFormats(t *testing.T) {
 	same(t, "JSON", c.succeeds(t, "explain", "dgx", "--format", "json"), c.onFiles(t, "explain", "--as-is", "--format", "json"))
 	same(t, "NCCL's file", c.succeeds(t, "explain", "dgx", "--format", "nccl", "--layout", "mirror"),
 		c.onFiles(t, "explain", "--format", "nccl", "--layout", "mirror"))
-	same(t, "dot", withoutSubject(c.succeeds(t, "explain", "dgx", "--format", "dot", "--layout", "root")),
-		withoutSubject(c.onFiles(t, "explain", "--format", "dot", "--layout", "root")))
+	same(t, "svg", withoutSubject(c.succeeds(t, "explain", "dgx", "--format", "svg", "--layout", "root")),
+		withoutSubject(c.onFiles(t, "explain", "--format", "svg", "--layout", "root")))
 	file := filepath.Join(t.TempDir(), "dgx.svg")
 	if out := c.succeeds(t, "explain", "dgx", "-o", file); out != "" {
 		t.Errorf("output %q", out)
@@ -177,7 +177,7 @@ func (c *cluster) testFormats(t *testing.T) {
 	if err != nil || !bytes.HasPrefix(svg, []byte("<svg")) || !bytes.Contains(svg, []byte("gpu-node-1")) {
 		t.Errorf("%v: %.200s", err, svg)
 	}
-	c.as(t, "viewer", "explain", "dgx", "--format", "png").fails(t, `invalid --format "png": must be one of text, json, svg, dot, nccl`)
+	c.as(t, "viewer", "explain", "dgx", "--format", "png").fails(t, `invalid --format "png": must be one of text, json, svg, nccl`)
 	c.as(t, "viewer", "explain", "dgx", "--layout", "flat").fails(t, "flat", "must be one of")
 	c.as(t, "viewer", "explain", "dgx", "--timeout", "0").fails(t, "invalid --timeout 0s")
 	c.as(t, "viewer", "explain", "pod/dgx").fails(t, `invalid VM "pod/dgx"`)

@@ -1,9 +1,38 @@
-package report
+package picture
 
 import (
 	"fmt"
 	"html"
 	"strings"
+
+	"hook-sidecar/pkg/report"
+	"hook-sidecar/pkg/topology"
+)
+
+// Sizes in pixels. A row is a device; two lines of text fit in it. A picture of a
+// large machine has to be legible where a page shows it 720 pixels wide.
+const (
+	margin      = 14
+	rowPitch    = 36
+	rowHeight   = 30
+	rowGap      = rowPitch - rowHeight
+	headHeight  = 76 // title, subtitle, and the names of the two sides
+	areaHead    = 24
+	areaPadding = 8
+	areaGap     = 12
+	columnGap   = 8
+	portWidth   = 10
+	deviceWidth = 162
+	textInset   = 12  // where the text of a device begins in its box
+	linkWidth   = 70  // of a link's speed, in a device
+	middleWidth = 104 // between the devices of host and guest
+	chipWidth   = 84
+	chipHeight  = 18
+	barWidth    = 190
+	legendPitch = 20
+	leastWidth  = 560
+	monoTenths  = 67 // tenths of a pixel that a character takes at most
+	noteTenths  = 62 // the same, of a note
 )
 
 // styleSheet uses neither variables nor nesting: converters such as librsvg
@@ -58,45 +87,87 @@ func (c *canvas) curve(class string, x, y, w, h int) {
 	c.element(`<path class="%s" d="M%d %dC%d %d %d %d %d %d"/>`, class, x, y, half, y, half, y+h, x+w, y+h)
 }
 
-// bar is a box that shares fill in proportion.
+// group begins a group of elements with a tip.
+func (c *canvas) group(class, id, tip string) {
+	fmt.Fprintf(c, `<g class="%s"`, class)
+	if id != "" {
+		fmt.Fprintf(c, ` id="%s"`, id)
+	}
+	c.WriteString(">")
+	if tip != "" {
+		fmt.Fprintf(c, "<title>%s</title>", escape(tip))
+	}
+}
+
+// bar is a box that pairs fill in proportion, by their change.
 type bar struct {
-	shares     []share
-	look       string // of the device
+	tally      report.Tally
+	change     report.Change // of the device
 	text, tip  string
 	x, y, w, h int
 }
 
 func (c *canvas) bar(b bar) {
-	fmt.Fprintf(c, `<g class="chip %s">`, b.look)
-	if b.tip != "" {
-		fmt.Fprintf(c, "<title>%s</title>", escape(b.tip))
+	c.group("chip "+string(b.change), "", b.tip)
+	rect := func(class string, x, w int) {
+		fmt.Fprintf(c, `<rect class="%s" x="%d" y="%d" width="%d" height="%d"/>`, class, x, b.y, w, b.h)
 	}
-	frame := func(class string) {
-		fmt.Fprintf(c, `<rect class="%s" x="%d" y="%d" width="%d" height="%d"/>`, class, b.x, b.y, b.w, b.h)
-	}
-	frame("base")
-	all, before := 0, 0
-	for _, s := range b.shares {
-		all += s.pairs
-	}
-	for _, s := range b.shares {
-		if s.pairs > 0 {
-			from, to := b.w*before/all, b.w*(before+s.pairs)/all
-			fmt.Fprintf(c, `<rect class="%s" x="%d" y="%d" width="%d" height="%d"/>`, s.look, b.x+from, b.y, to-from, b.h)
+	rect("base", b.x, b.w)
+	before := 0
+	for _, change := range []report.Change{report.Same, report.Nearer, report.Farther, report.Unknown} {
+		after := before + b.tally.By[change]
+		if after > before {
+			from, to := b.w*before/b.tally.All, b.w*after/b.tally.All
+			rect(string(change), b.x+from, to-from)
 		}
-		before += s.pairs
+		before = after
 	}
-	frame("frame")
+	rect("frame", b.x, b.w)
 	if b.text != "" {
 		fmt.Fprintf(c, `<text class="middle" x="%d" y="%d">%s</text>`, b.x+b.w/2, b.y+b.h/2+baseline, escape(b.text))
 	}
 	c.WriteString("</g>\n")
 }
 
-// cornerOf is the radius of the corners of a device's box, by which its kind is seen
-// without its tint.
-func cornerOf(k kind) int {
-	return map[kind]int{gpu: 0, nic: rowHeight / 2, other: 5}[k]
+// box is a box with up to two lines of text.
+type box struct {
+	class, id  string // id is unique in the picture, or ""
+	radius     int    // of its corners
+	tip        string // shown when pointed at
+	x, y, w, h int
+	text, more string
+}
+
+func (c *canvas) box(b box) {
+	c.group(b.class, b.id, b.tip)
+	fmt.Fprintf(c, `<rect x="%d" y="%d" width="%d" height="%d" rx="%d"/>`, b.x, b.y, b.w, b.h, b.radius)
+	line := func(class string, x, up int, text string) {
+		fmt.Fprintf(c, `<text class="%s" x="%d" y="%d">%s</text>`, class, x, b.y+b.h/2+baseline-up, escape(text))
+	}
+	middle := b.x + b.w/2
+	switch {
+	case b.text == "":
+	case b.more == "":
+		line("middle mono", middle, 0, b.text)
+	case b.id != "":
+		line("name", b.x+textInset, 6, b.text)
+		line("more", b.x+textInset, -7, b.more)
+	default:
+		line("middle", middle, 6, b.text)
+		line("middle more", middle, -7, b.more)
+	}
+	c.WriteString("</g>\n")
+}
+
+// escape writes a text as XML. Names in it are not trusted, and a terminal may show the
+// picture: it replaces characters that XML 1.0 cannot hold, that a terminal obeys, or
+// that turn the direction of text, but for newlines.
+func escape(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = html.EscapeString(topology.Printable(line))
+	}
+	return strings.Join(lines, "\n")
 }
 
 // textPixels is how wide a text of 12 pixels in bold is, about: letters of a
@@ -128,54 +199,4 @@ func fitPixels(text string, pixels int) string {
 		runes = runes[:len(runes)-1]
 	}
 	return string(runes) + "…"
-}
-
-// textInset is where the text of a device begins in its box.
-const textInset = 12
-
-// box is a box with up to two lines of text.
-type box struct {
-	class, id  string // id is unique in the picture, or ""
-	radius     int    // of its corners
-	tip        string // shown when pointed at
-	x, y, w, h int
-	text, more string
-}
-
-func (c *canvas) box(b box) {
-	fmt.Fprintf(c, `<g class="%s"`, b.class)
-	if b.id != "" {
-		fmt.Fprintf(c, ` id="%s"`, b.id)
-	}
-	c.WriteString(">")
-	if b.tip != "" {
-		fmt.Fprintf(c, "<title>%s</title>", escape(b.tip))
-	}
-	fmt.Fprintf(c, `<rect x="%d" y="%d" width="%d" height="%d" rx="%d"/>`, b.x, b.y, b.w, b.h, b.radius)
-	line := func(class string, x, up int, text string) {
-		fmt.Fprintf(c, `<text class="%s" x="%d" y="%d">%s</text>`, class, x, b.y+b.h/2+baseline-up, escape(text))
-	}
-	middle := b.x + b.w/2
-	switch {
-	case b.text == "":
-	case b.more == "":
-		line("middle mono", middle, 0, b.text)
-	case b.id != "":
-		line("name", b.x+textInset, 6, b.text)
-		line("more", b.x+textInset, -7, b.more)
-	default:
-		line("middle", middle, 6, b.text)
-		line("middle more", middle, -7, b.more)
-	}
-	c.WriteString("</g>\n")
-}
-
-// escape writes a text as XML. What XML 1.0 cannot hold becomes U+FFFD.
-func escape(text string) string {
-	return html.EscapeString(strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\n' && r != '\t' || r == 0xfffe || r == 0xffff {
-			return '\ufffd'
-		}
-		return r
-	}, text))
 }

@@ -1,31 +1,35 @@
-package report
+package picture
 
 import (
 	"fmt"
+	"unicode/utf8"
 
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/report"
 	"hook-sidecar/pkg/topology"
 )
 
 // side draws one tree of a picture in columns: roots at the outer edge, devices
 // at the inner one.
 type side struct {
-	tree
+	report.Tree
 	canvas
+	report   report.Report
 	columns  []int // their widths, without that of the devices
 	boxWidth int   // width of a device
 	width    int
 	mirrored int         // width of the picture when columns run from the right, else 0
 	rows     map[int]int // y of each device, by its number
+	hasPorts bool
 }
 
-func newSide(t tree) *side {
-	s := &side{tree: t, boxWidth: deviceWidth, rows: map[int]int{}}
-	if t.report.Details {
+func newSide(r report.Report, t report.Tree) *side {
+	s := &side{Tree: t, report: r, boxWidth: deviceWidth, rows: map[int]int{}}
+	if r.Details {
 		s.boxWidth += linkWidth
 	}
 	s.width = 2*areaPadding + s.boxWidth
-	for _, a := range t.areas {
+	for _, a := range t.Areas {
 		s.measure(a.Roots, 0)
 	}
 	for _, w := range s.columns {
@@ -44,9 +48,11 @@ func (s *side) measure(nodes []*topology.Node, depth int) {
 			s.columns = append(s.columns, 0)
 		}
 		w := portWidth
-		if !n.Kind.IsPort() {
-			name, detail := s.label(n)
-			w = max(columns(name), columns(detail))*monoTenths/10 + 12
+		if n.Kind.IsPort() {
+			s.hasPorts = true
+		} else {
+			name, detail := s.Label(n)
+			w = max(utf8.RuneCountInString(name), utf8.RuneCountInString(detail))*monoTenths/10 + 12
 		}
 		s.columns[depth] = max(s.columns[depth], w)
 		s.measure(n.Children, depth+1)
@@ -63,11 +69,11 @@ func (s *side) place(x, w int) int {
 }
 
 // area draws an area from y downwards and returns the y after it.
-func (s *side) area(a area, y int) int {
-	height := areaHead + len(a.devices)*rowPitch - rowGap + areaPadding
+func (s *side) area(a report.Area, y int) int {
+	height := areaHead + len(a.Devices)*rowPitch - rowGap + areaPadding
 	x := s.place(margin, s.width)
 	s.box(box{class: "area", x: x, y: y, w: s.width, h: height})
-	s.words("areaname", x+areaPadding, y+areaHead/2, s.areaName(a))
+	s.words("areaname", x+areaPadding, y+areaHead/2, a.Name)
 	row := y + areaHead
 	for _, root := range a.Roots {
 		row = s.node(root, 0, margin+areaPadding, row)
@@ -94,8 +100,8 @@ func (s *side) node(n *topology.Node, depth, x, y int) int {
 		s.curve("wire", s.place(right, next-right), (end+childEnd-rowGap)/2, next-right, 0)
 		end = childEnd
 	}
-	name, detail := s.label(n)
-	b := box{class: class(n), radius: 4, x: s.place(x, width), y: y, w: width, h: end - y - rowGap, text: name, more: detail}
+	name, detail := s.Label(n)
+	b := box{class: classOf(n.Kind), radius: 4, x: s.place(x, width), y: y, w: width, h: end - y - rowGap, text: name, more: detail}
 	if n.Kind.IsPort() { // its address is a detail, and takes room from the devices
 		b.tip, b.text, b.radius = "port "+name, "", 2
 	}
@@ -103,13 +109,21 @@ func (s *side) node(n *topology.Node, depth, x, y int) int {
 	return end
 }
 
+// classOf is the class of the box of a node that is no device.
+func classOf(kind topology.NodeKind) string {
+	return map[topology.NodeKind]string{
+		topology.Root: "root", topology.RootPort: "port", topology.DownstreamPort: "port",
+		topology.UpstreamPort: "switch", topology.Bridge: "bridge", topology.MDEVParent: "parent",
+	}[kind]
+}
+
 func (s *side) endpoint(n *topology.Node, x, y int) {
-	number := s.report.number(n.ID)
+	number := s.report.Number(n.ID)
 	d := s.report.Devices[number]
 	s.rows[number] = y
-	name, detail := s.label(n)
+	name, detail := s.Label(n)
 	if s.report.Details {
-		detail += " " + s.link(d)
+		detail += " " + s.report.Link(s.Side, d)
 	}
 	tip := name + "\nhost " + d.ID.String()
 	if d.Resource != nil {
@@ -119,12 +133,18 @@ func (s *side) endpoint(n *topology.Node, x, y int) {
 		tip += "\nguest " + d.Predicted.String()
 	}
 	room := s.boxWidth - 2*textInset + 4
-	class := "device " + string(d.kind())
+	class := "device " + string(d.Family())
 	if d.Outcome == placement.Unplaced {
 		class += " unplaced"
 	}
 	s.box(box{
-		class: class, id: fmt.Sprintf("%s-%d", s.tree.side, number), radius: cornerOf(d.kind()),
-		x: x, y: y, w: s.boxWidth, h: rowHeight, text: fitPixels(name, room), more: Style{Unicode: true}.fit(detail, room*10/monoTenths), tip: tip,
+		class: class, id: fmt.Sprintf("%s-%d", s.Side, number), radius: cornerOf(d.Family()),
+		x: x, y: y, w: s.boxWidth, h: rowHeight, text: fitPixels(name, room), more: report.Style{Unicode: true}.Fit(detail, room*10/monoTenths), tip: tip,
 	})
+}
+
+// cornerOf is the radius of the corners of a device's box, by which its family is seen
+// without its tint.
+func cornerOf(family report.Family) int {
+	return map[report.Family]int{report.GPU: 0, report.NIC: rowHeight / 2, report.Other: 5}[family]
 }
