@@ -13,6 +13,9 @@ type Domain struct {
 	UEFI        bool   // a pflash loader, a rom with launchSecurity, or firmware='efi'
 	MemoryBytes uint64 // memory, 0 when absent
 
+	MaxMemoryBytes uint64 // maxMemory, up to which memory can be hotplugged; 0 when absent
+	MemorySlots    uint64 // maxMemory/@slots
+
 	Cells    []Cell
 	Memnodes []Memnode
 	Pins     []VCPUPin

@@ -183,13 +183,21 @@ func (g Guest) Window(taken Taken) (w Window, known bool) {
 // VIRT_HIGH_PCIE_MMIO).
 func VirtWindow() Window { return Window{512 << 30, "QEMU's machine virt"} }
 
-// memoryEnd is the address after the guest's memory, 4 GiB at least.
+// memoryEnd is the address after the guest's memory, 4 GiB at least, and after the region
+// for memory that can be hotplugged. That begins at a multiple of 1 GiB, and each slot adds
+// 1 GiB for its alignment (QEMU hw/i386/pc.c, pc_memory_init). Both firmwares learn its end
+// from the file etc/reserved-memory-end.
 func (g Guest) memoryEnd() uint64 {
-	end := uint64(4 << 30)
-	if memory := g.Domain.MemoryBytes; memory >= allLow {
-		end += memory - lowMemory
+	const align = 1 << 30
+	end, d := uint64(4<<30), g.Domain
+	if d.MemoryBytes >= allLow {
+		end += d.MemoryBytes - lowMemory
 	}
-	return end
+	if d.MaxMemoryBytes <= d.MemoryBytes {
+		return end
+	}
+	most := uint64(1) << ovmfBits // more than a machine has
+	return roundUp(end, align) + min(d.MaxMemoryBytes-d.MemoryBytes, most) + min(d.MemorySlots, most/align)*align
 }
 
 // SmallestWindow is the smallest window of OVMF, as a power of two, that holds what is taken;
