@@ -1,6 +1,8 @@
 package placement
 
 import (
+	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/topology"
 )
@@ -10,14 +12,14 @@ import (
 // or the one that the layout gives, and no rule is violated; and with how many
 // root ports reserved. Where the layout wants nothing and nothing is there, what
 // others built is not checked.
-func isAligned(s start, p proposal, managed deviceSet) (portCount, bool) {
-	if len(p.wanted.Roots) == 0 && len(s.current.managedTrees(managed)) == 0 {
+func isAligned(s start, p proposal, managed bus.Devices) (bus.Ports, bool) {
+	if len(p.wanted.Roots) == 0 && len(s.current.Managed(managed)) == 0 {
 		return s.ports, true
 	}
 	if !inCells(s, p) || !inPairs(s, p) {
 		return s.ports, false
 	}
-	_, fits, violations := fit(s.ports, 0, func(ports portCount) (guest, []violation) { return s.current, check(s.current, managed, ports) })
+	fits, violations := fit(s.ports, 0, func(ports bus.Ports) []bus.Violation { return s.current.Check(managed, ports) })
 	return fits, len(violations) == 0
 }
 
@@ -26,14 +28,14 @@ func isAligned(s start, p proposal, managed deviceSet) (portCount, bool) {
 func inCells(s start, p proposal) bool {
 	var finer []Decision // of root, which are mirror's too
 	for i, d := range p.decisions {
-		expander := s.current.expander(d.current)
+		expander := s.current.Expander(d.current)
 		if d.Outcome != Placed && expander != nil {
 			if finer == nil {
 				finer = decide(s, policy.LayoutRoot)
 			}
 			d = finer[i]
 		}
-		isUnder := expander != nil && compareCells(cellOf(expander), d.Cell) == 0
+		isUnder := expander != nil && compareCells(bus.CellOf(expander), d.Cell) == 0
 		if d.movable && isUnder != (d.Outcome == Placed) {
 			return false
 		}
@@ -50,7 +52,7 @@ func inPairs(s start, p proposal) bool {
 			movable = append(movable, i)
 		}
 	}
-	places := s.current.tree.Devices(idsOf(p.decisions))
+	places := s.current.Tree.Devices(idsOf(p.decisions))
 	for n, i := range movable {
 		for _, j := range movable[:n] {
 			current := places[i].PathType(places[j])
@@ -62,19 +64,19 @@ func inPairs(s start, p proposal) bool {
 	return true
 }
 
-// separates reports whether a placing takes two devices that are under expander
-// buses further from the host's path type than they are.
-func separates(s start, placed placing) bool {
-	if len(placed.changes.Place) == 0 {
+// worsens reports whether changes take two devices that are under expander buses
+// further from the host's path type than they are.
+func worsens(s start, changes domain.Changes, result bus.Guest) bool {
+	if len(changes.Place) == 0 {
 		return false
 	}
 	var under []topology.DeviceID
 	for i := range s.devices {
-		if s.current.expander(s.devices[i].current) != nil {
+		if s.current.Expander(s.devices[i].current) != nil {
 			under = append(under, s.devices[i].ID)
 		}
 	}
-	host, current, next := s.hostTree.Devices(under), s.current.tree.Devices(under), placed.result.tree.Devices(under)
+	host, current, next := s.hostTree.Devices(under), s.current.Tree.Devices(under), result.Tree.Devices(under)
 	for i := range under {
 		for j := range i {
 			want := host[i].PathType(host[j])

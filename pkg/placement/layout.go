@@ -12,9 +12,8 @@ import (
 // layOut is the tree that a layout wants for the placed devices: expander buses
 // in the order of cells and PCIe roots, those without a cell last.
 func layOut(decisions []Decision, host *topology.Tree, layout policy.Layout) *topology.Tree {
-	groups := groupSlots(decisions, layout)
-	b := wantedTree{tree: topology.NewTree(len(decisions), 0)}
-	for _, group := range groups {
+	b := wantedTree{topology.NewTree(len(decisions), 0)}
+	for _, group := range groupSlots(decisions, layout) {
 		expander := b.expander(group.cell)
 		if layout == policy.LayoutMirror {
 			b.mirror(expander, host, group.slots)
@@ -83,4 +82,36 @@ func slotsOf(decisions []Decision) []slot {
 		}
 	}
 	return slots
+}
+
+// slot is the devices that share a slot of the guest: one, or functions of one
+// device, function 0 first.
+type slot []*Decision
+
+// wantedTree is a tree while it is made. Its controllers have no index yet, so no ID.
+type wantedTree struct{ tree *topology.Tree }
+
+func (b wantedTree) controller(parent *topology.Node, kind topology.NodeKind) *topology.Node {
+	return b.tree.Add(parent, topology.Node{Kind: kind, Slot: topology.NoSlot})
+}
+
+func (b wantedTree) expander(cell *topology.CellID) *topology.Node {
+	n := topology.Node{Kind: topology.Root, Slot: topology.NoSlot}
+	if cell != nil {
+		n.NUMA = new(int(*cell))
+	}
+	return b.tree.Add(nil, n)
+}
+
+// port adds a port with the devices of a slot.
+func (b wantedTree) port(parent *topology.Node, kind topology.NodeKind, s slot) {
+	port := b.controller(parent, kind)
+	for i, d := range s {
+		n := topology.Node{Kind: topology.Endpoint, ID: d.ID}
+		if i > 0 {
+			pci, _ := d.ID.PCI()
+			n.Function = int(pci.Function)
+		}
+		b.tree.Add(port, n)
+	}
 }
