@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/topology"
 )
@@ -15,6 +16,7 @@ type Choice struct {
 type proposal struct {
 	Choice
 	decisions []Decision
+	managed   bus.Devices // that may move
 	wanted    *topology.Tree
 	places    []*topology.Node // of the devices in wanted; nil for those that the layout does not place
 }
@@ -25,7 +27,7 @@ func propose(s start, layout policy.Layout, why string) proposal {
 
 func proposalOf(s start, decisions []Decision, layout policy.Layout, why string) proposal {
 	wanted := layOut(decisions, s.hostTree, layout)
-	return proposal{Choice{layout, why}, decisions, wanted, wanted.Devices(idsOf(decisions))}
+	return proposal{Choice{layout, why}, decisions, managedOf(decisions), wanted, wanted.Devices(s.ids)}
 }
 
 // choose is the proposal of the layout that the policy names. With auto it is

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"hook-sidecar/pkg/domain"
@@ -136,19 +137,19 @@ func findCell(s start, d Device) (*topology.CellID, reasons.Reason) {
 // keepFunctionZero keeps function 0 of a slot where another function of it is
 // kept: a guest finds no function of a slot without function 0.
 func keepFunctionZero(decisions []Decision) {
-	type place struct{ bus, slot int }
-	kept := map[place]reasons.Reason{}
+	type position struct{ bus, device int }
+	kept := map[position]reasons.Reason{}
 	for _, d := range decisions {
 		if a := d.current; d.Outcome == Kept && a != nil && a.Function != 0 {
-			at := place{a.Bus, a.Slot}
+			at := position{a.Bus, a.Slot}
 			kept[at] = cmp.Or(kept[at], d.Reason)
 		}
 	}
 	for i := range decisions {
 		d := &decisions[i]
-		if a := d.current; d.movable && a != nil && a.Function == 0 && kept[place{a.Bus, a.Slot}] != "" {
+		if a := d.current; d.movable && a != nil && a.Function == 0 && kept[position{a.Bus, a.Slot}] != "" {
 			d.movable, d.Cell = false, nil
-			d.Outcome, d.Reason = Kept, kept[place{a.Bus, a.Slot}]
+			d.Outcome, d.Reason = Kept, kept[position{a.Bus, a.Slot}]
 		}
 	}
 }
@@ -193,15 +194,13 @@ func markCompanions(decisions []Decision) {
 
 // compareCells orders cells by number, none after all.
 func compareCells(x, y *topology.CellID) int {
-	switch {
-	case x == nil && y == nil:
-		return 0
-	case x == nil:
-		return 1
-	case y == nil:
-		return -1
+	order := func(c *topology.CellID) int {
+		if c == nil {
+			return math.MaxInt
+		}
+		return int(*c)
 	}
-	return cmp.Compare(*x, *y)
+	return cmp.Compare(order(x), order(y))
 }
 
 // managedOf is the devices that may move.
@@ -213,12 +212,4 @@ func managedOf(decisions []Decision) bus.Devices {
 		}
 	}
 	return managed
-}
-
-func idsOf(decisions []Decision) []topology.DeviceID {
-	ids := make([]topology.DeviceID, len(decisions))
-	for i, d := range decisions {
-		ids[i] = d.ID
-	}
-	return ids
 }

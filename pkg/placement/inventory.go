@@ -2,7 +2,6 @@ package placement
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"hook-sidecar/pkg/domain"
@@ -34,16 +33,15 @@ func (in Input) onRootComplex() bool {
 // Candidates are the devices that a plan may be about, for which the host has to be
 // read. They come in the order of ids.
 func Candidates(d *domain.Domain, variables []env.Variable) []topology.DeviceID {
-	ids := make(map[topology.DeviceID]bool, len(d.Hostdevs))
+	ids := make([]topology.DeviceID, 0, len(d.Hostdevs))
 	for _, h := range d.Hostdevs {
-		ids[h.ID] = true
+		ids = append(ids, h.ID)
 	}
 	for _, v := range variables {
-		for _, id := range v.IDs {
-			ids[id] = true
-		}
+		ids = append(ids, v.IDs...)
 	}
-	return slices.SortedFunc(maps.Keys(ids), topology.DeviceID.Compare)
+	slices.SortFunc(ids, topology.DeviceID.Compare)
+	return slices.Compact(ids)
 }
 
 // Device is a passthrough device of the domain, or one to add, with what the

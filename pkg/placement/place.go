@@ -38,7 +38,7 @@ func place(s start) placing {
 	if len(violations) > 0 {
 		return giveUp(s, chosen, violations)
 	}
-	more, warnings := hotplugPorts(placed.result, managedOf(placed.decisions), s.ports, placed.ports)
+	more, warnings := hotplugPorts(placed.result, placed.managed, s.ports, placed.ports)
 	placed.warnings = append(placed.warnings, warnings...)
 	if len(more) > 0 {
 		placed.changes.AddControllers = slices.Concat(placed.changes.AddControllers, more)
@@ -49,20 +49,19 @@ func place(s start) placing {
 
 // attempt is what a proposal makes of the domain, or what that violates.
 func attempt(s start, p proposal) (built placing, violations []bus.Violation) {
-	managed := managedOf(p.decisions)
-	if len(managed) == 0 {
+	if len(p.managed) == 0 {
 		return placing{proposal: p, changes: s.base, result: s.after(s.base), ports: s.ports}, nil
 	}
-	if fits, aligned := isAligned(s, p, managed); aligned {
+	if fits, aligned := isAligned(s, p); aligned {
 		changes := s.base
-		changes.HotplugOff = number.PortsToClose(layoutFor(s, p, managed, fits))
+		changes.HotplugOff = number.PortsToClose(layoutFor(s, p, fits))
 		p.decisions = withOutcome(p.decisions, Kept, reasons.AlreadyAligned)
 		return placing{proposal: p, changes: changes, result: s.after(changes), ports: fits}, nil
 	}
 	// A number of ports that a user asks for gives way to the devices, the one
 	// that KubeVirt would keep does not.
 	_, violations = fit(s.ports, s.ports.KubeVirt, func(ports bus.Ports) (violations []bus.Violation) {
-		built, violations = build(s, p, managed, ports)
+		built, violations = build(s, p, ports)
 		return violations
 	})
 	return built, violations
@@ -70,21 +69,21 @@ func attempt(s start, p proposal) (built placing, violations []bus.Violation) {
 
 // build replaces the managed controllers by the tree that is wanted, or returns
 // what that violates.
-func build(s start, p proposal, managed bus.Devices, ports bus.Ports) (placing, []bus.Violation) {
-	numbers, violations := number.Give(layoutFor(s, p, managed, ports))
+func build(s start, p proposal, ports bus.Ports) (placing, []bus.Violation) {
+	numbers, violations := number.Give(layoutFor(s, p, ports))
 	if len(violations) > 0 {
 		return placing{}, violations
 	}
 	changes := changesFor(s, p.decisions, numbers)
 	result := s.after(changes)
-	return placing{proposal: p, changes: changes, result: result, ports: ports}, result.Check(managed, ports)
+	return placing{proposal: p, changes: changes, result: result, ports: ports}, result.Check(p.managed, ports)
 }
 
 // layoutFor is a proposal as something to number. Where every hostdev comes from an
 // SR-IOV network KubeVirt detaches them before a migration, so their ports have to stay
 // hotpluggable.
-func layoutFor(s start, p proposal, managed bus.Devices, ports bus.Ports) number.Layout {
-	l := number.Layout{Current: s.current, Wanted: p.wanted, Managed: managed, Ports: ports}
+func layoutFor(s start, p proposal, ports bus.Ports) number.Layout {
+	l := number.Layout{Current: s.current, Wanted: p.wanted, Managed: p.managed, Ports: ports}
 	for _, d := range p.decisions {
 		l.HotplugOff = l.HotplugOff || !strings.HasPrefix(d.Alias, request.SRIOVAlias)
 		if d.Outcome != Placed {

@@ -59,7 +59,13 @@ type Plan struct {
 func (p *Plan) Domain() *domain.Domain { return p.result }
 
 // IDs are the ids of the devices, in their order.
-func (p *Plan) IDs() []topology.DeviceID { return idsOf(p.Devices) }
+func (p *Plan) IDs() []topology.DeviceID {
+	ids := make([]topology.DeviceID, len(p.Devices))
+	for i, d := range p.Devices {
+		ids[i] = d.ID
+	}
+	return ids
+}
 
 // Pairs are numbers of pairs of devices.
 type Pairs struct {

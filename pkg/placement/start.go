@@ -16,6 +16,7 @@ type start struct {
 	Input
 	current    bus.Guest // of the domain as it came
 	devices    []Device  // by id
+	ids        []topology.DeviceID
 	cells      cells.Map
 	hostTree   *topology.Tree
 	hostPlaces []*topology.Node // of the devices in hostTree
@@ -30,12 +31,11 @@ func newStart(in Input) (start, []reasons.Warning) {
 	s.base = domain.Changes{SetMode: withoutMode(in.Domain), AddHostdevs: added}
 	var unread []reasons.Warning
 	s.cells, unread = cells.Read(in.Domain, in.Host)
-	ids := make([]topology.DeviceID, len(devices))
-	for i, d := range devices {
-		ids[i] = d.ID
+	for _, d := range devices {
+		s.ids = append(s.ids, d.ID)
 	}
-	s.hostTree = in.Host.Tree(ids)
-	s.hostPlaces = s.hostTree.Devices(ids)
+	s.hostTree = in.Host.Tree(s.ids)
+	s.hostPlaces = s.hostTree.Devices(s.ids)
 	s.ports = portsOf(in, s.current, devices)
 	return s, append(warnings, unread...)
 }

@@ -29,10 +29,10 @@ func (p Ports) free(highest int) int {
 
 // RootBus is what the root bus holds, and what it has to have room for.
 type RootBus struct {
-	Bridges     int // controllers at the root bus and under it, without expander buses
-	RootPorts   int // bridges that are root ports
+	RootPorts   int // at the root bus and under it
 	Pending     int // devices without an address that will take a root port
 	Added       int // bridges that libvirt, KubeVirt and the hook will add
+	bridges     int // controllers at the root bus and under it, without expander buses
 	free        int // root ports with nothing under them
 	unaddressed int // bridges without an address that are no root ports
 	otherSlots  int // slots that are not for root ports
@@ -55,7 +55,7 @@ func (g Guest) RootBus(ports Ports, highest int) RootBus {
 		case c.Address == nil:
 			r.unaddressed++
 		}
-		r.Bridges++
+		r.bridges++
 	}
 	r.Added = r.Missing(ports.free(highest))
 	if libvirt.LacksBridge(g.Others) {
@@ -70,7 +70,7 @@ func (r RootBus) Missing(free int) int { return max(0, r.Pending+free-r.free) }
 
 // BusNumbers is how many bus numbers the root bus takes in the end, its own
 // included.
-func (r RootBus) BusNumbers() int { return 1 + r.Bridges + r.Added }
+func (r RootBus) BusNumbers() int { return 1 + r.bridges + r.Added }
 
 // ports is how many ports and other bridges take a place on the root bus in the
 // end, at most.

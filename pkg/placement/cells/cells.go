@@ -13,22 +13,16 @@ import (
 
 // Map maps nodes of the host to cells of the guest.
 type Map struct {
-	cells    []topology.CellID // ascending
-	memories []memory
-	pinned   map[topology.CellID]map[topology.NodeID]int // how many vCPUs of a cell are pinned to CPUs of a node and to no others
-}
-
-// memory is the nodes that memory of a cell is on.
-type memory struct {
-	cell  topology.CellID
-	nodes topology.IDs
+	cells  []topology.CellID                           // ascending
+	memory map[topology.CellID][]topology.IDs          // the nodes that memory of a cell is on, per memnode
+	pinned map[topology.CellID]map[topology.NodeID]int // how many vCPUs of a cell are pinned to CPUs of a node and to no others
 }
 
 // Read reads the memory and the vCPUs of a domain. A list that it cannot read
 // it ignores with a warning, as KubeVirt does (pkg/util/hardware/hw_utils.go,
 // LookupDevicesNumaNodesWithWarnings).
 func Read(d *domain.Domain, host *topology.Host) (Map, []reasons.Warning) {
-	m := Map{pinned: map[topology.CellID]map[topology.NodeID]int{}}
+	m := Map{memory: map[topology.CellID][]topology.IDs{}, pinned: map[topology.CellID]map[topology.NodeID]int{}}
 	var warnings []reasons.Warning
 	parse := func(list, where string, id int) (topology.IDs, bool) {
 		ids, err := topology.ParseIDs(list)
@@ -50,6 +44,7 @@ func Read(d *domain.Domain, host *topology.Host) (Map, []reasons.Warning) {
 		}
 	}
 	slices.Sort(m.cells)
+	m.cells = slices.Compact(m.cells)
 	for _, memnode := range d.Memnodes {
 		if !slices.Contains(m.cells, memnode.Cell) {
 			warnings = append(warnings, reasons.NewWarning(reasons.CodeUnknownCell, nil,
@@ -57,7 +52,7 @@ func Read(d *domain.Domain, host *topology.Host) (Map, []reasons.Warning) {
 			continue
 		}
 		if nodes, ok := parse(memnode.Nodeset, "numatune/memnode of cell", int(memnode.Cell)); ok {
-			m.memories = append(m.memories, memory{memnode.Cell, nodes})
+			m.memory[memnode.Cell] = append(m.memory[memnode.Cell], nodes)
 		}
 	}
 	return m, warnings
@@ -80,41 +75,27 @@ func countPins(vcpus topology.IDs, pins map[int]topology.IDs, host *topology.Hos
 }
 
 // Of is the cell of a node of the host: the one that alone has memory on it, else the
-// one with most of the vCPUs pinned to it. Without one it returns nil and the reason.
+// one with most of the vCPUs pinned to CPUs of the node and to no others, the lowest on a
+// tie. Without one it returns nil and the reason.
 func (m Map) Of(node topology.NodeID) (*topology.CellID, reasons.Reason) {
-	named := m.withMemory(node)
-	if len(named) == 1 {
-		return &named[0], reasons.Memnode
+	var withMemory []topology.CellID
+	var mostPinned *topology.CellID
+	most := 0
+	for _, cell := range m.cells {
+		if slices.ContainsFunc(m.memory[cell], func(nodes topology.IDs) bool { return nodes.Contains(int(node)) }) {
+			withMemory = append(withMemory, cell)
+		}
+		if count := m.pinned[cell][node]; count > most {
+			mostPinned, most = &cell, count
+		}
 	}
-	if cell := m.byPins(node); cell != nil {
-		return cell, reasons.VCPUPin
-	}
-	if len(named) > 1 {
+	switch {
+	case len(withMemory) == 1:
+		return &withMemory[0], reasons.Memnode
+	case mostPinned != nil:
+		return mostPinned, reasons.VCPUPin
+	case len(withMemory) > 1:
 		return nil, reasons.AmbiguousCell
 	}
 	return nil, reasons.NoGuestCell
-}
-
-// withMemory is the cells with memory on a node, each once.
-func (m Map) withMemory(node topology.NodeID) []topology.CellID {
-	var named []topology.CellID
-	for _, memory := range m.memories {
-		if memory.nodes.Contains(int(node)) && !slices.Contains(named, memory.cell) {
-			named = append(named, memory.cell)
-		}
-	}
-	return named
-}
-
-// byPins is the cell with most vCPUs pinned to CPUs of the node and to no
-// others; the lowest on a tie, nil where no vCPU is.
-func (m Map) byPins(node topology.NodeID) *topology.CellID {
-	var best *topology.CellID
-	most := 0
-	for _, cell := range m.cells {
-		if count := m.pinned[cell][node]; count > most {
-			best, most = &cell, count
-		}
-	}
-	return best
 }

@@ -25,12 +25,6 @@ func (r Requests) Additions(d *domain.Domain, host *topology.Host, p policy.Poli
 	}
 	for _, h := range d.Hostdevs {
 		a.taken[h.ID] = true
-		switch {
-		case h.Alias == "":
-			a.unnamed = append(a.unnamed, h.ID)
-		case !r.isVirtLaunchers(h.Alias):
-			a.otherNames = append(a.otherNames, h.ID)
-		}
 	}
 	if p.Add != policy.AddNone {
 		present := a.matchPresent()
@@ -56,10 +50,6 @@ type adder struct {
 	aliases map[string]bool       // in use
 	next    map[string]int        // the number that freeAlias tries, by prefix
 	free    [][]topology.DeviceID // of each variable, in the order in which they are given out; nil until asked for
-	unnamed []topology.DeviceID   // hostdevs of the domain without an alias that are matched with no request yet
-	// otherNames are hostdevs of the domain with an alias that virt-launcher does not
-	// write, that are matched with no request yet.
-	otherNames []topology.DeviceID
 
 	added    []domain.Hostdev
 	warnings []reasons.Warning
@@ -116,37 +106,37 @@ func (a *adder) addRequested(l list, present map[*env.Request]bool) {
 // characters than its own. The latter match the requests of the resource whose
 // variable lists them; those that no variable lists, one request each.
 func (a *adder) matchPresent() map[*env.Request]bool {
+	var unnamed, otherNames []topology.DeviceID
+	for _, h := range a.domain.Hostdevs {
+		switch {
+		case h.Alias == "":
+			unnamed = append(unnamed, h.ID)
+		case !a.isVirtLaunchers(h.Alias):
+			otherNames = append(otherNames, h.ID)
+		}
+	}
 	present := map[*env.Request]bool{}
-	for _, match := range []func(list, env.Request) bool{a.hasAlias, a.hasOtherName, a.hasUnnamedOfResource, a.hasUnnamed} {
+	match := func(isPresent func(list, env.Request) bool) {
 		for _, l := range a.lists {
 			for i := range l.requests {
 				r := &l.requests[i]
-				present[r] = present[r] || match(l, *r)
+				present[r] = present[r] || isPresent(l, *r)
 			}
 		}
 	}
+	isUnlisted := func(id topology.DeviceID) bool {
+		return !slices.ContainsFunc(a.variables, func(v env.Variable) bool { return slices.Contains(v.IDs, id) })
+	}
+	match(func(l list, r env.Request) bool {
+		return slices.ContainsFunc(l.prefixes, func(prefix string) bool { return a.aliases[prefix+r.Name] })
+	})
+	match(func(_ list, r env.Request) bool { return take(&otherNames, a.isOf(r)) })
+	match(func(_ list, r env.Request) bool { return losesAlias(r) && take(&unnamed, a.isOf(r)) })
+	match(func(_ list, r env.Request) bool { return losesAlias(r) && take(&unnamed, isUnlisted) })
 	return present
 }
 
-func (a *adder) hasAlias(l list, r env.Request) bool {
-	return slices.ContainsFunc(l.prefixes, func(prefix string) bool { return a.aliases[prefix+r.Name] })
-}
-
-func (a *adder) hasOtherName(_ list, r env.Request) bool {
-	return take(&a.otherNames, a.isOf(r))
-}
-
-func (a *adder) hasUnnamedOfResource(_ list, r env.Request) bool {
-	return losesAlias(r) && take(&a.unnamed, a.isOf(r))
-}
-
-func (a *adder) hasUnnamed(_ list, r env.Request) bool {
-	return losesAlias(r) && take(&a.unnamed, func(id topology.DeviceID) bool {
-		return !slices.ContainsFunc(a.variables, func(v env.Variable) bool { return slices.Contains(v.IDs, id) })
-	})
-}
-
-// isOf reports of a device whether a variable of the request's resource lists it.
+// isOf returns whether a variable of the request's resource lists a device.
 func (a *adder) isOf(r env.Request) func(topology.DeviceID) bool {
 	return func(id topology.DeviceID) bool {
 		return slices.ContainsFunc(a.variables, func(v env.Variable) bool { return v.IsFor(r.Resource) && slices.Contains(v.IDs, id) })
