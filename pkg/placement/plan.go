@@ -134,6 +134,7 @@ func finish(s start, placed placing) *Plan {
 		}
 		p.Controllers = append(p.Controllers, controller)
 	}
+	slices.SortFunc(p.Budgets.Expanders, func(x, y bus.ExpanderBudget) int { return cmp.Compare(x.Index, y.Index) })
 	slices.SortFunc(p.Controllers, func(a, b Controller) int { return cmp.Compare(a.Index, b.Index) })
 	p.Devices = slices.Clone(placed.decisions)
 	for i := range p.Devices {

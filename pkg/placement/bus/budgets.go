@@ -1,11 +1,6 @@
 package bus
 
-import (
-	"cmp"
-	"slices"
-
-	"hook-sidecar/pkg/libvirt"
-)
+import "hook-sidecar/pkg/libvirt"
 
 // NumberCount is how many bus numbers a PCI domain has.
 const NumberCount = 256
@@ -13,7 +8,7 @@ const NumberCount = 256
 // Budgets say how much of what is scarce a guest takes.
 type Budgets struct {
 	BusNumbers        Budget           // of the root bus, what libvirt and KubeVirt still add included
-	Expanders         []ExpanderBudget // by index
+	Expanders         []ExpanderBudget // the highest bus number first
 	ControllerIndexes Budget
 }
 
@@ -29,26 +24,21 @@ type ExpanderBudget struct {
 
 // Budgets are those of the guest with a number of root ports reserved for hotplug.
 func (g Guest) Budgets(ports Ports) Budgets {
-	expanders, end := g.expanderBudgets()
-	slices.SortFunc(expanders, func(x, y ExpanderBudget) int { return cmp.Compare(x.Index, y.Index) })
 	highest := g.HighestIndex()
-	root := g.RootBus(ports, highest)
-	return Budgets{
-		BusNumbers: Budget{Used: root.BusNumbers(), Limit: end}, Expanders: expanders,
-		ControllerIndexes: Budget{Used: highest + 1 + root.Added, Limit: libvirt.MaxIndex + 1},
-	}
+	return g.budgets(g.RootBus(ports, highest), highest)
 }
 
-// expanderBudgets are those of the numbered expander buses, the highest number
-// first, and the lowest bus number that they leave to the root bus.
-func (g Guest) expanderBudgets() (budgets []ExpanderBudget, end int) {
-	end = NumberCount
+func (g Guest) budgets(root RootBus, highest int) Budgets {
+	var expanders []ExpanderBudget
+	end := NumberCount
 	for _, e := range g.Numbered() {
-		budgets = append(budgets, ExpanderBudget{
-			Index: e.Index, BusNr: *e.BusNr,
-			Budget: Budget{Used: g.Node(e.Index).Bridges(), Limit: end - *e.BusNr},
-		})
+		used := Budget{Used: g.Node(e.Index).Bridges(), Limit: end - *e.BusNr}
+		expanders = append(expanders, ExpanderBudget{Index: e.Index, BusNr: *e.BusNr, Budget: used})
 		end = *e.BusNr
 	}
-	return budgets, end - libvirt.AutomaticBusNumbers(g.Domain)
+	return Budgets{
+		BusNumbers:        Budget{Used: root.BusNumbers(), Limit: end - libvirt.AutomaticBusNumbers(g.Domain)},
+		Expanders:         expanders,
+		ControllerIndexes: Budget{Used: highest + 1 + root.Added, Limit: libvirt.MaxIndex + 1},
+	}
 }

@@ -33,7 +33,6 @@ func (g Guest) Check(managed Devices, ports Ports) []Violation {
 	violations := g.checkBudgets(ports)
 	trees := g.Managed(managed)
 	referenced := g.Referenced()
-	below := g.controllersUnder()
 	for _, e := range g.Expanders {
 		n := g.Node(e.Index)
 		isManaged := slices.Contains(trees, n)
@@ -44,7 +43,7 @@ func (g Guest) Check(managed Devices, ports Ports) []Violation {
 			violations = append(violations, Violated("expander bus with index %d names cell %d, which does not exist in the guest", e.Index, *e.Cell))
 		}
 		if isManaged || !referenced[n] && !IsOccupied(n) {
-			violations = append(violations, g.checkPorts(n, below[n], managed)...)
+			violations = append(violations, g.checkPorts(n, managed)...)
 		}
 	}
 	return slices.Concat(violations, g.checkBridges(), g.checkFunctions(managed))
@@ -75,8 +74,10 @@ func (g Guest) checkBridges() []Violation {
 // still to come finds an index and a slot.
 func (g Guest) checkBudgets(ports Ports) []Violation {
 	var violations []Violation
-	expanders, end := g.expanderBudgets()
-	for _, e := range expanders {
+	highest := g.HighestIndex()
+	root := g.RootBus(ports, highest)
+	budgets := g.budgets(root, highest)
+	for _, e := range budgets.Expanders {
 		if e.Used > e.Limit {
 			violations = append(violations, Exceeded("bus numbers: the expander bus with index %d needs %d from %d on, there is room for %d: %d too many",
 				e.Index, e.Used, e.BusNr, e.Limit, e.Used-e.Limit))
@@ -85,9 +86,7 @@ func (g Guest) checkBudgets(ports Ports) []Violation {
 	if len(g.Expanders) == 0 {
 		return violations
 	}
-	highest := g.HighestIndex()
-	root := g.RootBus(ports, highest)
-	if need := root.BusNumbers(); need > end {
+	if need, end := budgets.BusNumbers.Used, budgets.BusNumbers.Limit; need > end {
 		violations = append(violations, Exceeded("bus numbers: the root bus needs %d, the lowest expander bus begins at %d: %d too many", need, end, need-end))
 	}
 	if need, free := root.Added, libvirt.MaxIndex-highest; need > free {
@@ -101,24 +100,14 @@ func (g Guest) checkBudgets(ports Ports) []Violation {
 	return violations
 }
 
-// controllersUnder are the controllers under each expander bus, in the order of the
-// domain.
-func (g Guest) controllersUnder() map[*topology.Node][]domain.Controller {
-	below := map[*topology.Node][]domain.Controller{}
+// checkPorts checks the controllers under an expander bus.
+func (g Guest) checkPorts(expander *topology.Node, managed Devices) []Violation {
+	var violations []Violation
 	for _, c := range g.Controllers {
 		n := g.Node(c.Index)
-		if top := n.Top(); top != g.Root() && top != n {
-			below[top] = append(below[top], c)
+		if n == expander || n.Top() != expander {
+			continue
 		}
-	}
-	return below
-}
-
-// checkPorts checks the controllers under an expander bus.
-func (g Guest) checkPorts(expander *topology.Node, controllers []domain.Controller, managed Devices) []Violation {
-	var violations []Violation
-	for _, c := range controllers {
-		n := g.Node(c.Index)
 		if parent := n.Parent.ID.(topology.Index); topology.Index(c.Index) <= parent {
 			violations = append(violations, Violated("controller with index %d is under that with index %d, which QEMU makes later", c.Index, parent))
 		}

@@ -78,23 +78,22 @@ func countPins(vcpus topology.IDs, pins map[int]topology.IDs, host *topology.Hos
 // one with most of the vCPUs pinned to CPUs of the node and to no others, the lowest on a
 // tie. Without one it returns nil and the reason.
 func (m Map) Of(node topology.NodeID) (*topology.CellID, reasons.Reason) {
-	var withMemory []topology.CellID
-	var mostPinned *topology.CellID
-	most := 0
-	for _, cell := range m.cells {
+	var withMemory, mostPinned *topology.CellID
+	memories, most := 0, 0
+	for i, cell := range m.cells {
 		if slices.ContainsFunc(m.memory[cell], func(nodes topology.IDs) bool { return nodes.Contains(int(node)) }) {
-			withMemory = append(withMemory, cell)
+			withMemory, memories = &m.cells[i], memories+1
 		}
 		if count := m.pinned[cell][node]; count > most {
-			mostPinned, most = &cell, count
+			mostPinned, most = &m.cells[i], count
 		}
 	}
 	switch {
-	case len(withMemory) == 1:
-		return &withMemory[0], reasons.Memnode
+	case memories == 1:
+		return withMemory, reasons.Memnode
 	case mostPinned != nil:
 		return mostPinned, reasons.VCPUPin
-	case len(withMemory) > 1:
+	case memories > 1:
 		return nil, reasons.AmbiguousCell
 	}
 	return nil, reasons.NoGuestCell

@@ -47,9 +47,8 @@ func Give(l Layout) (Numbers, []bus.Violation) {
 	}
 	for i, expander := range r.expanders {
 		index := n.take()
-		n.add(domain.Controller{
-			Index: index, Model: domain.ExpanderBus, BusNr: &busNumbers[i], Cell: bus.CellOf(expander),
-			Address: &places[i],
+		n.Controllers = append(n.Controllers, domain.Controller{
+			Index: index, Model: domain.ExpanderBus, BusNr: &busNumbers[i], Cell: bus.CellOf(expander), Address: &places[i],
 		})
 		n.plug(index, expander.Children)
 	}
@@ -91,8 +90,6 @@ type numberer struct {
 	hotplugOff bool
 }
 
-func (n *numberer) add(c domain.Controller) { n.Controllers = append(n.Controllers, c) }
-
 // take takes the lowest free index. Indexes come in ascending order, so a
 // parent that is numbered before its children has a lower one: QEMU makes the
 // controllers in the order of indexes and does not find a later one ("Bus
@@ -126,7 +123,7 @@ func (n *numberer) plug(index int, children []*topology.Node) {
 			controller.Address.Slot, controller.Address.Function = i%slotsPerBus, i/slotsPerBus
 			controller.Address.Multifunction = i+slotsPerBus < len(children) && i < slotsPerBus
 		}
-		n.add(controller)
+		n.Controllers = append(n.Controllers, controller)
 		n.plug(controller.Index, c.Children)
 	}
 }
