@@ -70,7 +70,7 @@ func attempt(s start, p proposal) (built placing, violations []bus.Violation) {
 // build replaces the managed controllers by the tree that is wanted, or returns
 // what that violates.
 func build(s start, p proposal, ports bus.Ports) (placing, []bus.Violation) {
-	numbers, violations := number.Give(layoutFor(s, p, ports))
+	numbers, violations := number.Assign(layoutFor(s, p, ports))
 	if len(violations) > 0 {
 		return placing{}, violations
 	}

@@ -29,8 +29,8 @@ type Numbers struct {
 	Addresses   map[topology.DeviceID]domain.GuestAddress
 }
 
-// Give gives a layout its numbers, or returns the budgets that it exceeds.
-func Give(l Layout) (Numbers, []bus.Violation) {
+// Assign gives a layout its numbers, or returns the budgets that it exceeds.
+func Assign(l Layout) (Numbers, []bus.Violation) {
 	r := reserve(l)
 	var violations []bus.Violation
 	if need, free := countControllers(r.expanders), max(0, libvirt.MaxIndex-r.highest+len(r.freed)-r.rootBus.Added); need > free {
