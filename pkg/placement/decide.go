@@ -54,43 +54,34 @@ func decide(s start, layout policy.Layout) []Decision {
 	return decisions
 }
 
+// decideOne decides for one device by the first rule that keeps it where it is; without
+// one it may move, and is placed if the layout has a place for it.
 func decideOne(s start, layout policy.Layout, device Device, underReferenced bool) Decision {
-	d := Decision{Device: device, Outcome: Unplaced}
-	switch reason, kept := keeps(s.Input, layout, device, underReferenced); {
-	case kept:
-		d.Outcome, d.Reason = Kept, reason
-		return d
-	case !libvirt.HasExpanderBuses(s.Domain):
-		d.Reason = reasons.Machine
-		return d
-	case staysConventional(device, s.current):
-		d.Outcome, d.Reason = Kept, reasons.Conventional
-		return d
-	}
-	d.movable = true
-	d.Cell, d.Reason = findCell(s, device)
-	switch {
-	case d.Cell != nil, layout != policy.LayoutNUMA && d.PCIeRoot != "":
-		d.Outcome = Placed
-	case layout != policy.LayoutNUMA && d.Reason != reasons.NoSysfs:
-		d.Reason = reasons.NoHostNode
-	}
-	return d
-}
-
-// keeps returns the rule that keeps a device where it is, if there is one.
-func keeps(in Input, layout policy.Layout, d Device, underReferenced bool) (reasons.Reason, bool) {
+	d := Decision{Device: device, Outcome: Kept}
 	switch {
 	case layout == policy.LayoutKeep:
-		return reasons.LayoutKeep, true
-	case in.onRootComplex():
-		return reasons.RootComplex, true
-	case isUsersChoice(in, d):
-		return reasons.UserAddress, true
+		d.Reason = reasons.LayoutKeep
+	case s.onRootComplex():
+		d.Reason = reasons.RootComplex
+	case isUsersChoice(s.Input, device):
+		d.Reason = reasons.UserAddress
 	case underReferenced:
-		return reasons.Referenced, true
+		d.Reason = reasons.Referenced
+	case !libvirt.HasExpanderBuses(s.Domain):
+		d.Outcome, d.Reason = Unplaced, reasons.Machine
+	case staysConventional(device, s.current):
+		d.Reason = reasons.Conventional
+	default:
+		d.movable, d.Outcome = true, Unplaced
+		d.Cell, d.Reason = findCell(s, device)
+		switch {
+		case d.Cell != nil, layout != policy.LayoutNUMA && d.PCIeRoot != "":
+			d.Outcome = Placed
+		case layout != policy.LayoutNUMA && d.Reason != reasons.NoSysfs:
+			d.Reason = reasons.NoHostNode
+		}
 	}
-	return "", false
+	return d
 }
 
 // isUsersChoice reports whether the user chose the device's guest address, hid the

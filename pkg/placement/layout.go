@@ -104,27 +104,23 @@ func (b wantedTree) mirror(expander *topology.Node, host *topology.Tree, slots [
 		leads = append(leads, s[0].ID)
 	}
 	for _, nodes := range hostPorts(host.Only(leads)) {
-		if devices := devicesUnder(nodes); len(devices) == 1 {
-			b.port(expander, topology.RootPort, byLead[devices[0].ID])
+		parts := switchParts(nodes)
+		if len(parts) == 1 {
+			b.port(expander, topology.RootPort, byLead[parts[0].ID])
 			continue
 		}
-		b.mirrorSwitch(b.controller(expander, topology.RootPort), nodes, byLead)
+		b.mirrorSwitch(b.controller(expander, topology.RootPort), parts, byLead)
 	}
 }
 
-// mirrorSwitch adds to a port the switch that all devices under nodes of the
-// host have in common.
-func (b wantedTree) mirrorSwitch(port *topology.Node, nodes []*topology.Node, byLead map[topology.ID]slot) {
-	parts := switchParts(nodes)
-	for len(parts) == 1 && parts[0].Kind.IsSwitch() {
-		parts = switchParts(parts[0].Children)
-	}
+// mirrorSwitch adds to a port a switch with the parts of one of the host.
+func (b wantedTree) mirrorSwitch(port *topology.Node, parts []*topology.Node, byLead map[topology.ID]slot) {
 	upstream := b.controller(port, topology.UpstreamPort)
 	devices := slices.DeleteFunc(slices.Clone(parts), func(n *topology.Node) bool { return n.Kind.IsSwitch() })
 	for _, part := range parts {
 		switch {
 		case part.Kind.IsSwitch():
-			b.mirrorSwitch(b.controller(upstream, topology.DownstreamPort), part.Children, byLead)
+			b.mirrorSwitch(b.controller(upstream, topology.DownstreamPort), switchParts(part.Children), byLead)
 		case part == devices[0]: // all come where the first does
 			for _, d := range devices {
 				b.port(upstream, topology.DownstreamPort, byLead[d.ID])
@@ -158,25 +154,26 @@ func hostPorts(host *topology.Tree) [][]*topology.Node {
 	return ports
 }
 
-// devicesUnder are the devices at nodes and under them.
-func devicesUnder(nodes []*topology.Node) []*topology.Node {
-	var devices []*topology.Node
-	for _, n := range nodes {
-		devices = slices.AppendSeq(devices, n.Endpoints())
+// switchParts are the devices and the switches that the switch above nodes of the host leads
+// to. Where its only part is a switch they are that one's.
+func switchParts(nodes []*topology.Node) []*topology.Node {
+	parts := nextParts(nodes)
+	for len(parts) == 1 && parts[0].Kind.IsSwitch() {
+		parts = nextParts(parts[0].Children)
 	}
-	return devices
+	return parts
 }
 
-// switchParts are the devices and the switches that a switch leads to, without
-// another switch between.
-func switchParts(nodes []*topology.Node) []*topology.Node {
+// nextParts are the devices and switches at nodes and under them, without another
+// switch between.
+func nextParts(nodes []*topology.Node) []*topology.Node {
 	var parts []*topology.Node
 	for _, n := range nodes {
 		if n.Kind == topology.Endpoint || n.Kind.IsSwitch() {
 			parts = append(parts, n)
 			continue
 		}
-		parts = append(parts, switchParts(n.Children)...)
+		parts = append(parts, nextParts(n.Children)...)
 	}
 	return parts
 }

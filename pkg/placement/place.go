@@ -49,9 +49,6 @@ func place(s start) placing {
 
 // attempt is what a proposal makes of the domain, or what that violates.
 func attempt(s start, p proposal) (built placing, violations []bus.Violation) {
-	if len(p.managed) == 0 {
-		return placing{proposal: p, changes: s.base, result: s.after(s.base), ports: s.ports}, nil
-	}
 	if fits, aligned := isAligned(s, p); aligned {
 		changes := s.base
 		changes.HotplugOff = number.PortsToClose(layoutFor(s, p, fits))

@@ -25,18 +25,18 @@ type start struct {
 }
 
 func newStart(in Input) (start, []reasons.Warning) {
-	s := start{Input: in, current: currentGuest(in)}
 	devices, added, warnings := inventory(in)
-	s.devices = devices
-	s.base = domain.Changes{SetMode: withoutMode(in.Domain), AddHostdevs: added}
-	var unread []reasons.Warning
-	s.cells, unread = cells.Read(in.Domain, in.Host)
+	guestCells, unread := cells.Read(in.Domain, in.Host)
+	s := start{
+		Input: in, current: currentGuest(in), devices: devices, cells: guestCells,
+		base: domain.Changes{SetMode: withoutMode(in.Domain), AddHostdevs: added},
+	}
+	s.ports = portsOf(in, s.current, devices)
 	for _, d := range devices {
 		s.ids = append(s.ids, d.ID)
 	}
 	s.hostTree = in.Host.Tree(s.ids)
 	s.hostPlaces = s.hostTree.Devices(s.ids)
-	s.ports = portsOf(in, s.current, devices)
 	return s, append(warnings, unread...)
 }
 

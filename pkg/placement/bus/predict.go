@@ -1,6 +1,8 @@
 package bus
 
 import (
+	"slices"
+
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/topology"
@@ -44,10 +46,6 @@ func numberBus(n *topology.Node, next int, numbers map[*topology.Node]int) int {
 // isSettled reports whether every device and controller of the domain has its
 // address.
 func (g Guest) isSettled() bool {
-	for _, c := range g.Controllers {
-		if c.Index != 0 && c.Address == nil {
-			return false
-		}
-	}
-	return len(g.Controllers) == len(g.Source.Controllers) && libvirt.Unaddressed(g.Source, g.Others) == 0 && !libvirt.LacksBridge(g.Others)
+	isUnaddressed := func(c domain.Controller) bool { return c.Index != 0 && c.Address == nil }
+	return !slices.ContainsFunc(g.Controllers, isUnaddressed) && libvirt.Unaddressed(g.Domain, g.Others) == 0 && !libvirt.LacksBridge(g.Others)
 }

@@ -34,7 +34,7 @@ func busNumbersOf(expanders []*topology.Node, beside bus.Guest, root bus.RootBus
 	return nil, []bus.Violation{busNumbersExceeded(needs, firsts, taken, floor)}
 }
 
-// busNumbersExceeded says by how much needs do not fit: the numbers are too few
+// busNumbersExceeded names by how much needs do not fit: the numbers are too few
 // in all, or those that are left are in pieces. firsts are the ranges that were
 // found from the top down.
 func busNumbersExceeded(needs, firsts []int, taken []span, floor int) bus.Violation {
@@ -60,14 +60,14 @@ func busNumbersExceeded(needs, firsts []int, taken []span, floor int) bus.Violat
 // largestGap is the most numbers in one piece from floor to before top.
 func largestGap(taken []span, floor, top int) int {
 	largest, next := 0, floor
-	for _, s := range slices.SortedFunc(slices.Values(taken), func(x, y span) int { return cmp.Compare(x.first, y.first) }) {
+	for _, s := range slices.Backward(taken) {
 		largest = max(largest, min(s.first, top)-next)
 		next = max(next, s.end)
 	}
 	return max(largest, top-next)
 }
 
-// takenBusNumbers are the ranges of the expander buses that stay.
+// takenBusNumbers are the ranges of the expander buses that stay, the highest first.
 func takenBusNumbers(g bus.Guest) []span {
 	var taken []span
 	for _, e := range g.Numbered() {
@@ -86,12 +86,9 @@ func fitRanges(needs []int, size int, taken []span, floor int) (firsts []int, ok
 		if need > length {
 			return firsts, false
 		}
-		for blocked := true; blocked; {
-			blocked = false
-			for _, s := range taken {
-				if top-length < s.end && s.first < top {
-					top, blocked = s.first, true
-				}
+		for _, s := range taken {
+			if top-length < s.end && s.first < top {
+				top = s.first
 			}
 		}
 		top -= length

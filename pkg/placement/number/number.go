@@ -146,10 +146,10 @@ func modelOf(kind topology.NodeKind) domain.Model {
 // whoever built them; root ports that another tool built are harmless and left
 // alone.
 func PortsToClose(l Layout) []int {
-	if !l.HotplugOff {
+	trees := l.Current.Managed(l.Managed)
+	if !l.HotplugOff || len(trees) == 0 {
 		return nil
 	}
-	trees := l.Current.Managed(l.Managed)
 	own := l.isOwn(trees)
 	var positions []int
 	for i, c := range l.Current.Source.Controllers {

@@ -49,7 +49,7 @@ type adder struct {
 	taken   map[topology.DeviceID]bool
 	aliases map[string]bool       // in use
 	next    map[string]int        // the number that freeAlias tries, by prefix
-	free    [][]topology.DeviceID // of each variable, in the order in which they are given out; nil until asked for
+	free    [][]topology.DeviceID // of each variable, in the order in which they are given out; nil until needed
 
 	added    []domain.Hostdev
 	warnings []reasons.Warning
