@@ -49,7 +49,7 @@ func concerns(p *Plan) []reasons.Warning {
 		warn(reasons.CodeLaunchSecurity, "the domain has launchSecurity")
 	}
 	if p.Policy.NCCLTopology == policy.NCCLTopologyNone && hasFalseLinkSpeed(devices, p.GuestTree) {
-		warn(reasons.CodeSwitchPortSpeed, "emulated switch ports advertise 2.5 GT/s x1, and NCCL believes them")
+		warn(reasons.CodeSwitchPortSpeed, "emulated switch ports advertise 2.5 GT/s x1: NCCL underestimates these links")
 	}
 	if open := openSwitchPorts(result); result.UEFI && open > maxHotplugSwitchPorts {
 		warn(reasons.CodeSwitchPortHotplug, "%d switch ports stay hotpluggable, and UEFI may end without a BAR for the devices under them", open)
