@@ -1,7 +1,8 @@
-package placement
+package request
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -12,35 +13,29 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// additions are the hostdevs that the policy adds from the variables.
-func additions(in Input, asked requests) ([]domain.Hostdev, []reasons.Warning) {
+// Additions are the hostdevs that a policy adds to a domain from the variables.
+func (r Requests) Additions(d *domain.Domain, host *topology.Host, p policy.Policy) ([]domain.Hostdev, []reasons.Warning) {
 	a := &adder{
-		Input: in, asked: asked, taken: make(deviceSet, len(in.Domain.Hostdevs)),
-		aliases: make(map[string]bool, len(in.Domain.HostdevAliases)), next: map[string]int{},
-		free: make([][]topology.DeviceID, len(in.Variables)),
+		Requests: r, domain: d, host: host, taken: make(map[topology.DeviceID]bool, len(d.Hostdevs)),
+		aliases: make(map[string]bool, len(d.HostdevAliases)), next: map[string]int{},
+		free: make([][]topology.DeviceID, len(r.variables)), warnings: r.collisions(),
 	}
-	for _, alias := range in.Domain.HostdevAliases {
+	for _, alias := range d.HostdevAliases {
 		a.aliases[alias] = true
 	}
-	for _, h := range in.Domain.Hostdevs {
+	for _, h := range d.Hostdevs {
 		a.taken[h.ID] = true
-		switch {
-		case h.Alias == "":
-			a.unnamed = append(a.unnamed, h.ID)
-		case !asked.isVirtLaunchers(h.Alias):
-			a.otherNames = append(a.otherNames, h.ID)
+	}
+	if p.Add != policy.AddNone {
+		present := a.matchPresent()
+		for _, l := range r.lists {
+			a.addRequested(l, present)
 		}
 	}
-	if in.Policy.Add != policy.AddNone {
-		a.present = a.matchPresent()
-		for _, list := range asked.lists {
-			a.addRequested(list)
-		}
-	}
-	if in.Policy.Add == policy.AddAll {
+	if p.Add == policy.AddAll {
 		a.addOthers()
 	}
-	if in.Policy.Companions == policy.CompanionsAdd {
+	if p.Companions == policy.CompanionsAdd {
 		a.addCompanions()
 	}
 	return a.added, a.warnings
@@ -48,18 +43,14 @@ func additions(in Input, asked requests) ([]domain.Hostdev, []reasons.Warning) {
 
 // adder gives out each device of the variables once.
 type adder struct {
-	Input
-	asked   requests
-	taken   deviceSet
+	Requests
+	domain  *domain.Domain
+	host    *topology.Host
+	taken   map[topology.DeviceID]bool
 	aliases map[string]bool       // in use
 	next    map[string]int        // the number that freeAlias tries, by prefix
-	free    [][]topology.DeviceID // of each variable, in the order in which they are given out; nil until asked for
-	unnamed []topology.DeviceID   // hostdevs of the domain without an alias that are matched with no request yet
-	// otherNames are hostdevs of the domain with an alias that virt-launcher does not
-	// write, that are matched with no request yet.
-	otherNames []topology.DeviceID
+	free    [][]topology.DeviceID // of each variable, in the order in which they are given out; nil until needed
 
-	present  map[*env.Request]bool // requests that have a hostdev in the domain
 	added    []domain.Hostdev
 	warnings []reasons.Warning
 }
@@ -77,14 +68,14 @@ func (a *adder) warn(code reasons.Code, format string, args ...any) {
 
 // addRequested adds what the VMI names and the domain lacks, in the order of
 // virt-launcher: all PCI devices of a list, then all mediated ones.
-func (a *adder) addRequested(list requestList) {
+func (a *adder) addRequested(l list, present map[*env.Request]bool) {
 	var open []env.Request
-	for i, r := range list.requests {
+	for i, r := range l.requests {
 		switch {
-		case r.Claim || a.present[&list.requests[i]]:
+		case r.Claim || present[&l.requests[i]]:
 		case !domain.IsWritable(r.Name):
 			a.warn(reasons.CodeBadDeviceName, "%s of the VMI has no hostdev, and its name %q cannot be written in XML",
-				strings.TrimSuffix(strings.TrimPrefix(list.prefixes[0], "ua-"), "-"), topology.Abridge(r.Name))
+				strings.TrimSuffix(strings.TrimPrefix(l.prefixes[0], "ua-"), "-"), topology.Abridge(r.Name))
 		default:
 			open = append(open, r)
 		}
@@ -93,7 +84,7 @@ func (a *adder) addRequested(list requestList) {
 		var left []env.Request
 		for _, r := range open {
 			if id, found := a.firstFree(kind, r.Resource); found {
-				a.add(a.hostdev(list, r, id))
+				a.add(a.hostdev(l, r, id))
 			} else {
 				left = append(left, r)
 			}
@@ -105,7 +96,7 @@ func (a *adder) addRequested(list requestList) {
 		if r.Resource == "" {
 			why = "it names no resource"
 		}
-		a.warn(reasons.CodeNotAllocated, "%s of the VMI has no hostdev, and %s", list.prefixes[0]+r.Name, why)
+		a.warn(reasons.CodeNotAllocated, "%s of the VMI has no hostdev, and %s", l.prefixes[0]+r.Name, why)
 	}
 }
 
@@ -115,40 +106,40 @@ func (a *adder) addRequested(list requestList) {
 // characters than its own. The latter match the requests of the resource whose
 // variable lists them; those that no variable lists, one request each.
 func (a *adder) matchPresent() map[*env.Request]bool {
+	var unnamed, otherNames []topology.DeviceID
+	for _, h := range a.domain.Hostdevs {
+		switch {
+		case h.Alias == "":
+			unnamed = append(unnamed, h.ID)
+		case !a.isVirtLaunchers(h.Alias):
+			otherNames = append(otherNames, h.ID)
+		}
+	}
 	present := map[*env.Request]bool{}
-	for _, match := range []func(requestList, env.Request) bool{a.hasAlias, a.hasOtherName, a.hasUnnamedOfResource, a.hasUnnamed} {
-		for _, list := range a.asked.lists {
-			for i := range list.requests {
-				r := &list.requests[i]
-				present[r] = present[r] || match(list, *r)
+	match := func(isPresent func(list, env.Request) bool) {
+		for _, l := range a.lists {
+			for i := range l.requests {
+				r := &l.requests[i]
+				present[r] = present[r] || isPresent(l, *r)
 			}
 		}
 	}
+	isUnlisted := func(id topology.DeviceID) bool {
+		return !slices.ContainsFunc(a.variables, func(v env.Variable) bool { return slices.Contains(v.IDs, id) })
+	}
+	match(func(l list, r env.Request) bool {
+		return slices.ContainsFunc(l.prefixes, func(prefix string) bool { return a.aliases[prefix+r.Name] })
+	})
+	match(func(_ list, r env.Request) bool { return take(&otherNames, a.isOf(r)) })
+	match(func(_ list, r env.Request) bool { return losesAlias(r) && take(&unnamed, a.isOf(r)) })
+	match(func(_ list, r env.Request) bool { return losesAlias(r) && take(&unnamed, isUnlisted) })
 	return present
 }
 
-func (a *adder) hasAlias(list requestList, r env.Request) bool {
-	return slices.ContainsFunc(list.prefixes, func(prefix string) bool { return a.aliases[prefix+r.Name] })
-}
-
-func (a *adder) hasOtherName(_ requestList, r env.Request) bool {
-	return take(&a.otherNames, a.isOf(r))
-}
-
-func (a *adder) hasUnnamedOfResource(_ requestList, r env.Request) bool {
-	return losesAlias(r) && take(&a.unnamed, a.isOf(r))
-}
-
-func (a *adder) hasUnnamed(_ requestList, r env.Request) bool {
-	return losesAlias(r) && take(&a.unnamed, func(id topology.DeviceID) bool {
-		return !slices.ContainsFunc(a.Variables, func(v env.Variable) bool { return slices.Contains(v.IDs, id) })
-	})
-}
-
-// isOf reports of a device whether a variable of the request's resource lists it.
+// isOf returns whether a variable of the request's resource lists a device.
 func (a *adder) isOf(r env.Request) func(topology.DeviceID) bool {
 	return func(id topology.DeviceID) bool {
-		return slices.ContainsFunc(a.Variables, func(v env.Variable) bool { return v.IsFor(r.Resource) && slices.Contains(v.IDs, id) })
+		return slices.ContainsFunc(a.variables, func(v env.Variable) bool { return v.IsFor(r.Resource) && slices.Contains(v.IDs, id) })
 	}
 }
 
@@ -169,12 +160,12 @@ func take(ids *[]topology.DeviceID, isSuch func(topology.DeviceID) bool) bool {
 // before companions, so that a list of a whole IOMMU group in any order gives
 // the GPU and not its audio function.
 func (a *adder) firstFree(kind topology.Kind, resource string) (topology.DeviceID, bool) {
-	for i, v := range a.Variables {
-		if v.Kind != kind || !slices.Contains(a.asked.resources[i], resource) {
+	for i, v := range a.variables {
+		if v.Kind != kind || !slices.Contains(a.resources[i], resource) {
 			continue
 		}
 		if a.free[i] == nil {
-			a.free[i] = primariesFirst(a.Host, v.IDs)
+			a.free[i] = primariesFirst(a.host, v.IDs)
 		}
 		for len(a.free[i]) > 0 {
 			id := a.free[i][0]
@@ -189,27 +180,22 @@ func (a *adder) firstFree(kind topology.Kind, resource string) (topology.DeviceI
 
 func primariesFirst(host *topology.Host, ids []topology.DeviceID) []topology.DeviceID {
 	isCompanion := companionsAmong(host, ids)
-	primaries, companions := []topology.DeviceID{}, []topology.DeviceID{}
-	for _, id := range ids {
-		if isCompanion[id] {
-			companions = append(companions, id)
-		} else {
-			primaries = append(primaries, id)
-		}
-	}
-	return append(primaries, companions...)
+	primaries := slices.DeleteFunc(slices.Clone(ids), func(id topology.DeviceID) bool { return isCompanion[id] })
+	companions := slices.DeleteFunc(slices.Clone(ids), func(id topology.DeviceID) bool { return !isCompanion[id] })
+	return slices.Concat(primaries, companions)
 }
 
 // companionsAmong are the devices of which ids have a lower function, too. Where
 // sysfs is silent about the IOMMU groups they count as one.
-func companionsAmong(host *topology.Host, ids []topology.DeviceID) deviceSet {
-	functions := map[topology.Address][]topology.Address{} // by function 0 of their device
+func companionsAmong(host *topology.Host, ids []topology.DeviceID) map[topology.DeviceID]bool {
+	functions := map[topology.Address][]topology.Address{} // by function 0 of the device
 	for _, id := range ids {
 		if pci, ok := id.PCI(); ok && !host.IsVirtualFunction(pci) {
-			functions[functionZero(pci)] = append(functions[functionZero(pci)], pci)
+			lead := topology.Address{Domain: pci.Domain, Bus: pci.Bus, Device: pci.Device}
+			functions[lead] = append(functions[lead], pci)
 		}
 	}
-	companions := deviceSet{}
+	companions := map[topology.DeviceID]bool{}
 	for _, own := range functions {
 		for _, pci := range own {
 			companions[topology.PCIDevice(pci)] = slices.ContainsFunc(own, func(lead topology.Address) bool {
@@ -225,32 +211,54 @@ func mayShareGroup(x, y *topology.Device) bool {
 }
 
 // hostdev is what virt-launcher writes for a device of request r.
-func (a *adder) hostdev(list requestList, r env.Request, id topology.DeviceID) domain.Hostdev {
-	h := domain.Hostdev{ID: id, Alias: list.prefixes[0] + r.Name}
-	if list.gpus && hasGraphics(a.Domain) {
-		h.Display, h.RamFB = displayOf(r, list.requests, id, !a.hasMediatedGPU())
+func (a *adder) hostdev(l list, r env.Request, id topology.DeviceID) domain.Hostdev {
+	h := domain.Hostdev{ID: id, Alias: l.prefixes[0] + r.Name}
+	// Without a graphics device libvirt refuses a display (src/qemu/qemu_validate.c,
+	// qemuValidateDomainMdevDefVFIOPCI).
+	hasGraphics := slices.ContainsFunc(a.domain.Others, func(o domain.Device) bool { return o.Element == "graphics" })
+	if l.gpus && hasGraphics {
+		h.Display, h.RamFB = displayOf(r, l.requests, id, !a.hasMediatedGPU())
 	}
 	return h
+}
+
+// displayOf returns whether a GPU that is added gets a display and a ramfb, by the
+// rules of KubeVirt v1.9.0 pkg/virt-launcher/virtwrap/device/hostdevice/hostdev.go:
+// a PCI GPU gets each only where it is enabled explicitly (isRamFBSet;
+// KubeVirt's main gives the display a ramfb unless that is disabled, the release
+// counts here); of mediated GPUs the first gets both, unless any GPU of the VMI
+// has display options, which then count for each of its own. First means that no
+// mediated GPU is in the domain yet.
+func displayOf(r env.Request, gpus []env.Request, id topology.DeviceID, first bool) (display, ramfb bool) {
+	byDefault := false
+	if id.Kind() == topology.KindMDEV {
+		if !slices.ContainsFunc(gpus, func(g env.Request) bool { return g.Display.Set }) {
+			return first, first
+		}
+		byDefault = r.Display.Set
+	}
+	isEnabled := func(option *bool) bool { return option == nil && byDefault || option != nil && *option }
+	display = isEnabled(r.Display.Enabled)
+	return display, display && isEnabled(r.Display.RamFB)
 }
 
 // hasMediatedGPU reports whether a mediated device of the VMI's gpus is in the
 // domain or was added.
 func (a *adder) hasMediatedGPU() bool {
-	return slices.ContainsFunc(slices.Concat(a.Domain.Hostdevs, a.added), func(h domain.Hostdev) bool {
+	return slices.ContainsFunc(slices.Concat(a.domain.Hostdevs, a.added), func(h domain.Hostdev) bool {
 		return h.ID.Kind() == topology.KindMDEV && strings.HasPrefix(h.Alias, "ua-gpu-")
 	})
 }
 
 // addOthers adds each further device of the variables that is no companion.
 func (a *adder) addOthers() {
-	isCompanion := companionsAmong(a.Host, Candidates(a.Domain, a.Variables))
-	for i, v := range a.Variables {
-		var ids []topology.DeviceID
-		for _, id := range v.IDs {
-			if !a.taken[id] && !isCompanion[id] {
-				ids = append(ids, id)
-			}
-		}
+	ids := slices.Collect(maps.Keys(a.taken))
+	for _, v := range a.variables {
+		ids = append(ids, v.IDs...)
+	}
+	isCompanion := companionsAmong(a.host, ids)
+	for i, v := range a.variables {
+		ids := slices.DeleteFunc(slices.Clone(v.IDs), func(id topology.DeviceID) bool { return a.taken[id] || isCompanion[id] })
 		slices.SortFunc(ids, topology.DeviceID.Compare)
 		for _, id := range ids {
 			a.add(domain.Hostdev{ID: id, Alias: a.freeAlias("ua-hostdevice-" + aliasPart(a.nameOf(i)))})
@@ -261,10 +269,10 @@ func (a *adder) addOthers() {
 // nameOf is the resource of variable i, or its name without the prefix where
 // the VMI has no resource for it.
 func (a *adder) nameOf(i int) string {
-	if resources := a.asked.resources[i]; len(resources) > 0 {
+	if resources := a.resources[i]; len(resources) > 0 {
 		return resources[0]
 	}
-	return a.Variables[i].Suffix
+	return a.variables[i].Suffix
 }
 
 // freeAlias is prefix-0, prefix-1 or the next that the domain does not use.
@@ -295,11 +303,11 @@ func aliasPart(s string) string {
 func (a *adder) addCompanions() {
 	for _, lead := range a.leads() {
 		pci, _ := lead.ID.PCI()
-		own := a.Host.Device(pci)
+		own := a.host.Device(pci)
 		if own == nil || own.IOMMUGroup == nil || own.PhysFn != nil {
 			continue
 		}
-		for _, f := range a.Host.Functions(pci) {
+		for _, f := range a.host.Functions(pci) {
 			id := topology.PCIDevice(f.Address)
 			if a.taken[id] || f.PhysFn != nil || !f.IsVFIO() ||
 				f.IOMMUGroup == nil || *f.IOMMUGroup != *own.IOMMUGroup {
@@ -318,7 +326,7 @@ func (a *adder) addCompanions() {
 // leads are the lowest function of each PCI device in the domain or added, by
 // address.
 func (a *adder) leads() []domain.Hostdev {
-	all := slices.DeleteFunc(slices.Concat(a.Domain.Hostdevs, a.added), func(h domain.Hostdev) bool {
+	all := slices.DeleteFunc(slices.Concat(a.domain.Hostdevs, a.added), func(h domain.Hostdev) bool {
 		return h.ID.Kind() != topology.KindPCI
 	})
 	slices.SortFunc(all, func(x, y domain.Hostdev) int { return x.ID.Compare(y.ID) })

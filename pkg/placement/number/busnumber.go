@@ -1,28 +1,29 @@
-package placement
+package number
 
 import (
 	"cmp"
 	"slices"
 
 	"hook-sidecar/pkg/libvirt"
+	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/topology"
 )
 
 // span is a range of bus numbers, from first to before end.
 type span struct{ first, end int }
 
-// busNumbersOf are the first bus numbers of the expander buses, from the top
-// down. The range of each has room for all bridges under it: firmware numbers on
+// busNumbersOf are the first bus numbers of expander buses beside the rest of the guest, from
+// the top down. The range of each has room for all bridges under it: firmware numbers on
 // into the next root bus and then loses devices (QEMU docs/pcie.txt; measured
 // with SeaBIOS and OVMF). Ranges are of one size as long as that fits, so that
 // one more device moves no other.
-func busNumbersOf(wanted *topology.Tree, r reservation) ([]int, []violation) {
-	needs := make([]int, len(wanted.Roots))
-	for i, expander := range wanted.Roots {
+func busNumbersOf(expanders []*topology.Node, beside bus.Guest, root bus.RootBus) ([]int, []bus.Violation) {
+	needs := make([]int, len(expanders))
+	for i, expander := range expanders {
 		needs[i] = expander.Bridges()
 	}
-	taken := takenBusNumbers(r.guest)
-	floor := r.rootBus.busNumbers() + libvirt.AutomaticBusNumbers(r.guest.Domain)
+	taken := takenBusNumbers(beside)
+	floor := root.BusNumbers() + libvirt.AutomaticBusNumbers(beside.Domain)
 	var firsts []int
 	for _, size := range []int{32, 16, 8, 0} {
 		var ok bool
@@ -30,14 +31,14 @@ func busNumbersOf(wanted *topology.Tree, r reservation) ([]int, []violation) {
 			return firsts, nil
 		}
 	}
-	return nil, []violation{busNumbersExceeded(needs, firsts, taken, floor)}
+	return nil, []bus.Violation{busNumbersExceeded(needs, firsts, taken, floor)}
 }
 
-// busNumbersExceeded says by how much needs do not fit: the numbers are too few
+// busNumbersExceeded names by how much needs do not fit: the numbers are too few
 // in all, or those that are left are in pieces. firsts are the ranges that were
 // found from the top down.
-func busNumbersExceeded(needs, firsts []int, taken []span, floor int) violation {
-	need, free := 0, busNumberCount-floor
+func busNumbersExceeded(needs, firsts []int, taken []span, floor int) bus.Violation {
+	need, free := 0, bus.NumberCount-floor
 	for _, count := range needs {
 		need += count
 	}
@@ -45,32 +46,32 @@ func busNumbersExceeded(needs, firsts []int, taken []span, floor int) violation 
 		free -= s.end - s.first
 	}
 	if free = max(0, free); need > free {
-		return exceeded("bus numbers: the layout needs %d, %d are free beside the %d of the root bus: %d too many",
+		return bus.Exceeded("bus numbers: the layout needs %d, %d are free beside the %d of the root bus: %d too many",
 			need, free, floor, need-free)
 	}
-	top := busNumberCount
+	top := bus.NumberCount
 	if len(firsts) > 0 {
 		top = firsts[len(firsts)-1]
 	}
 	need, free = needs[len(firsts)], largestGap(taken, floor, top)
-	return exceeded("bus numbers: an expander bus needs %d in one piece, the largest free range has %d: %d too many", need, free, need-free)
+	return bus.Exceeded("bus numbers: an expander bus needs %d in one piece, the largest free range has %d: %d too many", need, free, need-free)
 }
 
 // largestGap is the most numbers in one piece from floor to before top.
 func largestGap(taken []span, floor, top int) int {
 	largest, next := 0, floor
-	for _, s := range slices.SortedFunc(slices.Values(taken), func(x, y span) int { return cmp.Compare(x.first, y.first) }) {
+	for _, s := range slices.Backward(taken) {
 		largest = max(largest, min(s.first, top)-next)
 		next = max(next, s.end)
 	}
 	return max(largest, top-next)
 }
 
-// takenBusNumbers are the ranges of the expander buses that stay.
-func takenBusNumbers(g guest) []span {
+// takenBusNumbers are the ranges of the expander buses that stay, the highest first.
+func takenBusNumbers(g bus.Guest) []span {
 	var taken []span
-	for _, e := range g.numbered() {
-		taken = append(taken, span{*e.BusNr, *e.BusNr + g.node(e.Index).Bridges()})
+	for _, e := range g.Numbered() {
+		taken = append(taken, span{*e.BusNr, *e.BusNr + g.Node(e.Index).Bridges()})
 	}
 	return taken
 }
@@ -79,18 +80,15 @@ func takenBusNumbers(g guest) []span {
 // size is 0, from the top down, beside the taken ones and not below floor. When
 // one does not fit it returns those before.
 func fitRanges(needs []int, size int, taken []span, floor int) (firsts []int, ok bool) {
-	top := busNumberCount
+	top := bus.NumberCount
 	for _, need := range needs {
 		length := cmp.Or(size, need)
 		if need > length {
 			return firsts, false
 		}
-		for blocked := true; blocked; {
-			blocked = false
-			for _, s := range taken {
-				if top-length < s.end && s.first < top {
-					top, blocked = s.first, true
-				}
+		for _, s := range taken {
+			if top-length < s.end && s.first < top {
+				top = s.first
 			}
 		}
 		top -= length

@@ -1,4 +1,7 @@
-package placement
+// Package request finds the hostdevs that a domain lacks: devices that the VMI requests and
+// environment variables allocate, which virt-launcher or a companion policy has not written
+// (add.go), and the resource of each device.
+package request
 
 import (
 	"fmt"
@@ -11,48 +14,44 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// requests is what the VMI asks for and what the variables allocate for it.
-type requests struct {
-	lists     []requestList
+// Requests is what the VMI requests and what the variables allocate for it.
+type Requests struct {
+	lists     []list
 	variables []env.Variable
 	resources [][]string // of each variable; see resourcesOf
 	byID      map[topology.DeviceID]string
 }
 
-// requestList is one of the VMI's lists of devices, with the aliases that
+// list is one of the VMI's lists of devices, with the aliases that
 // virt-launcher gives them (KubeVirt pkg/virt-launcher/virtwrap/device/hostdevice:
 // gpu, generic, dra).
-type requestList struct {
+type list struct {
 	requests []env.Request
 	prefixes []string // the first is that of devices from a device plugin; no alias begins with two of them
 	gpus     bool
 	byName   map[string]string // resources
 }
 
-// newRequests reads the VMI's lists in the order in which virt-launcher writes
+// New reads the VMI's lists in the order in which virt-launcher writes
 // their hostdevs (KubeVirt pkg/virt-launcher/virtwrap/converter/converter.go).
-func newRequests(vmi *env.VMI, variables []env.Variable) requests {
-	r := requests{variables: variables, resources: make([][]string, len(variables)), byID: map[topology.DeviceID]string{}}
+func New(vmi *env.VMI, variables []env.Variable) Requests {
+	r := Requests{variables: variables, resources: make([][]string, len(variables)), byID: map[topology.DeviceID]string{}}
 	if vmi == nil {
 		return r
 	}
-	r.lists = []requestList{
+	r.lists = []list{
 		{requests: vmi.HostDevices, prefixes: []string{"ua-hostdevice-", "ua-dra-hostdevice-", "ua-usb-host-"}},
 		{requests: vmi.GPUs, prefixes: []string{"ua-gpu-", "ua-dra-gpu-"}, gpus: true},
 	}
 	all := map[string]bool{}
-	for i, list := range r.lists {
-		byName := make(map[string]string, len(list.requests))
-		for _, request := range list.requests {
-			if request.Resource == "" {
-				continue
-			}
-			all[request.Resource] = true
-			if _, taken := byName[request.Name]; !taken {
-				byName[request.Name] = request.Resource
+	for i, l := range r.lists {
+		r.lists[i].byName = make(map[string]string, len(l.requests))
+		for _, request := range slices.Backward(l.requests) { // the first of a name counts
+			if request.Resource != "" {
+				all[request.Resource] = true
+				r.lists[i].byName[request.Name] = request.Resource
 			}
 		}
-		r.lists[i].byName = byName
 	}
 	for i, v := range variables {
 		r.resources[i] = resourcesOf(v, all)
@@ -65,26 +64,26 @@ func newRequests(vmi *env.VMI, variables []env.Variable) requests {
 	return r
 }
 
-// sriovAlias begins the alias of a device of an SR-IOV network.
-const sriovAlias = "ua-sriov-"
+// SRIOVAlias begins the alias of a device of an SR-IOV network.
+const SRIOVAlias = "ua-sriov-"
 
-// isVirtLaunchers reports whether an alias begins as virt-launcher's do.
-func (r requests) isVirtLaunchers(alias string) bool {
-	if strings.HasPrefix(alias, sriovAlias) {
+// isVirtLaunchers reports whether an alias begins as those that virt-launcher writes.
+func (r Requests) isVirtLaunchers(alias string) bool {
+	if strings.HasPrefix(alias, SRIOVAlias) {
 		return true
 	}
-	return slices.ContainsFunc(r.lists, func(l requestList) bool {
+	return slices.ContainsFunc(r.lists, func(l list) bool {
 		return slices.ContainsFunc(l.prefixes, func(prefix string) bool { return strings.HasPrefix(alias, prefix) })
 	})
 }
 
-// resourceOf is the resource name of a device: by its alias in the VMI, else by
-// the variable that lists it; "" where neither says it.
-func (r requests) resourceOf(h domain.Hostdev) string {
-	for _, list := range r.lists {
-		for _, prefix := range list.prefixes {
+// ResourceOf is the resource name of a device: by its alias in the VMI, else by
+// the variable that lists it; "" where neither has it.
+func (r Requests) ResourceOf(h domain.Hostdev) string {
+	for _, l := range r.lists {
+		for _, prefix := range l.prefixes {
 			name, found := strings.CutPrefix(h.Alias, prefix)
-			if resource, known := list.byName[name]; found && known {
+			if resource, known := l.byName[name]; found && known {
 				return resource
 			}
 		}
@@ -106,7 +105,7 @@ func resourcesOf(v env.Variable, resources map[string]bool) []string {
 }
 
 // collisions warns of variables of several resources of the VMI.
-func (r requests) collisions() []reasons.Warning {
+func (r Requests) collisions() []reasons.Warning {
 	var warnings []reasons.Warning
 	for i, v := range r.variables {
 		if resources := r.resources[i]; len(resources) > 1 {
