@@ -105,7 +105,7 @@ func SpeedWarnings(plan *placement.Plan, sysfs fs.FS) []reasons.Warning {
 			highest = max(highest, speedOf(d, speeds))
 		}
 		warnings = append(warnings, reasons.NewWarning(reasons.CodePortSpeed, nil, fmt.Sprintf(
-			"emulated root ports advertise %s GT/s, and NCCL believes them: %d GPUs and NICs have a faster link on the host, the fastest %s GT/s",
+			"emulated root ports advertise %s GT/s: NCCL underestimates the links of %d GPUs and NICs, the fastest of which has %s GT/s on the host",
 			number(port), len(fast), number(highest))))
 	}
 	return warnings

@@ -44,7 +44,7 @@ const (
 	CodeVariableConflict   Code = "variable-conflict"
 )
 
-// speedRemedy is what helps where NCCL believes an emulated port.
+// speedRemedy is the remedy where an emulated port shows NCCL a false speed.
 const speedRemedy = "pass NCCL the host's link speeds: nccl-topology=fwcfg, or the file of explain --format nccl"
 
 // codeTable has what a user can do about each kind of warning, whose text says what
