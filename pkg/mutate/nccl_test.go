@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"libvirt.org/go/libvirtxml"
-
 	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/nccl"
 	"hook-sidecar/pkg/policy"
@@ -18,7 +16,7 @@ import (
 	"hook-sidecar/test/matrix"
 	"hook-sidecar/test/oracle"
 	"hook-sidecar/test/readback"
-	"hook-sidecar/test/xmltree"
+	"hook-sidecar/test/tree"
 )
 
 // fwcfgMutator is a Mutator that passes the topology file to the guest.
@@ -28,16 +26,18 @@ func fwcfgMutator(t *testing.T, host string, layout policy.Layout) mutate.Mutato
 	return m
 }
 
-// entriesOf returns the texts of the fw_cfg entries for NCCL as libvirtxml reads them.
-func entriesOf(d *libvirtxml.Domain) []string {
+// entriesOf returns the texts of the fw_cfg entries for NCCL.
+func entriesOf(t *testing.T, domain []byte) []string {
+	t.Helper()
+	root, err := tree.Parse(domain)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var texts []string
-	for _, info := range d.SysInfo {
-		if info.FWCfg == nil {
-			continue
-		}
-		for _, e := range info.FWCfg.Entry {
-			if e.Name == "opt/org.kubevirt.hostdev/nccl-topology" {
-				texts = append(texts, e.Value)
+	for _, info := range root.All("sysinfo") {
+		for _, e := range info.All("entry") {
+			if info.Attr("type") == "fwcfg" && e.Attr("name") == "opt/org.kubevirt.hostdev/nccl-topology" {
+				texts = append(texts, e.Text)
 			}
 		}
 	}
@@ -47,7 +47,7 @@ func entriesOf(d *libvirtxml.Domain) []string {
 // passedFile returns what the guest decodes from the only entry of a domain.
 func passedFile(t *testing.T, domain []byte) string {
 	t.Helper()
-	texts := entriesOf(read(t, domain))
+	texts := entriesOf(t, domain)
 	if len(texts) != 1 {
 		t.Fatalf("%d entries", len(texts))
 	}
@@ -105,11 +105,11 @@ func checkSMBIOS(t *testing.T, version readback.Version, before, after []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tree, err := xmltree.Parse(spec)
+	domain, err := tree.Parse(spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	info := tree.Find("sysinfo")
+	info := domain.Find("sysinfo")
 	if info.Attr("type") != "smbios" || len(info.Find("system").All("entry")) == 0 {
 		t.Errorf("KubeVirt reads %s", info.Bytes())
 	}
@@ -122,7 +122,7 @@ func TestNCCLEntryLibvirt(t *testing.T) {
 	m := fwcfgMutator(t, "x86-2n8g-hgx-h100", policy.LayoutMirror)
 	result := m.Mutate(mutate.Request{Domain: sampleFile(t, "02-8gpu-8nic-gate-off.xml"), VMI: sampleFile(t, "02-8gpu-8nic-gate-off.vmi.json")})
 	back := lib.Check(t, result.Domain)
-	if got, want := entriesOf(read(t, back)), entriesOf(read(t, result.Domain)); len(want) != 1 || !slices.Equal(got, want) {
+	if got, want := entriesOf(t, back), entriesOf(t, result.Domain); len(want) != 1 || !slices.Equal(got, want) {
 		t.Errorf("libvirt reads back %q, not %q", got, want)
 	}
 	if !bytes.Contains(back, []byte("<sysinfo type='smbios'>")) {
@@ -204,7 +204,7 @@ func TestNCCLEntryWanted(t *testing.T) {
 		if result.Err != nil {
 			t.Fatal(result.Err)
 		}
-		if got := len(entriesOf(read(t, result.Domain))); got != tc.want {
+		if got := len(entriesOf(t, result.Domain)); got != tc.want {
 			t.Errorf("%s: %d entries, want %d", name, got, tc.want)
 		}
 	}

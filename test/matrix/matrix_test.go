@@ -18,7 +18,6 @@ import (
 	"hook-sidecar/test/matrix"
 	"hook-sidecar/test/oracle"
 	"hook-sidecar/test/readback"
-	"hook-sidecar/test/rules"
 	"hook-sidecar/test/tree"
 )
 
@@ -149,7 +148,7 @@ func (c checker) check(domain []byte, devices []string) bool {
 	if again := m.Mutate(mutate.Request{Domain: result.Domain}); again.Err != nil || !bytes.Equal(again.Domain, result.Domain) {
 		c.Errorf("a second call changes the result, error %v", again.Err)
 	}
-	for _, violation := range rules.Violations(domain, result.Domain) {
+	for _, violation := range tree.Violations(domain, result.Domain) {
 		c.Error(violation)
 	}
 	guest, err := tree.Read(result.Domain)

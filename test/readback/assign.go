@@ -7,14 +7,13 @@ import (
 	"strconv"
 
 	"hook-sidecar/test/tree"
-	"hook-sidecar/test/xmltree"
 )
 
 // allocator gives out a domain's PCI addresses, after libvirt's
 // src/qemu/qemu_domain_address.c and src/conf/domain_addr.c.
 type allocator struct {
 	q35     bool
-	devices *xmltree.Node
+	devices *tree.Node
 	taken   map[tree.Address]bool
 	ports   map[int]bool // slots of pcie.0 with root ports, up to eight each
 }
@@ -22,7 +21,7 @@ type allocator struct {
 // assign gives every device of the domain an address: controllers without address
 // are placed, then the root ports that the holes in the controllers' indexes
 // become, then devices, for which root ports are added when none is free.
-func (a *allocator) assign(domain *xmltree.Node) error {
+func (a *allocator) assign(domain *tree.Node) error {
 	read := tree.Of(domain)
 	unaddressed, err := a.unaddressed()
 	if err != nil {
@@ -91,7 +90,7 @@ func (a *allocator) reserve() error {
 	return nil
 }
 
-func (a *allocator) put(device *xmltree.Node, at tree.Address) {
+func (a *allocator) put(device *tree.Node, at tree.Address) {
 	addAddress(device, at)
 	a.taken[at] = true
 }
@@ -172,17 +171,17 @@ func (a *allocator) freePorts() []int {
 	return free
 }
 
-func controllers(devices *xmltree.Node, kind string) []*xmltree.Node {
-	return slices.DeleteFunc(devices.All("controller"), func(c *xmltree.Node) bool { return c.Attr("type") != kind })
+func controllers(devices *tree.Node, kind string) []*tree.Node {
+	return slices.DeleteFunc(devices.All("controller"), func(c *tree.Node) bool { return c.Attr("type") != kind })
 }
 
-func byIndex(list []*xmltree.Node) []*xmltree.Node {
-	return slices.SortedStableFunc(slices.Values(list), func(a, b *xmltree.Node) int {
+func byIndex(list []*tree.Node) []*tree.Node {
+	return slices.SortedStableFunc(slices.Values(list), func(a, b *tree.Node) int {
 		return cmp.Compare(tree.Number(a.Attr("index")), tree.Number(b.Attr("index")))
 	})
 }
 
-func addAddress(device *xmltree.Node, at tree.Address) {
+func addAddress(device *tree.Node, at tree.Address) {
 	device.Add("address", "type", "pci", "domain", "0x0000", "bus", fmt.Sprintf("0x%02x", at.Bus),
 		"slot", fmt.Sprintf("0x%02x", at.Slot), "function", fmt.Sprintf("0x%x", at.Function))
 }

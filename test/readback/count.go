@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"hook-sidecar/test/xmltree"
+	"hook-sidecar/test/tree"
 )
 
 // vmi is what KubeVirt's count of hotplug ports reads of the VMI.
@@ -63,7 +63,7 @@ func ExtraPorts(domain, vmiJSON []byte, placeholders int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	root, err := xmltree.Parse(domain)
+	root, err := tree.Parse(domain)
 	if err != nil {
 		return 0, err
 	}
@@ -83,7 +83,7 @@ func ExtraPorts(domain, vmiJSON []byte, placeholders int) (int, error) {
 // countPCI is KubeVirt's CountPCIDevices (converter/pci-placement.go): devices
 // whose address is PCI or not there yet. It counts a USB controller of model
 // none, too.
-func countPCI(devices *xmltree.Node) int {
+func countPCI(devices *tree.Node) int {
 	count := 0
 	for _, device := range devices.Nodes {
 		switch device.Name {

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"hook-sidecar/test/tree"
-	"hook-sidecar/test/xmltree"
 )
 
 // Libvirt models define followed by `dumpxml --inactive` of libvirt 9.0, as far
@@ -16,7 +15,7 @@ import (
 // libvirt refuses an address, and for devices that the model does not know (a
 // conventional PCI device needs a bridge).
 func Libvirt(domain []byte) ([]byte, error) {
-	root, err := xmltree.Parse(domain)
+	root, err := tree.Parse(domain)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +38,7 @@ func Libvirt(domain []byte) ([]byte, error) {
 // addImplicit adds what every machine has: the emulator, and on q35 the SATA
 // controller at 00:1f.2 and the PS/2 inputs (libvirt src/qemu/qemu_domain.c,
 // src/conf/domain_conf.c virDomainDefAddImplicitDevices).
-func addImplicit(root, devices *xmltree.Node, q35 bool) {
+func addImplicit(root, devices *tree.Node, q35 bool) {
 	arch := root.Find("os", "type").Attr("arch")
 	if devices.Find("emulator") == nil {
 		devices.Add("emulator").Text = "/usr/bin/qemu-system-" + arch
@@ -49,21 +48,21 @@ func addImplicit(root, devices *xmltree.Node, q35 bool) {
 			addAddress(devices.Add("controller", "type", "sata", "index", "0"), tree.Address{Slot: 0x1f, Function: 2})
 		}
 		for _, kind := range []string{"mouse", "keyboard"} {
-			isKind := func(n *xmltree.Node) bool { return n.Attr("type") == kind && n.Attr("bus") == "ps2" }
+			isKind := func(n *tree.Node) bool { return n.Attr("type") == kind && n.Attr("bus") == "ps2" }
 			if !slices.ContainsFunc(devices.All("input"), isKind) {
 				devices.Add("input", "type", kind, "bus", "ps2")
 			}
 		}
 	}
-	hasRoot := func(c *xmltree.Node) bool { return tree.Number(c.Attr("index")) == 0 }
+	hasRoot := func(c *tree.Node) bool { return tree.Number(c.Attr("index")) == 0 }
 	if !slices.ContainsFunc(controllers(devices, "pci"), hasRoot) {
 		devices.Add("controller", "type", "pci", "index", "0", "model", "pcie-root")
 	}
 }
 
 // normalize is what libvirt changes in a device besides its address.
-func normalize(device, devices *xmltree.Node) {
-	device.Remove(func(n *xmltree.Node) bool {
+func normalize(device, devices *tree.Node) {
+	device.Remove(func(n *tree.Node) bool {
 		return n.Name == "alias" && !strings.HasPrefix(n.Attr("name"), "ua-") ||
 			n.Name == "filesystemOverhead" || n.Name == "capacity"
 	})
@@ -95,7 +94,7 @@ func normalize(device, devices *xmltree.Node) {
 
 // mirrorSerial: the first console of type serial is the first serial port, and
 // libvirt prints that port's backend for it.
-func mirrorSerial(console, serial *xmltree.Node) {
+func mirrorSerial(console, serial *tree.Node) {
 	if serial == nil || console.Find("target").Attr("type") != "serial" {
 		return
 	}
@@ -107,7 +106,7 @@ func mirrorSerial(console, serial *xmltree.Node) {
 
 // fillTarget: ports get a target with chassis and port number. KubeVirt's types
 // lose these and keep an empty <target>.
-func fillTarget(controller *xmltree.Node) {
+func fillTarget(controller *tree.Node) {
 	switch controller.Attr("model") {
 	case "pcie-root-port", "pcie-switch-downstream-port":
 		if controller.Find("target") == nil {
@@ -119,9 +118,9 @@ func fillTarget(controller *xmltree.Node) {
 // sortControllers: libvirt keeps the controllers of one type together, by
 // index (src/conf/domain_conf.c virDomainControllerInsert); types stay in the
 // order of their first controller.
-func sortControllers(devices *xmltree.Node) {
+func sortControllers(devices *tree.Node) {
 	all := devices.All("controller")
-	devices.Remove(func(n *xmltree.Node) bool { return n.Name == "controller" })
+	devices.Remove(func(n *tree.Node) bool { return n.Name == "controller" })
 	for len(all) > 0 {
 		kind := all[0].Attr("type")
 		for _, c := range byIndex(all) {
@@ -129,6 +128,6 @@ func sortControllers(devices *xmltree.Node) {
 				devices.Nodes = append(devices.Nodes, c)
 			}
 		}
-		all = slices.DeleteFunc(all, func(c *xmltree.Node) bool { return c.Attr("type") == kind })
+		all = slices.DeleteFunc(all, func(c *tree.Node) bool { return c.Attr("type") == kind })
 	}
 }

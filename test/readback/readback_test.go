@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"hook-sidecar/test/tree"
-	"hook-sidecar/test/xmltree"
 )
 
 const samples = "../../testdata/samples/"
@@ -247,13 +246,13 @@ func TestLibvirtRules(t *testing.T) {
 	})
 }
 
-func readbackOf(t *testing.T, domain []byte) *xmltree.Node {
+func readbackOf(t *testing.T, domain []byte) *tree.Node {
 	t.Helper()
 	out, err := Libvirt(domain)
 	if err != nil {
 		t.Fatal(err)
 	}
-	root, err := xmltree.Parse(out)
+	root, err := tree.Parse(out)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,14 +10,13 @@ import (
 
 	"hook-sidecar/test/oracle"
 	"hook-sidecar/test/tree"
-	"hook-sidecar/test/xmltree"
 )
 
 // place is a small hook: every PCI hostdev gets a root port of its own under one
 // expander bus, whose index is the highest plus one. It does nothing where an
 // expander bus exists.
 func place(domain []byte) ([]byte, error) {
-	return edit(domain, func(devices *xmltree.Node) {
+	return edit(domain, func(devices *tree.Node) {
 		next := 1
 		for _, c := range controllers(devices, "pci") {
 			if c.Attr("model") == "pcie-expander-bus" {
@@ -35,7 +34,7 @@ func place(domain []byte) ([]byte, error) {
 			port := devices.Add("controller", "type", "pci", "index", fmt.Sprint(next+1+slot), "model", "pcie-root-port")
 			addAddress(port, tree.Address{Bus: next, Slot: slot})
 			port.Add("target", "hotplug", "off")
-			hostdev.Remove(func(n *xmltree.Node) bool { return n.Name == "address" })
+			hostdev.Remove(func(n *tree.Node) bool { return n.Name == "address" })
 			addAddress(hostdev, tree.Address{Bus: next + 1 + slot})
 		}
 	})
@@ -118,7 +117,7 @@ func seen(t *testing.T, version Version, readback []byte) []string {
 	var texts []string
 	for _, device := range spec.Find("devices").Nodes {
 		if device.Name == "interface" {
-			device.Remove(func(n *xmltree.Node) bool { return n.Name == "mac" || n.Name == "source" })
+			device.Remove(func(n *tree.Node) bool { return n.Name == "mac" || n.Name == "source" })
 		}
 		texts = append(texts, string(device.Bytes()))
 	}

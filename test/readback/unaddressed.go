@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"hook-sidecar/test/xmltree"
+	"hook-sidecar/test/tree"
 )
 
 // placingOrder is the order in which libvirt gives addresses to kinds of
@@ -17,8 +17,8 @@ func placingOrder() []string {
 }
 
 // unaddressed are the devices that take a port of their own, in libvirt's order.
-func (a *allocator) unaddressed() ([]*xmltree.Node, error) {
-	var list []*xmltree.Node
+func (a *allocator) unaddressed() ([]*tree.Node, error) {
+	var list []*tree.Node
 	for _, name := range placingOrder() {
 		for _, device := range a.devices.All(name) {
 			need, err := a.needsPort(device)
@@ -34,7 +34,7 @@ func (a *allocator) unaddressed() ([]*xmltree.Node, error) {
 }
 
 // needsPort reports whether a device is a PCI Express endpoint without address.
-func (a *allocator) needsPort(device *xmltree.Node) (bool, error) {
+func (a *allocator) needsPort(device *tree.Node) (bool, error) {
 	if device.Find("address") != nil {
 		return false, nil
 	}
