@@ -35,10 +35,7 @@ func boots() map[string]string {
 // disks and NICs end up where they do without the hook.
 func TestBoot(t *testing.T) {
 	t.Parallel()
-	lib := readback.Libvirt
-	if oracle.Available() {
-		lib = oracle.New(t).Readback
-	}
+	lib := oracle.New(t).Readback
 	for sample, host := range boots() {
 		for _, version := range []readback.Version{readback.V190, readback.Main} {
 			for _, layout := range []policy.Layout{policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror} {

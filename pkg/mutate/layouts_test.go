@@ -37,10 +37,7 @@ func withLayout(host fs.FS, layout policy.Layout) mutate.Mutator {
 // Every rule holds.
 func TestReplace(t *testing.T) {
 	t.Parallel()
-	lib := readback.Lib(readback.Libvirt)
-	if oracle.Available() {
-		lib = oracle.New(t).Readback
-	}
+	lib := oracle.New(t).Readback
 	t.Run("hgx", func(t *testing.T) {
 		host := hosts(t)["x86-2n8g-hgx-h100.txtar"]
 		replaceAll(t, host, sampleFile(t, "02-8gpu-8nic-gate-off.xml"), lib)
@@ -63,7 +60,7 @@ func TestReplace(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Run(fmt.Sprintf("seed %d", 1000+seed), func(t *testing.T) {
-			replaceAll(t, host, matrix.Domain(h.NUMA, h.Devices), readback.Libvirt)
+			replaceAll(t, host, matrix.Domain(h.NUMA, h.Devices), lib)
 		})
 	}
 }

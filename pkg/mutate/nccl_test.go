@@ -70,6 +70,7 @@ var sysinfoElement = regexp.MustCompile(`(?s)<sysinfo type="smbios">.*?</sysinfo
 // in what libvirt gets and in what KubeVirt makes of the answer; and one more
 // call does not change the last answer.
 func TestNCCLEntry(t *testing.T) {
+	lib := oracle.New(t).Readback
 	for _, version := range []readback.Version{readback.V190, readback.Main} {
 		for _, layout := range layouts() {
 			m := fwcfgMutator(t, "x86-2n8g-hgx-h100", layout)
@@ -82,7 +83,7 @@ func TestNCCLEntry(t *testing.T) {
 				checkSMBIOS(t, version, domain, result.Domain)
 				return result.Domain, result.Err
 			}
-			calls, answers := version.Sequence(t, sampleFile(t, "02-8gpu-8nic-gate-off.xml"), vmi, hook, readback.Libvirt)
+			calls, answers := version.Sequence(t, sampleFile(t, "02-8gpu-8nic-gate-off.xml"), vmi, hook, lib)
 			if len(calls) < 2 {
 				t.Fatalf("%d calls: the test needs several", len(calls))
 			}

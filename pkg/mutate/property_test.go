@@ -26,23 +26,27 @@ import (
 	"hook-sidecar/test/tree"
 )
 
-// everywhere runs a test for every case, on its own host with every layout, and on
-// every host in testdata with those that build the simplest and the largest tree.
+// everywhere runs a test for every case, on its own host with every layout, and on one
+// of the hosts in testdata with those that build the simplest and the largest tree.
 func everywhere(t *testing.T, test func(t *testing.T, m mutate.Mutator, req mutate.Request)) {
 	hosts := hosts(t)
-	for _, c := range cases.Load(t, root) {
-		hosts[""] = c.Mutator.Sysfs
-		for _, name := range slices.Sorted(maps.Keys(hosts)) {
-			layouts := []policy.Layout{policy.LayoutNUMA, policy.LayoutMirror}
-			if name == "" {
-				layouts = append(layouts, policy.LayoutAuto, policy.LayoutKeep, policy.LayoutRoot)
-			}
-			for _, layout := range layouts {
+	names := slices.Sorted(maps.Keys(hosts))
+	for i, c := range cases.Load(t, root) {
+		other := names[i%len(names)]
+		for _, on := range []struct {
+			name    string
+			sysfs   fs.FS
+			layouts []policy.Layout
+		}{
+			{"", c.Mutator.Sysfs, append(layouts(), policy.LayoutAuto, policy.LayoutKeep)},
+			{other, hosts[other], []policy.Layout{policy.LayoutNUMA, policy.LayoutMirror}},
+		} {
+			for _, layout := range on.layouts {
 				m := c.Mutator
-				m.Sysfs = hosts[name]
+				m.Sysfs = on.sysfs
 				m.Flags = maps.Clone(m.Flags)
 				m.Flags[policy.KeyLayout] = string(layout)
-				t.Run(fmt.Sprintf("%s/%s/%s", c.Name, name, layout), func(t *testing.T) { test(t, m, c.Request) })
+				t.Run(fmt.Sprintf("%s/%s/%s", c.Name, on.name, layout), func(t *testing.T) { test(t, m, c.Request) })
 			}
 		}
 	}

@@ -17,7 +17,6 @@ import (
 	"hook-sidecar/test/hostfs"
 	"hook-sidecar/test/matrix"
 	"hook-sidecar/test/oracle"
-	"hook-sidecar/test/readback"
 	"hook-sidecar/test/tree"
 )
 
@@ -32,6 +31,7 @@ func TestHosts(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no hosts: %v", err)
 	}
+	lib := oracle.New(t)
 	for _, file := range files {
 		host := readHost(t, file)
 		sysfs := matrix.Sysfs{FS: host}
@@ -40,7 +40,7 @@ func TestHosts(t *testing.T) {
 			t.Fatalf("%s: devices %v, %v", file, devices, err)
 		}
 		for _, numa := range []matrix.GuestNUMA{{{0}, {1}}, {{0, 1}}, {{0}}, nil} {
-			checkLayouts(t, fmt.Sprintf("%s/cells %v", filepath.Base(file), numa), host, devices, numa)
+			checkLayouts(t, lib, fmt.Sprintf("%s/cells %v", filepath.Base(file), numa), host, devices, numa)
 		}
 	}
 }
@@ -60,7 +60,7 @@ func readHost(t *testing.T, file string) fs.FS {
 
 // TestTrees does the same for random hosts.
 func TestTrees(t *testing.T) {
-	fitted := 0
+	lib, fitted := oracle.New(t), 0
 	for seed := range uint64(trees) {
 		h := matrix.NewRandomHost(seed)
 		host, err := hostfs.Parse(h.Text)
@@ -68,7 +68,7 @@ func TestTrees(t *testing.T) {
 			t.Fatalf("seed %d: %v\n%s", seed, err, h.Text)
 		}
 		name := fmt.Sprintf("seed %d", seed)
-		fitted += checkLayouts(t, name, host, h.Devices, h.NUMA)
+		fitted += checkLayouts(t, lib, name, host, h.Devices, h.NUMA)
 		if t.Failed() {
 			t.Fatalf("%s: cells %v, devices %v of the host\n%s", name, h.NUMA, h.Devices, h.Text)
 		}
@@ -100,9 +100,9 @@ func TestTreesLibvirt(t *testing.T) {
 
 // checkLayouts checks every layout, for the domain of a first call and for that of
 // a later one, which libvirt has read back. It returns how many plans fit.
-func checkLayouts(t *testing.T, name string, host fs.FS, devices []string, numa matrix.GuestNUMA) (fitted int) {
+func checkLayouts(t *testing.T, lib *oracle.Libvirt, name string, host fs.FS, devices []string, numa matrix.GuestNUMA) (fitted int) {
 	first := matrix.Domain(numa, devices)
-	later, err := readback.Libvirt(first)
+	later, err := lib.Readback(first)
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}

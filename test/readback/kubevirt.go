@@ -1,9 +1,7 @@
-// Package readback models what happens to a libvirt domain between two hook
-// calls of one boot: libvirt assigns addresses and adds controllers, KubeVirt
-// reads that back into its own types, which lose what they do not know, and
-// prints it again. With it tests play the calls of a boot and see whether the
-// answers converge. Where there is a real libvirt, they use that in place of this
-// package's model.
+// Package readback models what KubeVirt does to a libvirt domain between two hook
+// calls of one boot: it reads back what libvirt (package oracle) holds into its own
+// types, which lose what they do not know, and prints it again. With it tests play
+// the calls of a boot and see whether the answers converge.
 package readback
 
 import (

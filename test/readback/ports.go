@@ -44,8 +44,10 @@ func WithoutPlaceholders(domain []byte) ([]byte, int, error) {
 func AppendRootPorts(domain []byte, n int) ([]byte, error) {
 	return edit(domain, func(devices *tree.Node) {
 		highest := 0
-		for _, c := range controllers(devices, "pci") {
-			highest = max(highest, tree.Number(c.Attr("index")))
+		for _, c := range devices.All("controller") {
+			if c.Attr("type") == "pci" {
+				highest = max(highest, tree.Number(c.Attr("index")))
+			}
 		}
 		for index := highest + 1; index <= min(highest+n, highestPortIndex); index++ {
 			port := &tree.Node{Name: "controller"}
