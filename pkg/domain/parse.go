@@ -10,20 +10,17 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Error says what in a domain cannot be read, and where.
+// Error is a part of a domain that cannot be read, with its line and column.
 type Error = xmledit.Error
 
 // document is where the parts of a Domain are in the bytes.
 type document struct {
 	xml         *xmledit.Document
-	devices     []*xmledit.Element // every <devices>; libvirt reads them all as one
-	controllers []*xmledit.Element // of Domain.Controllers, position by position
-	hostdevs    []*xmledit.Element // of Domain.Hostdevs, position by position
-	firmware    []*xmledit.Element // of Domain.FirmwareEntries, position by position
-	options     []option           // of Domain.Options, position by position
-	cliques     []*xmledit.Element // of Domain.Cliques, position by position
-	iommus      []*xmledit.Element // of Domain.IOMMUs, position by position
-	lacksValue  bool               // the last option of qemu:commandline has no value
+	devices     []*xmledit.Element   // every <devices>; libvirt reads them all as one
+	controllers []*xmledit.Element   // of Domain.Controllers, position by position
+	hostdevs    []*xmledit.Element   // of Domain.Hostdevs, position by position
+	fragments   [][]*xmledit.Element // of Domain.Fragments, position by position
+	lacksValue  bool                 // the last option of qemu:commandline has no value
 }
 
 // Parse reads a domain. The error is an *Error: for what xmledit.Parse
@@ -60,6 +57,12 @@ func Parse(src []byte) (*Domain, error) {
 type reader struct {
 	xml    *xmledit.Document
 	domain *Domain
+}
+
+// fragment adds a fragment that is at these elements.
+func (r *reader) fragment(f Fragment, at ...*xmledit.Element) {
+	r.domain.Fragments = append(r.domain.Fragments, f)
+	r.domain.doc.fragments = append(r.domain.doc.fragments, at)
 }
 
 // all are the elements at a path of names under e, in document order: what
@@ -99,13 +102,22 @@ func (r *reader) general(root *xmledit.Element) error {
 	// pkg/virt-launcher/virtwrap/converter/compute/os.go), as SeaBIOS is elsewhere.
 	d.UEFI = loader == "pflash" || loader == "rom" && d.LaunchSecurity || root.Child("os").Value("firmware") == "efi"
 	d.doc.devices = slices.Collect(all(root, "devices"))
-	memory := root.Child("memory")
-	if memory == nil {
-		return nil
+	return r.memory(root)
+}
+
+func (r *reader) memory(root *xmledit.Element) (err error) {
+	d := r.domain
+	if memory := root.Child("memory"); memory != nil {
+		if d.MemoryBytes, err = r.scaled(memory); err != nil {
+			return err
+		}
 	}
-	var err error
-	d.MemoryBytes, err = r.scaled(memory)
-	return err
+	if most := root.Child("maxMemory"); most != nil {
+		// Placement does not read it: a number that libvirt would refuse counts as absent.
+		d.MaxMemoryBytes, _ = r.scaled(most)
+		d.MemorySlots, _ = number(most.Value("slots"), 10)
+	}
+	return nil
 }
 
 // kubeVirtUID is the element in which KubeVirt stores the uid of the VMI, or nil

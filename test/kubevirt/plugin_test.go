@@ -104,7 +104,7 @@ func TestPluginAlone(t *testing.T) {
 	}
 	_, err := pipeline(identity, sampleVMI(t, "01-single-gpu", nil), hostdev())(firstSpec(t, "01-single-gpu"))
 	if want := "Missing 'mode' attribute"; err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("a PCI hostdev without the hook: %v, want %q; if KubeVirt has fixed it, correct docs/testing.md and the README", err, want)
+		t.Errorf("a PCI hostdev without the hook: %v, want %q; if KubeVirt has fixed it, correct docs/install.md", err, want)
 	}
 	if err := sidecar.command.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -136,7 +136,7 @@ func TestHookBeforeOtherPlugin(t *testing.T) {
 // TestOptionsOfQEMU: KubeVirt's types lose qemu:commandline between calls. Every
 // definition has each option of the hook once, from a hook or a plugin. With another
 // Plugin in the cluster KubeVirt loses it from a hook's answer (virtwrap/util,
-// ApplySidecarHooks); if it has fixed that, correct docs/guest.md.
+// ApplySidecarHooks); if it has fixed that, correct docs/install.md.
 func TestOptionsOfQEMU(t *testing.T) {
 	lib := oracle.New(t)
 	name := "02-8gpu-8nic-gate-off"

@@ -1,61 +1,63 @@
-package mutate
+package guest
 
 import (
 	"fmt"
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/firmware"
-	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
-// windowOption is the id of the option that sets OVMF's window.
-const windowOption = domain.OptionPrefix + string(policy.KeyMMIOWindow)
-
-// withMMIOWindow is the plan with a window of OVMF that holds the devices' 64-bit BARs,
-// where the policy asks for it and OVMF would choose a smaller one. The user's own entry
-// stays: QEMU refuses a second one.
+// mmioWindow sets a window of OVMF that holds the devices' 64-bit BARs, where OVMF would
+// choose a smaller one. The user's own entry stays: QEMU refuses a second one.
 //
 // pcihole64 is left alone. QEMU tells the guest of all that the firmware has given to
 // the root bus, whatever its value (hw/pci-host/q35.c, q35_host_get_pci_hole64_end), and
 // no firmware reads it: with 0, four BARs of 64 GiB on the root bus have their addresses.
-func withMMIOWindow(plan *placement.Plan, physBits func() int) *placement.Plan {
-	if plan.Policy.MMIOWindow != policy.MMIOWindowAuto || len(plan.Devices) == 0 {
-		return withOption(plan, windowOption, nil)
-	}
-	guest := firmwareOf(plan, physBits)
-	set, text, isEnough := chooseWindow(guest)
-	var option *domain.Option
-	if set > 0 {
-		option = &domain.Option{Name: domain.OptionFWCfg, Value: fmt.Sprintf("name=%s,string=%d,id=%s", domain.WindowEntry, set>>20, windowOption)}
-	}
-	next := withOption(plan, windowOption, option)
-	if !isEnough {
-		return next.With(next.Changes, nil, []reasons.Warning{reasons.NewWarning(reasons.CodeMMIOWindow, nil, text)})
-	}
-	return next.With(next.Changes, extra(policy.KeyMMIOWindow, text), nil)
+func mmioWindow() Key {
+	return Key{Name: policy.KeyMMIOWindow, Mark: optionMark(policy.KeyMMIOWindow), Write: writeMMIOWindow}
 }
 
-// firmwareOf is what the guest's firmware finds without the option of this hook. Ports
+func writeMMIOWindow(vm VM) Writing {
+	if vm.Policy.MMIOWindow != policy.MMIOWindowAuto || len(vm.Devices) == 0 {
+		return Writing{}
+	}
+	mark := optionMark(policy.KeyMMIOWindow)
+	var written uint64
+	if len(vm.Domain().Managed(mark)) > 0 {
+		written = vm.Domain().WindowBytes()
+	}
+	set, text, isEnough := chooseWindow(firmwareOf(vm), written)
+	switch {
+	case !isEnough:
+		return refused(reasons.CodeMMIOWindow, text)
+	case set == 0:
+		return Writing{Line: text}
+	}
+	value := fmt.Sprintf("name=%s,string=%d,id=%s", domain.WindowEntry, set>>20, mark)
+	return one(domain.Option{Name: domain.OptionFWCfg, Value: value}, text)
+}
+
+// firmwareOf is the input of the firmware model, without the option of this hook. Ports
 // that libvirt and KubeVirt will yet add to the root bus can hotplug.
-func firmwareOf(plan *placement.Plan, physBits func() int) firmware.Guest {
-	d := plan.Domain().WithOptions(map[string]*domain.Option{windowOption: nil})
-	guest := firmware.Guest{Domain: d, Tree: plan.GuestTree}
-	for _, device := range plan.Devices {
+func firmwareOf(vm VM) firmware.Guest {
+	without := domain.Changes{Managed: map[domain.Mark]domain.Managed{optionMark(policy.KeyMMIOWindow): {}}}
+	guest := firmware.Guest{Domain: vm.Domain().After(without), Tree: vm.GuestTree}
+	for _, device := range vm.Devices {
 		if device.ID.Kind() == topology.KindPCI && device.Function != nil {
 			guest.Functions = append(guest.Functions, device.Function)
 		}
 	}
-	guest.IntelHost = isIntel(plan.Host, guest.Functions)
-	if physBits != nil {
-		guest.HostPhysBits = physBits()
+	guest.IntelHost = isIntel(vm.Host, guest.Functions)
+	if vm.PhysBits != nil {
+		guest.HostPhysBits = vm.PhysBits()
 	}
-	guest.PendingPorts = plan.Budgets.BusNumbers.Used - 1 // of the bus itself
-	for _, c := range plan.Controllers {
-		n := plan.GuestTree.Node(topology.Index(c.Index))
-		if c.Index != 0 && c.Model != domain.ExpanderBus && n != nil && n.Top() == plan.GuestTree.Roots[0] {
+	guest.PendingPorts = vm.Budgets.BusNumbers.Used - 1 // of the bus itself
+	for _, c := range vm.Controllers {
+		n := vm.GuestTree.Node(topology.Index(c.Index))
+		if c.Index != 0 && c.Model != domain.ExpanderBus && n != nil && n.Top() == vm.GuestTree.Roots[0] {
 			guest.PendingPorts--
 		}
 	}
@@ -79,26 +81,29 @@ func isIntel(host *topology.Host, functions []*topology.Device) bool {
 }
 
 // chooseWindow is the window of OVMF that a guest needs, 0 where it needs none or cannot
-// have it; and what to say of it, which is a warning where it is not enough.
-func chooseWindow(guest firmware.Guest) (set uint64, text string, isEnough bool) {
+// have it; and a line about it, which is a warning where it is not enough. A window that
+// an earlier call has written stays if it is that one: between two calls of a boot libvirt
+// replaces machine q35 by its version, by which the guest's address bits become known.
+func chooseWindow(guest firmware.Guest, written uint64) (set uint64, text string, isEnough bool) {
 	sum, taken := guest.BARs()
 	if sum == 0 {
 		return 0, "no device has a 64-bit BAR on the host", true
 	}
 	window, known := guest.Window(taken)
-	enough := guest.Enough(taken)
+	enough := guest.SmallestWindow(taken)
 	if guest.Domain.Arch == "aarch64" {
 		window, known, enough = firmware.VirtWindow(), true, 0
 	}
 	need := "64-bit BARs of " + topology.BytesNeeded(sum)
-	if all := guest.Bytes(taken, max(window.Bytes, enough)); all > sum {
+	if all := guest.Required(taken, max(window.Bytes, enough)); all > sum {
 		need += " take " + topology.BytesNeeded(all) + " with alignment and hotplug ports"
 	}
 	there := fmt.Sprintf("%s, the window has %s: %s", need, topology.BytesThere(window.Bytes), window.Reason)
 	bits, source := guest.Bits()
 	users := guest.Domain.FWCfg(domain.WindowEntry)
+	stays := written > 0 && written == enough && guest.HasRoom(enough, bits)
 	switch {
-	case known && guest.Bytes(taken, window.Bytes) <= window.Bytes:
+	case known && guest.Required(taken, window.Bytes) <= window.Bytes && !stays:
 		return 0, there, true
 	case !known && !guest.Domain.UEFI:
 		return 0, need + "; SeaBIOS takes all of the address space after the memory", true
@@ -111,7 +116,11 @@ func chooseWindow(guest firmware.Guest) (set uint64, text string, isEnough bool)
 	case enough == 0:
 		return 0, fmt.Sprintf("%s, and the largest window that OVMF takes has %s", need, topology.BytesThere(firmware.MostWindow)), false
 	case bits > 0 && !guest.HasRoom(enough, bits):
-		return 0, fmt.Sprintf("%s, and %d bits of %s have no room for a window of %s after the guest's memory", need, bits, source, topology.BytesThere(enough)), false
+		memory := "the guest's memory"
+		if most := guest.Domain.MaxMemoryBytes; most > guest.Domain.MemoryBytes {
+			memory += ", which can grow to " + topology.BytesThere(most)
+		}
+		return 0, fmt.Sprintf("%s, and %d bits of %s have no room for a window of %s after %s", need, bits, source, topology.BytesThere(enough), memory), false
 	case !known:
 		return enough, fmt.Sprintf("the window has at least %s: %s; the guest's physical address bits are not known", topology.BytesThere(enough), need), true
 	}

@@ -1,4 +1,4 @@
-package mutate
+package guest
 
 import (
 	"fmt"
@@ -16,46 +16,32 @@ import (
 // mostCliques is how many cliques there are (QEMU hw/vfio/pci-quirks.c).
 const mostCliques = 16
 
-// withClique is the plan with GPUDirect cliques, where the policy asks for them: GPUs
-// that NVIDIA's driver may let talk to each other over PCIe. A clique is given on
-// evidence alone: the common bridge of its GPUs is known, and the ACS of the ports
-// between them redirects no request. KubeVirt's types do not have qemu:override, so
-// that it is written in every call.
-func withClique(plan *placement.Plan) *placement.Plan {
-	d := plan.Domain()
-	isOwn := func(c domain.Clique) bool { return c.Own }
-	changes := plan.Changes
-	changes.RemoveCliques = positionsOf(d.Cliques, isOwn)
-	switch wanted := plan.Policy.Clique; {
-	case wanted == policy.CliqueNone && len(changes.RemoveCliques) == 0:
-		return plan
-	case wanted == policy.CliqueNone:
-		return plan.With(changes, nil, nil)
+// clique gives GPUDirect cliques: GPUs that NVIDIA's driver may let talk to each other over
+// PCIe. A clique is given on evidence alone: the common bridge of its GPUs is known, and the
+// ACS of the ports between them redirects no request. KubeVirt's types do not have
+// qemu:override, so that it is written in every call.
+func clique() Key {
+	return Key{Name: policy.KeyClique, Mark: domain.CliqueMark, Write: writeCliques}
+}
+
+func writeCliques(vm VM) Writing {
+	if vm.Policy.Clique == policy.CliqueNone {
+		return Writing{}
 	}
-	found := findCliques(plan)
-	own := slices.DeleteFunc(slices.Clone(d.Cliques), func(c domain.Clique) bool { return !c.Own })
-	if slices.Equal(own, found.overrides()) {
-		changes.RemoveCliques = nil
-	} else {
-		changes.AddCliques = found.overrides()
-	}
-	var extras []placement.Extra
-	if text := found.String(); text != "" {
-		extras = extra(policy.KeyClique, text)
-	}
-	return plan.With(changes, extras, found.warnings())
+	found := findCliques(vm.Plan)
+	return Writing{Managed: domain.Managed{Fragments: found.overrides()}, Line: found.String(), Warnings: found.warnings()}
 }
 
 // cliques are the GPUs of a domain, those of one clique together.
 type cliques struct {
-	granted []clique
+	granted []grant
 	kept    []topology.DeviceID            // with the user's own property
 	refused map[string][]topology.DeviceID // by the reason
 }
 
-// clique is GPUs whose requests to each other no port redirects, and the switch or
+// grant is a clique: GPUs whose requests to each other no port redirects, and the switch or
 // PCIe root that connects them.
-type clique struct {
+type grant struct {
 	number int
 	top    *topology.Node
 	gpus   []placement.Decision
@@ -66,7 +52,7 @@ func findCliques(plan *placement.Plan) cliques {
 	d := plan.Domain()
 	used := map[int]bool{} // by the user
 	users := map[string]bool{}
-	for _, set := range d.Cliques {
+	for _, set := range d.Cliques() {
 		if !set.Own {
 			used[set.Number], users[set.Alias] = true, true
 		}
@@ -116,7 +102,7 @@ func (c *cliques) grant(used map[int]bool, top *topology.Node, gpus []placement.
 		return
 	}
 	used[number] = true
-	c.granted = append(c.granted, clique{number: number, top: top, gpus: gpus})
+	c.granted = append(c.granted, grant{number: number, top: top, gpus: gpus})
 }
 
 // Of NVIDIA's GPUs QEMU takes those of a display class alone (hw/vfio/pci-quirks.c,
@@ -126,7 +112,7 @@ const (
 	display = 0x03
 )
 
-// noClique says why a GPU can be in no clique, "" when it can.
+// noClique returns why a GPU can be in no clique, "" when it can.
 func noClique(gpu placement.Decision, d *domain.Domain) string {
 	switch {
 	case gpu.ID.Kind() != topology.KindPCI:
@@ -150,9 +136,8 @@ func isUserAlias(alias string) bool {
 	}) < 0
 }
 
-// reach is the highest switch or PCIe root that requests of a GPU get to without a
-// port that redirects them, and what stops them above it. Two GPUs with the same one
-// reach each other.
+// reach returns the topmost switch or PCIe root that a GPU's requests reach without ACS
+// redirection, and why they go no further. Two GPUs with the same one reach each other.
 func reach(plan *placement.Plan, gpu placement.Decision) (top *topology.Node, blocked string) {
 	node := plan.HostTree.Node(gpu.ID)
 	if node == nil || node.Parent == nil {
@@ -177,7 +162,7 @@ func reach(plan *placement.Plan, gpu placement.Decision) (top *topology.Node, bl
 	return top, ""
 }
 
-// redirects says why a port may not pass a request to a port beside it, "" when it
+// redirects returns why a port may not pass a request to a port beside it, "" when it
 // does pass it. A switch has to pass requests between its ports, a root complex does
 // not: a root port that does has the capability to redirect them (PCI Express 5.0,
 // 6.12.1.1).
@@ -197,8 +182,8 @@ func redirects(port *topology.Device, isRootPort bool) string {
 	return ""
 }
 
-// alone says why a GPU shares its clique with no other: what is between it and the
-// nearest one.
+// alone returns why a GPU shares its clique with no other: the bridge or port between it
+// and the nearest one.
 func alone(plan *placement.Plan, gpus []placement.Decision, gpu placement.Decision) string {
 	path := plan.HostTree.Node(gpu.ID).Path()
 	top, blocked := reach(plan, gpu)
@@ -232,8 +217,8 @@ func (c cliques) refuse(id topology.DeviceID, why string) {
 }
 
 // overrides are the cliques as the domain has them, by device.
-func (c cliques) overrides() []domain.Clique {
-	var all []domain.Clique
+func (c cliques) overrides() []domain.Fragment {
+	var all []domain.Fragment
 	for _, granted := range c.granted {
 		for _, gpu := range granted.gpus {
 			all = append(all, domain.Clique{Alias: gpu.Alias, Number: granted.number, Own: true})
@@ -242,8 +227,8 @@ func (c cliques) overrides() []domain.Clique {
 	return all
 }
 
-// String says what is granted, and what that is not: NVIDIA's driver takes a clique for
-// the word of somebody who has tested the path (NVIDIA/nccl issue 2335).
+// String lists the cliques and warns that they are untested: NVIDIA's driver assumes that
+// whoever sets a clique has tested the path (NVIDIA/nccl issue 2335).
 func (c cliques) String() string {
 	var parts []string
 	for _, granted := range c.granted {
