@@ -32,6 +32,7 @@ package hostfs
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -60,6 +61,12 @@ func Parse(text string) (fstest.MapFS, error) {
 			}
 		}
 		h.file("devices/system/node/online", strings.Join(online, ","))
+	}
+	// fstest finds a directory that is in the map without looking at all files.
+	for name := range maps.Clone(h.files) {
+		for dir := path.Dir(name); dir != "." && h.files[dir] == nil; dir = path.Dir(dir) {
+			h.files[dir] = &fstest.MapFile{Mode: fs.ModeDir | 0o555}
+		}
 	}
 	return h.files, nil
 }
