@@ -25,7 +25,7 @@
 //	pkg/libvirt    gives its controllers the predicted addresses: TestRootBusAddresses
 //	test/matrix    accepts results on random hosts: TestTreesLibvirt
 //	test/oracle    the check can fail: TestRefused, TestAcceptedButWrong
-//	test/readback  KubeVirt's rewriting is as recorded: TestKubeVirtReproducesTheRecordedCalls, TestRealLauncher
+//	test/readback  KubeVirt's rewriting is as recorded: TestSequenceReproducesTheRecordings, TestRealLauncher
 //
 // Other programs:
 //
