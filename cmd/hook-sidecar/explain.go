@@ -47,7 +47,7 @@ Exit status:
 		Args: noArguments,
 	}
 	in := addInputFlags(cmd.Flags())
-	cmd.Flags().StringVar(&flags.format, "format", "", "text, json, svg (a picture), dot (for graphviz) or nccl (a topology file for\nNCCL in the guest) (default: as --output ends, in .json, .svg,\n.dot, .gv, or .xml for nccl; else text)")
+	cmd.Flags().StringVar(&flags.format, "format", "", "text, json, svg (a picture) or nccl (a topology file for NCCL in the guest)\n(default: as --output ends, in .json, .svg, or .xml for\nnccl; else text)")
 	cmd.Flags().BoolVar(&flags.asIs, "as-is", false, "explain the current domain, and what the layout would change")
 	cmd.Flags().StringVar(&flags.guest, "guest", "", "compare the plan with the guest: the output of lspci -Dvmmnn or of\nhook-sidecar snapshot in the guest")
 	cmd.Flags().BoolVar(&flags.details, "details", false, "add link speeds, and to svg the path types as nvidia-smi topo -m shows them")
@@ -90,17 +90,15 @@ func (a *app) explain(in *inputFlags, flags explainFlags) error {
 	}
 	r := report.New(planned.Plan, planned.Changed(), planned.Err)
 	r.Subject, r.Details = subject, flags.details
-	var e explain.Explanation = r
 	if flags.asIs {
 		current := report.New(shown.Plan, false, nil)
 		current.Subject, current.Details = subject, flags.details
-		asIs := report.NewAsIs(current, explain.Prospect(read.Mutator, read.Request, current, r))
-		e, r = asIs, asIs.Report
+		r = report.AsIs(current, explain.Prospect(read.Mutator, read.Request, shown.Plan, r))
 	}
 	if flags.guest != "" {
 		return a.compareWithGuest(r, flags)
 	}
-	if err := a.writeExplanation(e, flags); err != nil {
+	if err := a.writeExplanation(r, flags); err != nil {
 		return err
 	}
 	return failureOf(shown)
@@ -120,9 +118,9 @@ func (a *app) subject(in *inputFlags, read input, shown mutate.Result, flags exp
 	return s
 }
 
-func (a *app) writeExplanation(e explain.Explanation, flags explainFlags) error {
+func (a *app) writeExplanation(r report.Report, flags explainFlags) error {
 	var b bytes.Buffer
-	if err := explain.Write(&b, e, flags.format, a.style(flags.output)); err != nil {
+	if err := explain.Write(&b, r, flags.format, a.style(flags.output)); err != nil {
 		return err
 	}
 	return a.write(flags.output, b.Bytes())

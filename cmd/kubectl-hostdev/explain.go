@@ -46,7 +46,7 @@ Exit status:
   kubectl hostdev explain -A`,
 		Args: cobra.MaximumNArgs(1),
 	}
-	cmd.Flags().StringVar(&flags.format, "format", "", "text, json, svg (a picture), dot (for graphviz) or nccl (a topology file for NCCL\nin the guest) (default: as --output ends, in .json, .svg, .dot, .gv, or .xml for\nnccl; else text)")
+	cmd.Flags().StringVar(&flags.format, "format", "", "text, json, svg (a picture) or nccl (a topology file for NCCL in the guest)\n(default: as --output ends, in .json, .svg, or .xml for nccl; else text)")
 	cmd.Flags().StringVarP(&flags.output, "output", "o", "", "write to this file (default: standard output)")
 	cmd.Flags().StringVar(&flags.layout, "layout", "", "show what this layout would build, instead of what the VM has")
 	cmd.Flags().BoolVarP(&flags.all, "all-namespaces", "A", false, "a table of the VMs of all namespaces")
@@ -67,7 +67,7 @@ func (f *explainFlags) check() error {
 	f.format = cmp.Or(f.format, explain.FormatOf(f.output))
 	formats := explain.Formats()
 	if f.details {
-		formats = []string{explain.Text, explain.SVG, explain.DOT}
+		formats = []string{explain.Text, explain.SVG}
 	}
 	if f.guest {
 		formats = []string{explain.Text, explain.JSON}
@@ -122,11 +122,10 @@ func (a *app) shown(vm planned, flags explainFlags) ([]byte, error) {
 	}
 	r := report.New(result.Plan, result.Changed(), result.Err)
 	r.Subject, r.Details = subject, flags.details
-	var e explain.Explanation = r
 	if flags.layout == "" {
 		current := vm.Current
 		current.Subject, current.Details = subject, flags.details
-		e = report.NewAsIs(current, explain.Prospect(vm.mutator, vm.request, current, r))
+		r = report.AsIs(current, explain.Prospect(vm.mutator, vm.request, vm.CurrentPlan, r))
 		plan = vm.CurrentPlan
 	}
 	var b bytes.Buffer
@@ -140,7 +139,7 @@ func (a *app) shown(vm planned, flags explainFlags) ([]byte, error) {
 	case explain.Text:
 		b.WriteString(heading(vm.Running))
 	}
-	err := explain.Write(&b, e, flags.format, terminal.StyleOf(a.Out, a.environ, flags.output))
+	err := explain.Write(&b, r, flags.format, terminal.StyleOf(a.Out, a.environ, flags.output))
 	return b.Bytes(), err
 }
 

@@ -6,16 +6,17 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/picture"
+	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/report"
 	"hook-sidecar/pkg/terminal"
-	"hook-sidecar/pkg/topology"
 )
 
 // Prospect is the report of what the layout makes of the domain. Where neither a flag
 // nor a VMI names the layout, it is that of the current tree: the one that the hook
 // was given, rather than its default.
-func Prospect(m mutate.Mutator, req mutate.Request, current, planned report.Report) report.Report {
+func Prospect(m mutate.Mutator, req mutate.Request, current *placement.Plan, planned report.Report) report.Report {
 	layout := current.TreeLayout()
 	if _, isGiven := m.Flags[policy.KeyLayout]; isGiven || req.Parsed != nil || layout == "" {
 		return planned
@@ -26,19 +27,11 @@ func Prospect(m mutate.Mutator, req mutate.Request, current, planned report.Repo
 	return r
 }
 
-// Explanation is a report in the formats of explain.
-type Explanation interface {
-	WriteText(w io.Writer, style report.Style) error
-	WriteSVG(w io.Writer) error
-	WriteDOT(w io.Writer) error
-}
-
 // The formats of explain.
 const (
 	Text = "text"
 	JSON = "json"
 	SVG  = "svg"
-	DOT  = "dot"
 	NCCL = "nccl"
 )
 
@@ -49,8 +42,6 @@ func FormatOf(output string) string {
 		return JSON
 	case ".svg":
 		return SVG
-	case ".dot", ".gv":
-		return DOT
 	case ".xml": // nothing else that explain writes is XML without being a picture
 		return NCCL
 	}
@@ -59,20 +50,18 @@ func FormatOf(output string) string {
 
 // Formats returns all of them.
 func Formats() []string {
-	return []string{Text, JSON, SVG, DOT, NCCL}
+	return []string{Text, JSON, SVG, NCCL}
 }
 
 // Write writes a report in a format. NCCL is not one of a report.
-func Write(w io.Writer, e Explanation, format string, style report.Style) error {
+func Write(w io.Writer, r report.Report, format string, style report.Style) error {
 	switch format {
 	case JSON:
-		return terminal.EncodeJSON(w, e)
+		return terminal.EncodeJSON(w, r)
 	case SVG:
-		return writePicture(w, e.WriteSVG)
-	case DOT:
-		return writePicture(w, e.WriteDOT)
+		return picture.Write(w, r)
 	}
-	return e.WriteText(w, style)
+	return r.WriteText(w, style)
 }
 
 // WriteComparison writes a comparison with the guest as JSON or as text.
@@ -81,24 +70,4 @@ func WriteComparison(w io.Writer, c report.GuestComparison, format string, style
 		return terminal.EncodeJSON(w, c)
 	}
 	return c.WriteText(w, style)
-}
-
-// writePicture writes a picture without what a terminal obeys or what turns the direction
-// of text: names in it are text of others.
-func writePicture(w io.Writer, write func(io.Writer) error) error {
-	var b strings.Builder
-	if err := write(&b); err != nil {
-		return err
-	}
-	for line := range strings.Lines(b.String()) {
-		text, hasEnd := strings.CutSuffix(line, "\n")
-		text = topology.Printable(text)
-		if hasEnd {
-			text += "\n"
-		}
-		if _, err := io.WriteString(w, text); err != nil {
-			return err
-		}
-	}
-	return nil
 }

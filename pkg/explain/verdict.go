@@ -38,9 +38,8 @@ func NewRunning(m mutate.Mutator, req mutate.Request, hasHook bool) (Running, er
 	}
 	r := Running{
 		Current: report.New(current.Plan, false, nil), CurrentPlan: current.Plan, Planned: planned,
-		Pairs: current.Plan.Pairs(), Options: Alternatives(m, req), HasHook: hasHook,
+		Pairs: current.Plan.Pairs(), Layout: current.Plan.TreeLayout(), Options: Alternatives(m, req), HasHook: hasHook,
 	}
-	r.Layout = r.Current.TreeLayout()
 	return r, nil
 }
 
