@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -20,9 +21,19 @@ import (
 	"hook-sidecar/test/tree"
 )
 
-// trees is how many random hosts are tried. Their seeds are 0, 1, …, so that a
-// failure can be reproduced.
-const trees = 120
+// trees is how many random hosts are tried, 40 or the value of TREES: `.ci/run fuzz`
+// tries more. Their seeds are 0, 1, …, so that a failure can be reproduced.
+func trees(t *testing.T) int {
+	t.Helper()
+	if text := os.Getenv("TREES"); text != "" {
+		count, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return count
+	}
+	return 40
+}
 
 // TestHosts passes through everything that each host of testdata has for that,
 // and compares the path types of the guest with those of the host.
@@ -60,7 +71,7 @@ func readHost(t *testing.T, file string) fs.FS {
 
 // TestTrees does the same for random hosts.
 func TestTrees(t *testing.T) {
-	lib, fitted := oracle.New(t), 0
+	lib, fitted, trees := oracle.New(t), 0, trees(t)
 	for seed := range uint64(trees) {
 		h := matrix.NewRandomHost(seed)
 		host, err := hostfs.Parse(h.Text)
