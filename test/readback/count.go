@@ -2,6 +2,7 @@ package readback
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -72,9 +73,13 @@ func ExtraPorts(domain, vmiJSON []byte, placeholders int) (int, error) {
 	}
 	total, least := 8, 3
 	// KubeVirt writes the memory in bytes, unit="b".
-	if memory, err := strconv.Atoi(root.Find("memory").Text); err != nil {
+	memory := root.Find("memory")
+	if memory == nil {
+		return 0, errors.New("domain has no <memory>")
+	}
+	if bytes, err := strconv.Atoi(memory.Text); err != nil {
 		return 0, fmt.Errorf("<memory>: %w", err)
-	} else if memory > largeMemory {
+	} else if bytes > largeMemory {
 		total, least = 16, 6
 	}
 	return max(0, max(total-countPCI(root.Find("devices")), least)-placeholders), nil
