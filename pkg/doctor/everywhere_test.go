@@ -9,6 +9,7 @@ import (
 	"hook-sidecar/pkg/doctor"
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/test/cases"
 )
@@ -38,6 +39,38 @@ func TestEverywhere(t *testing.T) {
 		if unplaced != reported {
 			t.Errorf("%s: a device without a place: %v, reported: %v", c.Name, unplaced, reported)
 		}
+	}
+}
+
+// TestAgreesWithKey sets mmio-window in every case: bar-window fails exactly where the
+// key warns that it cannot make the window large enough.
+func TestAgreesWithKey(t *testing.T) {
+	refused := 0
+	for _, c := range cases.Load(t, "../..") {
+		m := c.Mutator
+		m.Flags = maps.Clone(m.Flags)
+		m.Flags[policy.KeyMMIOWindow], m.Flags[policy.KeyStrict] = string(policy.MMIOWindowAuto), "false"
+		m.Locked = []policy.Key{policy.KeyMMIOWindow, policy.KeyStrict} // whatever the VMI's annotations say
+		result := m.Mutate(c.Request)
+		if result.Plan == nil {
+			continue
+		}
+		shown, _ := host.ReadWholeHost(m.Sysfs)
+		host.ReadDetails(m.Sysfs, shown)
+		results := doctor.NewReport(doctor.Inputs{
+			Host: shown, Variables: m.Variables, VM: doctor.VM{Plan: result.Plan, Layout: result.Plan.Layout, VMI: result.VMI},
+		}).Results
+		warns := slices.ContainsFunc(result.Plan.Warnings, func(w reasons.Warning) bool { return w.Code == reasons.CodeMMIOWindow })
+		fails := slices.ContainsFunc(results, func(r doctor.Result) bool { return r.Name == "bar-window" && r.Status == doctor.Fail })
+		if warns != fails {
+			t.Errorf("%s: the key warns: %v, bar-window fails: %v", c.Name, warns, fails)
+		}
+		if warns {
+			refused++
+		}
+	}
+	if refused == 0 {
+		t.Error("the key warns in no case")
 	}
 }
 

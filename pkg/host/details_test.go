@@ -68,7 +68,7 @@ func described(t *testing.T, text string) fstest.MapFS {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return fsys
+	return fsys.MapFS
 }
 
 // detailsOf returns the details of function 0000:01:00.0, read without problems.

@@ -207,7 +207,7 @@ pci0000:00/0000:00:01.0/0000:01:00.0/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01 type=n
 		"devices/system/cpu/cpu0/topology/ppin": "secret-ppin",
 	}
 	for name, secret := range secrets {
-		host[name] = &fstest.MapFile{Data: []byte(secret), Mode: 0o444}
+		host.MapFS[name] = &fstest.MapFile{Data: []byte(secret), Mode: 0o444}
 	}
 	data := string(take(t, host, ""))
 	if at := strings.Index(data, "secret-"); at >= 0 {
@@ -225,9 +225,9 @@ func TestSnapshotReportsWhatItLeavesOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	const gpu = "devices/pci0000:00/0000:00:01.0/0000:01:00.0"
-	files[gpu+"/reset_method"] = &fstest.MapFile{Data: []byte("flr\n-- devices/evil --\n"), Mode: 0o444}
-	files[gpu+"/driver"] = &fstest.MapFile{Data: []byte("../../../../../../etc"), Mode: fs.ModeSymlink | 0o777}
-	files["bus/pci/devices/nonsense"] = &fstest.MapFile{Data: []byte("x"), Mode: 0o444}
+	files.MapFS[gpu+"/reset_method"] = &fstest.MapFile{Data: []byte("flr\n-- devices/evil --\n"), Mode: 0o444}
+	files.MapFS[gpu+"/driver"] = &fstest.MapFile{Data: []byte("../../../../../../etc"), Mode: fs.ModeSymlink | 0o777}
+	files.MapFS["bus/pci/devices/nonsense"] = &fstest.MapFile{Data: []byte("x"), Mode: 0o444}
 	snapshot, problems, err := host.TakeSnapshot(files)
 	if err != nil {
 		t.Fatal(err)

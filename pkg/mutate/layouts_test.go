@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"libvirt.org/go/libvirtxml"
 
 	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/policy"
@@ -19,7 +19,7 @@ import (
 	"hook-sidecar/test/matrix"
 	"hook-sidecar/test/oracle"
 	"hook-sidecar/test/readback"
-	"hook-sidecar/test/rules"
+	"hook-sidecar/test/tree"
 )
 
 func layouts() []policy.Layout {
@@ -37,10 +37,7 @@ func withLayout(host fs.FS, layout policy.Layout) mutate.Mutator {
 // Every rule holds.
 func TestReplace(t *testing.T) {
 	t.Parallel()
-	lib := readback.Lib(readback.Libvirt)
-	if oracle.Available() {
-		lib = oracle.New(t).Readback
-	}
+	lib := oracle.New(t).Readback
 	t.Run("hgx", func(t *testing.T) {
 		host := hosts(t)["x86-2n8g-hgx-h100.txtar"]
 		replaceAll(t, host, sampleFile(t, "02-8gpu-8nic-gate-off.xml"), lib)
@@ -63,7 +60,7 @@ func TestReplace(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Run(fmt.Sprintf("seed %d", 1000+seed), func(t *testing.T) {
-			replaceAll(t, host, matrix.Domain(h.NUMA, h.Devices), readback.Libvirt)
+			replaceAll(t, host, matrix.Domain(h.NUMA, h.Devices), lib)
 		})
 	}
 }
@@ -124,7 +121,7 @@ func mutateOnce(t *testing.T, m mutate.Mutator, domain []byte) []byte {
 
 func replace(t *testing.T, m mutate.Mutator, first, domain []byte) {
 	got := mutateOnce(t, m, domain)
-	for _, violation := range rules.Violations(domain, got) {
+	for _, violation := range tree.Violations(domain, got) {
 		t.Error(violation)
 	}
 	if again := mutateOnce(t, m, got); !bytes.Equal(again, got) {
@@ -151,44 +148,33 @@ func shapes(trees []string) []string {
 
 // expanderTrees returns the tree under each expander bus, without controller
 // indexes: an orphan shows up as an empty tree.
-func expanderTrees(d *libvirtxml.Domain) []string {
-	under := map[uint][]string{}
-	for _, h := range d.Devices.Hostdevs {
-		if a := h.Address; a != nil && a.PCI != nil && a.PCI.Bus != nil {
-			under[*a.PCI.Bus] = append(under[*a.PCI.Bus], fmt.Sprintf("%s.%d", h.Alias.Name, *a.PCI.Function))
+func expanderTrees(d *tree.Tree) []string {
+	under := map[int][]string{}
+	for id, h := range d.Hostdevs() {
+		if h.At != nil {
+			under[h.At.Bus] = append(under[h.At.Bus], fmt.Sprintf("%s.%d", id, h.At.Function))
 		}
 	}
-	controllers := slices.Clone(d.Devices.Controllers)
-	slices.SortFunc(controllers, func(x, y libvirtxml.DomainController) int { return int(*y.Index) - int(*x.Index) })
 	var trees []string
-	for _, c := range controllers { // a child's index is above its parent's
-		if c.Type != "pci" {
-			continue
+	for _, index := range slices.Backward(slices.Sorted(maps.Keys(d.Controllers))) { // a child's index is above its parent's
+		c := d.Controllers[index]
+		slices.Sort(under[index])
+		text := strings.TrimPrefix(c.Model, "pcie-")
+		if c.Cell != tree.Unknown {
+			text += fmt.Sprint(" cell ", c.Cell)
 		}
-		slices.Sort(under[*c.Index])
-		tree := fmt.Sprintf("%s%s(%s)", strings.TrimPrefix(c.Model, "pcie-"), target(c), strings.Join(under[*c.Index], " "))
-		if c.Model == "pcie-expander-bus" {
-			trees = append(trees, tree)
-		} else if c.Address != nil && c.Address.PCI != nil {
-			under[*c.Address.PCI.Bus] = append(under[*c.Address.PCI.Bus], tree)
+		if c.Hotplug != "" {
+			text += " hotplug " + c.Hotplug
+		}
+		text += fmt.Sprintf("(%s)", strings.Join(under[index], " "))
+		if c.Model == tree.ExpanderBus {
+			trees = append(trees, text)
+		} else if c.At != nil {
+			under[c.At.Bus] = append(under[c.At.Bus], text)
 		}
 	}
 	slices.Sort(trees)
 	return trees
-}
-
-func target(c libvirtxml.DomainController) string {
-	if c.PCI == nil || c.PCI.Target == nil {
-		return ""
-	}
-	text := ""
-	if c.PCI.Target.NUMANode != nil {
-		text += fmt.Sprintf(" cell %d", *c.PCI.Target.NUMANode)
-	}
-	if c.PCI.Target.Hotplug != "" {
-		text += " hotplug " + c.PCI.Target.Hotplug
-	}
-	return text
 }
 
 // TestReplaceBesideReferenced checks an expander bus that an SMMU names, as on

@@ -16,7 +16,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"libvirt.org/go/libvirtxml"
 
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/mutate"
@@ -24,26 +23,30 @@ import (
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/report"
 	"hook-sidecar/test/cases"
-	"hook-sidecar/test/rules"
+	"hook-sidecar/test/tree"
 )
 
-// everywhere runs a test for every case, on its own host with every layout, and on
-// every host in testdata with those that build the simplest and the largest tree.
+// everywhere runs a test for every case, on its own host with every layout, and on one
+// of the hosts in testdata with those that build the simplest and the largest tree.
 func everywhere(t *testing.T, test func(t *testing.T, m mutate.Mutator, req mutate.Request)) {
 	hosts := hosts(t)
-	for _, c := range cases.Load(t, root) {
-		hosts[""] = c.Mutator.Sysfs
-		for _, name := range slices.Sorted(maps.Keys(hosts)) {
-			layouts := []policy.Layout{policy.LayoutNUMA, policy.LayoutMirror}
-			if name == "" {
-				layouts = append(layouts, policy.LayoutAuto, policy.LayoutKeep, policy.LayoutRoot)
-			}
-			for _, layout := range layouts {
+	names := slices.Sorted(maps.Keys(hosts))
+	for i, c := range cases.Load(t, root) {
+		other := names[i%len(names)]
+		for _, on := range []struct {
+			name    string
+			sysfs   fs.FS
+			layouts []policy.Layout
+		}{
+			{"", c.Mutator.Sysfs, append(layouts(), policy.LayoutAuto, policy.LayoutKeep)},
+			{other, hosts[other], []policy.Layout{policy.LayoutNUMA, policy.LayoutMirror}},
+		} {
+			for _, layout := range on.layouts {
 				m := c.Mutator
-				m.Sysfs = hosts[name]
+				m.Sysfs = on.sysfs
 				m.Flags = maps.Clone(m.Flags)
 				m.Flags[policy.KeyLayout] = string(layout)
-				t.Run(fmt.Sprintf("%s/%s/%s", c.Name, name, layout), func(t *testing.T) { test(t, m, c.Request) })
+				t.Run(fmt.Sprintf("%s/%s/%s", c.Name, on.name, layout), func(t *testing.T) { test(t, m, c.Request) })
 			}
 		}
 	}
@@ -88,7 +91,7 @@ func TestInvariants(t *testing.T) {
 		if !bytes.Equal(again.Domain, result.Domain) {
 			t.Errorf("a second call changes the result:\n%s", changes(result.Domain, again.Domain))
 		}
-		for _, violation := range rules.Violations(req.Domain, result.Domain) {
+		for _, violation := range tree.Violations(req.Domain, result.Domain) {
 			t.Error(violation)
 		}
 		if !result.Plan.Policy.DryRun {
@@ -118,52 +121,28 @@ func reportOf(t *testing.T, r mutate.Result) string {
 	return string(text)
 }
 
-func read(t *testing.T, xml []byte) *libvirtxml.Domain {
+func read(t *testing.T, xml []byte) *tree.Tree {
 	t.Helper()
-	d, err := rules.Read(xml)
+	d, err := tree.Read(xml)
 	if err != nil {
-		t.Fatalf("libvirtxml: %v", err)
+		t.Fatal(err)
 	}
 	return d
 }
 
-// comparePlan compares where libvirtxml sees each hostdev with the plan.
-func comparePlan(t *testing.T, plan *placement.Plan, got *libvirtxml.Domain) {
+// comparePlan compares where each hostdev of the domain is with the plan.
+func comparePlan(t *testing.T, plan *placement.Plan, got *tree.Tree) {
 	t.Helper()
-	seen := map[string]string{}
-	for _, h := range got.Devices.Hostdevs {
-		at := "none"
-		if h.Address != nil && h.Address.PCI != nil && guestAddress(h.Address.PCI) != "0/0/0" { // all zero asks libvirt to choose
-			at = guestAddress(h.Address.PCI)
-		}
-		switch {
-		case h.SubsysPCI != nil && h.SubsysPCI.Source != nil && h.SubsysPCI.Source.Address != nil:
-			a := h.SubsysPCI.Source.Address
-			seen[fmt.Sprintf("%04x:%02x:%02x.%x", *a.Domain, *a.Bus, *a.Slot, *a.Function)] = at
-		case h.SubsysMDev != nil && h.SubsysMDev.Source != nil && h.SubsysMDev.Source.Address != nil:
-			seen[strings.ToLower(h.SubsysMDev.Source.Address.UUID)] = at
-		}
-	}
+	seen := got.Hostdevs()
 	for _, d := range plan.Devices {
-		want := "none"
+		want := "<nil>"
 		if d.Address != nil {
-			want = fmt.Sprintf("%d/%d/%d", d.Address.Bus, d.Address.Slot, d.Address.Function)
+			want = fmt.Sprintf("0000:%02x:%02x.%x", d.Address.Bus, d.Address.Slot, d.Address.Function)
 		}
-		if seen[d.ID.String()] != want {
-			t.Errorf("device %s: the plan says %s, libvirtxml reads %s", d.ID, want, seen[d.ID.String()])
-		}
-	}
-}
-
-// guestAddress formats an address for comparePlan; a missing attribute is 0.
-func guestAddress(a *libvirtxml.DomainAddressPCI) string {
-	var numbers [3]uint
-	for i, n := range []*uint{a.Bus, a.Slot, a.Function} {
-		if n != nil {
-			numbers[i] = *n
+		if at := fmt.Sprint(seen[d.ID.String()].At); at != want {
+			t.Errorf("device %s: planned at %s, is at %s", d.ID, want, at)
 		}
 	}
-	return fmt.Sprintf("%d/%d/%d", numbers[0], numbers[1], numbers[2])
 }
 
 var hostdevElement = regexp.MustCompile(`(?s)<hostdev\b.*?</hostdev>`)
@@ -189,20 +168,11 @@ func TestOrder(t *testing.T) {
 				return shuffled[next]
 			})
 			got := m.Mutate(mutate.Request{Domain: domain, VMI: req.VMI})
-			if d := cmp.Diff(asJSON(t, want), asJSON(t, got)); d != "" {
+			if d := cmp.Diff(reportOf(t, want), reportOf(t, got)); d != "" {
 				t.Errorf("order %d (-want +got):\n%s", seed, d)
 			}
 		}
 	})
-}
-
-func asJSON(t *testing.T, result mutate.Result) string {
-	t.Helper()
-	data, err := json.MarshalIndent(report.New(result.Plan, result.Changed(), result.Err), "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
 }
 
 // TestDamaged truncates each case's domain at many offsets: every error leaves

@@ -32,7 +32,7 @@ func TestRefusal(t *testing.T) {
 		}
 		return text
 	}
-	cells := regexp.MustCompile(`(?s)<cpu>.*</numatune>`)
+	cells := regexp.MustCompile(`(?s)<numatune>.*</numatune>|<cpu>.*</cpu>`)
 	withoutCells := func(domain []byte) []byte { return cells.ReplaceAll(domain, nil) }
 
 	text := refusal(16, withoutCells)
@@ -40,7 +40,7 @@ func TestRefusal(t *testing.T) {
 		t.Errorf("the remedy occurs %d times: %s", count, text)
 	}
 	for i := range 16 {
-		if name := fmt.Sprintf("(ua-gpu-%d)", i); !strings.Contains(text, name) {
+		if name := fmt.Sprintf("(ua-hostdevice-%d)", i); !strings.Contains(text, name) {
 			t.Errorf("%s is missing: %s", name, text)
 		}
 	}
@@ -60,8 +60,8 @@ func TestRefusal(t *testing.T) {
 	}
 
 	text = refusal(2, func(domain []byte) []byte {
-		hostile := "ua-&#x9b;31m&#x0a;" + strings.Repeat("x", 2000)
-		return withoutCells(bytes.ReplaceAll(domain, []byte("ua-gpu-0"), []byte(hostile)))
+		hostile := "ua-&#x9b;31m&#x0a;" + strings.Repeat("x", 2000) + `"`
+		return withoutCells(bytes.ReplaceAll(domain, []byte(`ua-hostdevice-0"`), []byte(hostile)))
 	})
 	if strings.ContainsAny(text, "\n\u009b") {
 		t.Errorf("control characters in %q", text)

@@ -15,7 +15,7 @@ import (
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/test/hostfs"
 	"hook-sidecar/test/matrix"
-	"hook-sidecar/test/readback"
+	"hook-sidecar/test/oracle"
 	"hook-sidecar/testdata"
 )
 
@@ -94,7 +94,7 @@ func (c benchCall) again(b *testing.B) benchCall {
 		c.xml = changed
 	}
 	var err error
-	if c.xml, err = readback.Libvirt(c.xml); err != nil {
+	if c.xml, err = oracle.New(b).Readback(c.xml); err != nil {
 		b.Fatal(err)
 	}
 	return c

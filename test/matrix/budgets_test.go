@@ -14,7 +14,7 @@ import (
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/test/hostfs"
 	"hook-sidecar/test/matrix"
-	"hook-sidecar/test/rules"
+	"hook-sidecar/test/tree"
 )
 
 // machine is a host of n equal parts, each with as many devices.
@@ -85,7 +85,7 @@ func (m machine) plan(t *testing.T, layout policy.Layout, n int) (refused string
 			t.Fatalf("%s is %s (%s), and the plan warns %q", d.ID, d.Outcome, d.Reason, refused)
 		}
 	}
-	for _, violation := range rules.Violations(domain, result.Domain) {
+	for _, violation := range tree.Violations(domain, result.Domain) {
 		t.Errorf("%s with %s, %d parts: %s", m.name, layout, n, violation)
 	}
 	return refused

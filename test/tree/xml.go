@@ -1,9 +1,4 @@
-// Package xmltree is a small tree of XML elements for the project's tests: it
-// keeps the order and the prefixes of names and attributes, knows the byte offsets
-// of each element, and prints as encoding/xml's MarshalIndent with tabs does, which
-// is what virt-launcher passes to hooks (KubeVirt pkg/hooks/manager.go). It shares
-// no code with the product, so that the two can be compared.
-package xmltree
+package tree
 
 import (
 	"bytes"
@@ -20,7 +15,8 @@ type Attr struct {
 	Name, Value string
 }
 
-// Node is one element.
+// Node is one XML element. It keeps the order and the prefixes of names and
+// attributes and knows its byte offsets.
 type Node struct {
 	Name  string // with its prefix as written, "qemu:commandline"
 	Attrs []Attr

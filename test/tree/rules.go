@@ -1,25 +1,21 @@
-// Package rules checks the result of a mutation by the rules that libvirt does
-// not enforce and that QEMU or the firmware then fail on. It shares no code with
-// the product, so that the two check each other.
-package rules
+package tree
 
 import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"hook-sidecar/test/tree"
 )
 
-// Violations are the rules that the result of a mutation violates. Before is the
-// domain as it came in.
+// Violations returns the rules that the result of a mutation violates: those that
+// libvirt does not enforce, and with which QEMU or the firmware then fail. Before is
+// the domain as it came in.
 func Violations(before, after []byte) []string {
 	c := checker{}
-	was, err := tree.Read(before)
+	was, err := Read(before)
 	if err != nil {
 		return []string{err.Error()}
 	}
-	if c.Tree, err = tree.Read(after); err != nil {
+	if c.Tree, err = Read(after); err != nil {
 		return []string{err.Error()}
 	}
 	c.indexes(was)
@@ -35,7 +31,7 @@ func Violations(before, after []byte) []string {
 }
 
 type checker struct {
-	*tree.Tree
+	*Tree
 	violations []string
 }
 
@@ -46,13 +42,13 @@ func (c *checker) violated(format string, args ...any) {
 // indexes: no index is beyond 255, and none is missing in a domain with an
 // expander bus, unless no controller came or went: libvirt fills the hole then,
 // as it would have.
-func (c *checker) indexes(before *tree.Tree) {
+func (c *checker) indexes(before *Tree) {
 	expanders := 0
 	for index, controller := range c.Controllers {
 		if index > 255 {
 			c.violated("index %d is above 255", index)
 		}
-		if controller.Model == tree.ExpanderBus {
+		if controller.Model == ExpanderBus {
 			expanders++
 		}
 	}
@@ -69,8 +65,8 @@ func (c *checker) indexes(before *tree.Tree) {
 func accepts(parent, child string) bool {
 	switch parent {
 	case "pcie-root":
-		return child == "pcie-root-port" || child == tree.ExpanderBus || child == "dmi-to-pci-bridge" || child == "pcie-to-pci-bridge"
-	case tree.ExpanderBus:
+		return child == "pcie-root-port" || child == ExpanderBus || child == "dmi-to-pci-bridge" || child == "pcie-to-pci-bridge"
+	case ExpanderBus:
 		return child == "pcie-root-port" || child == "dmi-to-pci-bridge"
 	case "pcie-switch-upstream-port":
 		return child == "pcie-switch-downstream-port"
@@ -83,14 +79,14 @@ func accepts(parent, child string) bool {
 // controller: the controller's bus exists, comes before it and takes it. An
 // expander bus has a cell that exists, and a bus number unless it came without
 // one.
-func (c *checker) controller(controller tree.Controller, before *tree.Tree) {
+func (c *checker) controller(controller Controller, before *Tree) {
 	index := controller.Index
-	if controller.Model == tree.ExpanderBus {
-		if controller.Cell != tree.Unknown && !slices.Contains(c.Cells, controller.Cell) {
+	if controller.Model == ExpanderBus {
+		if controller.Cell != Unknown && !slices.Contains(c.Cells, controller.Cell) {
 			c.violated("expander bus %d is on cell %d, which does not exist", index, controller.Cell)
 		}
 		was := before.Controllers[index]
-		if controller.BusNr == tree.Unknown && !(was.Model == tree.ExpanderBus && was.BusNr == tree.Unknown) {
+		if controller.BusNr == Unknown && !(was.Model == ExpanderBus && was.BusNr == Unknown) {
 			c.violated("expander bus %d has no busNr", index)
 		}
 	}
@@ -132,8 +128,8 @@ func (c *checker) freePorts() {
 
 // functions: no two devices share an address, and a slot has function 0 unless it
 // was missing before.
-func (c *checker) functions(before *tree.Tree) {
-	taken := map[tree.Address]string{}
+func (c *checker) functions(before *Tree) {
+	taken := map[Address]string{}
 	for _, device := range c.Devices {
 		if device.At == nil {
 			continue
@@ -154,7 +150,7 @@ func (c *checker) functions(before *tree.Tree) {
 // fillsFunctionZero reports whether libvirt puts a root port at a slot of root
 // ports on pcie.0: it gives a port without an address the lowest free function
 // (src/conf/domain_addr.c, virDomainPCIAddressFindUnusedFunctionOnBus).
-func (c *checker) fillsFunctionZero(slot tree.Address) bool {
+func (c *checker) fillsFunctionZero(slot Address) bool {
 	pending := false
 	for _, controller := range c.Controllers {
 		pending = pending || controller.Model == "pcie-root-port" && controller.At == nil
@@ -172,7 +168,7 @@ func (c *checker) fillsFunctionZero(slot tree.Address) bool {
 const ownAlias = "ua-hook-sidecar-"
 
 // unmoved: every device but hostdevs and PCI controllers keeps its address.
-func (c *checker) unmoved(before *tree.Tree) {
+func (c *checker) unmoved(before *Tree) {
 	now := map[string]string{}
 	for _, device := range c.Devices {
 		now[device.Label] = fmt.Sprint(device.At)
@@ -192,8 +188,8 @@ func (c *checker) unmoved(before *tree.Tree) {
 }
 
 // hostdevs: none is missing, renamed or in another order. New ones come last.
-func (c *checker) hostdevs(before *tree.Tree) {
-	aliases := func(t *tree.Tree) (names []string) {
+func (c *checker) hostdevs(before *Tree) {
+	aliases := func(t *Tree) (names []string) {
 		for _, device := range t.Devices {
 			if device.Name == "hostdev" {
 				names = append(names, device.Find("alias").Attr("name"))

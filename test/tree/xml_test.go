@@ -1,4 +1,4 @@
-package xmltree
+package tree
 
 import (
 	"os"
@@ -20,11 +20,11 @@ func TestPrintsAsVirtLauncher(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tree, err := Parse(want)
+		root, err := Parse(want)
 		if err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
-		if diff := cmp.Diff(string(want), string(tree.Bytes())); diff != "" {
+		if diff := cmp.Diff(string(want), string(root.Bytes())); diff != "" {
 			t.Errorf("%s printed again (-file +printed):\n%s", file, diff)
 		}
 	}
@@ -40,11 +40,11 @@ func TestParseRefuses(t *testing.T) {
 
 func TestSpans(t *testing.T) {
 	document := `<d><!-- c --><a x='1'>text</a><q:b/></d>`
-	tree, err := Parse([]byte(document))
+	root, err := Parse([]byte(document))
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, b := tree.Find("a"), tree.Find("q:b")
+	a, b := root.Find("a"), root.Find("q:b")
 	got := []string{document[a.Start:a.TagEnd], document[a.Start:a.End], document[b.Start:b.End]}
 	want := []string{`<a x='1'>`, `<a x='1'>text</a>`, `<q:b/>`}
 	if diff := cmp.Diff(want, got); diff != "" {

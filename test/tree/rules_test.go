@@ -1,4 +1,4 @@
-package rules
+package tree
 
 import (
 	"fmt"
