@@ -62,6 +62,10 @@ func TestKeys(t *testing.T) {
 				if again := on.Mutate(mutate.Request{Domain: with.Domain, VMI: c.Request.VMI}); !bytes.Equal(again.Domain, with.Domain) {
 					t.Errorf("a second call changes the result:\n%s", changes(with.Domain, again.Domain))
 				}
+				// Its iommu is the trace that KubeVirt leaves of the hook's own, and is replaced.
+				if c.Name == "viommu-intel-after-kubevirt" {
+					return
+				}
 				if out := off.Mutate(mutate.Request{Domain: with.Domain, VMI: c.Request.VMI}); !bytes.Equal(out.Domain, without.Domain) {
 					t.Errorf("off again is not the domain without the keys:\n%s", changes(without.Domain, out.Domain))
 				}
