@@ -147,8 +147,7 @@ func (a *app) doctorInputs(in *inputFlags, flags doctorFlags) (doctor.Inputs, er
 	if node {
 		m.Variables, m.Problems = nil, nil // they are of one VM, too
 	}
-	shown, problems := host.ReadWholeHost(m.Sysfs)
-	problems = append(problems, host.ReadDetails(m.Sysfs, shown)...)
+	shown, problems := host.Read(m.Sysfs, nil, host.Needs{All: true, Details: true})
 	inputs := doctor.Inputs{Host: shown, Variables: m.Variables, Problems: append(m.Problems, problems...), Node: node}
 	if len(files) == 0 {
 		inputs.VM, err = a.vmWithoutDomain(m, in.vmi)

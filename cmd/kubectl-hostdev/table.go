@@ -129,8 +129,7 @@ func (r *row) fill(vm cluster.VM) error {
 
 // doctorInputs are what doctor looks at.
 func doctorInputs(vm planned) doctor.Inputs {
-	shown, problems := host.ReadWholeHost(vm.Host)
-	problems = append(problems, host.ReadDetails(vm.Host, shown)...)
+	shown, problems := host.Read(vm.Host, nil, host.Needs{All: true, Details: true})
 	return doctor.Inputs{Host: shown, Problems: problems, VM: explain.VM(vm.Planned, vm.Options, vm.Name)}
 }
 

@@ -45,9 +45,9 @@ func (g given) read(t *testing.T) doctor.Inputs {
 	}
 	var in doctor.Inputs
 	in.Variables, in.Problems = env.ParseVariables(g.environ)
-	shown, problems := host.ReadWholeHost(sysfs)
+	shown, problems := host.Read(sysfs, nil, host.Needs{All: true, Details: true})
 	in.Host, in.Layout = shown, policy.LayoutNUMA
-	in.Problems = slices.Concat(in.Problems, problems, host.ReadDetails(sysfs, shown))
+	in.Problems = slices.Concat(in.Problems, problems)
 	var vmi []byte
 	if g.vmi != "" {
 		vmi = []byte(g.vmi)

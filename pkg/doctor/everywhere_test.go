@@ -22,8 +22,8 @@ func TestEverywhere(t *testing.T) {
 		if result.Plan == nil {
 			continue
 		}
-		shown, problems := host.ReadWholeHost(c.Mutator.Sysfs)
-		problems = slices.Concat(c.Mutator.Problems, problems, host.ReadDetails(c.Mutator.Sysfs, shown))
+		shown, problems := host.Read(c.Mutator.Sysfs, nil, host.Needs{All: true, Details: true})
+		problems = slices.Concat(c.Mutator.Problems, problems)
 		in := doctor.Inputs{
 			Host: shown, Problems: problems, Variables: c.Mutator.Variables,
 			VM: doctor.VM{Plan: result.Plan, Layout: result.Plan.Layout, VMI: result.VMI},

@@ -15,42 +15,56 @@ import (
 
 const cpusDir = "devices/system/cpu"
 
-// ReadDetails reads what diagnosis needs beyond placement: the Details of each
-// PCI function of the host, and the number of CPU packages. A hook does not call
-// it, because the kernel wakes a device to read the state of its link.
-func ReadDetails(fsys fs.FS, host *topology.Host) []reasons.Problem {
-	r := newHostReader(fsys)
-	for i := range host.Devices {
-		d := &host.Devices[i]
-		if dir, _ := r.deviceDir(path.Join(pciDevices, d.Address.String())); dir != "" {
-			d.Details = r.details(dir)
+// linkSpeeds reads the speed, in GT/s, of the fastest link that both ends of the link of
+// each PCI function support; that of the lower end where that of the upper one is not
+// known. A function whose speed is not known is left out.
+func (r *hostReader) linkSpeeds(ids []topology.DeviceID) map[topology.Address]float64 {
+	speeds := map[topology.Address]float64{}
+	for _, id := range ids {
+		a, isPCI := id.PCI()
+		device := r.devices[a]
+		if !isPCI || device == nil {
+			continue
+		}
+		lower, known := r.maxLinkSpeed(device.LinkEnd())
+		if !known {
+			continue
+		}
+		speeds[a] = lower
+		if above := device.PortAbove(); above != nil {
+			if upper, known := r.maxLinkSpeed(*above); known {
+				speeds[a] = min(lower, upper)
+			}
 		}
 	}
-	host.Packages = r.packages()
-	r.close()
-	return reasons.SortProblems(r.problems)
+	return speeds
+}
+
+// maxLinkSpeed reads the speed of the fastest link that a function supports; false where
+// it is not known.
+func (r *hostReader) maxLinkSpeed(a topology.Address) (float64, bool) {
+	dir, _ := r.deviceDir(path.Join(pciDevices, a.String()))
+	if dir == "" {
+		return 0, false
+	}
+	return r.linkSpeed(dir + "/max_link_speed")
 }
 
 // ReadMaxLinkSpeeds reads the speed, in GT/s, of the fastest link that each function
-// supports. One whose link the kernel does not know is left out. Unlike the state of a
-// link it takes one small file.
+// supports. One whose link the kernel does not know is left out.
 func ReadMaxLinkSpeeds(fsys fs.FS, functions []topology.Address) (map[topology.Address]float64, []reasons.Problem) {
-	r := newHostReader(fsys)
+	r := newHostReader(fsys, Needs{})
 	speeds := map[topology.Address]float64{}
 	for _, a := range functions {
-		if _, seen := speeds[a]; seen {
-			continue
-		}
-		if dir, _ := r.deviceDir(path.Join(pciDevices, a.String())); dir != "" {
-			if speed, known := r.linkSpeed(path.Join(dir, "max_link_speed")); known {
-				speeds[a] = speed
-			}
+		if speed, known := r.maxLinkSpeed(a); known {
+			speeds[a] = speed
 		}
 	}
 	r.close()
 	return speeds, reasons.SortProblems(r.problems)
 }
 
+// details reads the details of a function.
 func (r *hostReader) details(dir string) *topology.Details {
 	d := &topology.Details{
 		SubsystemVendor: uint16(r.hex(dir+"/subsystem_vendor", 16)),

@@ -109,7 +109,7 @@ func (m Mutator) Diagnose(answer Result) Result {
 	}
 	shown := answer.Plan.Host
 	if !answer.whole {
-		shown, answer.problems = host.ReadWarnings(m.Sysfs, answer.candidates)
+		shown, answer.problems = host.Read(m.Sysfs, answer.candidates, host.Needs{Warnings: true})
 	}
 	answer.Plan = withSpeedWarning(answer.Plan.Diagnosed(shown, warningsOf(answer.problems)), m.Sysfs)
 	return answer
@@ -142,11 +142,9 @@ func (m Mutator) handle(req Request, whole bool) (result Result) {
 
 // readHost reads all of the host that a plan says something about.
 func (m Mutator) readHost(ids []topology.DeviceID, p policy.Policy) (*topology.Host, []reasons.Problem) {
-	shown, problems := host.ReadHost(m.Sysfs, ids)
-	if m.Details || p.NCCLTopology != policy.NCCLTopologyNone || p.Clique != policy.CliqueNone {
-		problems = append(problems, host.ReadDetails(m.Sysfs, shown)...)
-	}
-	return shown, problems
+	return host.Read(m.Sysfs, ids, host.Needs{
+		Related: true, Details: m.Details || p.NCCLTopology != policy.NCCLTopologyNone || p.Clique != policy.CliqueNone,
+	})
 }
 
 func warningsOf(problems []reasons.Problem) []reasons.Warning {
@@ -187,7 +185,7 @@ func (m Mutator) mutate(req Request, result *Result) ([]byte, error) {
 	if result.whole {
 		shown, result.problems = m.readHost(result.candidates, wanted)
 	} else {
-		shown, result.problems = host.ReadPlaces(m.Sysfs, result.candidates, host.Needs{
+		shown, result.problems = host.Read(m.Sysfs, result.candidates, host.Needs{
 			Classes: wanted.Layout == policy.LayoutAuto, Groups: len(m.Variables) > 0,
 		})
 	}

@@ -50,7 +50,7 @@ func wholeHost(t testing.TB, snapshot []byte) []byte {
 
 func wholeSysfs(t testing.TB, fsys fs.FS) []byte {
 	t.Helper()
-	host, problems := host.ReadWholeHost(fsys)
+	host, problems := host.Read(fsys, nil, host.Needs{All: true})
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
