@@ -4,7 +4,7 @@ package cloudinit
 // src/graph/topo.cc, ncclTopoGetSystem).
 const File = "/var/run/nvidia-topologyd/virtualTopology.xml"
 
-// Script copies the topology file of this boot, in base64 as mutate.NCCLEntry has it,
+// Script copies the topology file of this boot, in base64 as guest.NCCLEntry has it,
 // to File. Without the entry it does nothing. A user who is not root reads the result.
 const Script = `#!/bin/sh
 # Copies the topology file that the hypervisor passes to where NCCL looks for it.

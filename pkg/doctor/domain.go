@@ -274,7 +274,7 @@ func rootComplex(in Inputs) []Result {
 
 func vIOMMU(in Inputs) []Result {
 	found := slices.Concat(in.warnings(Warn, reasons.CodeVIOMMU), in.warnings(Warn, reasons.CodeVIOMMURefused), in.warnings(Warn, reasons.CodeVIOMMUGroup))
-	models := in.Plan.IOMMUs()
+	models := in.Plan.Domain().IOMMUs()
 	if len(models) == 0 {
 		return orPass(found, "the domain has none")
 	}

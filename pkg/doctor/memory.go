@@ -19,7 +19,7 @@ func lockedMemory(in Inputs) []Result {
 	switch {
 	case !in.Plan.HasIOMMU() || devices < 2:
 		return pass("once %s", memory)
-	case len(in.Plan.IOMMUs()) == 0:
+	case len(in.Plan.Domain().IOMMUs()) == 0:
 		return fail("remove the vIOMMU from qemu:commandline and set viommu=intel: libvirt then counts every device",
 			"the vIOMMU in qemu:commandline makes QEMU lock %s for %d devices, and libvirt, which does not know it, allows %s once", all, devices, memory)
 	case in.VMI != nil && in.counted() < devices:

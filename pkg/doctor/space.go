@@ -47,7 +47,7 @@ func (in Inputs) windowHint() string {
 	entry := in.Plan.Domain().FWCfg(domain.WindowEntry)
 	switch {
 	case !in.Plan.Domain().UEFI:
-	case entry != nil && !entry.IsManaged():
+	case entry != nil && entry.Mark() == "":
 		ways = append(ways, "correct X-PciMmio64Mb in qemu:commandline")
 	case in.Plan.Policy.MMIOWindow != policy.MMIOWindowAuto:
 		ways = append(ways, "set mmio-window=auto")

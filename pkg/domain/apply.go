@@ -26,9 +26,6 @@ func (d *Domain) Apply(c Changes) ([]byte, error) {
 		checkPositions("place: hostdev", places, len(d.Hostdevs)),
 		checkPositions("turn hotplug off: controller", c.HotplugOff, len(d.Controllers)),
 		checkPositions("remove: controller", c.RemoveControllers, len(d.Controllers)),
-		checkPositions("remove: fw_cfg entry", c.RemoveFirmwareEntries, len(d.FirmwareEntries)),
-		checkPositions("remove: clique", c.RemoveCliques, len(d.Cliques)),
-		checkPositions("remove: iommu", c.RemoveIOMMUs, len(d.IOMMUs)),
 	); err != nil {
 		return nil, err
 	}
@@ -51,20 +48,21 @@ func (d *Domain) Apply(c Changes) ([]byte, error) {
 	for _, i := range c.RemoveControllers {
 		e.edit(e.xml.Remove(d.doc.controllers[i]))
 	}
-	if err := e.add(c); err != nil {
+	if err := e.replaceFragments(c.Managed); err != nil {
 		return nil, err
 	}
-	e.removeFirmwareEntries(c)
-	if err := e.setFirmwareEntry(c.SetFirmwareEntry); err != nil {
+	iommus, err := e.setIOMMUs()
+	if err != nil {
 		return nil, err
 	}
-	if err := e.setOptions(c.SetOptions); err != nil {
+	if err := e.add(c, iommus); err != nil {
 		return nil, err
 	}
-	if err := e.setCliques(c); err != nil {
+	e.setFirmwareEntries()
+	if err := e.setOptions(); err != nil {
 		return nil, err
 	}
-	e.setIOAPIC(c.IOAPIC)
+	e.setCliques()
 	return e.xml.Apply(e.edits)
 }
 
@@ -88,6 +86,8 @@ type editor struct {
 	domain *Domain
 	xml    *xmledit.Document
 	edits  []xmledit.Edit
+	gone   map[*xmledit.Element]bool // of fragments
+	added  []Fragment
 	*renderer
 }
 
@@ -169,17 +169,14 @@ func (e *editor) turnHotplugOff(port *xmledit.Element) xmledit.Edit {
 
 // add puts the new hostdevs after the last one, else before the first
 // controller, and the new controllers after the last PCI controller, else after
-// the last controller; what finds no such place goes to the end of the devices.
-func (e *editor) add(c Changes) error {
+// the last controller; what finds no such place goes to the end of the devices, as the
+// iommus do.
+func (e *editor) add(c Changes, iommus []string) error {
 	hostdevs, err := e.newHostdevs(c)
 	if err != nil {
 		return err
 	}
 	controllers, err := e.newControllers(c)
-	if err != nil {
-		return err
-	}
-	iommu, err := e.setIOMMU(c)
 	if err != nil {
 		return err
 	}
@@ -205,7 +202,7 @@ func (e *editor) add(c Changes) error {
 	default:
 		last = append(last, controllers...)
 	}
-	last = append(last, iommu...)
+	last = append(last, iommus...)
 	switch {
 	case len(last) == 0:
 	case len(e.domain.doc.devices) == 0:

@@ -2,6 +2,7 @@ package domain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"hook-sidecar/pkg/domain/xmledit"
@@ -12,10 +13,27 @@ import (
 type Clique struct {
 	Alias  string // of the device
 	Number int    // -1 where QEMU would not take the value
-	// Own is true for one that Apply has added. It removes the property before it
-	// sets it, which changes nothing, which libvirt keeps, and which nobody else
-	// writes.
+	// Own is true for one that Apply has added, which is recognised by its redundant
+	// remove of the property before it is set: libvirt keeps it, and it has no effect.
 	Own bool
+}
+
+// CliqueMark is the mark of cliques that Apply may add, replace and remove.
+const CliqueMark Mark = cliqueProperty
+
+// Mark is CliqueMark for one of the hook's.
+func (c Clique) Mark() Mark {
+	if c.Own {
+		return CliqueMark
+	}
+	return ""
+}
+
+func (c Clique) check() error {
+	if c.Number < 0 || c.Number > mostClique {
+		return fmt.Errorf("add clique of %s: invalid number %d: must be between 0 and %d", c.Alias, c.Number, mostClique)
+	}
+	return nil
 }
 
 // cliqueProperty is the name of QEMU's property (hw/vfio/pci.c), and mostClique its
@@ -40,8 +58,7 @@ func (r *reader) cliques(root *xmledit.Element) error {
 		frontends := device.Children
 		clique.Own = len(set) == 2 && set[0].Value("type") == "remove" && last.Value("type") == "unsigned" &&
 			len(frontends) == 1 && len(frontends[0].Children) == 2
-		d.Cliques = append(d.Cliques, clique)
-		d.doc.cliques = append(d.doc.cliques, device)
+		r.fragment(clique, device)
 	}
 	for e := range qemu(root, "commandline", "arg") {
 		d.CommandLineClique = d.CommandLineClique || strings.Contains(e.Value("value"), cliqueProperty)
@@ -61,44 +78,42 @@ func cliqueProperties(device *xmledit.Element) (found []*xmledit.Element) {
 	return found
 }
 
-// setCliques removes and adds devices of qemu:override, and the element itself where
-// it would be empty.
-func (e *editor) setCliques(c Changes) error {
-	for _, clique := range c.AddCliques {
-		if clique.Number < 0 || clique.Number > mostClique {
-			return fmt.Errorf("add clique of %s: invalid number %d: must be between 0 and %d", clique.Alias, clique.Number, mostClique)
-		}
-	}
-	gone := map[*xmledit.Element]bool{}
-	for _, i := range c.RemoveCliques {
-		gone[e.domain.doc.cliques[i]] = true
-	}
-	var first *xmledit.Element
-	for i, override := range e.qemuElements("override") {
-		if i == 0 {
-			first = override
-		}
-		keep := override == first && len(c.AddCliques) > 0
-		e.edits = append(e.edits, e.xml.RemoveChildren(override, func(device *xmledit.Element) bool { return gone[device] }, keep)...)
-	}
-	if len(c.AddCliques) > 0 {
-		e.insertQEMU(first, "override", func(prefix string) []string { return devicesOf(prefix, c.AddCliques) })
-	}
+// replace adds the clique after all others.
+func (c Clique) replace(e *editor, at []*xmledit.Element) error {
+	e.remove(at)
+	e.added = append(e.added, c)
 	return nil
 }
 
-// devicesOf prints devices of qemu:override, with the domain's prefix of QEMU's
-// namespace.
-func devicesOf(prefix string, cliques []Clique) []string {
-	written := make([]string, len(cliques))
-	for i, clique := range cliques {
-		// libvirtxml has these elements only under the prefix that it chooses.
-		written[i] = fmt.Sprintf(`<%[1]sdevice alias="%[2]s">
+// setCliques removes and adds devices of qemu:override. As for options, the user's empty
+// element stays empty.
+func (e *editor) setCliques() {
+	overrides, added := e.qemuElements("override"), of[Clique](e.added)
+	if len(added) == 0 {
+		e.removeFrom(overrides, nil)
+		return
+	}
+	var first *xmledit.Element
+	if i := slices.IndexFunc(overrides, func(o *xmledit.Element) bool { return len(o.Children) > 0 }); i >= 0 {
+		first = overrides[i]
+	}
+	e.removeFrom(overrides, first)
+	e.insertQEMU(first, "override", func(prefix string) []string {
+		written := make([]string, len(added))
+		for i, c := range added {
+			written[i] = c.print(prefix)
+		}
+		return written
+	})
+}
+
+// print returns a device of qemu:override, with the domain's prefix of QEMU's namespace:
+// libvirtxml has these elements only under a prefix of its own.
+func (c Clique) print(prefix string) string {
+	return fmt.Sprintf(`<%[1]sdevice alias="%[2]s">
 	<%[1]sfrontend>
 		<%[1]sproperty name="%[3]s" type="remove"></%[1]sproperty>
 		<%[1]sproperty name="%[3]s" type="unsigned" value="%[4]d"></%[1]sproperty>
 	</%[1]sfrontend>
-</%[1]sdevice>`, prefix, xmledit.Escape(clique.Alias), cliqueProperty, clique.Number)
-	}
-	return written
+</%[1]sdevice>`, prefix, xmledit.Escape(c.Alias), cliqueProperty, c.Number)
 }

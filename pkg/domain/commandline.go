@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"hook-sidecar/pkg/domain/xmledit"
@@ -31,8 +29,20 @@ const OptionPrefix = "hook-sidecar-"
 // one id (util/qemu-option.c, qemu_opts_create).
 func (o Option) ID() string { return o.Key("id") }
 
-// IsManaged reports whether the id says that a hook wrote the option.
-func (o Option) IsManaged() bool { return strings.HasPrefix(o.ID(), OptionPrefix) }
+// Mark is the id of an option whose id begins with OptionPrefix.
+func (o Option) Mark() Mark {
+	if id := o.ID(); strings.HasPrefix(id, OptionPrefix) {
+		return Mark(id)
+	}
+	return ""
+}
+
+func (o Option) check() error {
+	if optionName(o.Name) == "" {
+		return fmt.Errorf("set option %q of QEMU: must be %s or %s", o.ID(), OptionGlobal, OptionFWCfg)
+	}
+	return nil
+}
 
 // Key is the value of a key, "" where it is absent. Of a key that appears twice the last
 // counts, and a comma in a value is written twice (util/qemu-option.c,
@@ -68,9 +78,9 @@ func (o Option) fwcfgName() string {
 // Global is the last of the options that set a property of QEMU's devices with this
 // driver, which is the one that counts, and its value; nil without one.
 func (d *Domain) Global(driver, property string) (last *Option, value string) {
-	for i, o := range d.Options {
+	for _, o := range d.Options() {
 		if of, name, set := o.global(); o.Name == OptionGlobal && of == driver && name == property {
-			last, value = &d.Options[i], set
+			last, value = &o, set
 		}
 	}
 	return last, value
@@ -79,58 +89,29 @@ func (d *Domain) Global(driver, property string) (last *Option, value string) {
 // FWCfg is the option that adds an entry to fw_cfg, or nil. QEMU refuses a second one
 // with the name.
 func (d *Domain) FWCfg(name string) *Option {
-	for i, o := range d.Options {
+	for _, o := range d.Options() {
 		if o.Name == OptionFWCfg && o.fwcfgName() == name {
-			return &d.Options[i]
+			return &o
 		}
 	}
 	return nil
 }
 
-// WithOptions is the domain with the options of changes.
-func (d *Domain) WithOptions(changes map[string]*Option) *Domain {
-	next := *d
-	next.Options = nil
-	kept := map[string]bool{}
-	for _, o := range d.Options {
-		set, isSet := changes[o.ID()]
-		switch {
-		case !isSet || !o.IsManaged():
-			next.Options = append(next.Options, o)
-		case set != nil && !kept[o.ID()]:
-			next.Options = append(next.Options, *set)
-			kept[o.ID()] = true
-		}
-	}
-	for _, id := range slices.Sorted(maps.Keys(changes)) {
-		if set := changes[id]; set != nil && !kept[id] {
-			next.Options = append(next.Options, *set)
-		}
-	}
-	return &next
-}
-
-// option is where an option is in the bytes: the arg with its name and the one with
-// its value.
-type option struct{ name, value *xmledit.Element }
-
 // options reads the options of qemu:commandline. What is neither of the two may be the
 // value of another option, and is skipped.
 func (r *reader) options(root *xmledit.Element) error {
 	var name *xmledit.Element
-	defer func() { r.domain.doc.lacksValue = name != nil }()
 	for e := range qemu(root, "commandline", "arg") {
 		text := e.Value("value")
-		if name != nil {
-			r.domain.Options = append(r.domain.Options, Option{Name: optionName(name.Value("value")), Value: text})
-			r.domain.doc.options = append(r.domain.doc.options, option{name, e})
+		switch {
+		case name != nil:
+			r.fragment(Option{Name: optionName(name.Value("value")), Value: text}, name, e)
 			name = nil
-			continue
-		}
-		if optionName(text) != "" {
+		case optionName(text) != "":
 			name = e
 		}
 	}
+	r.domain.doc.lacksValue = name != nil
 	return nil
 }
 
@@ -146,73 +127,46 @@ func optionName(arg string) string {
 	return ""
 }
 
-// setOptions changes the managed options in qemu:commandline.
-func (e *editor) setOptions(changes map[string]*Option) error {
-	for id, set := range changes {
-		if !strings.HasPrefix(id, OptionPrefix) || set != nil && (set.ID() != id || optionName(set.Name) == "") {
-			return fmt.Errorf("set option %q of QEMU: want %s or %s with that id, which must begin with %s", id, OptionGlobal, OptionFWCfg, OptionPrefix)
+// replace sets the values of an option's two args.
+func (o Option) replace(e *editor, at []*xmledit.Element) error {
+	for i, value := range []string{o.Name, o.Value} {
+		if at[i].Value("value") != value {
+			e.edit(e.xml.SetAttr(at[i], "value", value))
 		}
 	}
-	kept, gone := map[string]bool{}, map[*xmledit.Element]bool{}
-	for i, now := range e.domain.Options {
-		set, isSet := changes[now.ID()]
-		at := e.domain.doc.options[i]
-		switch {
-		case !isSet:
-		case set == nil || kept[now.ID()]:
-			gone[at.name], gone[at.value] = true, true
-		default:
-			kept[now.ID()] = true
-			e.setArg(at.name, set.Name)
-			e.setArg(at.value, set.Value)
-		}
-	}
-	var added []string // args
-	for _, id := range slices.Sorted(maps.Keys(changes)) {
-		if set := changes[id]; set != nil && !kept[id] {
-			added = append(added, set.Name, set.Value)
-		}
-	}
-	if len(added) > 0 && e.domain.doc.lacksValue {
-		return errors.New("add options of QEMU: the last one in qemu:commandline has no value, and would take the next argument for it")
-	}
-	e.removeArgs(gone, len(added) > 0)
-	e.addArgs(added)
 	return nil
 }
 
-func (e *editor) setArg(arg *xmledit.Element, value string) {
-	if arg.Value("value") != value {
-		e.edit(e.xml.SetAttr(arg, "value", value))
+// setOptions adds options after all others, and removes the args that are gone: libvirt
+// reads all elements as one list.
+func (e *editor) setOptions() error {
+	lines, added := e.qemuElements("commandline"), of[Option](e.added)
+	if len(added) == 0 {
+		e.removeFrom(lines, nil)
+		return nil
 	}
-}
-
-// removeArgs removes args, and each qemu:commandline that has nothing else, but for the
-// last one where args are added to it.
-func (e *editor) removeArgs(gone map[*xmledit.Element]bool, keepsLast bool) {
-	lines := e.qemuElements("commandline")
-	for i, line := range lines {
-		e.edits = append(e.edits, e.xml.RemoveChildren(line, func(arg *xmledit.Element) bool { return gone[arg] }, keepsLast && i == len(lines)-1)...)
+	if e.domain.doc.lacksValue {
+		return errors.New("add options of QEMU: the last one in qemu:commandline has no value, and would take the next argument for it")
 	}
-}
-
-// addArgs adds args after all others, to the last qemu:commandline, or adds one with
-// them: libvirt reads all of them as one list.
-func (e *editor) addArgs(values []string) {
-	if len(values) == 0 {
-		return
-	}
+	// The user's empty element stays empty, so that it is not taken for the hook's own when
+	// the options are removed again.
 	var last *xmledit.Element
-	if lines := e.qemuElements("commandline"); len(lines) > 0 {
-		last = lines[len(lines)-1]
+	for _, line := range lines {
+		if len(line.Children) > 0 {
+			last = line
+		}
 	}
+	e.removeFrom(lines, last)
 	e.insertQEMU(last, "commandline", func(prefix string) []string {
-		args := make([]string, len(values))
-		for i, value := range values {
-			args[i] = fmt.Sprintf(`<%sarg value="%s"></%[1]sarg>`, prefix, xmledit.Escape(value))
+		var args []string
+		for _, o := range added {
+			for _, value := range []string{o.Name, o.Value} {
+				args = append(args, fmt.Sprintf(`<%sarg value="%s"></%[1]sarg>`, prefix, xmledit.Escape(value)))
+			}
 		}
 		return args
 	})
+	return nil
 }
 
 // qemuElements are the root's elements of a name in QEMU's namespace.

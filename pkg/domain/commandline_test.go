@@ -27,50 +27,45 @@ func TestSetOptions(t *testing.T) {
 	for name, tt := range map[string]struct{ before, with, without string }{
 		"none": {"<domain>\n  <devices/>\n</domain>", "<domain>\n  <devices/>\n" +
 			"  <qemu:commandline xmlns:qemu=\"" + namespace + "\">\n    <qemu:arg value=\"-global\"></qemu:arg>\n    <qemu:arg value=\"" + optionValue + "\"></qemu:arg>\n  </qemu:commandline>\n</domain>", ""},
-		"the root has a prefix":    {bound + "<devices/></domain>", bound + "<devices/><q:commandline>" + added + "</q:commandline></domain>", ""},
-		"qemu is another prefix":   {"<domain xmlns:qemu='urn:x'/>", "<domain xmlns:qemu='urn:x'><qemu:commandline xmlns:qemu=\"" + namespace + "\"><qemu:arg value=\"-global\"></qemu:arg><qemu:arg value=\"" + optionValue + "\"></qemu:arg></qemu:commandline></domain>", ""},
-		"the namespace is default": {"<domain><commandline xmlns='" + namespace + "'/></domain>", "<domain><commandline xmlns='" + namespace + "'><arg value=\"-global\"></arg><arg value=\"" + optionValue + "\"></arg></commandline></domain>", ""},
-		"ours":                     {bound + "<q:commandline>" + ours + "</q:commandline><devices/></domain>", bound + "<q:commandline>" + ours + "</q:commandline><devices/></domain>", bound + "<devices/></domain>"},
-		"an older one of ours":     {bound + "<q:commandline>" + older + "</q:commandline></domain>", bound + "<q:commandline>" + ours + "</q:commandline></domain>", bound + "</domain>"},
-		"twice":                    {bound + "<q:commandline>" + older + users + "</q:commandline><q:commandline>" + ours + "</q:commandline></domain>", bound + "<q:commandline>" + ours + users + "</q:commandline></domain>", bound + "<q:commandline>" + users + "</q:commandline></domain>"},
-		"beside the user's":        {bound + "<q:commandline>" + users + "<q:env name='A'/></q:commandline></domain>", bound + "<q:commandline>" + users + "<q:env name='A'/>" + added + "</q:commandline></domain>", ""},
-		"two lists":                {bound + "<q:commandline><q:arg value='-device'/></q:commandline><q:commandline><q:arg value='d'/></q:commandline></domain>", bound + "<q:commandline><q:arg value='-device'/></q:commandline><q:commandline><q:arg value='d'/>" + added + "</q:commandline></domain>", ""},
-		"beside a comment":         {bound + "<q:commandline>" + ours + "<!-- mine --></q:commandline></domain>", bound + "<q:commandline>" + ours + "<!-- mine --></q:commandline></domain>", bound + "<q:commandline><!-- mine --></q:commandline></domain>"},
-		"the value of another":     {bound + "<q:commandline><q:arg value='-global'/><q:arg value='-global'/></q:commandline></domain>", bound + "<q:commandline><q:arg value='-global'/><q:arg value='-global'/>" + added + "</q:commandline></domain>", ""},
+		"the root has a prefix":                {bound + "<devices/></domain>", bound + "<devices/><q:commandline>" + added + "</q:commandline></domain>", ""},
+		"qemu is another prefix":               {"<domain xmlns:qemu='urn:x'><devices/></domain>", "<domain xmlns:qemu='urn:x'><devices/><qemu:commandline xmlns:qemu=\"" + namespace + "\"><qemu:arg value=\"-global\"></qemu:arg><qemu:arg value=\"" + optionValue + "\"></qemu:arg></qemu:commandline></domain>", ""},
+		"the user's is empty":                  {"<domain><commandline xmlns='" + namespace + "'/></domain>", "<domain><commandline xmlns='" + namespace + "'/><qemu:commandline xmlns:qemu=\"" + namespace + "\"><qemu:arg value=\"-global\"></qemu:arg><qemu:arg value=\"" + optionValue + "\"></qemu:arg></qemu:commandline></domain>", ""},
+		"a default namespace with an argument": {"<domain><commandline xmlns='" + namespace + "'><arg value='-S'/></commandline></domain>", "<domain><commandline xmlns='" + namespace + "'><arg value='-S'/><arg value=\"-global\"></arg><arg value=\"" + optionValue + "\"></arg></commandline></domain>", ""},
+		"ours":                                 {bound + "<q:commandline>" + ours + "</q:commandline><devices/></domain>", bound + "<q:commandline>" + ours + "</q:commandline><devices/></domain>", bound + "<devices/></domain>"},
+		"an older one of ours":                 {bound + "<q:commandline>" + older + "</q:commandline></domain>", bound + "<q:commandline>" + ours + "</q:commandline></domain>", bound + "</domain>"},
+		"twice":                                {bound + "<q:commandline>" + older + users + "</q:commandline><q:commandline>" + ours + "</q:commandline></domain>", bound + "<q:commandline>" + ours + users + "</q:commandline></domain>", bound + "<q:commandline>" + users + "</q:commandline></domain>"},
+		"beside the user's":                    {bound + "<q:commandline>" + users + "<q:env name='A'/></q:commandline></domain>", bound + "<q:commandline>" + users + "<q:env name='A'/>" + added + "</q:commandline></domain>", ""},
+		"two lists":                            {bound + "<q:commandline><q:arg value='-device'/></q:commandline><q:commandline><q:arg value='d'/></q:commandline></domain>", bound + "<q:commandline><q:arg value='-device'/></q:commandline><q:commandline><q:arg value='d'/>" + added + "</q:commandline></domain>", ""},
+		"beside a comment":                     {bound + "<q:commandline>" + ours + "<!-- mine --></q:commandline></domain>", bound + "<q:commandline>" + ours + "<!-- mine --></q:commandline></domain>", bound + "<q:commandline><!-- mine --></q:commandline></domain>"},
+		"the value of another":                 {bound + "<q:commandline><q:arg value='-global'/><q:arg value='-global'/></q:commandline></domain>", bound + "<q:commandline><q:arg value='-global'/><q:arg value='-global'/>" + added + "</q:commandline></domain>", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tt.without == "" {
 				tt.without = tt.before
 			}
-			apply := func(to string, set *domain.Option) string {
-				d, err := domain.Parse([]byte(to))
-				if err != nil {
-					t.Fatal(err)
+			set := func(to string, options ...domain.Fragment) string {
+				d, changes := parse(t, to), with(optionID, options...)
+				got := apply(t, d, changes)
+				if err := parse(t, got).Verify(d.After(changes)); err != nil {
+					t.Errorf("%v: %s", err, got)
 				}
-				changes := domain.Changes{SetOptions: map[string]*domain.Option{optionID: set}}
-				got, err := d.Apply(changes)
-				if err != nil {
-					t.Fatal(err)
-				}
-				again, err := domain.Parse(got)
-				if err != nil {
-					t.Fatalf("%v in %s", err, got)
-				}
-				if want := d.WithOptions(changes.SetOptions).Options; len(want) != len(again.Options) {
-					t.Errorf("the result has the options %v, WithOptions %v", again.Options, want)
-				}
-				return string(got)
+				return got
 			}
-			option := &domain.Option{Name: domain.OptionGlobal, Value: optionValue}
-			with := apply(tt.before, option)
-			if with != tt.with && with != "" {
+			option := domain.Option{Name: domain.OptionGlobal, Value: optionValue}
+			with := set(tt.before, option)
+			if with != tt.with {
 				t.Errorf("with the option\n%s\nwant\n%s", with, tt.with)
 			}
-			if again := apply(with, option); again != with {
+			if again := set(with, option); again != with {
 				t.Errorf("set again\n%s\nwant\n%s", again, with)
 			}
-			if got := apply(tt.before, nil); got != tt.without {
+			if got := set(tt.before); got != tt.without {
 				t.Errorf("without the option\n%s\nwant\n%s", got, tt.without)
+			}
+			if tt.without == tt.before {
+				if off := set(with); off != tt.before {
+					t.Errorf("with the option and without it again\n%s\nwant\n%s", off, tt.before)
+				}
 			}
 			var seen libvirtxml.Domain
 			if err := seen.Unmarshal(with); err != nil || seen.QEMUCommandline == nil {
@@ -82,13 +77,13 @@ func TestSetOptions(t *testing.T) {
 
 // TestSetOptionsRefuses: no option without the mark of a hook is ever set or removed.
 func TestSetOptionsRefuses(t *testing.T) {
-	for name, changes := range map[string]map[string]*domain.Option{
-		"without the prefix": {"a": {Name: domain.OptionGlobal, Value: "id=a"}},
-		"removed":            {"a": nil},
-		"another id":         {optionID: {Name: domain.OptionGlobal, Value: "id=" + optionID + "b"}},
-		"another option":     {optionID: {Name: "-device", Value: "id=" + optionID}},
+	for name, changes := range map[string]domain.Changes{
+		"without the prefix": with("a", domain.Option{Name: domain.OptionGlobal, Value: "id=a"}),
+		"removed":            with(""),
+		"another id":         with(optionID, domain.Option{Name: domain.OptionGlobal, Value: "id=" + optionID + "b"}),
+		"another option":     with(optionID, domain.Option{Name: "-device", Value: "id=" + optionID}),
 	} {
-		if got, err := parseQEMU(t, "").Apply(domain.Changes{SetOptions: changes}); err == nil {
+		if got, err := parseQEMU(t, "").Apply(changes); err == nil {
 			t.Errorf("%s: got %s, want an error", name, got)
 		}
 	}
@@ -97,10 +92,15 @@ func TestSetOptionsRefuses(t *testing.T) {
 // TestSetOptionsAfterBrokenOne: an option without a value would take an added one for it.
 func TestSetOptionsAfterBrokenOne(t *testing.T) {
 	d := parseQEMU(t, commandline("<q:arg value='-global'/>"))
-	got, err := d.Apply(domain.Changes{SetOptions: map[string]*domain.Option{optionID: {Name: domain.OptionGlobal, Value: optionValue}}})
+	got, err := d.Apply(with(optionID, domain.Option{Name: domain.OptionGlobal, Value: optionValue}))
 	if err == nil {
 		t.Errorf("got %s, want an error", got)
 	}
+}
+
+// with is the changes after which these are all fragments with a mark.
+func with(mark domain.Mark, fragments ...domain.Fragment) domain.Changes {
+	return domain.Changes{Managed: map[domain.Mark]domain.Managed{mark: {Fragments: fragments}}}
 }
 
 // TestGlobal: the last -global of a property counts, in either form.

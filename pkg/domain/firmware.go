@@ -12,14 +12,12 @@ import (
 // firmware reads the entries of fw_cfg (libvirt docs/formatdomain.rst, "System
 // information"): a domain may have several sysinfo elements.
 func (r *reader) firmware(root *xmledit.Element) error {
-	d := r.domain
 	for info := range all(root, "sysinfo") {
 		if info.Value("type") != fwcfg {
 			continue
 		}
 		for e := range all(info, "entry") {
-			d.FirmwareEntries = append(d.FirmwareEntries, FirmwareEntry{Name: e.Value("name"), Value: r.xml.Text(e)})
-			d.doc.firmware = append(d.doc.firmware, e)
+			r.fragment(FirmwareEntry{Name: e.Value("name"), Value: r.xml.Text(e), File: e.Value("file")}, e)
 		}
 	}
 	return nil
@@ -31,45 +29,39 @@ const fwcfg = "fwcfg"
 // with the zero at the end (QEMU include/standard-headers/linux/qemu_fw_cfg.h).
 const maxFirmwareName = 55
 
-func (e *editor) setFirmwareEntry(set *FirmwareEntry) error {
-	if set == nil {
-		return nil
+// EntryPrefix begins the names of entries that Apply may add, replace and remove.
+const EntryPrefix = "opt/org.kubevirt.hostdev/"
+
+// Mark is the name of an entry whose name begins with EntryPrefix.
+func (f FirmwareEntry) Mark() Mark {
+	if strings.HasPrefix(f.Name, EntryPrefix) {
+		return Mark(f.Name)
 	}
-	if !strings.HasPrefix(set.Name, "opt/") || len(set.Name) > maxFirmwareName {
-		return fmt.Errorf("set fw_cfg entry %q: the name must begin with opt/ and have at most %d bytes",
-			topology.Abridge(set.Name), maxFirmwareName)
+	return ""
+}
+
+func (f FirmwareEntry) check() error {
+	if len(f.Name) > maxFirmwareName || f.File != "" {
+		return fmt.Errorf("set fw_cfg entry %q: it must have a text, and a name of at most %d bytes", topology.Abridge(f.Name), maxFirmwareName)
 	}
-	entry := fmt.Sprintf(`<entry name="%s">%s</entry>`, xmledit.Escape(set.Name), xmledit.Escape(set.Value))
-	for i, now := range e.domain.FirmwareEntries {
-		if now.Name == set.Name {
-			if now.Value != set.Value || e.domain.doc.firmware[i].Attr("file") != nil {
-				e.edit(e.xml.Replace(e.domain.doc.firmware[i], entry))
-			}
-			return nil
-		}
-	}
-	e.edit(e.addFirmwareEntry(entry))
 	return nil
 }
 
-// removeFirmwareEntries removes entries, and a sysinfo that has nothing else and gets
-// nothing new: libvirt's schema wants an entry in it.
-func (e *editor) removeFirmwareEntries(c Changes) {
-	removed := map[*xmledit.Element]bool{}
-	for _, i := range c.RemoveFirmwareEntries {
-		removed[e.domain.doc.firmware[i]] = true
-	}
-	for info := range all(e.xml.Root(), "sysinfo") {
-		kept := slices.DeleteFunc(slices.Clone(info.Children), func(child *xmledit.Element) bool { return removed[child] })
-		if len(kept) == 0 && len(info.Children) > 0 && c.SetFirmwareEntry == nil {
-			e.edit(e.xml.Remove(info))
-			continue
-		}
-		for _, child := range info.Children {
-			if removed[child] {
-				e.edit(e.xml.Remove(child))
-			}
-		}
+func (f FirmwareEntry) print() string {
+	return fmt.Sprintf(`<entry name="%s">%s</entry>`, xmledit.Escape(f.Name), xmledit.Escape(f.Value))
+}
+
+func (f FirmwareEntry) replace(e *editor, at []*xmledit.Element) error {
+	e.edit(e.xml.Replace(at[0], f.print()))
+	return nil
+}
+
+// setFirmwareEntries removes and adds entries. A sysinfo without any goes: libvirt's schema
+// wants an entry in it.
+func (e *editor) setFirmwareEntries() {
+	e.removeFrom(slices.Collect(all(e.xml.Root(), "sysinfo")), nil)
+	for _, f := range of[FirmwareEntry](e.added) {
+		e.edit(e.addFirmwareEntry(f.print()))
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"hook-sidecar/pkg/domain"
 )
 
-const entryName = "opt/org.example/entry"
+const entryName = domain.EntryPrefix + "entry"
 
 // firmwareCases are domains before and after an entry is set.
 func firmwareCases() map[string]struct{ before, after string } {
@@ -17,32 +17,32 @@ func firmwareCases() map[string]struct{ before, after string } {
 		// KubeVirt's types have one sysinfo, and the last one's type counts.
 		"before the domain's own smbios": {
 			"<domain>\n  <name>a</name>\n  <sysinfo type='smbios'>\n    <system/>\n  </sysinfo>\n  <devices/>\n</domain>",
-			"<domain>\n  <name>a</name>\n  <sysinfo type=\"fwcfg\">\n    <entry name=\"opt/org.example/entry\">a &lt;b c=&#34;d,e&#34;/&gt;</entry>\n  </sysinfo>\n  <sysinfo type='smbios'>\n    <system/>\n  </sysinfo>\n  <devices/>\n</domain>",
+			"<domain>\n  <name>a</name>\n  <sysinfo type=\"fwcfg\">\n    <entry name=\"opt/org.kubevirt.hostdev/entry\">a &lt;b c=&#34;d,e&#34;/&gt;</entry>\n  </sysinfo>\n  <sysinfo type='smbios'>\n    <system/>\n  </sysinfo>\n  <devices/>\n</domain>",
 		},
 		"before the devices, without any": {
 			"<domain>\n\t<devices></devices>\n</domain>",
-			"<domain>\n\t<sysinfo type=\"fwcfg\">\n\t\t<entry name=\"opt/org.example/entry\">a &lt;b c=&#34;d,e&#34;/&gt;</entry>\n\t</sysinfo>\n\t<devices></devices>\n</domain>",
+			"<domain>\n\t<sysinfo type=\"fwcfg\">\n\t\t<entry name=\"opt/org.kubevirt.hostdev/entry\">a &lt;b c=&#34;d,e&#34;/&gt;</entry>\n\t</sysinfo>\n\t<devices></devices>\n</domain>",
 		},
 		"beside another entry": {
 			"<domain><sysinfo type='fwcfg'><entry name='opt/x'>y</entry></sysinfo><devices/></domain>",
-			"<domain><sysinfo type='fwcfg'><entry name='opt/x'>y</entry><entry name=\"opt/org.example/entry\">a &lt;b c=&#34;d,e&#34;/&gt;</entry></sysinfo><devices/></domain>",
+			"<domain><sysinfo type='fwcfg'><entry name='opt/x'>y</entry><entry name=\"opt/org.kubevirt.hostdev/entry\">a &lt;b c=&#34;d,e&#34;/&gt;</entry></sysinfo><devices/></domain>",
 		},
 		"in the place of an older text": {
-			"<domain><sysinfo type='fwcfg'><entry name='opt/org.example/entry'>old</entry><entry name='opt/x'>y</entry></sysinfo><devices/></domain>",
-			"<domain><sysinfo type='fwcfg'><entry name=\"opt/org.example/entry\">a &lt;b c=&#34;d,e&#34;/&gt;</entry><entry name='opt/x'>y</entry></sysinfo><devices/></domain>",
+			"<domain><sysinfo type='fwcfg'><entry name='opt/org.kubevirt.hostdev/entry'>old</entry><entry name='opt/x'>y</entry></sysinfo><devices/></domain>",
+			"<domain><sysinfo type='fwcfg'><entry name=\"opt/org.kubevirt.hostdev/entry\">a &lt;b c=&#34;d,e&#34;/&gt;</entry><entry name='opt/x'>y</entry></sysinfo><devices/></domain>",
 		},
 		"in the place of a file of that name": {
-			"<domain><sysinfo type='fwcfg'><entry name='opt/org.example/entry' file='/f'/></sysinfo><devices/></domain>",
-			"<domain><sysinfo type='fwcfg'><entry name=\"opt/org.example/entry\">a &lt;b c=&#34;d,e&#34;/&gt;</entry></sysinfo><devices/></domain>",
+			"<domain><sysinfo type='fwcfg'><entry name='opt/org.kubevirt.hostdev/entry' file='/f'/></sysinfo><devices/></domain>",
+			"<domain><sysinfo type='fwcfg'><entry name=\"opt/org.kubevirt.hostdev/entry\">a &lt;b c=&#34;d,e&#34;/&gt;</entry></sysinfo><devices/></domain>",
 		},
 		// What KubeVirt's types leave of a lone sysinfo with an entry.
 		"in the place of what KubeVirt leaves": {
 			"<domain>\n\t<sysinfo type=\"fwcfg\">\n\t\t<system></system>\n\t\t<bios></bios>\n\t</sysinfo>\n\t<devices></devices>\n</domain>",
-			"<domain>\n\t<sysinfo type=\"fwcfg\">\n\t\t<entry name=\"opt/org.example/entry\">a &lt;b c=&#34;d,e&#34;/&gt;</entry>\n\t</sysinfo>\n\t<devices></devices>\n</domain>",
+			"<domain>\n\t<sysinfo type=\"fwcfg\">\n\t\t<entry name=\"opt/org.kubevirt.hostdev/entry\">a &lt;b c=&#34;d,e&#34;/&gt;</entry>\n\t</sysinfo>\n\t<devices></devices>\n</domain>",
 		},
 		"already there, written differently": {
-			"<domain><sysinfo type='fwcfg'><entry name='opt/org.example/entry'><![CDATA[a <b c=\"d,e\"/>]]></entry></sysinfo><devices/></domain>",
-			"<domain><sysinfo type='fwcfg'><entry name='opt/org.example/entry'><![CDATA[a <b c=\"d,e\"/>]]></entry></sysinfo><devices/></domain>",
+			"<domain><sysinfo type='fwcfg'><entry name='opt/org.kubevirt.hostdev/entry'><![CDATA[a <b c=\"d,e\"/>]]></entry></sysinfo><devices/></domain>",
+			"<domain><sysinfo type='fwcfg'><entry name='opt/org.kubevirt.hostdev/entry'><![CDATA[a <b c=\"d,e\"/>]]></entry></sysinfo><devices/></domain>",
 		},
 	}
 }
@@ -55,7 +55,7 @@ func TestSetFirmwareEntry(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := d.Apply(domain.Changes{SetFirmwareEntry: &entry})
+			got, err := d.Apply(with(domain.Mark(entryName), entry))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -87,41 +87,23 @@ func TestSetFirmwareEntry(t *testing.T) {
 // TestRemoveFirmwareEntries: all other bytes stay, and no sysinfo is left that libvirt's
 // schema refuses for want of an entry.
 func TestRemoveFirmwareEntries(t *testing.T) {
-	for name, tc := range map[string]struct {
-		before, after string
-		changes       domain.Changes
-	}{
+	const own = "<entry name='" + entryName + "'>y</entry>"
+	for name, tc := range map[string]struct{ before, after string }{
 		"with its sysinfo": {
-			before:  "<domain>\n  <name>a</name>\n  <sysinfo type='fwcfg'>\n    <entry name='opt/x'>y</entry>\n  </sysinfo>\n  <sysinfo type='smbios'/>\n  <devices/>\n</domain>",
-			after:   "<domain>\n  <name>a</name>\n  <sysinfo type='smbios'/>\n  <devices/>\n</domain>",
-			changes: domain.Changes{RemoveFirmwareEntries: []int{0}},
+			before: "<domain>\n  <name>a</name>\n  <sysinfo type='fwcfg'>\n    " + own + "\n  </sysinfo>\n  <sysinfo type='smbios'/>\n  <devices/>\n</domain>",
+			after:  "<domain>\n  <name>a</name>\n  <sysinfo type='smbios'/>\n  <devices/>\n</domain>",
 		},
 		"beside another entry": {
-			before:  "<domain><sysinfo type='fwcfg'><entry name='opt/x'>y</entry><!-- a --><entry name='opt/z'>y</entry></sysinfo><devices/></domain>",
-			after:   "<domain><sysinfo type='fwcfg'><!-- a --><entry name='opt/z'>y</entry></sysinfo><devices/></domain>",
-			changes: domain.Changes{RemoveFirmwareEntries: []int{0}},
+			before: "<domain><sysinfo type='fwcfg'>" + own + "<!-- a --><entry name='opt/z'>y</entry></sysinfo><devices/></domain>",
+			after:  "<domain><sysinfo type='fwcfg'><!-- a --><entry name='opt/z'>y</entry></sysinfo><devices/></domain>",
 		},
 		"all of two elements": {
-			before:  "<domain><sysinfo type='fwcfg'><entry name='a'/><entry name='b'/></sysinfo><sysinfo type='fwcfg'><entry name='c'/></sysinfo><devices/></domain>",
-			after:   "<domain><devices/></domain>",
-			changes: domain.Changes{RemoveFirmwareEntries: []int{2, 0, 1}},
-		},
-		"where another one comes": {
-			before:  "<domain><sysinfo type='fwcfg'><entry name='a'/></sysinfo><devices/></domain>",
-			after:   "<domain><sysinfo type='fwcfg'><entry name=\"opt/b\">c</entry></sysinfo><devices/></domain>",
-			changes: domain.Changes{RemoveFirmwareEntries: []int{0}, SetFirmwareEntry: &domain.FirmwareEntry{Name: "opt/b", Value: "c"}},
+			before: "<domain><sysinfo type='fwcfg'>" + own + own + "</sysinfo><sysinfo type='fwcfg'>" + own + "</sysinfo><devices/></domain>",
+			after:  "<domain><devices/></domain>",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, err := domain.Parse([]byte(tc.before))
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := d.Apply(tc.changes)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if string(got) != tc.after {
+			if got := apply(t, parse(t, tc.before), with(domain.Mark(entryName))); got != tc.after {
 				t.Errorf("got\n%s\nwant\n%s", got, tc.after)
 			}
 		})
@@ -130,16 +112,12 @@ func TestRemoveFirmwareEntries(t *testing.T) {
 
 // TestFirmwareEntryName refuses names that libvirt or QEMU refuse.
 func TestFirmwareEntryName(t *testing.T) {
-	d, err := domain.Parse([]byte("<domain><devices/></domain>"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, good := range map[string]bool{
-		"opt/" + strings.Repeat("a", 51): true,
-		"opt/" + strings.Repeat("a", 52): false,
-		"etc/smbios":                     false,
+		domain.EntryPrefix + strings.Repeat("a", 55-len(domain.EntryPrefix)): true,
+		domain.EntryPrefix + strings.Repeat("a", 56-len(domain.EntryPrefix)): false,
+		"etc/smbios": false,
 	} {
-		_, err := d.Apply(domain.Changes{SetFirmwareEntry: &domain.FirmwareEntry{Name: name, Value: "x"}})
+		_, err := parse(t, "<domain><devices/></domain>").Apply(with(domain.Mark(name), domain.FirmwareEntry{Name: name, Value: "x"}))
 		if (err == nil) != good {
 			t.Errorf("%q: %v", name, err)
 		}

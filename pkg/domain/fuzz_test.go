@@ -84,19 +84,19 @@ func FuzzSetOptions(f *testing.F) {
 		if err != nil || len(src) > 1<<18 {
 			return
 		}
-		changes := map[string]*domain.Option{optionID: nil}
+		changes := with(optionID)
 		if isSet {
-			changes[optionID] = &domain.Option{Name: domain.OptionGlobal, Value: optionValue}
+			changes = with(optionID, domain.Option{Name: domain.OptionGlobal, Value: optionValue})
 		}
-		result, err := d.Apply(domain.Changes{SetOptions: changes})
+		result, err := d.Apply(changes)
 		if err != nil {
 			return // the last option has no value
 		}
 		changed, after := string(result), parse(t, string(result))
-		if diff := cmp.Diff(d.WithOptions(changes).Options, after.Options); diff != "" {
-			t.Errorf("options (-want +got):\n%s\nof %s", diff, changed)
+		if err := after.Verify(d.After(changes)); err != nil {
+			t.Errorf("%v: %s", err, changed)
 		}
-		if again := apply(t, after, domain.Changes{SetOptions: changes}); again != changed {
+		if again := apply(t, after, changes); again != changed {
 			t.Errorf("second time:\n%s\nwant\n%s", again, changed)
 		}
 	})

@@ -21,25 +21,55 @@ type IOMMU struct {
 	EIM         string // driver/@eim
 	AddressBits uint   // driver/@aw_bits
 	PCIBus      string // driver/@pciBus
-	Alias       string // alias/@name
+	Alias       string // alias/@name; of a marked one IOMMUMark
+	IOAPIC      bool   // marked, and with it QEMU's I/O APIC, which can have no mark
 
 	// Emptied is true for a driver without attributes. KubeVirt leaves one: its
 	// type for a driver has none of those that libvirt reads for model intel
 	// (virtwrap/api/schema.go, IOMMUDriver).
 	Emptied bool
+	HasMore bool // it has more than a driver and an alias
 }
+
+// IOMMUMark is the alias of an iommu that Apply may add, replace and remove; libvirt 9 to
+// 12 keep it. In the XML ioapicSuffix follows it where Apply has added the I/O APIC too,
+// featuresSuffix where it has added <features> for that.
+const (
+	IOMMUMark      Mark = "ua-hook-sidecar-viommu"
+	ioapicSuffix        = "-ioapic"
+	featuresSuffix      = "-features"
+)
+
+// Mark is IOMMUMark for one with that alias.
+func (i IOMMU) Mark() Mark {
+	if i.Alias == string(IOMMUMark) {
+		return IOMMUMark
+	}
+	return ""
+}
+
+func (i IOMMU) check() error { return nil }
 
 func (r *reader) iommus(root *xmledit.Element) error {
 	d := r.domain
 	for e := range all(root, "devices", "iommu") {
 		driver := e.Child("driver")
 		bits, _ := strconv.ParseUint(driver.Value("aw_bits"), 10, 8)
-		d.IOMMUs = append(d.IOMMUs, IOMMU{
+		i := IOMMU{
 			Model: e.Value("model"), IntRemap: driver.Value("intremap"), CachingMode: driver.Value("caching_mode"),
 			EIM: driver.Value("eim"), PCIBus: driver.Value("pciBus"), AddressBits: uint(bits), Alias: alias(e),
 			Emptied: driver != nil && len(driver.Attrs) == 0 && len(driver.Children) == 0,
-		})
-		d.doc.iommus = append(d.doc.iommus, e)
+			HasMore: slices.ContainsFunc(e.Children, func(c *xmledit.Element) bool { return c.Local != "driver" && c.Local != "alias" }),
+		}
+		at := []*xmledit.Element{e}
+		if base, _ := cutIOAPIC(i.Alias); base == string(IOMMUMark) {
+			chip := first(root, "features", "ioapic")
+			if i.IOAPIC = i.Alias != base && chip != nil; i.IOAPIC {
+				at = append(at, chip)
+			}
+			i.Alias = base
+		}
+		r.fragment(i, at...)
 	}
 	d.IOAPIC = first(root, "features", "ioapic").Value("driver")
 	vcpus, _ := number(strings.TrimSpace(r.xml.Text(root.Child("vcpu"))), 10)
@@ -61,11 +91,24 @@ func iommuWords() []string {
 	return []string{"intel-iommu", "amd-iommu", "virtio-iommu-pci", "virtio-iommu-device", "arm-smmuv3", "smmuv3"}
 }
 
-// ioapic is the I/O APIC of QEMU instead of KVM's.
-const ioapic = `<ioapic driver="qemu"></ioapic>`
+// cutIOAPIC separates the suffix from the alias of a marked iommu.
+func cutIOAPIC(alias string) (base, suffix string) {
+	for _, suffix := range []string{ioapicSuffix, featuresSuffix} {
+		if base, found := strings.CutSuffix(alias, suffix); found {
+			return base, suffix
+		}
+	}
+	return alias, ""
+}
 
-func (r *renderer) iommu(i IOMMU) (string, error) {
-	written := &libvirtxml.DomainIOMMU{Model: i.Model, Alias: newAlias(i.Alias)}
+// ioapicDriver is the I/O APIC of QEMU instead of KVM's.
+const (
+	ioapicDriver = "qemu"
+	ioapic       = `<ioapic driver="` + ioapicDriver + `"></ioapic>`
+)
+
+func (r *renderer) iommu(i IOMMU, suffix string) (string, error) {
+	written := &libvirtxml.DomainIOMMU{Model: i.Model, Alias: newAlias(i.Alias + suffix)}
 	driver := libvirtxml.DomainIOMMUDriver{IntRemap: i.IntRemap, CachingMode: i.CachingMode, EIM: i.EIM, AWBits: i.AddressBits}
 	if driver != (libvirtxml.DomainIOMMUDriver{}) {
 		written.Driver = &driver
@@ -73,43 +116,82 @@ func (r *renderer) iommu(i IOMMU) (string, error) {
 	return r.write("iommu", written)
 }
 
-// setIOMMU removes and adds iommu devices. One that replaces another takes its
-// place; what has no place yet is returned, for the end of the devices.
-func (e *editor) setIOMMU(c Changes) (last []string, err error) {
-	for _, i := range c.RemoveIOMMUs {
-		e.edit(e.xml.Remove(e.domain.doc.iommus[i]))
-	}
-	if c.AddIOMMU == nil {
-		return nil, nil
-	}
-	text, err := e.iommu(*c.AddIOMMU)
+// replace writes an iommu before the one that it replaces, and keeps that one's I/O APIC if
+// it has one.
+func (i IOMMU) replace(e *editor, at []*xmledit.Element) error {
+	_, suffix := cutIOAPIC(alias(at[0]))
 	switch {
-	case err != nil:
-		return nil, err
-	case len(c.RemoveIOMMUs) > 0:
-		e.edit(e.xml.InsertBefore(e.domain.doc.iommus[slices.Min(c.RemoveIOMMUs)], text))
-		return nil, nil
+	case i.IOAPIC && len(at) == 1:
+		suffix = e.addIOAPIC()
+	case !i.IOAPIC:
+		e.removeIOAPIC(at)
+		suffix = ""
 	}
-	return []string{text}, nil
+	text, err := e.iommu(i, suffix)
+	if err != nil {
+		return err
+	}
+	e.edit(e.xml.Remove(at[0]))
+	e.edit(e.xml.InsertBefore(at[0], text))
+	return nil
 }
 
-// setIOAPIC adds the I/O APIC of QEMU, or removes it.
-func (e *editor) setIOAPIC(change IOAPICChange) {
-	root := e.xml.Root()
-	features := root.Child("features")
-	now := features.Child("ioapic")
-	switch {
-	case change == RemoveIOAPIC && now != nil:
-		e.edit(e.xml.Remove(now))
-	case change != AddIOAPIC || now != nil:
-	case features != nil:
-		e.edit(e.xml.InsertLast(features, ioapic))
-	default:
-		written := wrapped("features", []string{ioapic})
-		if before := cmp.Or(root.Child("cpu"), root.Child("devices")); before != nil {
-			e.edit(e.xml.InsertBefore(before, written))
-		} else {
-			e.edit(e.xml.InsertLast(root, written))
+// setIOMMUs removes and adds iommu devices with their I/O APIC. The added ones are returned,
+// for the end of the devices.
+func (e *editor) setIOMMUs() (last []string, err error) {
+	for i, f := range e.domain.Fragments {
+		if at := e.domain.doc.fragments[i]; isIOMMU(f) && e.gone[at[0]] {
+			e.removeIOAPIC(at)
+			e.edit(e.xml.Remove(at[0]))
 		}
 	}
+	for _, i := range of[IOMMU](e.added) {
+		suffix := ""
+		if i.IOAPIC {
+			suffix = e.addIOAPIC()
+		}
+		text, err := e.iommu(i, suffix)
+		if err != nil {
+			return nil, err
+		}
+		last = append(last, text)
+	}
+	return last, nil
+}
+
+func isIOMMU(f Fragment) bool {
+	_, is := f.(IOMMU)
+	return is
+}
+
+// removeIOAPIC removes the I/O APIC at the second of the elements of an iommu, if there is
+// one, and the <features> that Apply has added for it.
+func (e *editor) removeIOAPIC(at []*xmledit.Element) {
+	if len(at) < 2 {
+		return
+	}
+	_, suffix := cutIOAPIC(alias(at[0]))
+	var keep *xmledit.Element
+	if suffix != featuresSuffix {
+		keep = at[1].Parent
+	}
+	e.gone[at[1]] = true
+	e.removeFrom([]*xmledit.Element{at[1].Parent}, keep)
+}
+
+// addIOAPIC adds the I/O APIC of QEMU where there is none, and returns the suffix of the
+// alias that says so.
+func (e *editor) addIOAPIC() (suffix string) {
+	root := e.xml.Root()
+	if features := root.Child("features"); features != nil {
+		e.edit(e.xml.InsertLast(features, ioapic))
+		return ioapicSuffix
+	}
+	written := wrapped("features", []string{ioapic})
+	if before := cmp.Or(root.Child("cpu"), root.Child("devices")); before != nil {
+		e.edit(e.xml.InsertBefore(before, written))
+	} else {
+		e.edit(e.xml.InsertLast(root, written))
+	}
+	return featuresSuffix
 }

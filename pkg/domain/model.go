@@ -29,21 +29,14 @@ type Domain struct {
 	// the domain names: iommu/driver/@pciBus, qemu:override, qemu:commandline.
 	References []int
 
-	// FirmwareEntries are what QEMU's fw_cfg device passes to the guest:
-	// sysinfo[@type="fwcfg"]/entry with its text.
-	FirmwareEntries []FirmwareEntry
+	// Fragments are the options, the entries of fw_cfg, the iommu devices and the cliques,
+	// each kind in document order.
+	Fragments []Fragment
 
-	// Options are those of qemu:commandline whose values have keys, -global and
-	// -fw_cfg, in document order.
-	Options []Option
-
-	IOMMUs           []IOMMU // iommu devices, in document order
-	CommandLineIOMMU bool    // qemu:commandline names one of QEMU's IOMMUs
-	IOAPIC           string  // features/ioapic/@driver, "" when absent
-	VCPUs            int     // vcpu, 0 when absent
-
-	Cliques           []Clique // of qemu:override, in document order
-	CommandLineClique bool     // qemu:commandline names the property
+	CommandLineIOMMU  bool   // qemu:commandline names one of QEMU's IOMMUs
+	IOAPIC            string // features/ioapic/@driver, "" when absent
+	VCPUs             int    // vcpu, 0 when absent
+	CommandLineClique bool   // qemu:commandline names the property
 
 	LaunchSecurity bool
 	PCIHole64Off   bool // pcihole64 of the root controller is 0
@@ -147,6 +140,7 @@ type Device struct {
 type FirmwareEntry struct {
 	Name  string // "opt/…", at most 55 bytes (QEMU docs/specs/fw_cfg.rst)
 	Value string // the text that the guest reads
+	File  string // the file that it reads instead, "" without one
 }
 
 // Changes are edits to a domain, by position in the lists of Domain. With the
@@ -166,41 +160,12 @@ type Changes struct {
 	RemoveControllers []int
 	// AddControllers are added after the existing PCI controllers, in this order.
 	AddControllers []Controller
-	// SetFirmwareEntry is an entry of fw_cfg that is added, or that replaces the
-	// one with its name.
-	SetFirmwareEntry *FirmwareEntry
-	// SetOptions maps ids, which begin with OptionPrefix, to options of QEMU that are
-	// added, or that replace those with the id; nil removes them.
-	SetOptions map[string]*Option
-	// RemoveFirmwareEntries lists positions in FirmwareEntries.
-	RemoveFirmwareEntries []int
-	// RemoveIOMMUs lists positions in IOMMUs.
-	RemoveIOMMUs []int
-	// AddIOMMU is an iommu device that takes the place of the first that is removed,
-	// or is the last of the devices.
-	AddIOMMU *IOMMU
-	// IOAPIC adds features/ioapic where it is absent, or removes it.
-	IOAPIC IOAPICChange
-	// RemoveCliques lists positions in Cliques.
-	RemoveCliques []int
-	// AddCliques are added to qemu:override, in this order.
-	AddCliques []Clique
+	// Managed maps marks to the fragments that bear them after the change.
+	Managed map[Mark]Managed
 }
-
-// IOAPICChange is what happens to features/ioapic.
-type IOAPICChange int
-
-// The changes.
-const (
-	KeepIOAPIC IOAPICChange = iota
-	AddIOAPIC               // with driver qemu
-	RemoveIOAPIC
-)
 
 // IsZero reports whether nothing is changed.
 func (c Changes) IsZero() bool {
 	return len(c.SetMode)+len(c.Place)+len(c.AddHostdevs)+len(c.HotplugOff)+
-		len(c.RemoveControllers)+len(c.AddControllers)+len(c.SetOptions)+len(c.RemoveFirmwareEntries)+len(c.RemoveIOMMUs)+
-		len(c.RemoveCliques)+len(c.AddCliques) == 0 &&
-		c.SetFirmwareEntry == nil && c.AddIOMMU == nil && c.IOAPIC == KeepIOAPIC
+		len(c.RemoveControllers)+len(c.AddControllers)+len(c.Managed) == 0
 }

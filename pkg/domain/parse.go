@@ -16,14 +16,11 @@ type Error = xmledit.Error
 // document is where the parts of a Domain are in the bytes.
 type document struct {
 	xml         *xmledit.Document
-	devices     []*xmledit.Element // every <devices>; libvirt reads them all as one
-	controllers []*xmledit.Element // of Domain.Controllers, position by position
-	hostdevs    []*xmledit.Element // of Domain.Hostdevs, position by position
-	firmware    []*xmledit.Element // of Domain.FirmwareEntries, position by position
-	options     []option           // of Domain.Options, position by position
-	cliques     []*xmledit.Element // of Domain.Cliques, position by position
-	iommus      []*xmledit.Element // of Domain.IOMMUs, position by position
-	lacksValue  bool               // the last option of qemu:commandline has no value
+	devices     []*xmledit.Element   // every <devices>; libvirt reads them all as one
+	controllers []*xmledit.Element   // of Domain.Controllers, position by position
+	hostdevs    []*xmledit.Element   // of Domain.Hostdevs, position by position
+	fragments   [][]*xmledit.Element // of Domain.Fragments, position by position
+	lacksValue  bool                 // the last option of qemu:commandline has no value
 }
 
 // Parse reads a domain. The error is an *Error: for what xmledit.Parse
@@ -60,6 +57,12 @@ func Parse(src []byte) (*Domain, error) {
 type reader struct {
 	xml    *xmledit.Document
 	domain *Domain
+}
+
+// fragment adds a fragment that is at these elements.
+func (r *reader) fragment(f Fragment, at ...*xmledit.Element) {
+	r.domain.Fragments = append(r.domain.Fragments, f)
+	r.domain.doc.fragments = append(r.domain.doc.fragments, at)
 }
 
 // all are the elements at a path of names under e, in document order: what

@@ -117,7 +117,7 @@ func TestParse(t *testing.T) {
 			{Element: "iommu", Model: "intel"},
 		},
 		HostdevAliases: []string{"ua-gpu-1", "ua-usb-host-key"},
-		IOMMUs:         []domain.IOMMU{{Model: "intel"}}, LaunchSecurity: true, PCIHole64Off: true,
+		Fragments:      []domain.Fragment{domain.IOMMU{Model: "intel"}}, LaunchSecurity: true, PCIHole64Off: true,
 	}
 	if diff := cmp.Diff(want, got, equal); diff != "" {
 		t.Errorf("read model (-want +got):\n%s", diff)

@@ -9,6 +9,7 @@ import (
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/guest"
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
@@ -111,7 +112,8 @@ func (m Mutator) Diagnose(answer Result) Result {
 	if !answer.whole {
 		shown, answer.problems = host.Read(m.Sysfs, answer.candidates, host.Needs{Warnings: true})
 	}
-	answer.Plan = withSpeedWarning(answer.Plan.Diagnosed(shown, warningsOf(answer.problems)), m.Sysfs)
+	diagnosed := answer.Plan.Diagnosed(shown, reasons.Warnings(answer.problems))
+	answer.Plan = diagnosed.With(diagnosed.Changes.Managed, nil, guest.SpeedWarnings(diagnosed, m.Sysfs))
 	return answer
 }
 
@@ -145,14 +147,6 @@ func (m Mutator) readHost(ids []topology.DeviceID, p policy.Policy) (*topology.H
 	return host.Read(m.Sysfs, ids, host.Needs{
 		Related: true, Details: m.Details || p.NCCLTopology != policy.NCCLTopologyNone || p.Clique != policy.CliqueNone,
 	})
-}
-
-func warningsOf(problems []reasons.Problem) []reasons.Warning {
-	warnings := make([]reasons.Warning, len(problems))
-	for i, p := range problems {
-		warnings[i] = p.Warning()
-	}
-	return warnings
 }
 
 // mutate fills in the result until an error occurs. It returns the changed
@@ -189,14 +183,16 @@ func (m Mutator) mutate(req Request, result *Result) ([]byte, error) {
 			Classes: wanted.Layout == policy.LayoutAuto, Groups: len(m.Variables) > 0,
 		})
 	}
-	warnings = slices.Concat(warnings, warningsOf(result.problems), warningsOf(m.Problems))
+	warnings = slices.Concat(warnings, reasons.Warnings(result.problems), reasons.Warnings(m.Problems))
 	plan, err := placement.New(placement.Input{
 		Domain: d, Host: shown, Variables: m.Variables, VMI: vmi, Policy: wanted, Warnings: warnings,
 	})
 	if err != nil {
 		return nil, &Error{Malformed, err}
 	}
-	plan = m.withExtras(plan, vmi, req.NoReader)
+	if !m.asIs {
+		plan = guest.Write(guest.VM{Plan: plan, VMI: vmi, Sysfs: m.Sysfs, PhysBits: m.PhysBits, CloudInitSkipped: req.NoReader})
+	}
 	result.Plan = plan
 	changed, err := plan.Apply()
 	if err == nil && result.Strict {

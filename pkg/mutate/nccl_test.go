@@ -11,6 +11,7 @@ import (
 
 	"libvirt.org/go/libvirtxml"
 
+	"hook-sidecar/pkg/guest"
 	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/nccl"
 	"hook-sidecar/pkg/policy"
@@ -129,7 +130,7 @@ func TestNCCLEntryLibvirt(t *testing.T) {
 		t.Error("libvirt lost the SMBIOS tables")
 	}
 	again := m.Mutate(mutate.Request{Domain: back, VMI: sampleFile(t, "02-8gpu-8nic-gate-off.vmi.json")})
-	if n := strings.Count(string(again.Domain), mutate.NCCLEntry); n != 1 || again.Err != nil {
+	if n := strings.Count(string(again.Domain), guest.NCCLEntry); n != 1 || again.Err != nil {
 		t.Errorf("after a readback the domain has %d entries, error %v", n, again.Err)
 	}
 }

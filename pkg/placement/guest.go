@@ -43,7 +43,7 @@ func completed(d *domain.Domain, others []libvirt.Device) guest {
 
 // after is the guest of the domain with changes.
 func (g guest) after(changes domain.Changes) guest {
-	return completed(withChanges(g.source, changes), g.others)
+	return completed(g.source.After(changes), g.others)
 }
 
 // rootBus is the node of pcie.0.
@@ -156,40 +156,4 @@ func freePorts(expander *topology.Node) []*topology.Node {
 		}
 	}
 	return free
-}
-
-// withChanges is the read model of a domain with changes applied, but for entries
-// of fw_cfg: what a parse of the changed bytes must show.
-func withChanges(d *domain.Domain, changes domain.Changes) *domain.Domain {
-	next := *d
-	next.Hostdevs = slices.Clone(d.Hostdevs)
-	for i := range next.Hostdevs {
-		if address, changed := changes.Place[i]; changed {
-			next.Hostdevs[i].Address = address
-		}
-	}
-	for _, i := range changes.SetMode {
-		next.Hostdevs[i].HasMode = true
-	}
-	next.Hostdevs = append(next.Hostdevs, changes.AddHostdevs...)
-	next.Controllers = nil
-	off, removed := positions(changes.HotplugOff), positions(changes.RemoveControllers)
-	next.Controllers = make([]domain.Controller, 0, len(d.Controllers)+len(changes.AddControllers))
-	for i, c := range d.Controllers {
-		c.HotplugOff = c.HotplugOff || off[i]
-		if !removed[i] {
-			next.Controllers = append(next.Controllers, c)
-		}
-	}
-	next.Controllers = append(next.Controllers, changes.AddControllers...)
-	return &next
-}
-
-// positions is a set of positions in a list.
-func positions(list []int) map[int]bool {
-	set := make(map[int]bool, len(list))
-	for _, i := range list {
-		set[i] = true
-	}
-	return set
 }

@@ -5,27 +5,12 @@ import (
 	"slices"
 	"strings"
 
-	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
-// IOMMUs are the iommu devices of the domain after Changes.
-func (p *Plan) IOMMUs() []domain.IOMMU {
-	var after []domain.IOMMU
-	for i, iommu := range p.result.IOMMUs {
-		if !slices.Contains(p.Changes.RemoveIOMMUs, i) {
-			after = append(after, iommu)
-		}
-	}
-	if p.Changes.AddIOMMU != nil {
-		after = append(after, *p.Changes.AddIOMMU)
-	}
-	return after
-}
-
 // HasIOMMU reports whether the guest has an IOMMU after Changes.
-func (p *Plan) HasIOMMU() bool { return len(p.IOMMUs()) > 0 || p.result.CommandLineIOMMU }
+func (p *Plan) HasIOMMU() bool { return len(p.result.IOMMUs()) > 0 || p.result.CommandLineIOMMU }
 
 // iommuIntel is libvirt's name for VT-d.
 const iommuIntel = "intel"
@@ -65,7 +50,7 @@ func isDownstreamPort(n *topology.Node) bool { return n.Kind == topology.Downstr
 // buses. VT-d does (test/boot, TestVIOMMU).
 func untestedIOMMUs(p *Plan) []reasons.Warning {
 	var warnings []reasons.Warning
-	for _, iommu := range p.IOMMUs() {
+	for _, iommu := range p.result.IOMMUs() {
 		if iommu.Model != iommuIntel {
 			warnings = append(warnings, reasons.NewWarning(reasons.CodeVIOMMU, nil, fmt.Sprintf("the domain has a vIOMMU of model %q", topology.Abridge(iommu.Model))))
 		}

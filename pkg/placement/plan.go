@@ -87,14 +87,11 @@ func (p *Plan) Pairs() Pairs {
 	return pairs
 }
 
-// With is the plan with these changes in place of its own, and with more extras and
-// warnings.
-func (p *Plan) With(changes domain.Changes, extras []Extra, warnings []reasons.Warning) *Plan {
+// With is the plan with what policy keys give besides places.
+func (p *Plan) With(managed map[domain.Mark]domain.Managed, extras []Extra, warnings []reasons.Warning) *Plan {
 	next := *p
-	next.Changes = changes
-	result := *p.result
-	result.Options = p.input.WithOptions(changes.SetOptions).Options
-	next.result = &result
+	next.Changes.Managed = managed
+	next.result = p.input.After(next.Changes)
 	next.Extras = slices.Concat(p.Extras, extras)
 	next.Warnings = reasons.Sort(slices.Concat(p.Warnings, warnings))
 	return &next

@@ -255,7 +255,7 @@ func vacated(current guest, managed deviceSet) []int {
 // without the devices that are placed, and with no address for those that were
 // under a removed controller.
 func remaining(current guest, decisions []Decision, removed []int) *domain.Domain {
-	rest := withChanges(current.source, domain.Changes{RemoveControllers: removed})
+	rest := current.source.After(domain.Changes{RemoveControllers: removed})
 	rest.Hostdevs = nil
 	gone := map[int]bool{}
 	for _, i := range removed {

@@ -25,6 +25,15 @@ func (p Problem) Warning() Warning {
 	return w
 }
 
+// Warnings returns problems as warnings.
+func Warnings(problems []Problem) []Warning {
+	warnings := make([]Warning, len(problems))
+	for i, p := range problems {
+		warnings[i] = p.Warning()
+	}
+	return warnings
+}
+
 // SortProblems sorts problems and removes duplicates, so that the result does not
 // depend on the order of devices or files.
 func SortProblems(problems []Problem) []Problem {

@@ -224,7 +224,7 @@ func fwcfg(text []byte) (args []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, o := range d.Options {
+	for _, o := range d.Options() {
 		if o.Name == domain.OptionFWCfg {
 			args = append(args, o.Name, o.Value)
 		}

@@ -1,4 +1,4 @@
-package mutate
+package guest
 
 import (
 	"fmt"
@@ -16,46 +16,32 @@ import (
 // mostCliques is how many cliques there are (QEMU hw/vfio/pci-quirks.c).
 const mostCliques = 16
 
-// withClique is the plan with GPUDirect cliques, where the policy asks for them: GPUs
-// that NVIDIA's driver may let talk to each other over PCIe. A clique is given on
-// evidence alone: the common bridge of its GPUs is known, and the ACS of the ports
-// between them redirects no request. KubeVirt's types do not have qemu:override, so
-// that it is written in every call.
-func withClique(plan *placement.Plan) *placement.Plan {
-	d := plan.Domain()
-	isOwn := func(c domain.Clique) bool { return c.Own }
-	changes := plan.Changes
-	changes.RemoveCliques = positionsOf(d.Cliques, isOwn)
-	switch wanted := plan.Policy.Clique; {
-	case wanted == policy.CliqueNone && len(changes.RemoveCliques) == 0:
-		return plan
-	case wanted == policy.CliqueNone:
-		return plan.With(changes, nil, nil)
+// clique gives GPUDirect cliques: GPUs that NVIDIA's driver may let talk to each other over
+// PCIe. A clique is given on evidence alone: the common bridge of its GPUs is known, and the
+// ACS of the ports between them redirects no request. KubeVirt's types do not have
+// qemu:override, so that it is written in every call.
+func clique() Key {
+	return Key{Name: policy.KeyClique, Mark: domain.CliqueMark, Write: writeCliques}
+}
+
+func writeCliques(vm VM) Writing {
+	if vm.Policy.Clique == policy.CliqueNone {
+		return Writing{}
 	}
-	found := findCliques(plan)
-	own := slices.DeleteFunc(slices.Clone(d.Cliques), func(c domain.Clique) bool { return !c.Own })
-	if slices.Equal(own, found.overrides()) {
-		changes.RemoveCliques = nil
-	} else {
-		changes.AddCliques = found.overrides()
-	}
-	var extras []placement.Extra
-	if text := found.String(); text != "" {
-		extras = extra(policy.KeyClique, text)
-	}
-	return plan.With(changes, extras, found.warnings())
+	found := findCliques(vm.Plan)
+	return Writing{Managed: domain.Managed{Fragments: found.overrides()}, Line: found.String(), Warnings: found.warnings()}
 }
 
 // cliques are the GPUs of a domain, those of one clique together.
 type cliques struct {
-	granted []clique
+	granted []grant
 	kept    []topology.DeviceID            // with the user's own property
 	refused map[string][]topology.DeviceID // by the reason
 }
 
-// clique is GPUs whose requests to each other no port redirects, and the switch or
+// grant is a clique: GPUs whose requests to each other no port redirects, and the switch or
 // PCIe root that connects them.
-type clique struct {
+type grant struct {
 	number int
 	top    *topology.Node
 	gpus   []placement.Decision
@@ -66,7 +52,7 @@ func findCliques(plan *placement.Plan) cliques {
 	d := plan.Domain()
 	used := map[int]bool{} // by the user
 	users := map[string]bool{}
-	for _, set := range d.Cliques {
+	for _, set := range d.Cliques() {
 		if !set.Own {
 			used[set.Number], users[set.Alias] = true, true
 		}
@@ -116,7 +102,7 @@ func (c *cliques) grant(used map[int]bool, top *topology.Node, gpus []placement.
 		return
 	}
 	used[number] = true
-	c.granted = append(c.granted, clique{number: number, top: top, gpus: gpus})
+	c.granted = append(c.granted, grant{number: number, top: top, gpus: gpus})
 }
 
 // Of NVIDIA's GPUs QEMU takes those of a display class alone (hw/vfio/pci-quirks.c,
@@ -232,8 +218,8 @@ func (c cliques) refuse(id topology.DeviceID, why string) {
 }
 
 // overrides are the cliques as the domain has them, by device.
-func (c cliques) overrides() []domain.Clique {
-	var all []domain.Clique
+func (c cliques) overrides() []domain.Fragment {
+	var all []domain.Fragment
 	for _, granted := range c.granted {
 		for _, gpu := range granted.gpus {
 			all = append(all, domain.Clique{Alias: gpu.Alias, Number: granted.number, Own: true})

@@ -1,61 +1,58 @@
-package mutate
+package guest
 
 import (
 	"fmt"
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/firmware"
-	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
-// windowOption is the id of the option that sets OVMF's window.
-const windowOption = domain.OptionPrefix + string(policy.KeyMMIOWindow)
-
-// withMMIOWindow is the plan with a window of OVMF that holds the devices' 64-bit BARs,
-// where the policy asks for it and OVMF would choose a smaller one. The user's own entry
-// stays: QEMU refuses a second one.
+// mmioWindow sets a window of OVMF that holds the devices' 64-bit BARs, where OVMF would
+// choose a smaller one. The user's own entry stays: QEMU refuses a second one.
 //
 // pcihole64 is left alone. QEMU tells the guest of all that the firmware has given to
 // the root bus, whatever its value (hw/pci-host/q35.c, q35_host_get_pci_hole64_end), and
 // no firmware reads it: with 0, four BARs of 64 GiB on the root bus have their addresses.
-func withMMIOWindow(plan *placement.Plan, physBits func() int) *placement.Plan {
-	if plan.Policy.MMIOWindow != policy.MMIOWindowAuto || len(plan.Devices) == 0 {
-		return withOption(plan, windowOption, nil)
+func mmioWindow() Key {
+	return Key{Name: policy.KeyMMIOWindow, Mark: optionMark(policy.KeyMMIOWindow), Write: writeMMIOWindow}
+}
+
+func writeMMIOWindow(vm VM) Writing {
+	if vm.Policy.MMIOWindow != policy.MMIOWindowAuto || len(vm.Devices) == 0 {
+		return Writing{}
 	}
-	guest := firmwareOf(plan, physBits)
-	set, text, isEnough := chooseWindow(guest)
-	var option *domain.Option
-	if set > 0 {
-		option = &domain.Option{Name: domain.OptionFWCfg, Value: fmt.Sprintf("name=%s,string=%d,id=%s", domain.WindowEntry, set>>20, windowOption)}
+	set, text, isEnough := chooseWindow(firmwareOf(vm))
+	switch {
+	case !isEnough:
+		return refused(reasons.CodeMMIOWindow, text)
+	case set == 0:
+		return Writing{Line: text}
 	}
-	next := withOption(plan, windowOption, option)
-	if !isEnough {
-		return next.With(next.Changes, nil, []reasons.Warning{reasons.NewWarning(reasons.CodeMMIOWindow, nil, text)})
-	}
-	return next.With(next.Changes, extra(policy.KeyMMIOWindow, text), nil)
+	value := fmt.Sprintf("name=%s,string=%d,id=%s", domain.WindowEntry, set>>20, optionMark(policy.KeyMMIOWindow))
+	return one(domain.Option{Name: domain.OptionFWCfg, Value: value}, text)
 }
 
 // firmwareOf is what the guest's firmware finds without the option of this hook. Ports
 // that libvirt and KubeVirt will yet add to the root bus can hotplug.
-func firmwareOf(plan *placement.Plan, physBits func() int) firmware.Guest {
-	d := plan.Domain().WithOptions(map[string]*domain.Option{windowOption: nil})
-	guest := firmware.Guest{Domain: d, Tree: plan.GuestTree}
-	for _, device := range plan.Devices {
+func firmwareOf(vm VM) firmware.Guest {
+	without := domain.Changes{Managed: map[domain.Mark]domain.Managed{optionMark(policy.KeyMMIOWindow): {}}}
+	guest := firmware.Guest{Domain: vm.Domain().After(without), Tree: vm.GuestTree}
+	for _, device := range vm.Devices {
 		if device.ID.Kind() == topology.KindPCI && device.Function != nil {
 			guest.Functions = append(guest.Functions, device.Function)
 		}
 	}
-	guest.IntelHost = isIntel(plan.Host, guest.Functions)
-	if physBits != nil {
-		guest.HostPhysBits = physBits()
+	guest.IntelHost = isIntel(vm.Host, guest.Functions)
+	if vm.PhysBits != nil {
+		guest.HostPhysBits = vm.PhysBits()
 	}
-	guest.PendingPorts = plan.Budgets.BusNumbers.Used - 1 // of the bus itself
-	for _, c := range plan.Controllers {
-		n := plan.GuestTree.Node(topology.Index(c.Index))
-		if c.Index != 0 && c.Model != domain.ExpanderBus && n != nil && n.Top() == plan.GuestTree.Roots[0] {
+	guest.PendingPorts = vm.Budgets.BusNumbers.Used - 1 // of the bus itself
+	for _, c := range vm.Controllers {
+		n := vm.GuestTree.Node(topology.Index(c.Index))
+		if c.Index != 0 && c.Model != domain.ExpanderBus && n != nil && n.Top() == vm.GuestTree.Roots[0] {
 			guest.PendingPorts--
 		}
 	}

@@ -1,0 +1,113 @@
+package domain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"hook-sidecar/pkg/topology"
+)
+
+// After is the read model of the domain after changes: what a parse of the changed bytes has
+// to give.
+func (d *Domain) After(c Changes) *Domain {
+	next := *d.withFragments(c.Managed)
+	next.Hostdevs = slices.Clone(d.Hostdevs)
+	for i := range next.Hostdevs {
+		if address, changed := c.Place[i]; changed {
+			next.Hostdevs[i].Address = address
+		}
+	}
+	for _, i := range c.SetMode {
+		next.Hostdevs[i].HasMode = true
+	}
+	next.Hostdevs = append(next.Hostdevs, c.AddHostdevs...)
+	off, removed := positions(c.HotplugOff), positions(c.RemoveControllers)
+	next.Controllers = make([]Controller, 0, len(d.Controllers)+len(c.AddControllers))
+	for i, controller := range d.Controllers {
+		controller.HotplugOff = controller.HotplugOff || off[i]
+		if !removed[i] {
+			next.Controllers = append(next.Controllers, controller)
+		}
+	}
+	next.Controllers = append(next.Controllers, c.AddControllers...)
+	return &next
+}
+
+// positions is a set of positions in a list.
+func positions(list []int) map[int]bool {
+	set := make(map[int]bool, len(list))
+	for _, i := range list {
+		set[i] = true
+	}
+	return set
+}
+
+// Verify compares a domain, read again from changed bytes, with the read model that After
+// gave for the changes. The error names the first difference.
+func (d *Domain) Verify(after *Domain) error {
+	if want, have := len(after.Hostdevs), len(d.Hostdevs); want != have {
+		return fmt.Errorf("the result has %d hostdevs, the plan %d", have, want)
+	}
+	for i, want := range after.Hostdevs {
+		have := d.Hostdevs[i]
+		if have.ID != want.ID || !topology.Same(have.Address, want.Address) || have.Alias != want.Alias || have.HasMode != want.HasMode {
+			return fmt.Errorf("device %s is not in the result as planned", want.ID)
+		}
+	}
+	if err := verifyFragments(d, after); err != nil {
+		return err
+	}
+	return verifyControllers(after.Controllers, d.Controllers)
+}
+
+func verifyFragments(got, want *Domain) error {
+	left := slices.Clone(got.Fragments)
+	for _, f := range want.Fragments {
+		i := slices.Index(left, f)
+		if i < 0 {
+			return fmt.Errorf("%s is not in the result as planned", nameOf(f))
+		}
+		left = slices.Delete(left, i, i+1)
+	}
+	switch {
+	case len(left) > 0:
+		return fmt.Errorf("%s is in the result, and not in the plan", nameOf(left[0]))
+	case got.IOAPIC != want.IOAPIC:
+		return fmt.Errorf("the ioapic's driver is %q in the result, %q in the plan", topology.Abridge(got.IOAPIC), topology.Abridge(want.IOAPIC))
+	}
+	return nil
+}
+
+// nameOf names a fragment in an error, without its value.
+func nameOf(f Fragment) string {
+	switch f := f.(type) {
+	case Option:
+		return fmt.Sprintf("the option %s of QEMU with id %q", f.Name, topology.Abridge(f.ID()))
+	case FirmwareEntry:
+		return fmt.Sprintf("the fw_cfg entry %q", topology.Abridge(f.Name))
+	case IOMMU:
+		return fmt.Sprintf("the iommu of model %q", topology.Abridge(f.Model))
+	case Clique:
+		return fmt.Sprintf("the clique of %q", topology.Abridge(f.Alias))
+	}
+	return fmt.Sprintf("%T", f)
+}
+
+func verifyControllers(want, have []Controller) error {
+	byIndex := func(x, y Controller) int { return cmp.Compare(x.Index, y.Index) }
+	want, have = slices.Clone(want), slices.Clone(have)
+	slices.SortFunc(want, byIndex)
+	slices.SortFunc(have, byIndex)
+	if len(want) != len(have) {
+		return fmt.Errorf("the result has %d pci controllers, the plan %d", len(have), len(want))
+	}
+	for i, w := range want {
+		h := have[i]
+		if w.Index != h.Index || w.Model != h.Model || w.HotplugOff != h.HotplugOff || !topology.Same(w.Address, h.Address) ||
+			!topology.Same(w.BusNr, h.BusNr) || !topology.Same(w.Cell, h.Cell) {
+			return fmt.Errorf("the controller with index %d is not in the result as planned", w.Index)
+		}
+	}
+	return nil
+}

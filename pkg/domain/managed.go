@@ -1,0 +1,159 @@
+package domain
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"hook-sidecar/pkg/domain/xmledit"
+)
+
+// Fragment is an element outside the PCI tree that a hook may write, because a policy key
+// asks for it: an Option, a FirmwareEntry, an IOMMU or a Clique. The domain may have some
+// of these kinds of its own.
+type Fragment interface {
+	// Mark is the mark by which a hook recognises what it wrote, "" for the user's own.
+	Mark() Mark
+	// check returns an error for a fragment that libvirt or QEMU would refuse.
+	check() error
+	// replace writes the fragment in the place of one at these elements.
+	replace(e *editor, at []*xmledit.Element) error
+}
+
+// Mark is what fragments bear that a hook wrote: the id of an Option, the name of a
+// FirmwareEntry, the alias of an IOMMU, the property of a Clique. Each policy key has one.
+type Mark string
+
+// Managed is what the domain has to have with a mark.
+type Managed struct {
+	Fragments []Fragment // all that bear the mark; none removes them
+	Instead   []Fragment // unmarked ones that they replace
+}
+
+// Managed returns the fragments with a mark.
+func (d *Domain) Managed(mark Mark) []Fragment {
+	var found []Fragment
+	for _, f := range d.Fragments {
+		if f.Mark() == mark {
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
+// Options are those of qemu:commandline whose values have keys, in document order.
+func (d *Domain) Options() []Option { return of[Option](d.Fragments) }
+
+// FirmwareEntries are what QEMU's fw_cfg device passes to the guest, in document order.
+func (d *Domain) FirmwareEntries() []FirmwareEntry { return of[FirmwareEntry](d.Fragments) }
+
+// IOMMUs are the iommu devices, in document order.
+func (d *Domain) IOMMUs() []IOMMU { return of[IOMMU](d.Fragments) }
+
+// Cliques are those of qemu:override, in document order.
+func (d *Domain) Cliques() []Clique { return of[Clique](d.Fragments) }
+
+// of returns the fragments of a kind.
+func of[F Fragment](all []Fragment) []F {
+	var found []F
+	for _, f := range all {
+		if one, ok := f.(F); ok {
+			found = append(found, one)
+		}
+	}
+	return found
+}
+
+// isReplaced reports whether a fragment of the domain makes room for managed ones.
+func (m Managed) isReplaced(f Fragment, mark Mark) bool {
+	return f.Mark() == mark || slices.Contains(m.Instead, f)
+}
+
+// Changes reports whether a domain does not have this with the mark already.
+func (m Managed) Changes(d *Domain, mark Mark) bool {
+	kept := slices.DeleteFunc(slices.Clone(d.Fragments), func(f Fragment) bool { return !m.isReplaced(f, mark) })
+	return !slices.Equal(kept, m.Fragments)
+}
+
+// withFragments is the read model after changes of fragments: they are in the place of those
+// that they replace, else at the end.
+func (d *Domain) withFragments(changes map[Mark]Managed) *Domain {
+	next := *d
+	next.Fragments = slices.Clone(d.Fragments)
+	for _, mark := range slices.Sorted(maps.Keys(changes)) {
+		wanted := changes[mark].Fragments
+		var after []Fragment
+		for _, f := range next.Fragments {
+			switch {
+			case !changes[mark].isReplaced(f, mark):
+				after = append(after, f)
+				continue
+			case len(wanted) > 0:
+				after, wanted = append(after, wanted[0]), wanted[1:]
+			}
+			if i, isIOMMU := f.(IOMMU); isIOMMU && i.IOAPIC {
+				next.IOAPIC = ""
+			}
+		}
+		next.Fragments = append(after, wanted...)
+		for _, i := range of[IOMMU](changes[mark].Fragments) {
+			if i.IOAPIC {
+				next.IOAPIC = ioapicDriver
+			}
+		}
+	}
+	return &next
+}
+
+// replaceFragments writes managed fragments in the places of those that they replace, and
+// collects what is to be removed and added.
+func (e *editor) replaceFragments(changes map[Mark]Managed) error {
+	e.gone = map[*xmledit.Element]bool{}
+	for _, mark := range slices.Sorted(maps.Keys(changes)) {
+		if mark == "" {
+			return errors.New("change fragments without a mark: they are the user's")
+		}
+		wanted := changes[mark].Fragments
+		for _, f := range wanted {
+			if f.Mark() != mark {
+				return fmt.Errorf("write %s with mark %q: its mark is %q", nameOf(f), mark, f.Mark())
+			}
+			if err := f.check(); err != nil {
+				return err
+			}
+		}
+		if !changes[mark].Changes(e.domain, mark) {
+			continue
+		}
+		for i, f := range e.domain.Fragments {
+			at := e.domain.doc.fragments[i]
+			switch {
+			case !changes[mark].isReplaced(f, mark):
+			case len(wanted) > 0:
+				if err := wanted[0].replace(e, at); err != nil {
+					return err
+				}
+				wanted = wanted[1:]
+			default:
+				e.remove(at)
+			}
+		}
+		e.added = append(e.added, wanted...)
+	}
+	return nil
+}
+
+func (e *editor) remove(fragment []*xmledit.Element) {
+	for _, element := range fragment {
+		e.gone[element] = true
+	}
+}
+
+// removeFrom removes what is gone from parents, and each parent that has nothing else, but
+// for the one that gets more.
+func (e *editor) removeFrom(parents []*xmledit.Element, keep *xmledit.Element) {
+	for _, parent := range parents {
+		e.edits = append(e.edits, e.xml.RemoveChildren(parent, func(child *xmledit.Element) bool { return e.gone[child] }, parent == keep)...)
+	}
+}

@@ -1,0 +1,79 @@
+// Package guest has what policy keys give a guest besides places: one file per key, each a
+// Key. What a hook has written in an earlier call is written anew, and removed where the key
+// does not ask for it any more.
+package guest
+
+import (
+	"io/fs"
+
+	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
+)
+
+// VM is what keys look at: a VM with a plan of its devices' places.
+type VM struct {
+	*placement.Plan
+	VMI   *env.VMI // nil when there is none
+	Sysfs fs.FS
+
+	// PhysBits returns how many physical address bits the host's CPUs have, 0 where that is
+	// not known; nil for never.
+	PhysBits func() int
+	// CloudInitSkipped says why the hook is not called for the VM's cloud-init data; "" if
+	// it is called, or if that is unknown.
+	CloudInitSkipped string
+}
+
+// Key is what one policy key writes into a domain.
+type Key struct {
+	Name  policy.Key
+	Mark  domain.Mark // of all that it writes
+	Write func(VM) Writing
+}
+
+// Writing is what a domain has to have for a key.
+type Writing struct {
+	domain.Managed
+	Line     string // for explain and the log; "" where the key gives nothing
+	Warnings []reasons.Warning
+}
+
+// Keys are all keys that write something.
+func Keys() []Key {
+	return []Key{ncclTopology(), portSpeed(), mmioWindow(), vIOMMU(), clique()}
+}
+
+// Write returns the plan with what the policy's keys write. Without a VMI, and without a
+// flag for it, nothing is known of a key: what the domain has stays as it is.
+func Write(vm VM) *placement.Plan {
+	managed := map[domain.Mark]domain.Managed{}
+	var extras []placement.Extra
+	var warnings []reasons.Warning
+	for _, key := range Keys() {
+		if vm.VMI == nil && vm.Policy.Origins[key.Name] == policy.OriginDefault {
+			continue
+		}
+		w := key.Write(vm)
+		if w.Changes(vm.Domain(), key.Mark) {
+			managed[key.Mark] = w.Managed
+		}
+		if w.Line != "" {
+			extras = append(extras, placement.Extra{Key: key.Name, Text: w.Line})
+		}
+		warnings = append(warnings, w.Warnings...)
+	}
+	return vm.With(managed, extras, warnings)
+}
+
+// one is a writing of one fragment.
+func one(fragment domain.Fragment, line string) Writing {
+	return Writing{Managed: domain.Managed{Fragments: []domain.Fragment{fragment}}, Line: line}
+}
+
+// refused is a writing of nothing, with a warning why.
+func refused(code reasons.Code, text string) Writing {
+	return Writing{Warnings: []reasons.Warning{reasons.NewWarning(code, nil, text)}}
+}

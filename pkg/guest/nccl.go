@@ -1,0 +1,71 @@
+package guest
+
+import (
+	"encoding/base64"
+	"fmt"
+
+	"hook-sidecar/pkg/cloudinit"
+	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/nccl"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
+)
+
+// NCCLEntry is the fw_cfg entry with the topology file for NCCL, in base64. A
+// guest reads it under /sys/firmware/qemu_fw_cfg/by_name.
+const NCCLEntry = domain.EntryPrefix + "nccl-topology"
+
+// ncclTopology is the topology file for NCCL in an entry of fw_cfg. It is written in every
+// call: KubeVirt's types do not have fw_cfg, so the entry of one call is gone in the next
+// (virtwrap/api/schema.go, SysInfo).
+//
+// It is in base64 because libvirt 9 passes a text to QEMU with XML references in
+// it and with single commas, where QEMU takes a comma for the next option
+// (src/qemu/qemu_command.c, qemuBuildSysinfoCommandLine; seen in the arguments
+// that it makes).
+func ncclTopology() Key {
+	return Key{Name: policy.KeyNCCLTopology, Mark: NCCLEntry, Write: writeNCCLTopology}
+}
+
+func writeNCCLTopology(vm VM) Writing {
+	if vm.Policy.NCCLTopology == policy.NCCLTopologyNone {
+		return Writing{}
+	}
+	file := nccl.New(vm.Plan)
+	if file.IsEmpty() {
+		return Writing{Warnings: file.Warnings}
+	}
+	text := file.String()
+	w := one(domain.FirmwareEntry{Name: NCCLEntry, Value: base64.StdEncoding.EncodeToString([]byte(text))},
+		fmt.Sprintf("a file of %d bytes in the fw_cfg entry %s", len(text), NCCLEntry))
+	w.Warnings = file.Warnings
+	if vm.Policy.NCCLTopology == policy.NCCLTopologyCloudInit {
+		if missing := missingReader(vm); missing == "" {
+			w.Line += ", which cloud-init copies to " + cloudinit.File
+		} else {
+			w.Warnings = append(w.Warnings, reasons.NewWarning(reasons.CodeNCCLNoReader, nil, missing))
+		}
+	}
+	return w
+}
+
+// missingReader says why cloud-init will not copy the topology file in the guest, ""
+// where it will. Without a VMI nothing is known of it.
+func missingReader(vm VM) string {
+	if vm.VMI == nil {
+		return ""
+	}
+	data := vm.VMI.CloudInit()
+	switch {
+	case data == nil:
+		return "the VM has no cloud-init volume"
+	case data.Unknown, cloudinit.HasReader(data.UserData):
+		return ""
+	case vm.CloudInitSkipped != "":
+		return vm.CloudInitSkipped
+	}
+	if _, err := cloudinit.Merge(data.UserData); err != nil {
+		return err.Error()
+	}
+	return ""
+}

@@ -1,0 +1,124 @@
+package guest
+
+import (
+	"fmt"
+	"slices"
+
+	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/libvirt"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
+)
+
+// vIOMMU gives the guest an IOMMU. KubeVirt's types lose its alias, its driver's attributes
+// and the I/O APIC between two calls (virtwrap/api/schema.go, IOMMUDevice and Features), so
+// that they are written in every call.
+func vIOMMU() Key {
+	return Key{Name: policy.KeyVIOMMU, Mark: domain.IOMMUMark, Write: writeVIOMMU}
+}
+
+func writeVIOMMU(vm VM) Writing {
+	d, wanted := vm.Domain(), vm.Policy.VIOMMU
+	if wanted == policy.VIOMMUNone {
+		return Writing{}
+	}
+	if why := conflict(d, wanted); why != "" {
+		return refused(reasons.CodeVIOMMURefused, fmt.Sprintf("no vIOMMU of model %s: %s", wanted, why))
+	}
+	for _, i := range d.IOMMUs() {
+		switch {
+		case i.Mark() != "", isEmptied(i, wanted):
+		case i == domain.IOMMU{Model: string(policy.VIOMMUSMMUv3)}: // also what KubeVirt leaves of the hook's
+			return Writing{Line: describeVIOMMU(d, i)}
+		default:
+			return Writing{Line: "the domain has its own, which stays as it is"}
+		}
+	}
+	iommu := newIOMMU(d, wanted)
+	w := one(iommu, describeVIOMMU(d, iommu))
+	for _, i := range d.IOMMUs() {
+		if isEmptied(i, wanted) {
+			w.Instead = []domain.Fragment{i}
+		}
+	}
+	return w
+}
+
+// isEmptied reports whether an iommu is what KubeVirt leaves of the hook's own of
+// model intel.
+func isEmptied(i domain.IOMMU, wanted policy.VIOMMU) bool {
+	return wanted == policy.VIOMMUIntel && i == domain.IOMMU{Model: string(wanted), Emptied: true}
+}
+
+// Limits of libvirt and QEMU.
+const (
+	// addressBits are those of four levels of the guest's page tables. With less, a
+	// guest of a host with more memory cannot map it all (QEMU
+	// hw/i386/intel_iommu.c, aw-bits: 39 or 48).
+	addressBits = 48
+	// xAPICs is how many vCPUs there can be without extended interrupt mode (libvirt
+	// src/qemu/qemu_validate.c, QEMU_MAX_VCPUS_WITHOUT_EIM).
+	xAPICs = 255
+)
+
+// newIOMMU is the device for a domain. VFIO needs the caching mode (QEMU
+// hw/i386/intel_iommu.c, vtd_iommu_notify_flag_changed), and the guest's own VFIO
+// the remapping of interrupts (kernel drivers/vfio/vfio_iommu_type1.c,
+// allow_unsafe_interrupts).
+func newIOMMU(d *domain.Domain, wanted policy.VIOMMU) domain.IOMMU {
+	iommu := domain.IOMMU{Model: string(wanted), Alias: string(domain.IOMMUMark)}
+	if wanted == policy.VIOMMUSMMUv3 {
+		return iommu
+	}
+	iommu.IntRemap, iommu.CachingMode, iommu.AddressBits = "on", "on", addressBits
+	own := slices.ContainsFunc(d.IOMMUs(), func(i domain.IOMMU) bool { return i.IOAPIC })
+	iommu.IOAPIC = own || d.IOAPIC == ""
+	if d.VCPUs > xAPICs {
+		iommu.EIM = "on"
+	}
+	return iommu
+}
+
+func hasModel(wanted policy.VIOMMU) func(domain.IOMMU) bool {
+	return func(i domain.IOMMU) bool { return i.Mark() == "" && i.Model == string(wanted) }
+}
+
+// conflict returns why a domain cannot have an IOMMU of the hook, "" when it can. VFIO
+// has to hear of what the guest maps, and QEMU's SMMUv3 does not say it (hw/arm/smmuv3.c,
+// smmuv3_notify_flag_changed: "requires iommu MAP notifier which is not currently
+// supported", 7.2 to 11.1). The host's SMMUv3 can do without (accel), which KubeVirt
+// gives to devices that need it (pkg/virt-launcher/virtwrap/converter/grace.go).
+func conflict(d *domain.Domain, wanted policy.VIOMMU) string {
+	isARM := d.Arch == "aarch64"
+	switch {
+	case !libvirt.HasExpanderBuses(d) || isARM != (wanted == policy.VIOMMUSMMUv3):
+		return fmt.Sprintf("machine %q of architecture %q cannot have it", d.Machine, d.Arch)
+	case d.CommandLineIOMMU:
+		return "qemu:commandline has one already"
+	case wanted == policy.VIOMMUIntel && d.IOAPIC != "" && d.IOAPIC != "qemu":
+		return fmt.Sprintf("it needs QEMU's I/O APIC, and the domain wants that of %q", d.IOAPIC)
+	case wanted == policy.VIOMMUSMMUv3 && len(d.Hostdevs) > 0 && !slices.ContainsFunc(d.IOMMUs(), hasModel(wanted)):
+		return "with it QEMU does not start with a passthrough device"
+	}
+	for _, i := range d.IOMMUs() {
+		if i.Mark() == "" && i.Model != string(wanted) {
+			return fmt.Sprintf("the domain has one of model %q", i.Model)
+		}
+	}
+	return ""
+}
+
+// describeVIOMMU describes the IOMMU, and the memory that it lets QEMU lock.
+func describeVIOMMU(d *domain.Domain, iommu domain.IOMMU) string {
+	text := "SMMUv3 for all devices"
+	if iommu.Model == string(policy.VIOMMUIntel) {
+		text = fmt.Sprintf("VT-d with interrupt remapping, caching mode and %d address bits", iommu.AddressBits)
+	}
+	if iommu.EIM != "" {
+		text += fmt.Sprintf(", and extended interrupt mode for %d vCPUs", d.VCPUs)
+	}
+	if n := len(d.Hostdevs); n > 1 {
+		text += fmt.Sprintf("; each of the %d devices locks the guest's memory once", n)
+	}
+	return text
+}
