@@ -13,15 +13,15 @@ import (
 	"time"
 
 	"hook-sidecar/pkg/hooks"
-	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/report"
 )
 
 // answerer answers calls and logs each.
 type answerer struct {
-	mutator mutate.Mutator
+	mutator plan.Planner
 	log     logFunc
 	last    *lastCall
 }
@@ -50,14 +50,14 @@ func (l *lastCall) finish() {
 }
 
 // logFunc logs a call after its answer, which took so long.
-type logFunc func(protocol string, answer mutate.Result, took time.Duration)
+type logFunc func(protocol string, answer plan.Result, took time.Duration)
 
-func newAnswerer(m mutate.Mutator, log logFunc) answerer {
+func newAnswerer(m plan.Planner, log logFunc) answerer {
 	return answerer{mutator: m, log: log, last: &lastCall{}}
 }
 
 // answer returns the answer to a call, and what logs it.
-func (a answerer) answer(protocol string, req mutate.Request) (result mutate.Result, log func()) {
+func (a answerer) answer(protocol string, req plan.Request) (result plan.Result, log func()) {
 	start := time.Now()
 	result = a.mutator.Answer(req)
 	took := time.Since(start)
@@ -71,8 +71,8 @@ func (a answerer) Mutate(ctx context.Context, call hooks.Call) ([]byte, error) {
 	a.last.mu.Lock()
 	defer a.last.mu.Unlock()
 	a.last.finish()
-	result, log := a.answer(call.Protocol, mutate.Request{
-		Domain: call.Domain, VMI: call.VMI, Discarded: call.Migration, NoReader: a.noReader(call.Protocol),
+	result, log := a.answer(call.Protocol, plan.Request{
+		Domain: call.Domain, VMI: call.VMI, Discarded: call.Migration, CloudInitSkipped: a.noReader(call.Protocol),
 	})
 	logged := make(chan struct{})
 	a.last.logged = logged
@@ -87,8 +87,8 @@ func (a answerer) Mutate(ctx context.Context, call hooks.Call) ([]byte, error) {
 	if result.Err == nil || !result.Strict {
 		return result.Domain, nil
 	}
-	var e *mutate.Error
-	if errors.As(result.Err, &e) && e.Kind == mutate.Malformed {
+	var e *plan.Error
+	if errors.As(result.Err, &e) && e.Kind == plan.Malformed {
 		return nil, &hooks.MalformedError{Err: e}
 	}
 	return nil, &hooks.RefusedError{Err: result.Err}
@@ -138,8 +138,8 @@ func (a *app) hookAnswerer(log *slog.Logger, sysfs string, lock []string, policy
 // logTo returns a function that logs one line per call, device and warning,
 // with the field names of the report. It never logs the domain and the VMI,
 // because they hold passwords. It catches its panics: the VM needs the answer.
-func logTo(log *slog.Logger, m mutate.Mutator) logFunc {
-	return func(protocol string, answer mutate.Result, took time.Duration) {
+func logTo(log *slog.Logger, m plan.Planner) logFunc {
+	return func(protocol string, answer plan.Result, took time.Duration) {
 		defer func() {
 			if cause := recover(); cause != nil {
 				log.Error("a panic ended the log of this call", "stack", string(debug.Stack()))
@@ -176,7 +176,7 @@ func logTo(log *slog.Logger, m mutate.Mutator) logFunc {
 	}
 }
 
-func logCall(log *slog.Logger, protocol string, result mutate.Result, r report.Report, took time.Duration) {
+func logCall(log *slog.Logger, protocol string, result plan.Result, r report.Report, took time.Duration) {
 	attrs := []any{"protocol", protocol}
 	if result.Policy.Layout != "" {
 		attrs = append(attrs, "layout", cmp.Or(r.Layout, result.Policy.Layout))
@@ -194,7 +194,7 @@ func logCall(log *slog.Logger, protocol string, result mutate.Result, r report.R
 		return
 	}
 	attrs = append(attrs, "strict", result.Strict, "error", result.Err)
-	var panicked *mutate.PanicError
+	var panicked *plan.PanicError
 	if errors.As(result.Err, &panicked) {
 		attrs = append(attrs, "stack", string(panicked.Stack))
 	}

@@ -106,6 +106,6 @@ func (w *logWriter) flush() {
 // (os/signal, SIGPIPE).
 func (a *app) logInBackground() {
 	signal.Ignore(syscall.SIGPIPE)
-	a.log = newLogWriter(a.err)
-	a.err = a.log
+	a.log = newLogWriter(a.Err)
+	a.Err = a.log
 }

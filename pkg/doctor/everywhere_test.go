@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"hook-sidecar/pkg/doctor"
-	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/test/cases"
@@ -22,12 +21,8 @@ func TestEverywhere(t *testing.T) {
 		if result.Plan == nil {
 			continue
 		}
-		shown, problems := host.Read(c.Mutator.Sysfs, nil, host.Needs{All: true, Details: true})
-		problems = slices.Concat(c.Mutator.Problems, problems)
-		in := doctor.Inputs{
-			Host: shown, Problems: problems, Variables: c.Mutator.Variables,
-			VM: doctor.VM{Plan: result.Plan, Layout: result.Plan.Layout, VMI: result.VMI},
-		}
+		in, planner := doctor.NewInputs(c.Mutator)
+		in.VM = doctor.NewVM(planner.Read(c.Request), "")
 		results := doctor.NewReport(in).Results
 		wantSound(t, c.Name, results)
 		wantWarnings(t, c.Name, result.Plan.Warnings, results)

@@ -15,53 +15,39 @@ import (
 
 const cpusDir = "devices/system/cpu"
 
-// linkSpeeds reads the speed, in GT/s, of the fastest link that both ends of the link of
-// each PCI function support; that of the lower end where that of the upper one is not
-// known. A function whose speed is not known is left out.
-func (r *hostReader) linkSpeeds(ids []topology.DeviceID) map[topology.Address]float64 {
+// linkSpeeds reads, of each function that was read and is no bridge, the speed in GT/s of
+// the fastest link that both ends of its link support; that of the lower end where that of
+// the upper one is not known. A function whose speed is not known is left out.
+func (r *hostReader) linkSpeeds() map[topology.Address]float64 {
+	ends := map[topology.Address]float64{} // 0 where it is not known
+	end := func(a topology.Address) float64 {
+		if _, seen := ends[a]; !seen {
+			ends[a] = r.maxLinkSpeed(a)
+		}
+		return ends[a]
+	}
 	speeds := map[topology.Address]float64{}
-	for _, id := range ids {
-		a, isPCI := id.PCI()
-		device := r.devices[a]
-		if !isPCI || device == nil {
+	for a, device := range r.devices {
+		if device == nil || device.IsBridge || end(device.LinkEnd()) == 0 {
 			continue
 		}
-		lower, known := r.maxLinkSpeed(device.LinkEnd())
-		if !known {
-			continue
-		}
-		speeds[a] = lower
-		if above := device.PortAbove(); above != nil {
-			if upper, known := r.maxLinkSpeed(*above); known {
-				speeds[a] = min(lower, upper)
-			}
+		speeds[a] = end(device.LinkEnd())
+		if above := device.PortAbove(); above != nil && end(*above) > 0 {
+			speeds[a] = min(speeds[a], end(*above))
 		}
 	}
 	return speeds
 }
 
-// maxLinkSpeed reads the speed of the fastest link that a function supports; false where
-// it is not known.
-func (r *hostReader) maxLinkSpeed(a topology.Address) (float64, bool) {
+// maxLinkSpeed reads the speed of the fastest link that a function supports; 0 where it is
+// not known.
+func (r *hostReader) maxLinkSpeed(a topology.Address) float64 {
 	dir, _ := r.deviceDir(path.Join(pciDevices, a.String()))
 	if dir == "" {
-		return 0, false
+		return 0
 	}
-	return r.linkSpeed(dir + "/max_link_speed")
-}
-
-// ReadMaxLinkSpeeds reads the speed, in GT/s, of the fastest link that each function
-// supports. One whose link the kernel does not know is left out.
-func ReadMaxLinkSpeeds(fsys fs.FS, functions []topology.Address) (map[topology.Address]float64, []reasons.Problem) {
-	r := newHostReader(fsys, Needs{})
-	speeds := map[topology.Address]float64{}
-	for _, a := range functions {
-		if speed, known := r.maxLinkSpeed(a); known {
-			speeds[a] = speed
-		}
-	}
-	r.close()
-	return speeds, reasons.SortProblems(r.problems)
+	speed, _ := r.linkSpeed(dir + "/max_link_speed")
+	return speed
 }
 
 // details reads the details of a function.

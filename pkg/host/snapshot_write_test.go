@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"hook-sidecar/pkg/host"
-	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/report"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/test/cases"
@@ -109,7 +109,7 @@ func TestSnapshotPlansTheSame(t *testing.T) {
 	}
 }
 
-func explain(t *testing.T, r mutate.Result) string {
+func explain(t *testing.T, r plan.Result) string {
 	t.Helper()
 	data, err := json.MarshalIndent(report.New(r.Plan, r.Changed(), r.Err), "", " ")
 	if err != nil {

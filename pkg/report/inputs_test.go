@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"hook-sidecar/pkg/host"
-	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/report"
 )
@@ -98,7 +98,7 @@ func reportOf(t testing.TB, snapshot, domainXML []byte, layout string) report.Re
 	return report.New(result.Plan, result.Changed(), nil)
 }
 
-func resultOf(t testing.TB, snapshot, domainXML []byte, layout string) mutate.Result {
+func resultOf(t testing.TB, snapshot, domainXML []byte, layout string) plan.Result {
 	t.Helper()
 	fsys, err := host.ParseSnapshot(snapshot)
 	if err != nil {
@@ -107,10 +107,10 @@ func resultOf(t testing.TB, snapshot, domainXML []byte, layout string) mutate.Re
 	return mutated(t, fsys, domainXML, layout)
 }
 
-func mutated(t testing.TB, sysfs fs.FS, domainXML []byte, layout string) mutate.Result {
+func mutated(t testing.TB, sysfs fs.FS, domainXML []byte, layout string) plan.Result {
 	t.Helper()
-	m := mutate.Mutator{Sysfs: sysfs, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: layout}}}
-	result := m.Mutate(mutate.Request{Domain: domainXML})
+	m := plan.Planner{Sysfs: sysfs, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: layout}}}
+	result := m.Mutate(plan.Request{Domain: domainXML})
 	if result.Err != nil {
 		t.Fatal(result.Err)
 	}

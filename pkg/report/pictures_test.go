@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"hook-sidecar/pkg/host"
-	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/report"
 )
@@ -247,8 +247,8 @@ func TestDetails(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := mutate.Mutator{Sysfs: fsys, Details: true, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: layout, policy.KeyPortSpeed: tt.speed}}}
-		result := m.Mutate(mutate.Request{Domain: wholeHost(t, snapshot)})
+		m := plan.Planner{Sysfs: fsys, Details: true, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: layout, policy.KeyPortSpeed: tt.speed}}}
+		result := m.Mutate(plan.Request{Domain: wholeHost(t, snapshot)})
 		r := report.New(result.Plan, result.Changed(), result.Err)
 		svg, _ := draw(t, r)
 		if strings.Contains(svg, "GT/s") {
