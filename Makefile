@@ -99,8 +99,10 @@ fuzz: ## run every fuzz target, FUZZTIME (8s) each
 generate: ## regenerate the generated code
 	go generate ./...
 
-golden: ## regenerate the golden files; read the diff before you commit it
+golden: ## regenerate the golden files and the generated pages; read the diff before you commit it
 	go test ./pkg/mutate -run Golden -update
+	go test ./test/docs -run Generated -update
+	go test ./cmd/hook-sidecar -run 'CommandsDoc|PicturesDoc' -update
 
 ci: ## run everything that CI runs
 	.ci/run

@@ -101,6 +101,26 @@ func answerTo(t *testing.T, a answerer, domain, vmi []byte) []byte {
 	return got
 }
 
+// TestLogCutsNames: no name that a user chose makes a line of the log long.
+func TestLogCutsNames(t *testing.T) {
+	s := demoSample(t)
+	long := strings.Repeat("é", 1000)
+	s.request.VMI = bytes.Replace(s.request.VMI, []byte(`"uid": "`), []byte(`"uid": "`+long), 1)
+	s.request.Domain = bytes.ReplaceAll(s.request.Domain, []byte("ua-gpu-"), []byte("ua-gpu-"+long))
+	var log bytes.Buffer
+	a := newAnswerer(s.mutator, logTo(slog.New(slog.NewJSONHandler(&log, nil)), s.mutator))
+	answerTo(t, a, s.request.Domain, s.request.VMI)
+	a.wait()
+	if !strings.Contains(log.String(), strings.Repeat("é", 100)) {
+		t.Errorf("the log has no long name:\n%.2000s", &log)
+	}
+	for line := range strings.Lines(log.String()) {
+		if strings.Contains(line, strings.Repeat("é", 127)) {
+			t.Errorf("a name of more than %d bytes in %s", maxName, line)
+		}
+	}
+}
+
 // TestLogThatHangs: a call is answered though the log of the one before never ends.
 func TestLogThatHangs(t *testing.T) {
 	s := demoSample(t)

@@ -16,7 +16,6 @@ import (
 	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/plan"
-	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/report"
 	"hook-sidecar/testdata"
 )
@@ -61,21 +60,15 @@ func readSample(flags *policyFlags) (sample, error) {
 	if err != nil {
 		return sample{}, err
 	}
-	return newSample(source)
-}
-
-func newSample(source policy.Source) (sample, error) {
 	s := sample{mutator: plan.Planner{Source: source}}
 	var snapshot []byte
 	for name, to := range map[string]*[]byte{
 		testdata.DemoHost: &snapshot, testdata.DemoDomain: &s.request.Domain, testdata.DemoVMI: &s.request.VMI,
 	} {
-		var err error
 		if *to, err = testdata.Demo.ReadFile(name); err != nil {
 			return s, err
 		}
 	}
-	var err error
 	s.mutator.Sysfs, err = host.ParseSnapshot(snapshot)
 	return s, err
 }

@@ -23,8 +23,8 @@ const (
 )
 
 // logWriter writes a log in the background, because a VM must not wait for the
-// reader of a log: a write to a full pipe blocks. What cannot be written is dropped
-// and counted, and the log says how many lines when it can be written again.
+// reader of a log: a write to a full pipe blocks. Lines that cannot be written are
+// dropped, and their number is logged when writing works again.
 type logWriter struct {
 	to   io.Writer
 	wake chan struct{} // full when there is something to write
@@ -33,7 +33,7 @@ type logWriter struct {
 
 	mu      sync.Mutex
 	pending []byte // whole lines
-	lost    int    // lines that were dropped since the log said so
+	lost    int    // dropped lines that are not yet logged as lost
 }
 
 func newLogWriter(to io.Writer) *logWriter {
@@ -101,9 +101,8 @@ func (w *logWriter) flush() {
 	w.mu.Unlock()
 }
 
-// logInBackground makes standard error a log that no answer waits for, and that
-// ends no process when its reader is gone: Go's runtime would let SIGPIPE end it
-// (os/signal, SIGPIPE).
+// logInBackground writes standard error in the background. It ignores SIGPIPE, with
+// which Go's runtime would end the process when the reader is gone (os/signal, SIGPIPE).
 func (a *app) logInBackground() {
 	signal.Ignore(syscall.SIGPIPE)
 	a.log = newLogWriter(a.Err)

@@ -35,10 +35,7 @@ func (a answerer) noReader(protocol string) string {
 // it. User data holds passwords and is never logged.
 func (a answerer) cloudInit(log *slog.Logger, call hooks.CloudInitCall) []byte {
 	result := a.mutator.CloudInit(call.VMI, call.Data)
-	log = log.With("protocol", call.Protocol)
-	if result.VMI != nil && result.VMI.Name != "" {
-		log = log.With("vmi", result.VMI.String(), "uid", result.VMI.UID)
-	}
+	log = withVMI(log.With("protocol", call.Protocol), result.VMI)
 	if result.Err == nil {
 		log.Info("cloud-init data planned", "changed", !bytes.Equal(result.Data, call.Data))
 		return result.Data

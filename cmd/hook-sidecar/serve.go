@@ -60,11 +60,11 @@ Exit status:
 		defer answerer.wait()
 		answerer.mutator.Limit = serveLimit()
 		config := hooks.Config{
-			Mutator: answerer, Logger: log, Expected: answerer.rehearse,
-			Versions: versions, PluginSocket: pluginSocket, MaxMessage: maxMessage,
+			Mutator: answerer, Logger: log, Versions: versions,
+			PluginSocket: pluginSocket, MaxMessage: maxMessage,
 		}
-		// By a flag, because nobody knows the VMI when virt-launcher asks for the hook
-		// points, and other VMs would pay for it (hooks.Config.CloudInit).
+		// A flag decides, because the VMI is unknown when virt-launcher asks for the hook
+		// points. Announced, the call affects all VMs (hooks.Config.CloudInit).
 		if answerer.announcesCloudInit() {
 			config.CloudInit = func(call hooks.CloudInitCall) []byte { return answerer.cloudInit(log, call) }
 		}

@@ -25,21 +25,21 @@ const tableVersion = 1
 
 // table is what explain prints without a VM.
 type vmTable struct {
-	SchemaVersion int   `json:"schemaVersion"`
-	VMs           []row `json:"vms"`
+	SchemaVersion int   `json:"schemaVersion"` // 1
+	VMs           []row `json:"vms"`           // by namespace and name
 }
 
 // row is a VM of the table.
 type row struct {
-	Namespace string         `json:"namespace"`
-	Name      string         `json:"name"`
-	Node      string         `json:"node"`
-	Devices   int            `json:"devices"`
-	Pairs     int            `json:"pairs"`   // that the host shows
-	Alike     int            `json:"alike"`   // of these, as on the host
-	Layout    policy.Layout  `json:"layout"`  // of the current tree; "" where no device is under an expander bus
-	Finding   *doctor.Result `json:"finding"` // the worst of doctor; null where it has no FAIL and no WARN
-	Error     *string        `json:"error"`   // why the VM was not read
+	Namespace string         `json:"namespace"` // of the VM
+	Name      string         `json:"name"`      // of the VM
+	Node      string         `json:"node"`      // that it runs on
+	Devices   int            `json:"devices"`   // how many passthrough devices it has
+	Pairs     int            `json:"pairs"`     // pairs of devices that the host shows
+	Alike     int            `json:"alike"`     // how many of these are as on the host
+	Layout    policy.Layout  `json:"layout"`    // of the current tree; "" where no device is under an expander bus
+	Finding   *doctor.Result `json:"finding"`   // the worst of doctor; null where it has no FAIL and no WARN
+	Error     *string        `json:"error"`     // why the VM was not read
 }
 
 // concurrency is how many VMs are read at a time.

@@ -15,7 +15,7 @@ import (
 
 // Merge returns user data that does what the given does, and runs Script in each boot.
 // Data that does so already is returned as it is; compressed data is decompressed, as
-// cloud-init does with it first. The error says why there is no such data, and shows
+// cloud-init does with it first. The error has the reason, and shows
 // nothing of it: user data holds passwords.
 //
 // The given data is one part of a MIME message, byte for byte: as it is where it is such

@@ -22,12 +22,12 @@ const (
 
 // Result is one finding of a check.
 type Result struct {
-	Name   string             `json:"name"` // of the check
-	Status Status             `json:"status"`
+	Name   string             `json:"name"`   // of the check
+	Status Status             `json:"status"` // PASS, NOTE, WARN or FAIL
 	Device *topology.DeviceID `json:"device"` // null when it concerns no single device
-	Found  string             `json:"found"`
-	Hint   string             `json:"hint"` // what to do; "" when there is nothing to do
-	VM     string             `json:"vm"`   // "" for the host, and where one VM is given
+	Found  string             `json:"found"`  // what the check found
+	Hint   string             `json:"hint"`   // what to do; "" when there is nothing to do
+	VM     string             `json:"vm"`     // "" for the host, and where one VM is given
 }
 
 // String formats the result as a line: `FAIL driver-bound: … (hint)`.
@@ -145,9 +145,9 @@ const SchemaVersion = 1
 
 // Report is what doctor prints as JSON.
 type Report struct {
-	SchemaVersion int            `json:"schemaVersion"`
-	Counts        map[Status]int `json:"counts"`
-	Results       []Result       `json:"results"`
+	SchemaVersion int            `json:"schemaVersion"` // 1
+	Counts        map[Status]int `json:"counts"`        // results by status
+	Results       []Result       `json:"results"`       // the worst first
 }
 
 // severities are the statuses, the worst first.

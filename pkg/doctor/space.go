@@ -25,11 +25,11 @@ func barWindow(in Inputs) []Result {
 	}
 	window, known := guest.Window(taken)
 	if !known {
-		return note(fmt.Sprintf("a host-passthrough CPU has the host's bits; OVMF's window is an eighth of the address space, so %d bits are enough", bits.Len64(guest.Bytes(taken, 0))+firmware.WindowShift),
+		return note(fmt.Sprintf("a host-passthrough CPU has the host's bits; OVMF's window is an eighth of the address space, so %d bits are enough", bits.Len64(guest.Required(taken, 0))+firmware.WindowShift),
 			"64-bit BARs of %s; the guest's physical address bits are not known", topology.BytesNeeded(sum))
 	}
 	need := "64-bit BARs of " + topology.BytesNeeded(sum)
-	if all := guest.Bytes(taken, window.Bytes); all > window.Bytes {
+	if all := guest.Required(taken, window.Bytes); all > window.Bytes {
 		if all > sum {
 			need += " take " + topology.BytesNeeded(all) + " with alignment and hotplug ports"
 		}

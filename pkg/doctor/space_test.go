@@ -19,7 +19,7 @@ func spaceTests() map[string]map[string]test {
 		hint     = " (give the guest a host-passthrough CPU, or set mmio-window=auto)"
 		ownHint  = " (give the guest a host-passthrough CPU, or correct X-PciMmio64Mb in qemu:commandline)"
 		hostHint = " (set mmio-window=auto)"
-		port     = "\npci0000:00/0000:00:01.0 class=0x060400 vendor=0x1022" // of AMD
+		port     = "\npci0000:00/0000:00:01.0 class=0x060400 vendor=0x1022"                   // of AMD
 		large    = "cpus 0 0" + port + "\npci0000:00/0000:00:01.0/0000:01:00.0 node=0 bar=37" // 128 GiB
 		larger   = "cpus 0 0" + port + "\npci0000:00/0000:00:01.0/0000:01:00.0 node=0 bar=38"
 		plainOf  = "<cpu mode='custom'><numa><cell id='0' cpus='0-1' memory='1' unit='GiB'/></numa></cpu><numatune><memnode cellid='0' mode='strict' nodeset='0'/></numatune>"

@@ -2,7 +2,7 @@ package domain
 
 import "hook-sidecar/pkg/domain/xmledit"
 
-// Addressing is what a domain says about how much memory the guest can address.
+// Addressing is how much memory the domain lets the guest address.
 // Placement does not read it: a value that libvirt would refuse counts as absent
 // and is not an error.
 type Addressing struct {
@@ -29,7 +29,7 @@ func (r *reader) addressing(root *xmledit.Element) error {
 	return nil
 }
 
-// WindowBytes is what the entry WindowEntry says in bytes; 0 where it is absent or not a
+// WindowBytes is the value of the entry WindowEntry in bytes; 0 where it is absent or not a
 // number.
 func (d *Domain) WindowBytes() uint64 {
 	o := d.FWCfg(WindowEntry)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"hook-sidecar/pkg/domain/xmledit"
@@ -97,22 +98,36 @@ func (d *Domain) FWCfg(name string) *Option {
 	return nil
 }
 
-// options reads the options of qemu:commandline. What is neither of the two may be the
-// value of another option, and is skipped.
+// options reads the options of qemu:commandline. The value of an option may look like
+// another one, as in -append -global.
 func (r *reader) options(root *xmledit.Element) error {
 	var name *xmledit.Element
 	for e := range qemu(root, "commandline", "arg") {
 		text := e.Value("value")
 		switch {
-		case name != nil:
-			r.fragment(Option{Name: optionName(name.Value("value")), Value: text}, name, e)
-			name = nil
-		case optionName(text) != "":
+		case name == nil && takesValue(text):
 			name = e
+		case name != nil:
+			if known := optionName(name.Value("value")); known != "" {
+				r.fragment(Option{Name: known, Value: text}, name, e)
+			}
+			name = nil
 		}
 	}
-	r.domain.doc.lacksValue = name != nil
+	r.domain.doc.lacksValue = name != nil && optionName(name.Value("value")) != ""
 	return nil
+}
+
+// takesValue reports whether an argument is an option of QEMU with a value. One that is not
+// known counts as such: of some 140 options these have none (QEMU 7.2 to 11, qemu-options.hx).
+func takesValue(arg string) bool {
+	name, isOption := strings.CutPrefix(arg, "-")
+	return isOption && !slices.Contains([]string{
+		"h", "help", "version", "S", "s", "daemonize", "enable-kvm", "full-screen", "mem-prealloc", "nodefaults", "nographic",
+		"no-acpi", "no-fd-bootchk", "no-hpet", "no-reboot", "no-shutdown", "no-user-config", "only-migratable", "preconfig",
+		"semihosting", "snapshot", "usb", "win2k-hack", "xen-attach", "xen-domid-restrict", "enable-sync-profile",
+		"old-param", "one-insn-per-tb", "singlestep", "portrait", "enable-fips",
+	}, strings.TrimPrefix(name, "-"))
 }
 
 // optionName is the name of an option that Domain.Options has, else "". QEMU takes two

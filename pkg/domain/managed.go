@@ -21,11 +21,11 @@ type Fragment interface {
 	replace(e *editor, at []*xmledit.Element) error
 }
 
-// Mark is what fragments bear that a hook wrote: the id of an Option, the name of a
+// Mark recognises fragments that a hook wrote: the id of an Option, the name of a
 // FirmwareEntry, the alias of an IOMMU, the property of a Clique. Each policy key has one.
 type Mark string
 
-// Managed is what the domain has to have with a mark.
+// Managed lists the fragments that a domain has to have with a mark.
 type Managed struct {
 	Fragments []Fragment // all that bear the mark; none removes them
 	Instead   []Fragment // unmarked ones that they replace
@@ -45,7 +45,7 @@ func (d *Domain) Managed(mark Mark) []Fragment {
 // Options are those of qemu:commandline whose values have keys, in document order.
 func (d *Domain) Options() []Option { return of[Option](d.Fragments) }
 
-// FirmwareEntries are what QEMU's fw_cfg device passes to the guest, in document order.
+// FirmwareEntries are the files of QEMU's fw_cfg device, in document order.
 func (d *Domain) FirmwareEntries() []FirmwareEntry { return of[FirmwareEntry](d.Fragments) }
 
 // IOMMUs are the iommu devices, in document order.

@@ -2,7 +2,7 @@ package domain
 
 import "hook-sidecar/pkg/topology"
 
-// Domain is what placement reads of a libvirt domain. It is read-only; Apply
+// Domain is the part of a libvirt domain that placement reads. It is read-only; Apply
 // returns changed bytes.
 type Domain struct {
 	Name string // name, "" when absent
@@ -12,6 +12,9 @@ type Domain struct {
 	Machine     string // os/type/@machine: "q35", "pc-q35-9.2"
 	UEFI        bool   // a pflash loader, a rom with launchSecurity, or firmware='efi'
 	MemoryBytes uint64 // memory, 0 when absent
+
+	MaxMemoryBytes uint64 // maxMemory, up to which memory can be hotplugged; 0 when absent
+	MemorySlots    uint64 // maxMemory/@slots
 
 	Cells    []Cell
 	Memnodes []Memnode

@@ -10,7 +10,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Error says what in a domain cannot be read, and where.
+// Error is a part of a domain that cannot be read, with its line and column.
 type Error = xmledit.Error
 
 // document is where the parts of a Domain are in the bytes.
@@ -102,13 +102,22 @@ func (r *reader) general(root *xmledit.Element) error {
 	// pkg/virt-launcher/virtwrap/converter/compute/os.go), as SeaBIOS is elsewhere.
 	d.UEFI = loader == "pflash" || loader == "rom" && d.LaunchSecurity || root.Child("os").Value("firmware") == "efi"
 	d.doc.devices = slices.Collect(all(root, "devices"))
-	memory := root.Child("memory")
-	if memory == nil {
-		return nil
+	return r.memory(root)
+}
+
+func (r *reader) memory(root *xmledit.Element) (err error) {
+	d := r.domain
+	if memory := root.Child("memory"); memory != nil {
+		if d.MemoryBytes, err = r.scaled(memory); err != nil {
+			return err
+		}
 	}
-	var err error
-	d.MemoryBytes, err = r.scaled(memory)
-	return err
+	if most := root.Child("maxMemory"); most != nil {
+		// Placement does not read it: a number that libvirt would refuse counts as absent.
+		d.MaxMemoryBytes, _ = r.scaled(most)
+		d.MemorySlots, _ = number(most.Value("slots"), 10)
+	}
+	return nil
 }
 
 // kubeVirtUID is the element in which KubeVirt stores the uid of the VMI, or nil

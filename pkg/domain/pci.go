@@ -137,7 +137,7 @@ func (r *reader) controller(e *xmledit.Element) (c Controller, hasIndex bool, er
 
 // hostdev reads a <hostdev>. Placed is false for what placement does not touch:
 // other kinds, mediated devices that are not PCI devices (vfio-ap, vfio-ccw),
-// and those without a source that says which device it is.
+// and those without a source that names the device.
 func (r *reader) hostdev(e *xmledit.Element) (h Hostdev, placed bool, err error) {
 	mode := e.Attr("mode")
 	if mode != nil && mode.Value != "subsystem" {

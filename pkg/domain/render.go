@@ -12,8 +12,8 @@ import (
 	"hook-sidecar/pkg/domain/xmledit"
 )
 
-// Elements that Apply adds are as libvirt's own Go types make them, so that libvirt
-// and KubeVirt read what is meant, and printed for xmledit to indent.
+// Elements that Apply adds are printed by libvirt's own Go types, so that libvirt and
+// KubeVirt read them back unchanged, and xmledit indents them.
 
 // renderer prints one element after the other. An encoder is large: one per element
 // would take more memory than the domain.
@@ -160,8 +160,8 @@ func printTarget(c Controller) string {
 
 // hostdev writes a hostdev as virt-launcher does (KubeVirt
 // pkg/virt-launcher/virtwrap/device/hostdevice/hostdev.go): a PCI device is on
-// its VFIO driver already and not libvirt's to manage, a mediated device says
-// that it is a PCI device.
+// its VFIO driver already and not libvirt's to manage, a mediated device
+// has the model of a PCI device.
 func (r *renderer) hostdev(h Hostdev) (string, error) {
 	hostdev := &libvirtxml.DomainHostdev{Alias: newAlias(h.Alias)}
 	display, ramfb := onOrAbsent(h.Display), onOrAbsent(h.RamFB)

@@ -1,4 +1,4 @@
-// Package firmware says how much address space a guest's firmware, SeaBIOS or OVMF, has
+// Package firmware models how much address space a guest's firmware, SeaBIOS or OVMF, has
 // for the 64-bit BARs of its devices, and how much they take.
 package firmware
 
@@ -13,7 +13,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Guest is what the firmware finds.
+// Guest is the input of the model.
 type Guest struct {
 	Domain    *domain.Domain
 	Tree      *topology.Tree
@@ -33,7 +33,7 @@ type Aperture struct{ Bytes, Align uint64 }
 // roundUp is the least multiple of a power of two that is not less than n.
 func roundUp(n, power uint64) uint64 { return (n + power - 1) &^ (power - 1) }
 
-// pack is what parts take one after the other, as both firmwares order them: the
+// pack is the space of parts one after the other, as both firmwares order them: the
 // largest alignment first.
 func pack(parts []Aperture) Aperture {
 	all := Aperture{Align: 1}
@@ -44,7 +44,7 @@ func pack(parts []Aperture) Aperture {
 	return all
 }
 
-// Taken is what the 64-bit BARs of the PCI devices take of a window. OVMF gives the
+// Taken is the space of the 64-bit BARs of the PCI devices in a window. OVMF gives the
 // root bus its part first and then each expander bus (edk2
 // MdeModulePkg/Bus/Pci/PciHostBridgeDxe/PciHostBridge.c, NotifyPhase), so that what is
 // left up to the alignment of the first large BAR is lost. For SeaBIOS all is one, and
@@ -80,9 +80,9 @@ func (g Guest) BARs() (sum uint64, taken Taken) {
 	return sum, Taken{pack(root), pack(expanders)}
 }
 
-// Bytes is how much of a window is taken, with hotplug ports, and with the small BARs of
+// Required is how much of a window is taken, with hotplug ports, and with the small BARs of
 // virtio devices on the root bus (QEMU hw/virtio/virtio-pci.c, VIRTIO_PCI_FLAG_MODERN).
-func (g Guest) Bytes(taken Taken, window uint64) uint64 {
+func (g Guest) Required(taken Taken, window uint64) uint64 {
 	root := taken.RootBus.Bytes + g.hotplugBytes(window)
 	if root == 0 && slices.ContainsFunc(g.Domain.Others, isVirtio) {
 		root = 1
@@ -92,7 +92,7 @@ func (g Guest) Bytes(taken Taken, window uint64) uint64 {
 
 func isVirtio(d domain.Device) bool { return d.Bus == "virtio" || strings.HasPrefix(d.Model, "virtio") }
 
-// under is what the devices at and under a node take. SeaBIOS makes the window of
+// under is the space of the devices at and under a node. SeaBIOS makes the window of
 // a bridge a multiple of its alignment, too (src/fw/pciinit.c,
 // pci_bios_check_devices).
 func (g Guest) under(n *topology.Node, own map[topology.ID][]Aperture) []Aperture {
@@ -110,7 +110,7 @@ func (g Guest) under(n *topology.Node, own map[topology.ID][]Aperture) []Apertur
 	return []Aperture{all}
 }
 
-// hotplugBytes is what ports that can hotplug take of OVMF's window beside the
+// hotplugBytes is the space of ports that can hotplug in OVMF's window, beside the
 // devices: of one larger than the default a 256th each, rounded up to a power of
 // two (edk2 OvmfPkg/PciHotPlugInitDxe/PciHotPlugInit.c, GetResourcePadding).
 // SeaBIOS reserves from what is left.
@@ -179,24 +179,32 @@ func (g Guest) Window(taken Taken) (w Window, known bool) {
 	return Window{space - min(space, roundUp(g.memoryEnd(), taken.RootBus.Align)), fmt.Sprintf("SeaBIOS, %d bits of %s less the guest's memory", used, source)}, true
 }
 
-// VirtWindow is what QEMU's machine virt gives a guest of aarch64 (hw/arm/virt.c,
+// VirtWindow is the window of QEMU's machine virt for aarch64 (hw/arm/virt.c,
 // VIRT_HIGH_PCIE_MMIO).
 func VirtWindow() Window { return Window{512 << 30, "QEMU's machine virt"} }
 
-// memoryEnd is the address after the guest's memory, 4 GiB at least.
+// memoryEnd is the address after the guest's memory, 4 GiB at least, and after the region
+// for memory that can be hotplugged. That begins at a multiple of 1 GiB, and each slot adds
+// 1 GiB for its alignment (QEMU hw/i386/pc.c, pc_memory_init). Both firmwares learn its end
+// from the file etc/reserved-memory-end.
 func (g Guest) memoryEnd() uint64 {
-	end := uint64(4 << 30)
-	if memory := g.Domain.MemoryBytes; memory >= allLow {
-		end += memory - lowMemory
+	const align = 1 << 30
+	end, d := uint64(4<<30), g.Domain
+	if d.MemoryBytes >= allLow {
+		end += d.MemoryBytes - lowMemory
 	}
-	return end
+	if d.MaxMemoryBytes <= d.MemoryBytes {
+		return end
+	}
+	most := uint64(1) << ovmfBits // more than a machine has
+	return roundUp(end, align) + min(d.MaxMemoryBytes-d.MemoryBytes, most) + min(d.MemorySlots, most/align)*align
 }
 
-// Enough is the smallest window of OVMF, as a power of two, that holds what is taken;
+// SmallestWindow is the smallest window of OVMF, as a power of two, that holds what is taken;
 // 0 where OVMF takes none so large.
-func (g Guest) Enough(taken Taken) uint64 {
+func (g Guest) SmallestWindow(taken Taken) uint64 {
 	for window := uint64(LeastWindow); window <= MostWindow; window *= 2 {
-		if g.Bytes(taken, window) <= window {
+		if g.Required(taken, window) <= window {
 			return window
 		}
 	}
@@ -238,14 +246,14 @@ func (g Guest) ovmfWindow(guest int, source string) Window {
 // target/i386/cpu.c, x86_cpu_load_model), and so has the host bridge.
 func (g Guest) ovmfTrusts(guest int) bool { return guest != defaultPhysBits || !g.IntelHost }
 
-// HostBits says that the guest's address bits are the host's.
+// HostBits is the source of address bits that are the host's.
 const HostBits = "the host"
 
 // Bits returns how many physical address bits the guest's CPU has, and
 // their source; 0 when that is not known. A host-passthrough CPU has the host's
 // (QEMU target/i386/host-cpu.c), a host-model CPU by the maxphysaddr of
 // libvirt's domain capabilities as well. A named model has them only where the
-// vendor of QEMU says so by the machine: Red Hat for all of its own, Ubuntu for
+// vendor of QEMU has set them by the machine: Red Hat for all of its own, Ubuntu for
 // those with the suffix -hpb. QEMU chooses which machine "q35" is.
 func (g Guest) Bits() (bits int, source string) {
 	d := g.Domain

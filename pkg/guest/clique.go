@@ -119,7 +119,7 @@ const (
 	display = 0x03
 )
 
-// noClique says why a GPU can be in no clique, "" when it can.
+// noClique returns why a GPU can be in no clique, "" when it can.
 func noClique(gpu placement.Decision, d *domain.Domain) string {
 	switch {
 	case gpu.ID.Kind() != topology.KindPCI:
@@ -143,9 +143,8 @@ func isUserAlias(alias string) bool {
 	}) < 0
 }
 
-// reach is the highest switch or PCIe root that requests of a GPU get to without a
-// port that redirects them, and what stops them above it. Two GPUs with the same one
-// reach each other.
+// reach returns the topmost switch or PCIe root that a GPU's requests reach without ACS
+// redirection, and why they go no further. Two GPUs with the same one reach each other.
 func reach(plan *placement.Plan, gpu placement.Decision) (top *topology.Node, blocked string) {
 	node := plan.HostTree.Node(gpu.ID)
 	if node == nil || node.Parent == nil {
@@ -170,7 +169,7 @@ func reach(plan *placement.Plan, gpu placement.Decision) (top *topology.Node, bl
 	return top, ""
 }
 
-// redirects says why a port may not pass a request to a port beside it, "" when it
+// redirects returns why a port may not pass a request to a port beside it, "" when it
 // does pass it. A switch has to pass requests between its ports, a root complex does
 // not: a root port that does has the capability to redirect them (PCI Express 5.0,
 // 6.12.1.1).
@@ -190,8 +189,8 @@ func redirects(port *topology.Device, isRootPort bool) string {
 	return ""
 }
 
-// alone says why a GPU shares its clique with no other: what is between it and the
-// nearest one.
+// alone returns why a GPU shares its clique with no other: the bridge or port between it
+// and the nearest one.
 func alone(plan *placement.Plan, gpus []placement.Decision, gpu placement.Decision) string {
 	path := plan.HostTree.Node(gpu.ID).Path()
 	top, blocked := reach(plan, gpu)
@@ -235,8 +234,8 @@ func (c cliques) overrides() []domain.Fragment {
 	return all
 }
 
-// String says what is granted, and what that is not: NVIDIA's driver takes a clique for
-// the word of somebody who has tested the path (NVIDIA/nccl issue 2335).
+// String lists the cliques and warns that they are untested: NVIDIA's driver assumes that
+// whoever sets a clique has tested the path (NVIDIA/nccl issue 2335).
 func (c cliques) String() string {
 	var parts []string
 	for _, granted := range c.granted {

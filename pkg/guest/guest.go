@@ -12,7 +12,7 @@ import (
 	"hook-sidecar/pkg/reasons"
 )
 
-// VM is what keys look at: a VM with a plan of its devices' places.
+// VM is the input of keys: a VM with a plan of its devices' places.
 type VM struct {
 	*placement.Plan
 	VMI *env.VMI // nil when there is none
@@ -20,12 +20,12 @@ type VM struct {
 	// PhysBits returns how many physical address bits the host's CPUs have, 0 where that is
 	// not known; nil for never.
 	PhysBits func() int
-	// CloudInitSkipped says why the hook is not called for the VM's cloud-init data; "" if
+	// CloudInitSkipped is why the hook is not called for the VM's cloud-init data; "" if
 	// it is called, or if that is unknown.
 	CloudInitSkipped string
 }
 
-// Key is what one policy key writes into a domain.
+// Key is a policy key that writes fragments into a domain.
 type Key struct {
 	Name  policy.Key
 	Mark  domain.Mark                    // of all that it writes
@@ -33,7 +33,7 @@ type Key struct {
 	Write func(VM) Writing
 }
 
-// Writing is what a domain has to have for a key.
+// Writing lists the fragments that a domain has to have for a key.
 type Writing struct {
 	domain.Managed
 	Line     string // for explain and the log; "" where the key gives nothing

@@ -31,23 +31,28 @@ func writeMMIOWindow(vm VM) Writing {
 	if vm.Policy.MMIOWindow != policy.MMIOWindowAuto || len(vm.Devices) == 0 {
 		return Writing{}
 	}
-	without := domain.Changes{Managed: map[domain.Mark]domain.Managed{optionMark(policy.KeyMMIOWindow): {}}}
+	mark := optionMark(policy.KeyMMIOWindow)
+	var written uint64
+	if len(vm.Domain().Managed(mark)) > 0 {
+		written = vm.Domain().WindowBytes()
+	}
 	bits := 0
 	if vm.PhysBits != nil {
 		bits = vm.PhysBits()
 	}
-	set, text, isEnough := chooseWindow(Firmware(vm.Plan, vm.Domain().After(without), bits))
+	without := domain.Changes{Managed: map[domain.Mark]domain.Managed{mark: {}}}
+	set, text, isEnough := chooseWindow(Firmware(vm.Plan, vm.Domain().After(without), bits), written)
 	switch {
 	case !isEnough:
 		return refused(reasons.CodeMMIOWindow, text)
 	case set == 0:
 		return Writing{Line: text}
 	}
-	value := fmt.Sprintf("name=%s,string=%d,id=%s", domain.WindowEntry, set>>20, optionMark(policy.KeyMMIOWindow))
+	value := fmt.Sprintf("name=%s,string=%d,id=%s", domain.WindowEntry, set>>20, mark)
 	return one(domain.Option{Name: domain.OptionFWCfg, Value: value}, text)
 }
 
-// Firmware is what the guest's firmware finds in a domain with the devices of a plan, on a
+// Firmware is the input of the firmware model: a domain with the devices of a plan, on a
 // host whose CPUs have so many physical address bits, 0 where that is not known. Ports that
 // libvirt and KubeVirt will yet add to the root bus can hotplug.
 func Firmware(plan *placement.Plan, d *domain.Domain, hostPhysBits int) firmware.Guest {
@@ -85,26 +90,29 @@ func isIntel(host *topology.Host, functions []*topology.Device) bool {
 }
 
 // chooseWindow is the window of OVMF that a guest needs, 0 where it needs none or cannot
-// have it; and what to say of it, which is a warning where it is not enough.
-func chooseWindow(guest firmware.Guest) (set uint64, text string, isEnough bool) {
+// have it; and a line about it, which is a warning where it is not enough. A window that
+// an earlier call has written stays if it is that one: between two calls of a boot libvirt
+// replaces machine q35 by its version, by which the guest's address bits become known.
+func chooseWindow(guest firmware.Guest, written uint64) (set uint64, text string, isEnough bool) {
 	sum, taken := guest.BARs()
 	if sum == 0 {
 		return 0, "no device has a 64-bit BAR on the host", true
 	}
 	window, known := guest.Window(taken)
-	enough := guest.Enough(taken)
+	enough := guest.SmallestWindow(taken)
 	if guest.Domain.Arch == "aarch64" {
 		window, known, enough = firmware.VirtWindow(), true, 0
 	}
 	need := "64-bit BARs of " + topology.BytesNeeded(sum)
-	if all := guest.Bytes(taken, max(window.Bytes, enough)); all > sum {
+	if all := guest.Required(taken, max(window.Bytes, enough)); all > sum {
 		need += " take " + topology.BytesNeeded(all) + " with alignment and hotplug ports"
 	}
 	there := fmt.Sprintf("%s, the window has %s: %s", need, topology.BytesThere(window.Bytes), window.Reason)
 	bits, source := guest.Bits()
 	users := guest.Domain.FWCfg(domain.WindowEntry)
+	stays := written > 0 && written == enough && guest.HasRoom(enough, bits)
 	switch {
-	case known && guest.Bytes(taken, window.Bytes) <= window.Bytes:
+	case known && guest.Required(taken, window.Bytes) <= window.Bytes && !stays:
 		return 0, there, true
 	case !known && !guest.Domain.UEFI:
 		return 0, need + "; SeaBIOS takes all of the address space after the memory", true
@@ -117,7 +125,11 @@ func chooseWindow(guest firmware.Guest) (set uint64, text string, isEnough bool)
 	case enough == 0:
 		return 0, fmt.Sprintf("%s, and the largest window that OVMF takes has %s", need, topology.BytesThere(firmware.MostWindow)), false
 	case bits > 0 && !guest.HasRoom(enough, bits):
-		return 0, fmt.Sprintf("%s, and %d bits of %s have no room for a window of %s after the guest's memory", need, bits, source, topology.BytesThere(enough)), false
+		memory := "the guest's memory"
+		if most := guest.Domain.MaxMemoryBytes; most > guest.Domain.MemoryBytes {
+			memory += ", which can grow to " + topology.BytesThere(most)
+		}
+		return 0, fmt.Sprintf("%s, and %d bits of %s have no room for a window of %s after %s", need, bits, source, topology.BytesThere(enough), memory), false
 	case !known:
 		return enough, fmt.Sprintf("the window has at least %s: %s; the guest's physical address bits are not known", topology.BytesThere(enough), need), true
 	}

@@ -56,7 +56,7 @@ func writeNCCLTopology(vm VM) Writing {
 	return w
 }
 
-// missingReader says why cloud-init will not copy the topology file in the guest, ""
+// missingReader returns why cloud-init will not copy the topology file in the guest, ""
 // where it will. Without a VMI nothing is known of it.
 func missingReader(vm VM) string {
 	if vm.VMI == nil {

@@ -15,9 +15,9 @@ import (
 )
 
 // portSpeed makes root ports advertise at least the fastest link of a device on the host.
-// One -global is for all of them: KubeVirt keeps the qemu:commandline of a plugin's answer,
-// and loses its qemu:override (virtwrap/converter/translate/translate.go,
-// transferQEMUCommandline). The user's own option for it stays.
+// One -global is for all of them. KubeVirt keeps the qemu:commandline of a plugin's answer
+// (virtwrap/converter/translate/translate.go, transferQEMUCommandline). The user's own
+// option for it stays.
 func portSpeed() Key {
 	return Key{Name: policy.KeyPortSpeed, Mark: optionMark(policy.KeyPortSpeed), Needs: linkNeeds, Write: writePortSpeed}
 }

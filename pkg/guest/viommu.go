@@ -44,8 +44,8 @@ func writeVIOMMU(vm VM) Writing {
 	return w
 }
 
-// isEmptied reports whether an iommu is what KubeVirt leaves of the hook's own of
-// model intel.
+// isEmptied reports whether an iommu is the hook's own of model intel after KubeVirt has
+// dropped what its types do not have.
 func isEmptied(i domain.IOMMU, wanted policy.VIOMMU) bool {
 	return wanted == policy.VIOMMUIntel && i == domain.IOMMU{Model: string(wanted), Emptied: true}
 }

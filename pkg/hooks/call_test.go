@@ -97,24 +97,6 @@ func TestOnlyChosenVersionsAnswer(t *testing.T) {
 	}
 }
 
-func TestMutatorSeesTheCall(t *testing.T) {
-	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(mark)})
-	client := hookstest.Dial(t, server.HookSocket)
-	for _, version := range hooks.Versions() {
-		got, err := client.OnDefineDomain(t.Context(), version, []byte("<domain/>"), []byte("{}"))
-		if want := version + " <domain/> {}"; err != nil || string(got) != want {
-			t.Errorf("OnDefineDomain of %s = %q, %v, want %q", version, got, err, want)
-		}
-	}
-	plugin := hookstest.Dial(t, server.PluginSocket)
-	for _, invocation := range []string{"", hooks.Boot} {
-		got, err := plugin.MutateDomain(t.Context(), invocation, []byte("<domain/>"), []byte("{}"))
-		if want := "plugin <domain/> {}"; err != nil || string(got) != want {
-			t.Errorf("MutateDomain in %q = %q, %v, want %q", invocation, got, err, want)
-		}
-	}
-}
-
 // In a migration KubeVirt discards the answer but not an error, so nothing that the
 // mutator returns may reach it.
 func TestMigrationReturnsTheInput(t *testing.T) {

@@ -20,26 +20,23 @@ const (
 	// SIGTERM and SIGKILL.
 	DefaultGrace = 10 * time.Second
 
-	// DefaultPatience is how long a client may take to send a request or to
-	// receive its reply. Clients with large ones share it while others wait.
-	// virt-launcher waits one minute for a reply, and 30 s for that of a plugin.
+	// DefaultPatience is how long a client may take to speak HTTP/2, how long a
+	// connection may have no call, after how much silence a client is pinged, and how
+	// long it may take to answer that. virt-launcher hangs up after each call.
 	DefaultPatience = 5 * time.Second
 )
 
-// Config says what a Server serves and where.
+// Config configures a Server.
 type Config struct {
 	Mutator Mutator
 	Logger  *slog.Logger // nil: no log
 
 	// CloudInit answers PreCloudInitIso. nil: the call is not announced, and returns its
-	// input. Announced it has a price, paid by every VM of this server (KubeVirt 1.9.0):
+	// input. Announcing it affects every VM of this server (KubeVirt 1.9.0):
 	// virt-launcher panics before it starts a VM without a cloud-init volume, asks no
 	// other sidecar for this call, and loses user data that is not UTF-8
 	// (pkg/hooks/manager.go, PreCloudInitIso).
 	CloudInit func(CloudInitCall) []byte
-	// Expected is called in a goroutine of its own when the first Info has been
-	// answered: virt-launcher will call Mutator soon. nil: not called.
-	Expected func()
 
 	// Versions are the versions of the Callbacks service to serve and announce,
 	// in this order; empty: Versions().

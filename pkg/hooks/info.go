@@ -27,9 +27,6 @@ type infoService struct {
 // point that a version lacks.
 func (i infoService) Info(ctx context.Context, _ *info.InfoParams) (*info.InfoResult, error) {
 	i.server.watchLauncher(ctx)
-	if expected := i.server.config.Expected; expected != nil {
-		i.server.introduced.Do(func() { AfterReply(ctx, expected) })
-	}
 	versions := i.server.config.Versions
 	points := []*info.HookPoint{{Name: onDefineDomain}}
 	if i.server.config.CloudInit != nil && (slices.Contains(versions, V1alpha2) || slices.Contains(versions, V1alpha3)) {

@@ -13,12 +13,12 @@ import (
 // first from another container that calls Info: nothing else in the pod has the
 // directory of the socket.
 func (s *Server) watchLauncher(ctx context.Context) {
-	c, ok := ctx.Value(callKey{}).(*call)
-	if !ok {
+	c := connectionOf(ctx)
+	if c == nil || s.launcherSeen.Load() {
 		return
 	}
-	socket, ok := c.conn.Conn.(*net.UnixConn)
-	if !ok || s.launcherSeen.Load() {
+	socket, ok := c.Conn.(*net.UnixConn)
+	if !ok {
 		return
 	}
 	process, err := outsidePeer(socket)

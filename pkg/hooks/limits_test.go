@@ -2,9 +2,6 @@ package hooks_test
 
 import (
 	"context"
-	"fmt"
-	"strings"
-	"sync"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -49,23 +46,4 @@ func TestMessageSizes(t *testing.T) {
 	if got, err := call([]byte("<domain/>"), nil); err != nil || string(got) != "<domain/>" {
 		t.Errorf("the next call: %q, %v", got, err)
 	}
-}
-
-func TestManyCallsAtOnce(t *testing.T) {
-	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(mark)})
-	var calls sync.WaitGroup
-	for range 4 {
-		client := hookstest.Dial(t, server.HookSocket)
-		for n := range 50 {
-			version := hooks.Versions()[n%3]
-			domain := strings.Repeat(fmt.Sprintf("<%d/>", n), 1000)
-			calls.Go(func() {
-				got, err := client.OnDefineDomain(t.Context(), version, []byte(domain), nil)
-				if want := version + " " + domain + " "; err != nil || string(got) != want {
-					t.Errorf("call %d: %d bytes, %v, want its own %d", n, len(got), err, len(want))
-				}
-			})
-		}
-	}
-	calls.Wait()
 }

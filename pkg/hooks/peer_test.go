@@ -34,7 +34,7 @@ func TestGraceEnds(t *testing.T) {
 // Before it stops, gRPC waits for the handshake of a connection, by default for
 // 120 s.
 func TestSilentPeerDoesNotDelayTheEnd(t *testing.T) {
-	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(mark), Grace: 50 * time.Millisecond})
+	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(mark), Patience: 50 * time.Millisecond})
 	silent, err := net.Dial("unix", server.HookSocket)
 	if err != nil {
 		t.Fatal(err)

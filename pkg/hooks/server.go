@@ -4,16 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"log/slog"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
 
 	"hook-sidecar/pkg/hooks/api/info"
 	"hook-sidecar/pkg/hooks/api/plugin"
@@ -25,22 +24,19 @@ import (
 // Server serves the hook protocols on one or two unix sockets. Create it with New.
 type Server struct {
 	config   Config
-	gate     *gate
-	conns    *connections
+	turn     chan struct{} // full while a call is handled
 	started  atomic.Bool
 	ready    chan struct{}
 	ctx      context.Context    // of Run
 	shutdown context.CancelFunc // makes Run return
 
-	introduced   sync.Once // by the first Info
 	launcherSeen atomic.Bool
 	launcher     sync.WaitGroup // waits for virt-launcher's end
 }
 
 // New returns a server that does nothing until Run.
 func New(config Config) *Server {
-	config = config.withDefaults()
-	return &Server{config: config, gate: newGate(config.MaxMessage, config.Patience), conns: &connections{}, ready: make(chan struct{})}
+	return &Server{config: config.withDefaults(), turn: make(chan struct{}, 1), ready: make(chan struct{})}
 }
 
 // Ready returns a channel that is closed when every socket accepts calls. It
@@ -96,50 +92,35 @@ func (s *Server) listen() ([]*endpoint, error) {
 		}
 		// virt-launcher gives up on a socket that accepts connections and does not
 		// answer Info, so the services are registered before the socket exists.
-		services := grpc.NewServer(grpc.MaxRecvMsgSize(s.config.MaxMessage), grpc.ForceServerCodecV2(codec{}), grpc.UnaryInterceptor(s.guard))
+		services := grpc.NewServer(s.options()...)
 		socket.register(services)
 		opened, err := openSocket(socket.path, socket.makeDir)
 		if err != nil {
 			return nil, errors.Join(append(s.close(endpoints), err)...)
 		}
 		s.config.Logger.Info("listening", "socket", socket.path)
-		endpoints = append(endpoints, &endpoint{socket: opened, server: s.newHTTP(services), conns: s.conns, log: s.config.Logger})
+		endpoints = append(endpoints, &endpoint{socket: opened, server: services, log: s.config.Logger})
 	}
 	return endpoints, nil
 }
 
-// What a client may make the server keep: with maxConnections 8 MiB that have not been
-// read, and 4 MiB of small requests.
 const (
-	maxStreams     = 4 // calls at once on a connection; virt-launcher makes one
-	maxHeaders     = 16 << 10
-	maxFrame       = 16 << 10
-	streamWindow   = 64 << 10
-	connWindow     = maxStreams * streamWindow // so that no call waits for another one's data
-	maxHeaderTable = 4 << 10
+	maxStreams = 4 // calls at once on a connection; virt-launcher makes one
+	maxHeaders = 16 << 10
 )
 
-// newHTTP returns the HTTP/2 server of a socket. gRPC's own has no limit for replies
-// that clients do not take.
-func (s *Server) newHTTP(services *grpc.Server) *http.Server {
-	protocols := new(http.Protocols)
-	protocols.SetUnencryptedHTTP2(true)
-	return &http.Server{
-		Handler:        s.gate.around(services),
-		Protocols:      protocols,
-		ConnContext:    withConn,
-		ConnState:      stateChanged,
-		MaxHeaderBytes: maxHeaders,
-		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams:          maxStreams,
-			MaxReadFrameSize:              maxFrame,
-			MaxReceiveBufferPerConnection: connWindow,
-			MaxReceiveBufferPerStream:     streamWindow,
-			MaxDecoderHeaderTableSize:     maxHeaderTable,
-			MaxEncoderHeaderTableSize:     maxHeaderTable,
-			WriteByteTimeout:              s.config.Patience,
-		},
-		ErrorLog: log.New(io.Discard, "", 0), // of clients that do not speak HTTP/2
+// options limits what clients can make the server keep. A connection without a call, and
+// one whose client does not answer pings, is closed.
+func (s *Server) options() []grpc.ServerOption {
+	patience := s.config.Patience
+	return []grpc.ServerOption{
+		grpc.Creds(connectionCredentials{insecure.NewCredentials()}),
+		grpc.UnaryInterceptor(s.intercept),
+		grpc.MaxRecvMsgSize(s.config.MaxMessage),
+		grpc.MaxHeaderListSize(maxHeaders),
+		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.ConnectionTimeout(patience),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: patience, Time: patience, Timeout: patience}),
 	}
 }
 
@@ -175,15 +156,14 @@ func (s *Server) close(endpoints []*endpoint) []error {
 // endpoint is a socket and its server.
 type endpoint struct {
 	socket *socket
-	server *http.Server
-	conns  *connections
+	server *grpc.Server
 	log    *slog.Logger
 }
 
 // serve returns nil when the endpoint was closed, even before serve began.
 func (e *endpoint) serve() error {
-	err := e.server.Serve(listener{e.socket.listener, e.conns})
-	if err != nil && !errors.Is(err, http.ErrServerClosed) {
+	err := e.server.Serve(&listener{Listener: e.socket.listener})
+	if err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 		return fmt.Errorf("serve on %s: %w", e.socket.path, err)
 	}
 	return nil
@@ -193,13 +173,16 @@ func (e *endpoint) serve() error {
 // after grace.
 func (e *endpoint) close(grace time.Duration) error {
 	err := e.socket.remove()
-	// A connection without a call would delay the end.
-	e.server.RegisterOnShutdown(e.conns.close)
-	ctx, cancel := context.WithTimeout(context.Background(), grace)
-	defer cancel()
-	if shutdown := e.server.Shutdown(ctx); errors.Is(shutdown, context.DeadlineExceeded) {
+	drained := make(chan struct{})
+	go func() {
+		e.server.GracefulStop()
+		close(drained)
+	}()
+	select {
+	case <-drained:
+	case <-time.After(grace):
 		e.log.Warn("calls in progress were cut off", "socket", e.socket.path, "grace", grace)
-		err = errors.Join(err, e.server.Close())
+		e.server.Stop()
 	}
 	return err
 }

@@ -169,28 +169,6 @@ func TestSecondShutdown(t *testing.T) {
 	waitDone(t, server)
 }
 
-func TestManyShutdownsAtOnce(t *testing.T) {
-	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(mark)})
-	client := hookstest.Dial(t, server.HookSocket)
-	answers := make(chan error, 20)
-	for range cap(answers) {
-		go func() { answers <- client.Shutdown(t.Context()) }()
-	}
-	answered := 0
-	for range cap(answers) {
-		err := <-answers
-		if err == nil {
-			answered++
-		} else if status.Code(err) != codes.Unavailable {
-			t.Errorf("Shutdown: %v", err)
-		}
-	}
-	if answered == 0 {
-		t.Error("no Shutdown was answered")
-	}
-	waitDone(t, server)
-}
-
 func TestContextDoneBeforeRun(t *testing.T) {
 	socket := filepath.Join(hookstest.Dir(t), "a.sock")
 	ctx, cancel := context.WithCancel(t.Context())

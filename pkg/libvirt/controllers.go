@@ -70,7 +70,7 @@ func WithRootPorts(d *domain.Domain, indexes []int) *domain.Domain {
 func Unaddressed(d *domain.Domain, devices []Device) int {
 	count := 0
 	for _, o := range devices {
-		if o.NeedsPort && (!o.NeedsBridge || o.EitherWay) && o.Address == nil {
+		if o.NeedsPort && (!o.NeedsBridge || o.DependsOnQEMUBuild) && o.Address == nil {
 			count++
 		}
 	}

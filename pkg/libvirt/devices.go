@@ -21,9 +21,9 @@ type Device struct {
 	// root port of its own, even where a port is free (measured, libvirt 9).
 	NeedsBridge bool
 
-	// EitherWay is true where it depends on how QEMU was built whether libvirt
-	// takes a port or adds a bridge, as NeedsBridge says.
-	EitherWay bool
+	// DependsOnQEMUBuild is true where it depends on how QEMU was built whether libvirt
+	// takes a port or adds a bridge; see NeedsBridge.
+	DependsOnQEMUBuild bool
 
 	// ChipsetSlot is the slot of the root bus that q35 has for the device and that
 	// libvirt will give it; 0 without one.

@@ -42,7 +42,7 @@ func (g *guest) addController(kind string, how connect) {
 	g.add(domain.Device{Element: "controller", Type: kind}, how)
 }
 
-// inventory is what the domain has: elements, and kinds of some elements.
+// inventory counts the domain's elements, and kinds of some elements.
 func (g *guest) inventory() map[string]bool {
 	has := map[string]bool{}
 	for _, d := range g.domain.Others {

@@ -28,14 +28,14 @@ func PortSpeeds() []PortSpeed {
 	return []PortSpeed{{"2_5", 2.5, ""}, {"5", 5, ""}, {"8", 8, ""}, {"16", 16, ""}, {"32", 32, "9.0"}, {"64", 64, "9.0"}}
 }
 
-// DefaultRootPortLink is what QEMU's root ports advertise.
+// DefaultRootPortLink is the link that QEMU's root ports advertise.
 func DefaultRootPortLink() topology.Link { return topology.Link{Speed: 16, Width: 32} }
 
-// SwitchPortLink is what QEMU's downstream ports advertise; QEMU 11.1 has no property for
+// SwitchPortLink is the link that QEMU's downstream ports advertise; QEMU 11.1 has no property for
 // it (hw/pci-bridge/xio3130_downstream.c).
 func SwitchPortLink() topology.Link { return topology.Link{Speed: 2.5, Width: 1} }
 
-// RootPortLink is what the root ports of a domain advertise.
+// RootPortLink is the link that the root ports of a domain advertise.
 func RootPortLink(d *domain.Domain) topology.Link {
 	link := DefaultRootPortLink()
 	_, speed := d.Global(RootPortDriver, SpeedProperty)

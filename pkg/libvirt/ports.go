@@ -34,7 +34,7 @@ func (g *guest) assignPorts() {
 			d.NeedsPort, d.NeedsBridge = !bridge, !bridge
 			bridge = true
 		case eitherWay:
-			d.NeedsPort, d.NeedsBridge, d.EitherWay = true, !bridge, true
+			d.NeedsPort, d.NeedsBridge, d.DependsOnQEMUBuild = true, !bridge, true
 		}
 	}
 }

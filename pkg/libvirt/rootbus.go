@@ -51,7 +51,7 @@ const (
 	chipsetSlot = 0x1f // of q35: ISA, SATA, SMBus
 )
 
-// slot is what a slot of the root bus holds.
+// slot is the content of a slot of the root bus.
 type slot struct {
 	functions uint8 // a bit for each
 	other     bool  // one of them is not a root port

@@ -27,7 +27,7 @@ func Tree(d *domain.Domain, devices []Device) *topology.Tree {
 	}
 	all := byIndex(d)
 	for _, c := range all {
-		// An expander bus is a root of its own, wherever its address says it is.
+		// An expander bus is a root of its own, whatever its address.
 		if kindOf(c) != topology.Root && c.Address != nil {
 			b.under[c.Address.Bus] = append(b.under[c.Address.Bus], c)
 		}
@@ -103,7 +103,7 @@ func (b treeBuilder) endpoint(id topology.ID, address *domain.GuestAddress) {
 	b.tree.Add(parent, n)
 }
 
-// kindOf is what a controller is in the tree (libvirt docs/formatdomain.rst,
+// kindOf is the kind of a controller's node in the tree (libvirt docs/formatdomain.rst,
 // "Controllers").
 func kindOf(c *domain.Controller) topology.NodeKind {
 	switch {

@@ -113,16 +113,16 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// checkDocs looks for the start of the file in docs/nccl.md.
+// checkDocs looks for the start of the file in docs/guest.md.
 func checkDocs(t *testing.T, file string) {
 	t.Helper()
-	docs, err := os.ReadFile("../../docs/nccl.md")
+	docs, err := os.ReadFile("../../docs/guest.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	start := strings.Join(strings.SplitAfter(file, "\n")[:6], "")
 	if !strings.Contains(string(docs), "```xml\n"+start+"```") {
-		t.Errorf("docs/nccl.md does not show\n%s", start)
+		t.Errorf("docs/guest.md does not show\n%s", start)
 	}
 }
 

@@ -37,7 +37,7 @@ type Layout string
 
 // The layouts.
 const (
-	LayoutAuto   Layout = "auto"   // the finest of the others that misleads nobody
+	LayoutAuto   Layout = "auto"   // the finest of the others that shows NCCL no false link speed
 	LayoutKeep   Layout = "keep"   // changes no address
 	LayoutNUMA   Layout = "numa"   // one expander bus per guest cell
 	LayoutRoot   Layout = "root"   // one expander bus per host PCIe root
@@ -45,10 +45,10 @@ const (
 )
 
 // TreeLayouts are the layouts that build a tree: the simplest first, which is also
-// the one that says least of the host.
+// the coarsest.
 func TreeLayouts() []Layout { return []Layout{LayoutNUMA, LayoutRoot, LayoutMirror} }
 
-// Add says which devices in environment variables are added to the domain.
+// Add selects the devices in environment variables that are added to the domain.
 type Add string
 
 // The values of Add.
@@ -58,7 +58,7 @@ const (
 	AddNone      Add = "none"
 )
 
-// Companions says what happens to functions of a device that are not in the domain.
+// Companions decides about functions of a device that are not in the domain.
 type Companions string
 
 // The values of Companions.
@@ -67,7 +67,7 @@ const (
 	CompanionsAdd  Companions = "add"  // VFIO-bound functions of the same IOMMU group too
 )
 
-// NCCLTopology says how the guest gets the topology file for NCCL.
+// NCCLTopology is the way in which the guest gets the topology file for NCCL.
 type NCCLTopology string
 
 // The values of NCCLTopology.
@@ -78,7 +78,7 @@ const (
 	NCCLTopologyCloudInit NCCLTopology = "cloudinit"
 )
 
-// PortSpeed says what speed the guest's root ports advertise.
+// PortSpeed is the link speed that the guest's root ports advertise.
 type PortSpeed string
 
 // The values of port-speed.
@@ -87,7 +87,7 @@ const (
 	PortSpeedHost    PortSpeed = "host"    // at least that of the fastest device's link
 )
 
-// MMIOWindow says how large the guest's window for 64-bit BARs is.
+// MMIOWindow is the size of the guest's window for 64-bit BARs.
 type MMIOWindow string
 
 // The values of mmio-window.
@@ -96,7 +96,7 @@ const (
 	MMIOWindowAuto    MMIOWindow = "auto"    // as large as the devices' BARs need
 )
 
-// VIOMMU says which IOMMU the guest gets.
+// VIOMMU is the IOMMU that the guest gets.
 type VIOMMU string
 
 // The values of viommu.
@@ -106,7 +106,7 @@ const (
 	VIOMMUSMMUv3 VIOMMU = "smmuv3" // on aarch64
 )
 
-// Clique says which GPUs the guest's driver may let talk to each other.
+// Clique selects the GPUs between which the guest's driver may use PCIe directly.
 type Clique string
 
 // The values of gpudirect-clique.
@@ -130,7 +130,7 @@ const (
 	OriginAnnotation Origin = "annotation"
 )
 
-// Policy is what the user wants, each key resolved.
+// Policy has the value of each key, resolved.
 type Policy struct {
 	Layout       Layout
 	Strict       bool
@@ -148,7 +148,7 @@ type Policy struct {
 	Origins map[Key]Origin // where each value comes from
 }
 
-// HasExtras reports whether a key asks for something besides places.
+// HasExtras reports whether a key gives the guest something besides places.
 func (p Policy) HasExtras() bool {
 	return p.NCCLTopology != NCCLTopologyNone || p.PortSpeed != PortSpeedDefault || p.MMIOWindow != MMIOWindowDefault ||
 		p.VIOMMU != VIOMMUNone || p.Clique != CliqueNone
@@ -269,7 +269,7 @@ func (s Setting) IsBool() bool {
 	return ok
 }
 
-// Allowed says which values a setting takes.
+// Allowed lists the values that a setting takes.
 func (s Setting) Allowed() string {
 	switch s.field(new(Policy)).(type) {
 	case *bool:

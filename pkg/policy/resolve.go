@@ -12,7 +12,7 @@ import (
 // AnnotationPrefix precedes a key in the annotations of a VMI.
 const AnnotationPrefix = "hostdev.vm.kubevirt.io/"
 
-// Source is what a policy is resolved from.
+// Source has the inputs that a policy is resolved from.
 type Source struct {
 	Flags            map[Key]string    // as given; only those that were given
 	Annotations      map[string]string // of the VMI; those without AnnotationPrefix are ignored

@@ -16,19 +16,19 @@ import (
 // AsIs reports the current domain, and what the layout would change in it.
 type AsIs struct {
 	Report
-	WouldChange Prospect `json:"wouldChange"`
+	WouldChange Prospect `json:"wouldChange"` // what the layout would change
 }
 
 // Prospect is what a layout would change in a domain.
 type Prospect struct {
-	Layout             policy.Layout          `json:"layout"`
-	LayoutReason       *string                `json:"layoutReason"` // as in Report
-	Changed            bool                   `json:"changed"`
-	Error              *string                `json:"error"`
-	Devices            []Move                 `json:"devices"` // those that would get another address, or be added
-	ControllersAdded   int                    `json:"controllersAdded"`
-	ControllersRemoved int                    `json:"controllersRemoved"`
-	Reasons            map[reasons.Reason]int `json:"reasons"` // how many devices have which reason
+	Layout             policy.Layout          `json:"layout"`             // the planned layout
+	LayoutReason       *string                `json:"layoutReason"`       // as in the report
+	Changed            bool                   `json:"changed"`            // whether it changes the domain
+	Error              *string                `json:"error"`              // why it cannot
+	Devices            []Move                 `json:"devices"`            // those that would get another address, or be added
+	ControllersAdded   int                    `json:"controllersAdded"`   // how many
+	ControllersRemoved int                    `json:"controllersRemoved"` // how many
+	Reasons            map[reasons.Reason]int `json:"reasons"`            // number of devices per reason
 
 	unplaced []reasons.Reason
 	choice   string
@@ -36,13 +36,13 @@ type Prospect struct {
 
 // Move is a device that would be somewhere else.
 type Move struct {
-	ID           topology.DeviceID `json:"id"`
-	Alias        *string           `json:"alias"`
-	Added        bool              `json:"added"`
-	Reason       reasons.Reason    `json:"reason"`
-	GuestCell    *topology.CellID  `json:"guestCell"`
-	GuestAddress *topology.Address `json:"guestAddress"`
-	Predicted    *topology.Address `json:"predicted"`
+	ID           topology.DeviceID `json:"id"`           // as in the report
+	Alias        *string           `json:"alias"`        // as in the report
+	Added        bool              `json:"added"`        // whether it would be added
+	Reason       reasons.Reason    `json:"reason"`       // why it would be there
+	GuestCell    *topology.CellID  `json:"guestCell"`    // cell that it would have
+	GuestAddress *topology.Address `json:"guestAddress"` // address that it would have, as libvirt numbers it
+	Predicted    *topology.Address `json:"predicted"`    // address that it would have in the guest's kernel
 }
 
 // NewAsIs joins the report of the current domain with that of what the layout

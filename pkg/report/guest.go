@@ -12,10 +12,10 @@ import (
 
 // GuestComparison says of each device whether the guest sees it as planned.
 type GuestComparison struct {
-	SchemaVersion int           `json:"schemaVersion"`
-	Source        string        `json:"source"` // "lspci" or "snapshot"
-	Devices       []GuestDevice `json:"devices"`
-	Notes         []string      `json:"notes"` // what could not be compared for any device
+	SchemaVersion int           `json:"schemaVersion"` // 1
+	Source        string        `json:"source"`        // lspci or snapshot
+	Devices       []GuestDevice `json:"devices"`       // by id
+	Notes         []string      `json:"notes"`         // what could not be compared for any device
 
 	subject Subject
 }
@@ -32,11 +32,11 @@ const (
 
 // GuestDevice is what the guest shows of a device.
 type GuestDevice struct {
-	ID          topology.DeviceID `json:"id"`
-	Alias       *string           `json:"alias"`
-	Predicted   *topology.Address `json:"predicted"`
-	Outcome     GuestOutcome      `json:"outcome"`
-	Differences []string          `json:"differences"`
+	ID          topology.DeviceID `json:"id"`          // on the host
+	Alias       *string           `json:"alias"`       // in the domain
+	Predicted   *topology.Address `json:"predicted"`   // planned address in the guest's kernel
+	Outcome     GuestOutcome      `json:"outcome"`     // as-planned, differs, or not-compared until libvirt gives an address
+	Differences []string          `json:"differences"` // what differs, in sentences
 }
 
 // CompareGuest compares what was planned with what the guest sees: the address,

@@ -17,19 +17,19 @@ const SchemaVersion = 1
 
 // Report is what explain prints as JSON. What is not known is null.
 type Report struct {
-	SchemaVersion int                    `json:"schemaVersion"`
-	Layout        policy.Layout          `json:"layout"`       // that is built
-	LayoutReason  *string                `json:"layoutReason"` // why it is that one; null where the policy names it
-	Changed       bool                   `json:"changed"`
-	DryRun        bool                   `json:"dryRun"`
-	Error         *string                `json:"error"`
-	Policy        map[policy.Key]Setting `json:"policy"`
-	Devices       []Device               `json:"devices"`     // by id, PCI before mdev
-	Controllers   []Controller           `json:"controllers"` // by index
-	Paths         Paths                  `json:"paths"`
-	Budgets       Budgets                `json:"budgets"`
-	Warnings      []Warning              `json:"warnings"`
-	Extras        []Extra                `json:"extras"` // what policy keys give besides places
+	SchemaVersion int                    `json:"schemaVersion"` // 1; it rises when a field is removed or changes its meaning
+	Layout        policy.Layout          `json:"layout"`        // the layout that is built: keep, numa, root or mirror
+	LayoutReason  *string                `json:"layoutReason"`  // why it is that one, as the end of a sentence; null where the policy names it
+	Changed       bool                   `json:"changed"`       // whether the plan changes the domain, also in a dry run
+	DryRun        bool                   `json:"dryRun"`        // whether the domain is returned as it came, even if changed is true
+	Error         *string                `json:"error"`         // why the call fails
+	Policy        map[policy.Key]Setting `json:"policy"`        // by key
+	Devices       []Device               `json:"devices"`       // by id, PCI before mdev
+	Controllers   []Controller           `json:"controllers"`   // after the plan, by index; the root bus, index 0, only if the domain names it
+	Paths         Paths                  `json:"paths"`         // the path types between devices
+	Budgets       Budgets                `json:"budgets"`       // how much of what is scarce is used
+	Warnings      []Warning              `json:"warnings"`      // by code
+	Extras        []Extra                `json:"extras"`        // what policy keys give besides places
 
 	Subject Subject `json:"-"`
 	Details bool    `json:"-"` // write link speeds too, and the path types into pictures
@@ -41,27 +41,27 @@ type Report struct {
 
 // Setting is the value of a policy key with its origin.
 type Setting struct {
-	Value  string        `json:"value"`
-	Origin policy.Origin `json:"origin"`
+	Value  string        `json:"value"`  // as text
+	Origin policy.Origin `json:"origin"` // default, flag or annotation
 }
 
 // Device is a passthrough device, where it is and why.
 type Device struct {
-	ID           topology.DeviceID  `json:"id"`
-	Alias        *string            `json:"alias"`
-	Kind         topology.Kind      `json:"kind"`
-	Resource     *string            `json:"resource"`
-	Added        bool               `json:"added"`
-	HostNode     *topology.NodeID   `json:"hostNode"`
-	PCIeRoot     *topology.PCIeRoot `json:"pcieRoot"`
-	HostPath     []topology.Address `json:"hostPath"` // bridges, root port first
-	IOMMUGroup   *int               `json:"iommuGroup"`
-	Outcome      placement.Outcome  `json:"outcome"`
-	Reason       reasons.Reason     `json:"reason"`
-	GuestCell    *topology.CellID   `json:"guestCell"`
-	GuestAddress *topology.Address  `json:"guestAddress"` // as libvirt numbers it: the bus is a controller's index
-	GuestPath    []int              `json:"guestPath"`    // controller indexes, expander first
-	Predicted    *topology.Address  `json:"predicted"`    // as the guest's kernel shows it
+	ID           topology.DeviceID  `json:"id"`           // PCI address on the host, or UUID of a mediated device; unique, unlike an alias
+	Alias        *string            `json:"alias"`        // in the domain
+	Kind         topology.Kind      `json:"kind"`         // pci or mdev
+	Resource     *string            `json:"resource"`     // resource name, if the VMI has it
+	Added        bool               `json:"added"`        // whether the plan adds it to the domain
+	HostNode     *topology.NodeID   `json:"hostNode"`     // NUMA node; of a mediated device that of its parent, as pcieRoot and hostPath
+	PCIeRoot     *topology.PCIeRoot `json:"pcieRoot"`     // host bridge, as in sysfs and in Kubernetes' attribute resource.kubernetes.io/pcieRoot
+	HostPath     []topology.Address `json:"hostPath"`     // the bridges above it, root port first
+	IOMMUGroup   *int               `json:"iommuGroup"`   // number of its IOMMU group
+	Outcome      placement.Outcome  `json:"outcome"`      // placed, kept or unplaced
+	Reason       reasons.Reason     `json:"reason"`       // a reason of reasons.md
+	GuestCell    *topology.CellID   `json:"guestCell"`    // cell of the expander bus above it; null on the root bus
+	GuestAddress *topology.Address  `json:"guestAddress"` // as libvirt numbers it: the bus is a controller's index in hex; null until libvirt gives one
+	GuestPath    []int              `json:"guestPath"`    // indexes of the controllers above it, expander bus first; empty on the root bus and without an address
+	Predicted    *topology.Address  `json:"predicted"`    // address in the guest's kernel; null until it is known
 
 	function *topology.Device // on the host; the parent of a mediated device
 	link     *topology.Link   // that the device supports on the host; nil where it is not known
@@ -69,62 +69,62 @@ type Device struct {
 
 // Controller is a PCI controller of the domain after the plan.
 type Controller struct {
-	Index    int              `json:"index"`
-	Model    domain.Model     `json:"model"`
-	Parent   *int             `json:"parent"` // index; null until libvirt gives an address
-	Slot     *int             `json:"slot"`
-	Function *int             `json:"function"`
-	BusNr    *int             `json:"busNr"`
-	Cell     *topology.CellID `json:"cell"`
-	Origin   string           `json:"origin"` // "existing" or "planned"
+	Index    int              `json:"index"`    // as in the domain
+	Model    domain.Model     `json:"model"`    // as in the domain
+	Parent   *int             `json:"parent"`   // index of the controller that it is attached to; null until libvirt gives an address, as slot and function
+	Slot     *int             `json:"slot"`     // in its parent
+	Function *int             `json:"function"` // in its slot
+	BusNr    *int             `json:"busNr"`    // first bus number of an expander bus
+	Cell     *topology.CellID `json:"cell"`     // guest NUMA cell of an expander bus
+	Origin   string           `json:"origin"`   // existing in the domain, or planned
 
 	predicted *topology.Address // as the guest's kernel shows it
 }
 
 // Paths are the path types between devices.
 type Paths struct {
-	Devices []topology.DeviceID `json:"devices"`
-	Host    PathTypes           `json:"host"`
-	Guest   PathTypes           `json:"guest"`
+	Devices []topology.DeviceID `json:"devices"` // names rows and columns of the matrices
+	Host    PathTypes           `json:"host"`    // a path type per pair; X is the device itself
+	Guest   PathTypes           `json:"guest"`   // the same in the guest
 }
 
 // Budgets say how much of what is scarce is used.
 type Budgets struct {
-	BusNumbers struct { // of the root bus
+	BusNumbers struct {
 		Budget
-		Expanders []Expander `json:"expanders"`
-	} `json:"busNumbers"`
-	ControllerIndexes Budget `json:"controllerIndexes"`
+		Expanders []Expander `json:"expanders"` // per expander bus
+	} `json:"busNumbers"` // of the root bus, pending ports included; its limit is the first expander bus's number, less two per expander bus whose number libvirt chooses
+	ControllerIndexes Budget `json:"controllerIndexes"` // of 256
 	BARs              struct {
-		Bytes64 uint64 `json:"bytes64"` // of all 64-bit memory BARs of the devices
-	} `json:"bars"`
+		Bytes64 uint64 `json:"bytes64"` // sum of the PCI devices' 64-bit memory BARs
+	} `json:"bars"` // what the guest's 64-bit window has to hold
 }
 
 // Budget is what is used of a limit.
 type Budget struct {
-	Used  int `json:"used"`
-	Limit int `json:"limit"`
+	Used  int `json:"used"`  // how many are used
+	Limit int `json:"limit"` // how many there are
 }
 
 // Expander is the budget of bus numbers of one expander bus.
 type Expander struct {
-	Index int `json:"index"`
-	BusNr int `json:"busNr"`
+	Index int `json:"index"` // of its controller
+	BusNr int `json:"busNr"` // its first bus number
 	Budget
 }
 
 // Warning is something to know, with what to do about it.
 type Warning struct {
-	Code   reasons.Code       `json:"code"`
-	Device *topology.DeviceID `json:"device"`
-	Text   string             `json:"text"`
-	Remedy string             `json:"remedy"`
+	Code   reasons.Code       `json:"code"`   // a warning of reasons.md
+	Device *topology.DeviceID `json:"device"` // null when it concerns no single device
+	Text   string             `json:"text"`   // the particulars
+	Remedy string             `json:"remedy"` // what to do
 }
 
 // Extra is what the guest gets besides places.
 type Extra struct {
-	Key  policy.Key `json:"key"`
-	Text string     `json:"text"`
+	Key  policy.Key `json:"key"`  // the policy key
+	Text string     `json:"text"` // what it gave, with the numbers
 }
 
 // New reports a plan. Plan is nil where an error came before it.

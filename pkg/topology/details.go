@@ -43,7 +43,7 @@ type MDEVType struct {
 	Available *int   // available_instances, nil when not known
 }
 
-// VGPU is what NVIDIA's driver shows of a virtual function where a vGPU is no
+// VGPU is the vGPU on a virtual function where NVIDIA's driver makes it without a
 // mediated device (NVIDIA vGPU software user guide, "vendor-specific VFIO framework").
 type VGPU struct {
 	Type      int        // current_vgpu_type, 0 for no vGPU
@@ -91,5 +91,5 @@ type ACS struct {
 
 	RequestRedirect    bool // control bit 2: requests between devices under the port go up to the IOMMU
 	CompletionRedirect bool // control bit 3
-	EgressControl      bool // control bit 5: a vector says to which ports requests may go
+	EgressControl      bool // control bit 5: a vector has the ports to which requests may go
 }

@@ -31,7 +31,7 @@ func invalidUUID(s string) error {
 	return fmt.Errorf("invalid UUID %q: want 32 hex digits, such as 4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01", Abridge(s))
 }
 
-// Kind says what a DeviceID names.
+// Kind is the kind of device that a DeviceID names.
 type Kind string
 
 // The kinds of device that are placed.

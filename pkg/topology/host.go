@@ -115,7 +115,7 @@ func (h *Host) Function(id DeviceID) *Device {
 }
 
 // Affinity returns the NUMA node of a device. On a host with a single node every
-// PCI device belongs to it, even where the kernel says -1, because the firmware of
+// PCI device belongs to it, even where numa_node is -1, because the firmware of
 // such machines often leaves _PXM out (ACPI 6.5, 6.2.15).
 func (h *Host) Affinity(id DeviceID) Affinity {
 	f := h.Function(id)

@@ -87,7 +87,7 @@ func merge(ranges []idRange) []idRange {
 	return merged
 }
 
-// subtract is what is in the merged ranges of with and not in those of without.
+// subtract returns the merged ranges of with less those of without.
 func subtract(with, without []idRange) []idRange {
 	var rest []idRange
 	for _, r := range with {

@@ -2,7 +2,7 @@ package topology
 
 import "cmp"
 
-// PathType is what lies between two devices, in the words of
+// PathType is the kind of path between two devices, in the words of
 // `nvidia-smi topo -m` and of NCCL. They are ordered from the nearest to the
 // farthest.
 type PathType uint8

@@ -22,7 +22,7 @@ type Tree struct {
 //	Index      a root bus or a bridge of a guest
 //	DeviceID   a passthrough device
 //
-// and whatever else a package puts into a tree. A node that nobody looks for by its
+// and whatever else a package puts into a tree. A node that is never looked up by its
 // ID may have none.
 type ID interface{ String() string }
 
@@ -33,7 +33,7 @@ type Index int
 // String is libvirt's name for the controller, "pci.3".
 func (i Index) String() string { return fmt.Sprintf("pci.%d", int(i)) }
 
-// NodeKind is what a node of a tree is.
+// NodeKind is the kind of a node of a tree.
 type NodeKind int
 
 // The kinds of node.

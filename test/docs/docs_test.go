@@ -32,30 +32,6 @@ func read(t *testing.T, name string) string {
 	return string(data)
 }
 
-// sections returns the texts under the headings of reasons.md that name a code.
-func sections(t *testing.T) map[string]string {
-	t.Helper()
-	found := map[string]string{}
-	heading := regexp.MustCompile("(?m)^### `([^`]+)`$|^##? .*$")
-	text := read(t, "docs/reasons.md")
-	marks := heading.FindAllStringSubmatchIndex(text, -1)
-	for i, mark := range marks {
-		if mark[2] < 0 {
-			continue
-		}
-		code := text[mark[2]:mark[3]]
-		if _, twice := found[code]; twice {
-			t.Errorf("reasons.md has two sections for %s", code)
-		}
-		end := len(text)
-		if i+1 < len(marks) {
-			end = marks[i+1][0]
-		}
-		found[code] = text[mark[1]:end]
-	}
-	return found
-}
-
 // constants returns the values of a package's string constants of a type, read
 // from their declarations, so that a table that lacks one is found.
 func constants(t *testing.T, directory, typeName string) []string {
@@ -116,20 +92,6 @@ func TestTablesHaveEveryConstant(t *testing.T) {
 	}
 }
 
-func TestEveryCodeHasASection(t *testing.T) {
-	want := set(slices.Concat(set(reasons.Reasons()), set(reasons.Codes())))
-	var got []string
-	for code, text := range sections(t) {
-		got = append(got, code)
-		if !strings.Contains(text, "To see ") {
-			t.Errorf("reasons.md: the section of %s does not say how to see it", code)
-		}
-	}
-	if d := cmp.Diff(want, set(got)); d != "" {
-		t.Errorf("codes and sections of docs/reasons.md differ (-code +section):\n%s", d)
-	}
-}
-
 // TestPolicyTable compares the policy table of README.md, all columns but the
 // meaning, with the settings.
 func TestPolicyTable(t *testing.T) {
@@ -177,10 +139,10 @@ func TestLockedTable(t *testing.T) {
 	}
 }
 
-// TestScript: docs/nccl.md has the script that the hook adds to cloud-init's data.
+// TestScript: docs/guest.md has the script that the hook adds to cloud-init's data.
 func TestScript(t *testing.T) {
-	if !strings.Contains(read(t, "docs/nccl.md"), "```sh\n"+cloudinit.Script+"```\n") {
-		t.Errorf("docs/nccl.md does not have this script:\n%s", cloudinit.Script)
+	if !strings.Contains(read(t, "docs/guest.md"), "```sh\n"+cloudinit.Script+"```\n") {
+		t.Errorf("docs/guest.md does not have this script:\n%s", cloudinit.Script)
 	}
 }
 
@@ -191,7 +153,7 @@ func TestLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	for _, page := range append(pages, filepath.Join(root, "README.md")) {
+	for _, page := range append(pages, filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md"), filepath.Join(root, "SECURITY.md")) {
 		data, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)

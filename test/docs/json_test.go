@@ -2,14 +2,18 @@ package docs
 
 import (
 	"bytes"
-	"encoding"
 	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"maps"
 	"os/exec"
 	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -28,14 +32,138 @@ const (
 	demoHost   = "testdata/hosts/x86-2n8g-hgx-h100.txtar"
 )
 
-// example returns the JSON of docs/json.md.
+// jsonPage is docs/json.md: the fields with the comments of the Go types, and an example.
+func jsonPage(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString(generated + `# JSON
+
+The schema version rises when a field is removed or changes its meaning, not when one is added: ignore fields that you do not know. ` + "`null`" + ` means not known; lists are never ` + "`null`" + `. [troubleshooting.md](troubleshooting.md#the-log) has the fields of the log.
+`)
+	for _, part := range []struct{ title, directory, typeName string }{
+		{"`explain --format json`", "pkg/report", "Report"},
+		{"`explain --as-is --format json`: the same, and", "pkg/report", "AsIs"},
+		{"`explain --guest FILE --format json`", "pkg/report", "GuestComparison"},
+		{"`doctor --format json`", "pkg/doctor", "Report"},
+		{"`kubectl hostdev explain --format json`: the table of VMs", "cmd/kubectl-hostdev", "vmTable"},
+	} {
+		fmt.Fprintf(&b, "\n## %s\n\n| field | meaning |\n|---|---|\n", part.title)
+		types := structs(t, part.directory)
+		for _, f := range fields(types, types[part.typeName], "") {
+			if f.comment == "" {
+				t.Errorf("%s: the field %s of %s has no comment", part.directory, f.path, part.typeName)
+			}
+			fmt.Fprintf(&b, "| `%s` | %s |\n", f.path, strings.ReplaceAll(f.comment, "|", `\|`))
+		}
+	}
+	fmt.Fprintf(&b, "\n## An example\n\nThe demo's machine with `--layout mirror --port-speed host`, cut to two elements per list:\n\n```json\n%s\n```\n", example(t))
+	return b.String()
+}
+
+// structs returns the struct types of a package by name.
+func structs(t *testing.T, directory string) map[string]*ast.StructType {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, directory, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]*ast.StructType{}
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if spec, ok := n.(*ast.TypeSpec); ok {
+				if fields, ok := spec.Type.(*ast.StructType); ok {
+					found[spec.Name.Name] = fields
+				}
+			}
+			return true
+		})
+	}
+	return found
+}
+
+// field is a JSON field with the comment of its Go field.
+type field struct{ path, comment string }
+
+// fields returns those of a struct and of the structs in it, in their order. Elements of a
+// list are "[]", values of a map "*". An embedded type that is a page of its own is left out.
+func fields(types map[string]*ast.StructType, of *ast.StructType, path string) []field {
+	var all []field
+	for _, f := range of.Fields.List {
+		inner, suffix := element(types, f.Type)
+		if len(f.Names) == 0 {
+			if name, ok := f.Type.(*ast.Ident); ok && name.Name != "Report" {
+				all = append(all, fields(types, inner, path)...)
+			}
+			continue
+		}
+		if f.Tag == nil {
+			continue
+		}
+		tag, err := strconv.Unquote(f.Tag.Value)
+		name, _, _ := strings.Cut(reflect.StructTag(tag).Get("json"), ",")
+		if err != nil || name == "" || name == "-" {
+			continue
+		}
+		comment := f.Comment
+		if comment == nil {
+			comment = f.Doc
+		}
+		all = append(all, field{path + name, strings.Join(strings.Fields(comment.Text()), " ")})
+		if inner != nil {
+			all = append(all, fields(types, inner, path+name+suffix+".")...)
+		}
+	}
+	return all
+}
+
+// element returns the struct that a type is, points to or is a list or map of, and nil for
+// other types.
+func element(types map[string]*ast.StructType, expr ast.Expr) (of *ast.StructType, suffix string) {
+	switch e := expr.(type) {
+	case *ast.StructType:
+		return e, ""
+	case *ast.Ident:
+		return types[e.Name], ""
+	case *ast.StarExpr:
+		return element(types, e.X)
+	case *ast.ArrayType:
+		of, suffix = element(types, e.Elt)
+		return of, "[]" + suffix
+	case *ast.MapType:
+		of, suffix = element(types, e.Value)
+		return of, ".*" + suffix
+	}
+	return nil, ""
+}
+
+// example returns a report of the demo's machine, cut to two elements per list.
 func example(t *testing.T) []byte {
 	t.Helper()
-	match := regexp.MustCompile("(?s)```json\n(.*?)```").FindStringSubmatch(read(t, "docs/json.md"))
-	if match == nil {
-		t.Fatal("docs/json.md has no json block")
+	host, err := host.ParseSnapshot([]byte(read(t, demoHost)))
+	if err != nil {
+		t.Fatal(err)
 	}
-	return []byte(match[1])
+	m := plan.Planner{Sysfs: host, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: "mirror", policy.KeyPortSpeed: "host"}}}
+	result := m.Mutate(plan.Request{Domain: []byte(read(t, demoDomain)), VMI: []byte(read(t, demoVMI))})
+	r := report.New(result.Plan, result.Changed(), result.Err)
+	r.Devices, r.Controllers, r.Paths.Devices = r.Devices[:2], r.Controllers[:2], r.Paths.Devices[:2]
+	r.Budgets.BusNumbers.Expanders = r.Budgets.BusNumbers.Expanders[:2]
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	matrix := regexp.MustCompile(`(?s)("(?:host|guest)": )(\[\n      \[.*?\n    \])`)
+	return matrix.ReplaceAllFunc(data, func(found []byte) []byte {
+		parts, rows := matrix.FindSubmatch(found), [][]string{}
+		if err := json.Unmarshal(parts[2], &rows); err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Appendf(nil, "%s[[%q, %q], [%q, %q]]", parts[1], rows[0][0], rows[0][1], rows[1][0], rows[1][1])
+	})
 }
 
 // decode returns JSON as Go's generic values.
@@ -48,116 +176,12 @@ func decode(t *testing.T, data []byte) any {
 	return v
 }
 
-// TestExampleHasEveryKey compares the keys of the example, by path, with those
-// of the report's types.
-func TestExampleHasEveryKey(t *testing.T) {
-	if d := cmp.Diff(typeKeys("", reflect.TypeFor[report.Report]()), valueKeys("", decode(t, example(t)))); d != "" {
-		t.Errorf("keys of the report and of the example in docs/json.md differ (-report +example):\n%s", d)
-	}
-}
-
-// typeKeys returns the paths of the JSON keys of a type. Elements of a list are
-// "[]", values of a map "*"; a type that marshals itself as text has none.
-func typeKeys(path string, t reflect.Type) []string {
-	if t.Implements(reflect.TypeFor[encoding.TextMarshaler]()) {
-		return nil
-	}
-	switch t.Kind() {
-	case reflect.Pointer:
-		return typeKeys(path, t.Elem())
-	case reflect.Slice:
-		return typeKeys(path+"[]", t.Elem())
-	case reflect.Map:
-		return typeKeys(path+".*", t.Elem())
-	case reflect.Struct:
-		var keys []string
-		for f := range t.Fields() {
-			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			if f.Anonymous && name == "" {
-				keys = append(keys, typeKeys(path, f.Type)...)
-				continue
-			}
-			if !f.IsExported() || name == "-" {
-				continue
-			}
-			keys = append(keys, path+"."+name)
-			keys = append(keys, typeKeys(path+"."+name, f.Type)...)
-		}
-		return set(keys)
-	}
-	return nil
-}
-
-// valueKeys returns the paths of the keys of a JSON value, in the same form.
-func valueKeys(path string, v any) []string {
-	var keys []string
-	switch v := v.(type) {
-	case []any:
-		for _, element := range v {
-			keys = append(keys, valueKeys(path+"[]", element)...)
-		}
-	case map[string]any:
-		for name, value := range v {
-			key := path + "." + name
-			if path == ".policy" {
-				key = path + ".*"
-			} else {
-				keys = append(keys, key)
-			}
-			keys = append(keys, valueKeys(key, value)...)
-		}
-	}
-	return set(keys)
-}
-
-// TestExampleIsReal makes the report of the command in docs/json.md and abridges
-// it as the command does, to two elements per list.
-func TestExampleIsReal(t *testing.T) {
-	host, err := host.ParseSnapshot([]byte(read(t, demoHost)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := plan.Planner{Sysfs: host, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: "mirror", policy.KeyPortSpeed: "host"}}}
-	result := m.Mutate(plan.Request{Domain: []byte(read(t, demoDomain)), VMI: []byte(read(t, demoVMI))})
-	r := report.New(result.Plan, result.Changed(), result.Err)
-	r.Devices, r.Controllers, r.Paths.Devices = r.Devices[:2], r.Controllers[:2], r.Paths.Devices[:2]
-	r.Budgets.BusNumbers.Expanders = r.Budgets.BusNumbers.Expanders[:2]
-	got, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := decode(t, got).(map[string]any)
-	paths := want["paths"].(map[string]any)
-	for _, side := range []string{"host", "guest"} {
-		rows := paths[side].([]any)[:2]
-		for i := range rows {
-			rows[i] = rows[i].([]any)[:2]
-		}
-		paths[side] = rows
-	}
-	if d := cmp.Diff(any(want), decode(t, example(t))); d != "" {
-		t.Errorf("the example in docs/json.md is not what explain prints (-explain +example):\n%s", d)
-	}
-}
-
-// TestEveryFieldIsExplained looks for each key in the text around the example.
-func TestEveryFieldIsExplained(t *testing.T) {
-	page := read(t, "docs/json.md")
-	_, text, _ := strings.Cut(page, "## The fields")
-	for _, path := range typeKeys("", reflect.TypeFor[report.Report]()) {
-		name := path[strings.LastIndex(path, ".")+1:]
-		if !regexp.MustCompile("`([a-zA-Z.]+\\.)?" + name + "`").MatchString(text) {
-			t.Errorf("docs/json.md does not explain %s", path)
-		}
-	}
-}
-
 // TestLogFields compares what the program logs for a call with the table of
-// docs/json.md: the fields of each message, except those that every line has.
+// docs/troubleshooting.md: the fields of each message, except those that every line has.
 func TestLogFields(t *testing.T) {
 	documented := map[string][]string{}
 	for _, row := range regexp.MustCompile("(?m)^\\| `(domain planned|domain left unchanged|device|warning)` \\|[^|]*\\| (.*) \\|$").
-		FindAllStringSubmatch(read(t, "docs/json.md"), -1) {
+		FindAllStringSubmatch(read(t, "docs/troubleshooting.md"), -1) {
 		// Text in brackets explains a field and is not one itself.
 		plain := regexp.MustCompile(`\([^)]*\)`).ReplaceAllString(row[2], "")
 		var names []string
@@ -172,7 +196,7 @@ func TestLogFields(t *testing.T) {
 		documented[message] = set(names)
 	}
 	if d := cmp.Diff(documented, logged(t)); d != "" {
-		t.Errorf("fields of the log and of docs/json.md differ (-docs +log):\n%s", d)
+		t.Errorf("fields of the log and of docs/troubleshooting.md differ (-docs +log):\n%s", d)
 	}
 }
 

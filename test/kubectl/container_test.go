@@ -74,7 +74,7 @@ func (c *container) wait(t *testing.T) {
 }
 
 // entry is a line of a snapshot that begins a file, or a link with its target
-// (docs/doctor.md).
+// (docs/troubleshooting.md).
 var entry = regexp.MustCompile(`^-- (\S+)(?: -> (\S+))? --$`)
 
 // sysfsDirectory is the host as a directory: its snapshot, what its links lead to, and

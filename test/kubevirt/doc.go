@@ -3,9 +3,8 @@
 // as a library. It is a module of its own, so that none of that reaches the
 // product's go.mod.
 //
-// Three packages cannot be imported, since they link libvirt's cgo binding:
-// virtwrap and virtwrap/network make the calls of a boot, and virtwrap/converter
-// counts devices. boot_test.go has the order of the calls, after
-// virtwrap/manager.go, allocateHotplugPorts; hook-sidecar/test/readback has the
-// counts, the placeholders and the extra root ports.
+// A whole boot is with virt-launcher itself, in hook-sidecar/test/launcher. Here is what
+// that does not meet: versions of the hooks before v1alpha3, several sidecars, a plugin
+// with an mdev or beside another Plugin, a migration's target, and what KubeVirt does
+// to a VM without cloud-init.
 package kubevirt

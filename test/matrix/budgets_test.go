@@ -32,9 +32,9 @@ func machines() []machine {
 		{"one device on each PCIe root", 1, func(n int) string {
 			return fmt.Sprintf("pci%04x:00/%04x:00:01.0/%04x:01:00.0 node=0\n", n, n, n)
 		}},
-		{"a GPU and a NIC below a switch on each PCIe root", 2, func(n int) string { return switched(n, 2) }},
-		{"four devices below a switch on each PCIe root", 4, func(n int) string { return switched(n, 4) }},
-		{"eight devices below a switch on each PCIe root", 8, func(n int) string { return switched(n, 8) }},
+		{"a GPU and a NIC under a switch on each PCIe root", 2, func(n int) string { return switched(n, 2) }},
+		{"four devices under a switch on each PCIe root", 4, func(n int) string { return switched(n, 4) }},
+		{"eight devices under a switch on each PCIe root", 8, func(n int) string { return switched(n, 8) }},
 	}
 }
 

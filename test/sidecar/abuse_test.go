@@ -115,29 +115,6 @@ func TestManyAtOnce(t *testing.T) {
 	t.Logf("peak %.1f MiB", s.peakMiB(t))
 }
 
-// TestManyLargeAtOnce: many requests of the largest accepted size at once, within a
-// sidecar's memory.
-func TestManyLargeAtOnce(t *testing.T) {
-	_, host := onDevices(1)
-	s := start(t, root(t, buildBinary(t, filepath.Join("..", "..")), host), []group{memoryGroup(t)})
-	domain, vmi := filled(39<<20/10, "<!--", " ", "-->"), vmi(3<<20)
-	var calls sync.WaitGroup
-	for i := range 24 {
-		client, _ := s.dial(t)
-		calls.Go(func() {
-			if got, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, domain, vmi); err != nil || !bytes.Equal(got, domain) {
-				t.Errorf("client %d: unchanged: %t, %v", i, bytes.Equal(got, domain), err)
-			}
-		})
-	}
-	calls.Wait()
-	peak := s.peakMiB(t)
-	t.Logf("peak %.1f MiB", peak)
-	if peak > 61 {
-		t.Errorf("peak of %.1f MiB, more than a sidecar's memory", peak)
-	}
-}
-
 // TestHangUps: clients that hang up at any moment of a call leak nothing.
 func TestHangUps(t *testing.T) {
 	s, domain := sidecarWith(t, 64)

@@ -55,10 +55,12 @@ func TestBuiltMemory(t *testing.T) {
 			if got, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, four, nil); err != nil || bytes.Equal(got, four) {
 				t.Errorf("the call after: changed %t, %v", !bytes.Equal(got, four), err)
 			}
+			peak := s.peakMiB(t)
+			s.end(t) // the log is complete then
 			if !strings.Contains(s.log.String(), tt.refused) {
 				t.Errorf("the log does not say %q\n%.2000s", tt.refused, s.log)
 			}
-			t.Logf("peak %.1f MiB, log %d bytes", s.peakMiB(t), s.log.Len())
+			t.Logf("peak %.1f MiB, log %d bytes", peak, s.log.Len())
 		})
 	}
 }

@@ -92,7 +92,7 @@ func isNameStart(r rune) bool {
 	return 0x10000 <= r && r <= 0xeffff
 }
 
-// isNameRest is what NameChar (production 4a) has beyond NameStartChar.
+// isNameRest reports whether c is one of the characters that NameChar (production 4a) adds to NameStartChar.
 func isNameRest(r rune) bool {
 	return r == '-' || r == '.' || '0' <= r && r <= '9' || r == 0xb7 ||
 		0x300 <= r && r <= 0x36f || r == 0x203f || r == 0x2040

@@ -131,7 +131,7 @@ func (d *Document) Text(e *Element) string {
 	return text.String()
 }
 
-// Error says what is wrong with a document, and where.
+// Error is a fault of a document, with its line and column.
 type Error struct {
 	Line   int // from 1
 	Column int // in bytes, from 1

@@ -36,7 +36,7 @@ func (d *Document) lead(e *Element) string {
 
 func indentation(lead string) string { return strings.TrimLeft(lead, "\r\n") }
 
-// unit is what the first child of the root is indented by, or two spaces, as
+// unit is the indentation of the root's first child, or two spaces, as
 // libvirt writes.
 func (d *Document) unit() string {
 	if len(d.root.Children) > 0 {

@@ -2,10 +2,13 @@ package hooks_test
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net"
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -53,7 +56,8 @@ func TestOneAtATime(t *testing.T) {
 	}
 }
 
-// stalling is a connection that sends a number of bytes and drops the rest.
+// stalling is a connection that sends a number of bytes and drops the rest, as that of
+// a process that is stopped.
 type stalling struct {
 	net.Conn
 	left atomic.Int64
@@ -61,10 +65,7 @@ type stalling struct {
 
 func (s *stalling) Write(data []byte) (int, error) {
 	left := s.left.Add(int64(-len(data)))
-	if left >= 0 {
-		return s.Conn.Write(data)
-	}
-	if sent := int64(len(data)) + left; sent > 0 {
+	if sent := min(int64(len(data)), int64(len(data))+left); sent > 0 {
 		if n, err := s.Conn.Write(data[:sent]); err != nil {
 			return n, err
 		}
@@ -73,7 +74,7 @@ func (s *stalling) Write(data []byte) (int, error) {
 }
 
 // callStalled starts a call of which the server gets only a number of bytes.
-func callStalled(t *testing.T, ctx context.Context, socket string, bytes int64) <-chan error {
+func callStalled(t *testing.T, socket string, bytes int64) <-chan error {
 	t.Helper()
 	conn, err := grpc.NewClient("passthrough:socket", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
@@ -92,48 +93,30 @@ func callStalled(t *testing.T, ctx context.Context, socket string, bytes int64) 
 	})
 	ended := make(chan error, 1)
 	go func() {
-		_, err := v1alpha3.NewCallbacksClient(conn).OnDefineDomain(ctx, &v1alpha3.OnDefineDomainParams{DomainXML: make([]byte, 1<<20)})
+		_, err := v1alpha3.NewCallbacksClient(conn).OnDefineDomain(t.Context(), &v1alpha3.OnDefineDomainParams{DomainXML: make([]byte, 1<<20)})
 		ended <- err
 	}()
 	return ended
 }
 
-// A client that does not finish its request ends with its patience, and the others
-// do not wait for it.
+// The connection of a client that stalls is closed, and other clients do not wait for
+// it. gRPC sends the first ping after a second at the earliest.
 func TestStalledClient(t *testing.T) {
-	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(hookstest.Echo), Patience: 10 * time.Millisecond})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
+	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(hookstest.Echo), Patience: 100 * time.Millisecond})
 	var ended []<-chan error
 	for _, bytes := range []int64{1 << 10, 60 << 10, 900 << 10} {
-		ended = append(ended, callStalled(t, ctx, server.HookSocket, bytes))
+		ended = append(ended, callStalled(t, server.HookSocket, bytes))
 	}
 	client := hookstest.Dial(t, server.HookSocket)
 	for range 3 {
-		if got, err := client.OnDefineDomain(ctx, hooks.V1alpha3, []byte("<domain/>"), nil); err != nil || string(got) != "<domain/>" {
+		if got, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, []byte("<domain/>"), nil); err != nil || string(got) != "<domain/>" {
 			t.Errorf("with stalled clients: %q, %v", got, err)
 		}
 	}
 	for _, end := range ended {
-		if err := <-end; status.Code(err) != codes.Canceled {
-			t.Errorf("an incomplete call: %v, want Canceled", err)
+		if err := <-end; status.Code(err) != codes.Unavailable {
+			t.Errorf("an incomplete call: %v, want Unavailable", err)
 		}
-	}
-}
-
-// Handling a call may take longer than the patience.
-func TestPatienceIsForClients(t *testing.T) {
-	const patience = 5 * time.Millisecond
-	server := hookstest.Start(t, hooks.Config{Patience: patience, Mutator: hookstest.Func(func(ctx context.Context, call hooks.Call) ([]byte, error) {
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(4 * patience):
-			return call.Domain, nil
-		}
-	})})
-	if _, err := hookstest.Dial(t, server.HookSocket).OnDefineDomain(t.Context(), hooks.V1alpha3, []byte("<domain/>"), nil); err != nil {
-		t.Errorf("a long call: %v", err)
 	}
 }
 
@@ -150,4 +133,58 @@ func TestInfoDoesNotWait(t *testing.T) {
 	if got := <-underway; got.err != nil {
 		t.Error(got.err)
 	}
+}
+
+// A connection past the limit is closed at once, and silent connections, which are in
+// the way of nobody until then, are closed in time.
+func TestManyConnections(t *testing.T) {
+	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(mark), Patience: 500 * time.Millisecond})
+	var silent []net.Conn
+	for range 40 {
+		conn, err := net.Dial("unix", server.HookSocket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		silent = append(silent, conn)
+	}
+	for i, conn := range silent {
+		if _, err := io.Copy(io.Discard, conn); err != nil && !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("connection %d: %v, want it closed", i, err)
+		}
+	}
+	if _, err := hookstest.Dial(t, server.HookSocket).Info(t.Context()); err != nil {
+		t.Errorf("Info after that: %v", err)
+	}
+}
+
+// AwaitReply returns when the client hangs up, and soon where it does not.
+func TestAwaitReply(t *testing.T) {
+	returned := make(chan struct{})
+	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(func(ctx context.Context, call hooks.Call) ([]byte, error) {
+		go func() {
+			hooks.AwaitReply(ctx)
+			returned <- struct{}{}
+		}()
+		return call.Domain, nil
+	})})
+	for _, hangUp := range []bool{true, false} {
+		client, err := hooks.Dial(t.Context(), server.HookSocket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, []byte("<domain/>"), nil); err != nil {
+			t.Error(err)
+		}
+		if !hangUp {
+			<-returned
+		}
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+		if hangUp {
+			<-returned
+		}
+	}
+	hooks.AwaitReply(t.Context()) // of no call
 }

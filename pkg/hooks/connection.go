@@ -1,0 +1,95 @@
+package hooks
+
+import (
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
+)
+
+// maxConnections is the number of connections that a socket keeps open; virt-launcher
+// has one at a time. One more is refused: queued, it would wait longer for Info than
+// the second after which virt-launcher panics (KubeVirt pkg/hooks/manager.go).
+const maxConnections = 32
+
+// listener limits the number of open connections.
+type listener struct {
+	net.Listener
+	open atomic.Int32
+}
+
+// Accept closes the connections that exceed the limit.
+func (l *listener) Accept() (net.Conn, error) {
+	for {
+		accepted, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if l.open.Add(1) <= maxConnections {
+			return &connection{Conn: accepted, listener: l, closed: make(chan struct{})}, nil
+		}
+		l.open.Add(-1)
+		_ = accepted.Close()
+	}
+}
+
+// connection is an open connection, and the AuthInfo of its calls.
+type connection struct {
+	net.Conn
+	listener *listener
+	closing  sync.Once
+	closed   chan struct{}
+}
+
+// Close closes the connection. gRPC may call it more than once.
+func (c *connection) Close() error {
+	c.closing.Do(func() {
+		c.listener.open.Add(-1)
+		close(c.closed)
+	})
+	return c.Conn.Close()
+}
+
+// AuthType makes a connection a credentials.AuthInfo.
+func (*connection) AuthType() string { return "unix" }
+
+// connectionCredentials pass the connection on to the handlers of its calls: gRPC has
+// no other way. They authenticate nobody.
+type connectionCredentials struct {
+	credentials.TransportCredentials
+}
+
+func (connectionCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return conn, conn.(*connection), nil
+}
+
+// connectionOf returns the connection of a call, nil if ctx is not that of a handler.
+func connectionOf(ctx context.Context) *connection {
+	caller, ok := peer.FromContext(ctx)
+	if !ok {
+		return nil
+	}
+	c, _ := caller.AuthInfo.(*connection)
+	return c
+}
+
+// replyTime is enough to write a reply and to read it.
+const replyTime = 20 * time.Millisecond
+
+// AwaitReply waits until the client of a Mutator's context has its reply: until it hangs
+// up, as virt-launcher does after each call, or for replyTime. gRPC itself does not
+// report when a reply is written: stats.End comes before.
+func AwaitReply(ctx context.Context) {
+	c := connectionOf(ctx)
+	if c == nil {
+		return
+	}
+	select {
+	case <-c.closed:
+	case <-time.After(replyTime):
+	}
+}

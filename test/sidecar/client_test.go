@@ -1,0 +1,161 @@
+//go:build linux
+
+package sidecar
+
+import (
+	"bytes"
+	"encoding/binary"
+	"net"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"hook-sidecar/pkg/hooks"
+	"hook-sidecar/pkg/hooks/hookstest"
+)
+
+// TestVersions: the program answers each version of the hooks and a plugin alike.
+func TestVersions(t *testing.T) {
+	needRoot(t)
+	domain, host := onDevices(16)
+	dir := root(t, buildBinary(t, filepath.Join("..", "..")), host)
+	s := start(t, dir, nil, "--plugin-socket", "/var/run/kubevirt-hooks/plugin.sock")
+	client, _ := s.dial(t)
+	plugin := hookstest.Dial(t, filepath.Join(filepath.Dir(s.socket), "plugin.sock"))
+	want, err := plugin.MutateDomain(t.Context(), hooks.Boot, domain, nil)
+	if err != nil || bytes.Equal(want, domain) {
+		t.Fatalf("the plugin: changed %t, %v", !bytes.Equal(want, domain), err)
+	}
+	for _, version := range hooks.Versions() {
+		if got, err := client.OnDefineDomain(t.Context(), version, domain, nil); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s: as the plugin answers: %t, %v", version, bytes.Equal(got, want), err)
+		}
+	}
+}
+
+// TestRequestTooLarge: a request of more than 8 MiB is refused, and the next one answered.
+func TestRequestTooLarge(t *testing.T) {
+	s, domain := sidecarWith(t, 16)
+	client, _ := s.dial(t)
+	if _, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, make([]byte, 8<<20), nil); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("%v, want ResourceExhausted", err)
+	}
+	if _, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, domain, nil); err != nil {
+		t.Errorf("the call after: %v", err)
+	}
+}
+
+// TestInfoDuringCall: Info is answered while the longest call runs. virt-launcher panics
+// after one second; the goal is for an idle machine.
+func TestInfoDuringCall(t *testing.T) {
+	const goal = 100 * time.Millisecond
+	s, _ := sidecarWith(t, 1)
+	busy, _ := s.dial(t)
+	longest := around(devicesOf(4), fill("<x>", "<a/>", "</x>", 49_000, 2<<20-8<<10))
+	ended := make(chan error, 1)
+	go func() {
+		for range 3 {
+			if _, err := busy.OnDefineDomain(t.Context(), hooks.V1alpha3, longest, vmi(3<<20)); err != nil {
+				ended <- err
+				return
+			}
+		}
+		ended <- nil
+	}()
+	count, worst := 0, time.Duration(0)
+	for running := true; running; count++ {
+		begin := time.Now()
+		client, err := hooks.Dial(t.Context(), s.socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client.Info(t.Context()); err != nil {
+			t.Errorf("Info: %v", err)
+		}
+		worst = max(worst, time.Since(begin))
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+		select {
+		case err := <-ended:
+			if running = false; err != nil {
+				t.Error(err)
+			}
+		default:
+		}
+	}
+	t.Logf("%d times Info: worst %v; the goal is %v", count, worst, goal)
+}
+
+// stall begins a call by hand, sends a part of its message and no more.
+func stall(t *testing.T, socket string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	var headers bytes.Buffer
+	encoder := hpack.NewEncoder(&headers)
+	for _, field := range [][2]string{
+		{":method", "POST"}, {":scheme", "http"}, {":path", "/kubevirt.hooks.v1alpha3.Callbacks/OnDefineDomain"}, {":authority", "localhost"},
+		{"content-type", "application/grpc"}, {"te", "trailers"},
+	} {
+		if err := encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	framer := http2.NewFramer(conn, conn)
+	part := append(binary.BigEndian.AppendUint32([]byte{0}, 7<<20), make([]byte, 8<<10)...)
+	if _, err = conn.Write([]byte(http2.ClientPreface)); err == nil {
+		err = framer.WriteSettings()
+	}
+	if err == nil {
+		err = framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: headers.Bytes(), EndHeaders: true})
+	}
+	if err == nil {
+		err = framer.WriteData(1, false, part)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+// TestStalledClients: clients that stall in a request hold up nobody, and are
+// disconnected when they do not answer a ping either.
+func TestStalledClients(t *testing.T) {
+	s, domain := sidecarWith(t, 16)
+	s.dial(t)
+	var stalled []net.Conn
+	for range 20 {
+		stalled = append(stalled, stall(t, s.socket))
+	}
+	begin := time.Now()
+	client, _ := s.dial(t)
+	if _, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, domain, vmi(30<<10)); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("answered after %v", time.Since(begin))
+	for _, conn := range stalled {
+		if err := conn.SetReadDeadline(time.Now().Add(endsWithin)); err != nil {
+			t.Fatal(err)
+		}
+		for buffer := make([]byte, 4<<10); ; {
+			if _, err := conn.Read(buffer); err != nil {
+				if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
+					t.Error("a stalled client stays connected")
+				}
+				break
+			}
+		}
+	}
+	if peak := s.peakMiB(t); peak > 61 {
+		t.Errorf("peak of %.1f MiB, more than a sidecar's memory", peak)
+	}
+}
