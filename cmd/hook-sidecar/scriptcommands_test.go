@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -17,42 +16,17 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"hook-sidecar/pkg/hooks"
+	"hook-sidecar/test/script"
 )
 
 // scriptCommands are the commands of the scripts in addition to those of testscript.
 func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 	return map[string]func(*testscript.TestScript, bool, []string){
-		"exits":     exits,
+		"exits":     script.Exits,
 		"ready":     ready,
 		"shutdown":  shutdown,
 		"terminate": terminate,
 		"logged":    logged,
-	}
-}
-
-// exits CODE program args...
-//
-// runs a program that has to exit with CODE, which exec cannot check. An argument
-// @file is replaced by the file's content.
-func exits(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: exits CODE program args...")
-	}
-	argv := slices.Clone(args[2:])
-	for i, arg := range argv {
-		if file, ok := strings.CutPrefix(arg, "@"); ok {
-			argv[i] = ts.ReadFile(file)
-		}
-	}
-	err := ts.Exec(args[1], argv...)
-	code := 0
-	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
-		code = exit.ExitCode()
-	} else {
-		ts.Check(err)
-	}
-	if strconv.Itoa(code) != args[0] {
-		ts.Fatalf("exit status %d, want %s", code, args[0])
 	}
 }
 

@@ -2,17 +2,16 @@ package cli
 
 import (
 	"bytes"
-	"io"
 	"path/filepath"
 	"strings"
 
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/nccl"
+	"hook-sidecar/pkg/picture"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/report"
-	"hook-sidecar/pkg/topology"
 )
 
 // The formats of explain.
@@ -48,12 +47,6 @@ type Explanation struct {
 	Heading string // before text
 }
 
-// Report is what the formats are written of.
-type Report interface {
-	WriteText(w io.Writer, style report.Style) error
-	WriteSVG(w io.Writer) error
-}
-
 // OfPlan returns the report of a plan.
 func (e Explanation) OfPlan(result plan.Result) report.Report {
 	r := report.New(result.Plan, result.Changed(), result.Err)
@@ -69,26 +62,26 @@ func (e Explanation) OfCurrent(vm *plan.VM) report.Report {
 }
 
 // AsIs returns the report of the current domain with what the hook would change in it.
-func (e Explanation) AsIs(vm *plan.VM) report.AsIs {
+func (e Explanation) AsIs(vm *plan.VM) report.Report {
 	current := e.OfCurrent(vm)
 	planned := e.OfPlan(vm.Plan())
-	if result, isCurrent := vm.Prospect(current.TreeLayout()); isCurrent {
+	if result, isCurrent := vm.Prospect(); isCurrent {
 		prospect := report.New(result.Plan, result.Changed(), result.Err)
 		prospect.Policy, prospect.LayoutReason = planned.Policy, new(report.TreeReason)
 		planned = prospect
 	}
-	return report.NewAsIs(current, planned)
+	return report.AsIs(current, planned)
 }
 
 // Explain writes a report.
-func (p *Program) Explain(e Explanation, r Report) error {
+func (p *Program) Explain(e Explanation, r report.Report) error {
 	var b bytes.Buffer
 	var err error
 	switch e.Format {
 	case JSON:
 		err = EncodeJSON(&b, r)
 	case SVG:
-		err = writePicture(&b, r.WriteSVG)
+		err = picture.Write(&b, r)
 	default:
 		b.WriteString(e.Heading)
 		err = r.WriteText(&b, p.Style(e.Output))
@@ -123,24 +116,4 @@ func (p *Program) CompareGuest(e Explanation, r report.Report, guest host.Guest,
 		err = p.Write(e.Output, b.Bytes())
 	}
 	return c, err
-}
-
-// writePicture writes a picture without what a terminal obeys or what turns the direction
-// of text: names in it are text of others.
-func writePicture(w io.Writer, write func(io.Writer) error) error {
-	var b strings.Builder
-	if err := write(&b); err != nil {
-		return err
-	}
-	for line := range strings.Lines(b.String()) {
-		text, hasEnd := strings.CutSuffix(line, "\n")
-		text = topology.Printable(text)
-		if hasEnd {
-			text += "\n"
-		}
-		if _, err := io.WriteString(w, text); err != nil {
-			return err
-		}
-	}
-	return nil
 }

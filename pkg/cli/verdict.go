@@ -10,7 +10,6 @@ import (
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
-	"hook-sidecar/pkg/report"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -32,7 +31,7 @@ func NewRunning(vm *plan.VM, hasHook bool) (Running, error) {
 	}
 	return Running{
 		VM: vm, Current: current.Plan, Planned: planned, Pairs: current.Plan.Pairs(),
-		Layout: report.New(current.Plan, false, nil).TreeLayout(), HasHook: hasHook,
+		Layout: current.Plan.TreeLayout(), HasHook: hasHook,
 	}, nil
 }
 

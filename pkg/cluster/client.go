@@ -24,7 +24,7 @@ func New(config *rest.Config) (*Client, error) {
 	config = rest.CopyConfig(config)
 	config.GroupVersion, config.APIPath = &corev1.SchemeGroupVersion, "/api"
 	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
-	config.QPS, config.Burst = 50, 100 // client-go's 5 per second are for controllers; kubectl has these, too
+	config.QPS, config.Burst = 50, 100 // as kubectl; client-go's default of 5 per second is for controllers
 	client, err := rest.RESTClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the cluster: %w", err)
@@ -32,7 +32,7 @@ func New(config *rest.Config) (*Client, error) {
 	return &Client{config: config, rest: client}, nil
 }
 
-// Error is an error with what to do about it.
+// Error is an error with a remedy.
 type Error struct {
 	err    error
 	remedy string
@@ -43,13 +43,13 @@ func (e *Error) Error() string { return e.err.Error() }
 // Unwrap returns the error without its remedy.
 func (e *Error) Unwrap() error { return e.err }
 
-// Remedy says what to do.
+// Remedy tells the user what to do.
 func (e *Error) Remedy() string { return e.remedy }
 
-// right is what a user has to be allowed to do.
+// right is a permission that the user needs, in the terms of RBAC.
 type right struct{ verb, group, resource, namespace string }
 
-// The rights that are needed, all of manifests/kubectl/clusterrole.yaml.
+// The rights that are needed, each of which manifests/kubectl/clusterrole.yaml grants.
 func getVMI(namespace string) right {
 	return right{"get", "kubevirt.io", "virtualmachineinstances", namespace}
 }
@@ -68,9 +68,9 @@ func (r right) where() string {
 	return "in namespace " + r.namespace
 }
 
-// refused returns the error of a request in words of what it was for. A missing right is
-// named with the rule that gives it.
-func (r right) refused(doing string, err error) error {
+// wrap wraps the error of a request that takes the right. Where the user lacks it, the
+// remedy names the rule that grants it.
+func (r right) wrap(doing string, err error) error {
 	err = fmt.Errorf("%s: %w", doing, err)
 	var status apierrors.APIStatus
 	switch {
@@ -79,7 +79,7 @@ func (r right) refused(doing string, err error) error {
 	case !apierrors.IsForbidden(err):
 		return err
 	case errors.As(err, &status) && !strings.Contains(status.Status().Message, "cannot "+r.verb):
-		// Not of RBAC but of admission, which says why (k8s.io/apiserver
+		// Admission refused it: a refusal by RBAC names the verb (k8s.io/apiserver
 		// pkg/endpoints/handlers/responsewriters/errors.go, forbiddenMessage).
 		return &Error{err, "the cluster's policy refuses it, whatever the user's rights"}
 	}
@@ -87,7 +87,7 @@ func (r right) refused(doing string, err error) error {
 		r.verb, r.resource, r.where(), r.group, r.resource, r.verb)}
 }
 
-// get reads a path of the API server.
+// get returns the API server's answer to a GET of the path.
 func (c *Client) get(ctx context.Context, path string, parameters map[string]string) ([]byte, error) {
 	request := c.rest.Get().AbsPath(path)
 	for name, value := range parameters {

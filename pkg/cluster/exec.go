@@ -18,19 +18,19 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// command is what to run in a container.
+// command is a command to run in a container.
 type command struct {
 	container string
 	words     []string
 	input     string
-	limit     int // of what it prints, in bytes
+	limit     int // of its standard output, in bytes
 }
 
-// maxMessage bounds what is read of a command's standard error.
+// maxMessage limits how much of a command's standard error is kept.
 const maxMessage = 4 << 10
 
-// exec runs a command in a container of a pod and returns what it prints. The context's
-// end ends it here; in the container it may go on.
+// exec runs a command in a container of a pod and returns its standard output. When the
+// context ends, exec returns, but the command may go on in its container.
 func (c *Client) exec(ctx context.Context, pod *corev1.Pod, cmd command) ([]byte, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -45,7 +45,7 @@ func (c *Client) exec(ctx context.Context, pod *corev1.Pod, cmd command) ([]byte
 		streams.Stdin = strings.NewReader(cmd.input)
 	}
 	stdout := &bounded{limit: cmd.limit, exceeded: func() {
-		cancel(fmt.Errorf("it prints more than %d bytes", cmd.limit))
+		cancel(fmt.Errorf("it printed more than %d bytes", cmd.limit))
 	}}
 	stderr := &bounded{limit: maxMessage, exceeded: func() {}}
 	streams.Stdout, streams.Stderr = stdout, stderr
@@ -54,7 +54,7 @@ func (c *Client) exec(ctx context.Context, pod *corev1.Pod, cmd command) ([]byte
 		err = stream.StreamWithContext(ctx, streams)
 	}
 	if err == nil {
-		err = context.Cause(ctx) // of a command that ended just after it had printed too much
+		err = context.Cause(ctx) // the command printed too much and ended before the stream was cut
 	}
 	if err != nil {
 		return nil, c.execError(ctx, pod, cmd, stderr.text(), err)
@@ -62,8 +62,8 @@ func (c *Client) exec(ctx context.Context, pod *corev1.Pod, cmd command) ([]byte
 	return []byte(stdout.text()), nil
 }
 
-// executor speaks WebSocket and, with a server or a proxy that does not, SPDY, as
-// kubectl does (k8s.io/kubectl pkg/cmd/exec/exec.go, createExecutor).
+// executor returns an executor that speaks WebSocket or, where the server or a proxy
+// refuses it, SPDY, as kubectl does (k8s.io/kubectl pkg/cmd/exec/exec.go, createExecutor).
 func (c *Client) executor(to *url.URL) (remotecommand.Executor, error) {
 	spdy, err := remotecommand.NewSPDYExecutor(c.config, http.MethodPost, to)
 	if err != nil {
@@ -78,28 +78,28 @@ func (c *Client) executor(to *url.URL) (remotecommand.Executor, error) {
 	})
 }
 
-// execError is why a command has no result.
+// execError returns the error of a command that failed or did not run.
 func (c *Client) execError(ctx context.Context, pod *corev1.Pod, cmd command, message string, err error) error {
 	doing := fmt.Sprintf("run %s in container %s of pod %s/%s", cmd.words[0], cmd.container, pod.Namespace, pod.Name)
 	var exit exec.CodeExitError
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, context.DeadlineExceeded):
-		return &Error{fmt.Errorf("%s: it has not ended in time", doing), "try again, or give it longer with --timeout"}
+		return &Error{fmt.Errorf("%s: it did not end in time", doing), "try again, or give it longer with --timeout"}
 	case cause != nil:
 		return fmt.Errorf("%s: %w", doing, cause)
 	case errors.As(err, &exit):
 		return &exitError{fmt.Errorf("%s: exit status %d: %s", doing, exit.Code, oneLine(message)), exit.Code}
 	}
-	return execInPods(pod.Namespace).refused(doing, err)
+	return execInPods(pod.Namespace).wrap(doing, err)
 }
 
-// exitError is the error of a command that ran.
+// exitError is the error of a command that ran and failed.
 type exitError struct {
 	error
 	code int
 }
 
-// oneLine is a text of a pod as one line of moderate length, for a message.
+// oneLine returns the output of a pod as one short line for an error message.
 func oneLine(text string) string {
 	const limit = 300
 	text = topology.Printable(strings.Join(strings.Fields(text), " "))
@@ -109,9 +109,9 @@ func oneLine(text string) string {
 	return text
 }
 
-// bounded collects what is written, up to a limit. It takes the rest without an error,
-// which client-go would print, and reports it once. It may be written to after the end of
-// the stream.
+// bounded collects data up to a limit. It discards the rest without returning an error,
+// which client-go would print, and calls exceeded once. client-go may still write to it
+// after the end of the stream.
 type bounded struct {
 	limit    int
 	exceeded func()

@@ -10,13 +10,13 @@ import (
 	"hook-sidecar/pkg/host"
 )
 
-// maxGuest bounds an answer of the guest agent, which is base64 in JSON.
+// maxGuest limits the size of an answer of the guest agent, base64 in JSON.
 const maxGuest = maxSnapshot
 
-// pollEvery is how often the agent is asked whether a command has ended.
+// pollEvery is the interval at which the agent is asked whether a command has ended.
 const pollEvery = 200 * time.Millisecond
 
-// Guest reads the guest's own sysfs, by its agent, as a snapshot.
+// Guest returns a snapshot of the guest's own sysfs, which its agent takes.
 func (c *Client) Guest(ctx context.Context, vm VM) ([]byte, error) {
 	var started struct {
 		PID int `json:"pid"`
@@ -51,8 +51,9 @@ func (c *Client) Guest(ctx context.Context, vm VM) ([]byte, error) {
 	}
 }
 
-// ask sends a command to the guest's agent (QEMU qga/qapi-schema.json). It goes through
-// a shell's input, because the URL of an exec has its words and proxies bound URLs.
+// ask sends a command to the guest's agent (QEMU qga/qapi-schema.json). It passes the
+// command through the input of a shell: an exec has its arguments in the URL, and proxies
+// limit the length of URLs.
 func (c *Client) ask(ctx context.Context, vm VM, name string, arguments map[string]any, answer any) error {
 	request, err := json.Marshal(map[string]any{"execute": name, "arguments": arguments})
 	if err != nil {
@@ -64,7 +65,7 @@ func (c *Client) ask(ctx context.Context, vm VM, name string, arguments map[stri
 	if errors.As(err, &exit) {
 		return &Error{
 			fmt.Errorf("ask the guest's agent for %s: %w", name, err),
-			"the guest has to run qemu-guest-agent, and allow " + name + "; or pass what lspci -Dvmmnn prints in it to hook-sidecar explain --guest",
+			"the guest has to run qemu-guest-agent, and allow " + name + "; or pass the guest's output of lspci -Dvmmnn to hook-sidecar explain --guest",
 		}
 	}
 	if err != nil {
@@ -73,7 +74,7 @@ func (c *Client) ask(ctx context.Context, vm VM, name string, arguments map[stri
 	if err := json.Unmarshal(out, &struct {
 		Return any `json:"return"`
 	}{answer}); err != nil {
-		return fmt.Errorf("ask the guest's agent for %s: its answer is not JSON as the agent's schema has it", name)
+		return fmt.Errorf("ask the guest's agent for %s: its answer does not match the agent's schema", name)
 	}
 	return nil
 }

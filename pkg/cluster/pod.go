@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,18 +16,23 @@ import (
 // pkg/virt-controller/services/template.go).
 const compute = "compute"
 
-// launcher finds the pod in which a VM runs. While it migrates, and long after, there
-// are others: the pod is the newest that runs on the VMI's node, as for virt-controller
-// (KubeVirt pkg/controller/controller.go, CurrentVMIPod).
+// launcher finds the pod in which a VM runs. During a migration and long after it the VM
+// has other pods: this one is the newest that runs on the VMI's node, as virt-controller
+// chooses it (KubeVirt pkg/controller/controller.go, CurrentVMIPod).
 func (c *Client) launcher(ctx context.Context, in Instance) (*corev1.Pod, error) {
 	if !in.isRunning() {
-		return nil, &Error{fmt.Errorf("VM %s does not run: its phase is %q", in.NamespacedName, in.phase), "try again when it runs; kubectl describe vmi " + in.Name + " says what it waits for"}
+		return nil, &Error{fmt.Errorf("VM %s is not running: its phase is %q", in.NamespacedName, in.phase), "try again when it runs; kubectl describe vmi " + in.Name + " shows what it waits for"}
+	}
+	doing := fmt.Sprintf("find the pod of VM %s", in.NamespacedName)
+	data, err := c.get(ctx, fmt.Sprintf("/api/v1/namespaces/%s/pods", in.Namespace), map[string]string{
+		"labelSelector": fmt.Sprintf("%s=virt-launcher,%s=%s", v1.AppLabel, v1.CreatedByLabel, in.UID),
+	})
+	if err != nil {
+		return nil, listPods(in.Namespace).wrap(doing, err)
 	}
 	var pods corev1.PodList
-	selector := fmt.Sprintf("%s=virt-launcher,%s=%s", v1.AppLabel, v1.CreatedByLabel, in.UID)
-	err := c.rest.Get().Namespace(in.Namespace).Resource("pods").Param("labelSelector", selector).Do(ctx).Into(&pods)
-	if err != nil {
-		return nil, listPods(in.Namespace).refused(fmt.Sprintf("find the pod of VM %s", in.NamespacedName), err)
+	if err := json.Unmarshal(data, &pods); err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
 	running := slices.DeleteFunc(slices.Clone(pods.Items), func(p corev1.Pod) bool {
 		return p.Status.Phase != corev1.PodRunning || p.Spec.NodeName != in.Node
@@ -43,9 +49,10 @@ func (c *Client) launcher(ctx context.Context, in Instance) (*corev1.Pod, error)
 	return &newest, nil
 }
 
+// describe lists pods with phase and node, for an error message.
 func describe(pods []corev1.Pod) string {
 	if len(pods) == 0 {
-		return "none at all"
+		return "none"
 	}
 	var all []string
 	for _, p := range pods {
@@ -54,9 +61,9 @@ func describe(pods []corev1.Pod) string {
 	return strings.Join(all, ", ")
 }
 
-// sidecars are the running containers that may be this hook: those of hook sidecars,
-// hook-sidecar-0 (KubeVirt pkg/virt-controller/services/template.go), and that of
-// manifests/plugin.
+// sidecars returns the names of the running containers that may be this hook: KubeVirt
+// names those of hook sidecars hook-sidecar-0 and so on
+// (pkg/virt-controller/services/template.go), manifests/plugin names its own hook-sidecar.
 func sidecars(pod *corev1.Pod) []string {
 	var names []string
 	for _, status := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
@@ -66,5 +73,3 @@ func sidecars(pod *corev1.Pod) []string {
 	}
 	return names
 }
-
-func (in Instance) isRunning() bool { return in.phase == string(v1.Running) }

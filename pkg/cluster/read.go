@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,29 +16,27 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// VM is what was read of a running VM.
+// VM is a running VM as it was read.
 type VM struct {
 	Instance
 	Pod    string
 	Domain []byte
 	Host   fs.FS // a snapshot of its node, or of the part that concerns its devices
-	// Hook is true where a container of the pod answers as this hook.
-	Hook bool
+	Hook   bool  // a container of the pod has this hook
 
 	pod *corev1.Pod
 }
 
-// Scope is how much of the node is read.
+// Scope says how much of the node is read.
 type Scope int
 
 // The scopes.
 const (
-	DevicesOnly Scope = iota // what concerns the domain's devices
+	DevicesOnly Scope = iota // the part that concerns the domain's devices
 	WholeNode
 )
 
-// Limits of what a pod may print: the domain as serve accepts it, the host as a
-// snapshot file (pkg/env).
+// Limits of a pod's output: a domain is limited as in serve, a snapshot as a file.
 const (
 	maxDomain   = 8 << 20
 	maxSnapshot = 16 << 20
@@ -56,7 +55,7 @@ func (c *Client) VM(ctx context.Context, in Instance, scope Scope) (VM, error) {
 	var ids []topology.DeviceID
 	if scope == DevicesOnly {
 		if ids, err = devices(vm.Domain); err != nil || len(ids) == 0 {
-			vm.Host = noHost{}
+			vm.Host = embed.FS{} // empty: nothing needs to be read
 			return vm, err
 		}
 	}
@@ -64,22 +63,7 @@ func (c *Client) VM(ctx context.Context, in Instance, scope Scope) (VM, error) {
 	return vm, err
 }
 
-// Target is the node that a VM is migrating to, "" where it is not.
-func (in Instance) Target() string { return in.target }
-
-// uri is how virt-launcher itself connects to its libvirt (KubeVirt
-// cmd/virt-launcher/virt-launcher.go, createLibvirtConnection).
-func (in Instance) uri() string {
-	if in.isRoot {
-		return "qemu:///system"
-	}
-	return "qemu+unix:///session?socket=/var/run/libvirt/virtqemud-sock"
-}
-
-// domainName is the domain's name: see env.VMI.RelationOf.
-func (in Instance) domainName() string { return in.Namespace + "_" + in.Name }
-
-// domain reads the domain as libvirt runs it.
+// domain returns the domain as libvirt runs it.
 func (c *Client) domain(ctx context.Context, pod *corev1.Pod, in Instance) ([]byte, error) {
 	xml, err := c.exec(ctx, pod, command{container: compute, words: []string{"virsh", "-q", "-c", in.uri(), "dumpxml", in.domainName()}, limit: maxDomain})
 	if err != nil {
@@ -88,8 +72,8 @@ func (c *Client) domain(ctx context.Context, pod *corev1.Pod, in Instance) ([]by
 	return xml, nil
 }
 
-// Exit statuses of a program that a shell or a container runtime cannot run (POSIX.1-2017,
-// 2.8.2), and what a runtime says that has an error in place of a status (runc
+// Exit statuses of a shell or a container runtime that cannot run a program
+// (POSIX.1-2017, 2.8.2), and the error of a runtime that returns no status (runc
 // libcontainer/init_linux.go).
 const (
 	cannotRun     = 126
@@ -97,17 +81,18 @@ const (
 	notFoundError = "executable file not found in $PATH"
 )
 
-// withoutProgram gives the error of a program that is not in the container a remedy.
+// withoutProgram adds a remedy to an error if it means that the container lacks the
+// program.
 func withoutProgram(err error, remedy string) error {
 	var exit *exitError
 	isMissing := errors.As(err, &exit) && (exit.code == cannotRun || exit.code == notFound)
-	if isMissing || strings.Contains(err.Error(), notFoundError) {
+	if isMissing || err != nil && strings.Contains(err.Error(), notFoundError) {
 		return &Error{err, remedy}
 	}
 	return err
 }
 
-// devices are the devices of a domain that the host has to be read for.
+// devices returns the devices of a domain for which the host has to be read.
 func devices(xml []byte) ([]topology.DeviceID, error) {
 	d, err := domain.Parse(xml)
 	if err != nil {
@@ -116,39 +101,36 @@ func devices(xml []byte) ([]topology.DeviceID, error) {
 	return placement.Candidates(d, nil), nil
 }
 
-// host reads the node's sysfs: by this hook, where a container of the pod has it, else
-// by a script in compute. Without devices all of it is read.
+// host reads the node's sysfs: through this hook if a container of the pod has it, else
+// through a script in compute. Without ids it reads the whole node.
 func (c *Client) host(ctx context.Context, pod *corev1.Pod, ids []topology.DeviceID) (sysfs fs.FS, isHook bool, err error) {
 	for _, name := range sidecars(pod) {
-		text, err := c.exec(ctx, pod, command{container: name, words: []string{"hook-sidecar", "snapshot"}, limit: maxSnapshot})
-		if err != nil {
-			continue // another hook's; if it is not, compute has the same error
-		}
-		if sysfs, err := host.ParseSnapshot(text); err == nil {
+		sysfs, err := c.snapshot(ctx, pod, command{container: name, words: []string{"hook-sidecar", "snapshot"}})
+		if err == nil {
 			return sysfs, true, nil
 		}
+		// It is another hook's container, or compute fails with the same error.
 	}
-	text, err := c.exec(ctx, pod, command{container: compute, words: []string{"sh", "-s"}, input: host.Script("/sys", ids), limit: maxSnapshot})
-	if err != nil {
-		return nil, false, withoutProgram(err, "the pod's image has no shell; take a snapshot on its node: hook-sidecar snapshot")
-	}
-	sysfs, err = host.ParseSnapshot(text)
-	if err != nil {
-		return nil, false, fmt.Errorf("read the sysfs of pod %s/%s: %w", pod.Namespace, pod.Name, err)
-	}
-	return sysfs, false, nil
+	sysfs, err = c.snapshot(ctx, pod, command{container: compute, words: []string{"sh", "-s"}, input: host.Script("/sys", ids)})
+	return sysfs, false, withoutProgram(err, "the pod's image has no shell; take a snapshot on its node: hook-sidecar snapshot")
 }
 
-// noHost is a host of which nothing is read.
-type noHost struct{}
-
-// Open finds nothing.
-func (noHost) Open(name string) (fs.File, error) {
-	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+// snapshot runs a command that prints a snapshot of the node.
+func (c *Client) snapshot(ctx context.Context, pod *corev1.Pod, cmd command) (fs.FS, error) {
+	cmd.limit = maxSnapshot
+	text, err := c.exec(ctx, pod, cmd)
+	if err != nil {
+		return nil, err
+	}
+	sysfs, err := host.ParseSnapshot(text)
+	if err != nil {
+		return nil, fmt.Errorf("read the sysfs of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return sysfs, nil
 }
 
-// OnNode is a VM that runs on a node, for a snapshot of the node. The VMIs are those of
-// a namespace, "" for all.
+// OnNode finds a VM that runs on a node, through which the node can be read. It looks in
+// a namespace, or in all with "".
 func (c *Client) OnNode(ctx context.Context, namespace, node string) (Instance, error) {
 	all, err := c.Instances(ctx, namespace)
 	if err != nil {

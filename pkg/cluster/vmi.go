@@ -8,26 +8,44 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	v1 "kubevirt.io/api/core/v1"
 
 	"hook-sidecar/pkg/env"
 )
 
-// api is where KubeVirt's resources are; v1 is served since KubeVirt 0.36.
+// api is the path of KubeVirt's resources; KubeVirt serves v1 since 0.36.
 const api = "/apis/kubevirt.io/v1"
 
 // Instance is a VirtualMachineInstance.
 type Instance struct {
 	*env.VMI
 
-	Node   string
+	Node       string
+	HasDevices bool // its spec asks for host devices
+
 	phase  string
 	target string // node that it is migrating to, "" where it is not
 	isRoot bool   // virt-launcher's libvirt runs as root
-
-	HasDevices bool // its spec asks for host devices
 }
 
-// instance is the part of a VMI that env.ParseVMI does not read.
+// Target is the node that the VM is migrating to, "" where it is not.
+func (in Instance) Target() string { return in.target }
+
+func (in Instance) isRunning() bool { return in.phase == string(v1.Running) }
+
+// uri is the URI with which virt-launcher connects to its libvirt (KubeVirt
+// cmd/virt-launcher/virt-launcher.go, createLibvirtConnection).
+func (in Instance) uri() string {
+	if in.isRoot {
+		return "qemu:///system"
+	}
+	return "qemu+unix:///session?socket=/var/run/libvirt/virtqemud-sock"
+}
+
+// domainName is the domain's name, as env.VMI.RelationOf expects it.
+func (in Instance) domainName() string { return in.Namespace + "_" + in.Name }
+
+// instance has the fields of a VMI that env.ParseVMI does not read.
 type instance struct {
 	Spec struct {
 		Domain struct {
@@ -78,12 +96,13 @@ func (c *Client) Instance(ctx context.Context, name types.NamespacedName) (Insta
 		return Instance{}, c.notRunning(ctx, name, err)
 	}
 	if err != nil {
-		return Instance{}, getVMI(name.Namespace).refused(fmt.Sprintf("read VMI %s", name), err)
+		return Instance{}, getVMI(name.Namespace).wrap(fmt.Sprintf("read VMI %s", name), err)
 	}
 	return parseInstance(data)
 }
 
-// notRunning says why there is no VMI: no KubeVirt, no such VM, or one that is stopped.
+// notRunning returns the cause of a missing VMI: the cluster has no KubeVirt, there is no
+// such VM, or it is stopped.
 func (c *Client) notRunning(ctx context.Context, name types.NamespacedName, err error) error {
 	if isUnknownPath(err) {
 		return &Error{fmt.Errorf("read VMI %s: the cluster has no KubeVirt: %s is not served", name, api), "name another cluster with --context"}
@@ -95,17 +114,17 @@ func (c *Client) notRunning(ctx context.Context, name types.NamespacedName, err 
 	case apierrors.IsNotFound(ofVM):
 		return &Error{fmt.Errorf("there is no VM %s", name), "name its namespace with -n; kubectl get vmi -A lists all that run"}
 	}
-	return &Error{fmt.Errorf("VM %s does not run, or there is none", name), "start it, or name its namespace with -n; kubectl get vmi -A lists all that run"}
+	return &Error{fmt.Errorf("VM %s is not running or does not exist", name), "start it, or name its namespace with -n; kubectl get vmi -A lists all that run"}
 }
 
-// isUnknownPath reports whether an error is that the API server does not serve a path,
-// rather than that an object is missing: then it names no object.
+// isUnknownPath reports whether the API server does not serve a path. Its error then names
+// no object, as that of a missing object does.
 func isUnknownPath(err error) bool {
 	var status apierrors.APIStatus
 	return apierrors.IsNotFound(err) && errors.As(err, &status) && (status.Status().Details == nil || status.Status().Details.Name == "")
 }
 
-// pageSize is how many VMIs one answer has, as kubectl's --chunk-size.
+// pageSize is the number of VMIs per answer, as kubectl's --chunk-size.
 const pageSize = "500"
 
 // Instances lists the VMIs of a namespace, "" for all.
@@ -121,7 +140,7 @@ func (c *Client) Instances(ctx context.Context, namespace string) ([]Instance, e
 			return nil, &Error{fmt.Errorf("list VMIs: the cluster has no KubeVirt: %s is not served", api), "name another cluster with --context"}
 		}
 		if err != nil {
-			return nil, listVMIs(namespace).refused("list VMIs", err)
+			return nil, listVMIs(namespace).wrap("list VMIs", err)
 		}
 		var list struct {
 			Metadata struct {

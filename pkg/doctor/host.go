@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"fmt"
-	"slices"
 
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
@@ -33,13 +32,6 @@ func sysfs(in Inputs) []Result {
 	}
 	return orPass(found, "%s, %s and %s", topology.Counted(len(in.Host.Devices), "PCI function"),
 		topology.Counted(len(in.Host.MDEVs), "mediated device"), topology.Counted(len(in.Host.Nodes), "NUMA node"))
-}
-
-// isElsewhere reports whether the host shows none of the devices: it is not the
-// node of this VM, and nothing else has to be said of them.
-func (in Inputs) isElsewhere() bool {
-	ids := in.subjects()
-	return len(ids) > 0 && !slices.ContainsFunc(ids, in.Host.Shows)
 }
 
 // iommuEnabled checks whether there are IOMMU groups: VFIO refuses devices

@@ -61,6 +61,13 @@ func (vm VM) layout() policy.Layout {
 	return vm.Policy.Layout
 }
 
+// Alternative is how many pairs of devices are as on the host with another
+// layout.
+type Alternative struct {
+	Layout policy.Layout
+	Alike  int
+}
+
 // Sockets describes the directory where virt-launcher looks for hooks.
 type Sockets struct {
 	Dir     string
@@ -114,6 +121,13 @@ func (in Inputs) subjects() []topology.DeviceID {
 	}
 	slices.SortFunc(ids, topology.DeviceID.Compare)
 	return slices.Compact(ids)
+}
+
+// isElsewhere reports whether the host shows none of the devices: it is not the
+// node of this VM, and nothing else has to be said of them.
+func (in Inputs) isElsewhere() bool {
+	ids := in.subjects()
+	return len(ids) > 0 && !slices.ContainsFunc(ids, in.Host.Shows)
 }
 
 // vms returns all VMs.

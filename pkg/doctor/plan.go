@@ -2,10 +2,8 @@ package doctor
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
-	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -51,17 +49,13 @@ func layoutFit(in Inputs) []Result {
 // planWarnings are the warnings of the plan, and of the policy, that no other
 // check reports.
 func planWarnings(in Inputs) []Result {
-	elsewhere := []reasons.Code{
-		reasons.CodeNotAllocated, reasons.CodeVIOMMU, reasons.CodeVIOMMURefused, reasons.CodeVIOMMUGroup, reasons.CodeLaunchSecurity, reasons.CodeIOSpace, reasons.CodeGroupNotViable,
-		reasons.CodeNoSysfs, reasons.CodeBadSysfs, reasons.CodeBadVariable, reasons.CodeVariableConflict,
-	}
 	warnings := in.PolicyWarnings
 	if in.Plan != nil {
 		warnings = in.Plan.Warnings
 	}
 	var found []Result
 	for _, w := range warnings {
-		if slices.Contains(elsewhere, w.Code) {
+		if w.Code.Check() != "" {
 			continue
 		}
 		results := warn(w.Remedy, "%s: %s", w.Code, oneLine(w.Text))
@@ -72,6 +66,3 @@ func planWarnings(in Inputs) []Result {
 	}
 	return orPass(found, "none besides what other checks say")
 }
-
-// oneLine is a text without newlines.
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

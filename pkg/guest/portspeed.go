@@ -95,7 +95,7 @@ func SpeedWarnings(plan *placement.Plan) []reasons.Warning {
 		highest = max(highest, speeds[d.Address])
 	}
 	return []reasons.Warning{reasons.NewWarning(reasons.CodePortSpeed, nil, fmt.Sprintf(
-		"emulated root ports advertise %s GT/s, and NCCL believes them: %d GPUs and NICs have a faster link on the host, the fastest %s GT/s",
+		"emulated root ports advertise %s GT/s: NCCL underestimates the links of %d GPUs and NICs, the fastest of which has %s GT/s on the host",
 		number(port), len(fast), number(highest)))}
 }
 

@@ -1,11 +1,8 @@
 package placement
 
 import (
-	"fmt"
-	"slices"
-
+	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/policy"
-	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -19,6 +16,7 @@ type Choice struct {
 type proposal struct {
 	Choice
 	decisions []Decision
+	managed   bus.Devices // that may move
 	wanted    *topology.Tree
 	places    []*topology.Node // of the devices in wanted; nil for those that the layout does not place
 }
@@ -29,12 +27,12 @@ func propose(s start, layout policy.Layout, why string) proposal {
 
 func proposalOf(s start, decisions []Decision, layout policy.Layout, why string) proposal {
 	wanted := layOut(decisions, s.hostTree, layout)
-	return proposal{Choice{layout, why}, decisions, wanted, wanted.Devices(idsOf(decisions))}
+	return proposal{Choice{layout, why}, decisions, managedOf(decisions), wanted, wanted.Devices(s.ids)}
 }
 
 // choose is the proposal of the layout that the policy names. With auto it is
 // that of the simplest layout that shows as much of the host as the finest one
-// that misleads nobody. It depends on the devices, the host and the cells, so
+// without a false link speed. It depends on the devices, the host and the cells, so
 // that all calls of a boot choose the same.
 func choose(s start) proposal {
 	if s.Policy.Layout != policy.LayoutAuto {
@@ -45,7 +43,7 @@ func choose(s start) proposal {
 	switch {
 	case s.Policy.NCCLTopology != policy.NCCLTopologyNone:
 		finest.Why = "it shows the host's switches, and nccl-topology says their speeds"
-	case finest.misleads():
+	case hasFalseLinkSpeed(finest.decisions, finest.wanted):
 		why = "GPUs, accelerators or NICs are under switches whose ports would advertise 2.5 GT/s; set nccl-topology for mirror"
 		finest = proposalOf(s, finest.decisions, policy.LayoutRoot, why)
 	}
@@ -64,13 +62,10 @@ func choose(s start) proposal {
 	return finest
 }
 
-// misleads reports whether NCCL or RCCL would take the link speed that QEMU's
-// switch ports advertise for that of a device which it pairs with others.
-func (p proposal) misleads() bool { return areSwitchesBelieved(p.decisions, p.wanted) }
-
-// areSwitchesBelieved reports whether two GPUs, accelerators or NICs are passed
-// through, and one of them is under a switch of the guest.
-func areSwitchesBelieved(devices []Decision, guest *topology.Tree) bool {
+// hasFalseLinkSpeed reports whether NCCL or RCCL would take the link speed that QEMU's
+// switch ports advertise for that of a device which it pairs with others: two GPUs,
+// accelerators or NICs are passed through, and one of them is under a switch of the guest.
+func hasFalseLinkSpeed(devices []Decision, guest *topology.Tree) bool {
 	paired, underSwitch := 0, false
 	for _, d := range devices {
 		if !d.Function.IsPaired() {
@@ -109,33 +104,4 @@ func (p proposal) pathType(i, j int) topology.PathType {
 		return topology.PHB
 	}
 	return p.places[i].PathType(p.places[j])
-}
-
-// coarser is the finest layout under p that fits, with a warning of why p does
-// not; where none fits it is what p violates.
-func coarser(s start, p proposal, violations []violation) (placing, []violation) {
-	layouts := policy.TreeLayouts()
-	for _, layout := range slices.Backward(layouts[:slices.Index(layouts, p.Layout)]) {
-		why := fmt.Sprintf("%s does not fit: %s", p.Layout, violations[0].text)
-		placed, tooMuch := attempt(s, propose(s, layout, why))
-		if len(tooMuch) == 0 {
-			placed.warnings = append(placed.warnings, reasons.NewWarning(reasons.CodeCoarserLayout, nil, fmt.Sprintf("%s is built, since %s", layout, why)))
-			return placed, nil
-		}
-	}
-	return placing{}, violations
-}
-
-// finer is the placing of the coarsest layout above that of placed which takes no
-// two devices further from the host's path type than they are; where there is
-// none it is placed.
-func finer(s start, placed placing) placing {
-	layouts := policy.TreeLayouts()
-	for _, layout := range layouts[slices.Index(layouts, placed.Layout)+1:] {
-		why := fmt.Sprintf("%s would take devices further from each other than they are", placed.Layout)
-		if next, violations := attempt(s, propose(s, layout, why)); len(violations) == 0 && !separates(s, next) {
-			return next
-		}
-	}
-	return placed
 }

@@ -14,6 +14,21 @@ import (
 // space: 4 KiB each. With more it stops silently (measured, 15 of 15).
 const MaxIOPorts = 14
 
+// Diagnosed is the plan after all of its devices' host has been read, with the
+// warnings of that reading, and of what the plan leaves to the user.
+func (p *Plan) Diagnosed(host *topology.Host, warnings []reasons.Warning) *Plan {
+	next := *p
+	next.Host, next.Devices = host, slices.Clone(p.Devices)
+	for i, d := range next.Devices {
+		if now := hostDevice(host, d.ID); now.Function != nil { // else the device is gone by now
+			next.Devices[i].Function, next.Devices[i].IOMMUGroup = now.Function, now.IOMMUGroup
+		}
+	}
+	next.Budgets.BARBytes64 = barBytes64(next.Devices)
+	next.Warnings = reasons.Sort(slices.Concat(p.Warnings, warnings, concerns(&next)))
+	return &next
+}
+
 // concerns warns of what a plan leaves to the user: of the devices, and of the
 // domain that results.
 func concerns(p *Plan) []reasons.Warning {
@@ -33,8 +48,8 @@ func concerns(p *Plan) []reasons.Warning {
 	if result.LaunchSecurity {
 		warn(reasons.CodeLaunchSecurity, "the domain has launchSecurity")
 	}
-	if p.Policy.NCCLTopology == policy.NCCLTopologyNone && areSwitchesBelieved(devices, p.GuestTree) {
-		warn(reasons.CodeSwitchPortSpeed, "emulated switch ports advertise 2.5 GT/s x1, and NCCL believes them")
+	if p.Policy.NCCLTopology == policy.NCCLTopologyNone && hasFalseLinkSpeed(devices, p.GuestTree) {
+		warn(reasons.CodeSwitchPortSpeed, "emulated switch ports advertise 2.5 GT/s x1: NCCL underestimates these links")
 	}
 	if open := openSwitchPorts(result); result.UEFI && open > maxHotplugSwitchPorts {
 		warn(reasons.CodeSwitchPortHotplug, "%d switch ports stay hotpluggable, and UEFI may end without a BAR for the devices under them", open)
@@ -106,4 +121,16 @@ func blockedGroups(host *topology.Host, devices []Decision) []reasons.Warning {
 		}
 	}
 	return warnings
+}
+
+// barBytes64 is the sum of the 64-bit BARs of devices.
+func barBytes64(devices []Decision) (sum uint64) {
+	for _, d := range devices {
+		if d.ID.Kind() == topology.KindPCI && d.Function != nil {
+			for _, bar := range d.Function.LargeBARs() {
+				sum += bar.Bytes
+			}
+		}
+	}
+	return sum
 }

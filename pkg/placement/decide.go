@@ -2,16 +2,19 @@ package placement
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/libvirt"
+	"hook-sidecar/pkg/placement/bus"
+	"hook-sidecar/pkg/placement/request"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
-// Outcome is what became of a device.
+// Outcome is what the plan does with a device.
 type Outcome string
 
 // The outcomes.
@@ -38,63 +41,47 @@ type Decision struct {
 // decide decides for each device whether it may move and, with a layout, which
 // cell is its own. Root and mirror decide alike.
 func decide(s start, layout policy.Layout) []Decision {
-	referenced := s.current.referenced()
+	referenced := s.current.Referenced()
 	decisions := make([]Decision, len(s.devices))
 	for i, d := range s.devices {
-		decisions[i] = decideOne(s, layout, d, referenced[s.current.expander(d.current)])
+		decisions[i] = decideOne(s, layout, d, referenced[s.current.Expander(d.current)])
 	}
-	decisions = keepFunctionZero(decisions)
+	keepFunctionZero(decisions)
 	if layout != policy.LayoutNUMA {
-		decisions = adoptCells(decisions)
+		adoptCells(decisions)
 	}
-	return markCompanions(decisions)
+	markCompanions(decisions)
+	return decisions
 }
 
+// decideOne decides for one device by the first rule that keeps it where it is; without
+// one it may move, and is placed if the layout has a place for it.
 func decideOne(s start, layout policy.Layout, device Device, underReferenced bool) Decision {
-	d := Decision{Device: device, Outcome: Unplaced}
-	switch reason, kept := keeps(s.Input, layout, device, underReferenced); {
-	case kept:
-		d.Outcome, d.Reason = Kept, reason
-		return d
-	case !libvirt.HasExpanderBuses(s.Domain):
-		d.Reason = reasons.Machine
-		return d
-	case staysConventional(device, s.current):
-		d.Outcome, d.Reason = Kept, reasons.Conventional
-		return d
-	}
-	d.movable = true
-	d.Cell, d.Reason = findCell(s.Input, device, s.cells)
-	switch {
-	case d.Cell != nil, layout != policy.LayoutNUMA && d.PCIeRoot != "":
-		d.Outcome = Placed
-	case layout != policy.LayoutNUMA && d.Reason != reasons.NoSysfs:
-		d.Reason = reasons.NoHostNode
-	}
-	return d
-}
-
-// keeps returns the rule that keeps a device where it is, if there is one.
-func keeps(in Input, layout policy.Layout, d Device, underReferenced bool) (reasons.Reason, bool) {
+	d := Decision{Device: device, Outcome: Kept}
 	switch {
 	case layout == policy.LayoutKeep:
-		return reasons.LayoutKeep, true
-	case onRootComplex(in):
-		return reasons.RootComplex, true
-	case isUsersChoice(in, d):
-		return reasons.UserAddress, true
+		d.Reason = reasons.LayoutKeep
+	case s.onRootComplex():
+		d.Reason = reasons.RootComplex
+	case isUsersChoice(s.Input, device):
+		d.Reason = reasons.UserAddress
 	case underReferenced:
-		return reasons.Referenced, true
+		d.Reason = reasons.Referenced
+	case !libvirt.HasExpanderBuses(s.Domain):
+		d.Outcome, d.Reason = Unplaced, reasons.Machine
+	case staysConventional(device, s.current):
+		d.Reason = reasons.Conventional
+	default:
+		d.movable, d.Outcome = true, Unplaced
+		d.Cell, d.Reason = findCell(s, device)
+		switch {
+		case d.Cell != nil, layout != policy.LayoutNUMA && d.PCIeRoot != "":
+			d.Outcome = Placed
+		case layout != policy.LayoutNUMA && d.Reason != reasons.NoSysfs:
+			d.Reason = reasons.NoHostNode
+		}
 	}
-	return "", false
-}
-
-// RootComplexAnnotation makes KubeVirt put every device on the root bus
-// (kubevirt.io/api/core/v1, PlacePCIDevicesOnRootComplex).
-const RootComplexAnnotation = "kubevirt.io/placePCIDevicesOnRootComplex"
-
-func onRootComplex(in Input) bool {
-	return in.VMI != nil && in.VMI.Annotations[RootComplexAnnotation] == "true"
+	return d
 }
 
 // isUsersChoice reports whether the user chose the device's guest address, hid the
@@ -108,99 +95,112 @@ func isUsersChoice(in Input, d Device) bool {
 		return false
 	}
 	for _, i := range in.VMI.Interfaces {
-		if i.PCIAddress != "" && d.Alias == sriovAlias+i.Name {
+		if i.PCIAddress != "" && d.Alias == request.SRIOVAlias+i.Name {
 			return true
 		}
 	}
 	return false
 }
 
+// staysConventional reports whether a device stays where it is because it is a
+// conventional PCI device, and under no expander bus, where KubeVirt may put it.
+// libvirt adds a bridge to conventional PCI for one without an address, which takes
+// the first free port; without the bridge disks and NICs would move.
+func staysConventional(d Device, current bus.Guest) bool {
+	return !d.Added && d.isConventional() && current.Expander(d.current) == nil
+}
+
+// findCell is the cell of a device, with the reason why it is that one, or why
+// it has none. adoptCells may change it.
+func findCell(s start, d Device) (*topology.CellID, reasons.Reason) {
+	node, known := d.HostNode.Node()
+	switch {
+	case !s.Host.Shows(d.ID):
+		return nil, reasons.NoSysfs // whatever the guest has
+	case len(s.Domain.Cells) == 0:
+		return nil, reasons.NoGuestNUMA
+	case !known:
+		return nil, reasons.NoHostNode
+	}
+	return s.cells.Of(node)
+}
+
 // keepFunctionZero keeps function 0 of a slot where another function of it is
 // kept: a guest finds no function of a slot without function 0.
-func keepFunctionZero(decisions []Decision) []Decision {
-	type place struct{ bus, slot int }
-	kept := map[place]reasons.Reason{}
+func keepFunctionZero(decisions []Decision) {
+	type position struct{ bus, device int }
+	kept := map[position]reasons.Reason{}
 	for _, d := range decisions {
 		if a := d.current; d.Outcome == Kept && a != nil && a.Function != 0 {
-			at := place{a.Bus, a.Slot}
+			at := position{a.Bus, a.Slot}
 			kept[at] = cmp.Or(kept[at], d.Reason)
 		}
 	}
-	if len(kept) == 0 {
-		return decisions
-	}
-	next := slices.Clone(decisions)
-	for i, d := range next {
-		if a := d.current; d.movable && a != nil && a.Function == 0 && kept[place{a.Bus, a.Slot}] != "" {
-			next[i].movable, next[i].Cell = false, nil
-			next[i].Outcome, next[i].Reason = Kept, kept[place{a.Bus, a.Slot}]
+	for i := range decisions {
+		d := &decisions[i]
+		if a := d.current; d.movable && a != nil && a.Function == 0 && kept[position{a.Bus, a.Slot}] != "" {
+			d.movable, d.Cell = false, nil
+			d.Outcome, d.Reason = Kept, kept[position{a.Bus, a.Slot}]
 		}
 	}
-	return next
 }
 
 // adoptCells puts placed devices whose NUMA node the host does not know into
 // the cell of the others of their PCIe root: under one host bridge they are one
 // path type apart, and the layout keeps that. Where the others do not agree it
 // is the lowest cell.
-func adoptCells(decisions []Decision) []Decision {
-	isAdopted := func(d Decision) bool {
-		_, known := d.HostNode.Node()
-		return d.Outcome == Placed && !known
-	}
-	if !slices.ContainsFunc(decisions, isAdopted) {
-		return decisions
-	}
+func adoptCells(decisions []Decision) {
 	cells := map[topology.PCIeRoot]*topology.CellID{}
 	for _, d := range decisions {
 		if d.Outcome == Placed && compareCells(d.Cell, cells[d.PCIeRoot]) < 0 {
 			cells[d.PCIeRoot] = d.Cell
 		}
 	}
-	next := slices.Clone(decisions)
-	for i, d := range next {
-		if isAdopted(d) {
-			next[i].Cell = cells[d.PCIeRoot]
+	for i, d := range decisions {
+		if _, known := d.HostNode.Node(); d.Outcome == Placed && !known {
+			decisions[i].Cell = cells[d.PCIeRoot]
 		}
 	}
-	return next
 }
 
 // markCompanions marks the placed devices that share the slot of function 0 of
 // their own device, where that is placed in the same cell. Every other device
 // has a slot of its own. Virtual functions never share: KubeVirt detaches them
 // one by one before a migration, and a slot can only be unplugged as a whole.
-func markCompanions(decisions []Decision) []Decision {
-	next := slices.Clone(decisions)
+func markCompanions(decisions []Decision) {
 	var lead *Decision // the last function 0; its companions come after it
-	for i, d := range decisions {
+	var at topology.Address
+	for i := range decisions {
+		d := &decisions[i]
 		pci, ok := d.ID.PCI()
 		switch {
 		case !ok, d.Outcome != Placed, d.Function != nil && d.Function.PhysFn != nil:
 		case pci.Function == 0:
-			lead = &decisions[i]
-		case lead != nil && lead.ID == topology.PCIDevice(functionZero(pci)) && compareCells(lead.Cell, d.Cell) == 0:
-			next[i].Reason = reasons.Companion
+			lead, at = d, pci
+		case lead != nil && at.SameDevice(pci) && compareCells(lead.Cell, d.Cell) == 0:
+			d.Reason = reasons.Companion
 		}
 	}
-	return next
-}
-
-// functionZero is function 0 of the device that a function belongs to.
-func functionZero(a topology.Address) topology.Address {
-	a.Function = 0
-	return a
 }
 
 // compareCells orders cells by number, none after all.
 func compareCells(x, y *topology.CellID) int {
-	switch {
-	case x == nil && y == nil:
-		return 0
-	case x == nil:
-		return 1
-	case y == nil:
-		return -1
+	order := func(c *topology.CellID) int {
+		if c == nil {
+			return math.MaxInt
+		}
+		return int(*c)
 	}
-	return cmp.Compare(*x, *y)
+	return cmp.Compare(order(x), order(y))
+}
+
+// managedOf is the devices that may move.
+func managedOf(decisions []Decision) bus.Devices {
+	managed := make(bus.Devices, len(decisions))
+	for _, d := range decisions {
+		if d.movable {
+			managed[d.ID] = true
+		}
+	}
+	return managed
 }

@@ -4,19 +4,21 @@
 // which things are given does not change the outcome.
 //
 // It is a pipeline. Each stage is a function from values to values and changes
-// none that it is given:
+// none that it is given. A file uses those above it:
 //
-//	inventory.go  domain, variables, VMI       -> devices (requests.go, add.go, display.go)
-//	decide.go     devices, cells of the guest  -> decisions (cell.go)
-//	layout.go     decisions, host's tree       -> the tree that is wanted (mirror.go, wanted.go)
-//	choose.go     all of these, with auto      -> the layout
-//	compare.go    current tree, wanted tree    -> is it as good already
-//	reserve.go    domain, policy               -> what the numbers have to leave room for
-//	number.go     wanted tree, reservation     -> indexes, slots, bus numbers (busnumber.go)
-//	check.go      the domain that results      -> violations of rules and budgets
-//	place.go      these stages in turn, with root ports for hotplug (hotplug.go)
-//	plan.go       all of it; predict.go, budgets.go and concerns.go ask the result
+//	bus/          a guest's buses: tree, root bus, rules, budgets, predicted addresses
+//	number/       wanted tree                      -> indexes, slots, bus numbers
+//	cells/        memory and vCPUs                 -> the guest's cell of a node of the host
+//	request/      domain, variables, VMI           -> hostdevs that the domain lacks
+//	inventory.go  domain, host, request            -> devices
+//	hotplug.go    domain, policy                   -> root ports to keep free
+//	start.go      all of these                     -> what every layout starts from
+//	decide.go     devices, cells                   -> decisions
+//	layout.go     decisions, host's tree           -> the tree that is wanted
+//	choose.go     these two, with auto             -> the layout
+//	compare.go    current tree, wanted tree        -> is it as good already
+//	place.go      these stages and number in turn  -> changes, checked by bus
+//	plan.go       all of it                        -> the plan
 //	apply.go      the changed bytes, verified
-//
-// Under them are input.go, guest.go (a domain with its tree) and violation.go.
+//	concerns.go   what the plan leaves to the user (iommu.go)
 package placement

@@ -5,12 +5,47 @@ import (
 	"slices"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/placement/request"
+	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
+// Input is everything that a plan depends on.
+type Input struct {
+	Domain    *domain.Domain
+	Host      *topology.Host
+	Variables []env.Variable
+	VMI       *env.VMI // nil when there is none
+	Policy    policy.Policy
+	Warnings  []reasons.Warning // of what was read before
+}
+
+// RootComplexAnnotation makes KubeVirt put every device on the root bus
+// (kubevirt.io/api/core/v1, PlacePCIDevicesOnRootComplex).
+const RootComplexAnnotation = "kubevirt.io/placePCIDevicesOnRootComplex"
+
+func (in Input) onRootComplex() bool {
+	return in.VMI != nil && in.VMI.Annotations[RootComplexAnnotation] == "true"
+}
+
+// Candidates are the devices that a plan may be about, for which the host has to be
+// read. They come in the order of ids.
+func Candidates(d *domain.Domain, variables []env.Variable) []topology.DeviceID {
+	ids := make([]topology.DeviceID, 0, len(d.Hostdevs))
+	for _, h := range d.Hostdevs {
+		ids = append(ids, h.ID)
+	}
+	for _, v := range variables {
+		ids = append(ids, v.IDs...)
+	}
+	slices.SortFunc(ids, topology.DeviceID.Compare)
+	return slices.Compact(ids)
+}
+
 // Device is a passthrough device of the domain, or one to add, with what the
-// host says of it.
+// host shows of it.
 type Device struct {
 	ID       topology.DeviceID
 	Alias    string // "" when the domain gives none
@@ -28,31 +63,23 @@ type Device struct {
 	unassigned bool                 // hidden from the guest on purpose
 }
 
-// inventory is all devices of a plan.
-type inventory struct {
-	devices  []Device         // by id
-	added    []domain.Hostdev // that the domain lacks
-	warnings []reasons.Warning
-}
-
-// takeInventory lists the devices of the domain and those to add.
-func takeInventory(in Input) inventory {
-	asked := newRequests(in.VMI, in.Variables)
-	added, warnings := additions(in, asked)
-	stock := inventory{added: added, warnings: append(warnings, asked.collisions()...)}
-	stock.devices = make([]Device, 0, len(in.Domain.Hostdevs)+len(added))
+// inventory lists the devices of the domain and those to add, by id, and returns the
+// latter as hostdevs, too.
+func inventory(in Input) (devices []Device, added []domain.Hostdev, warnings []reasons.Warning) {
+	requests := request.New(in.VMI, in.Variables)
+	added, warnings = requests.Additions(in.Domain, in.Host, in.Policy)
+	devices = make([]Device, 0, len(in.Domain.Hostdevs)+len(added))
 	for i, h := range slices.Concat(in.Domain.Hostdevs, added) {
 		d := hostDevice(in.Host, h.ID)
-		d.Alias, d.Resource, d.Added = h.Alias, asked.resourceOf(h), i >= len(in.Domain.Hostdevs)
+		d.Alias, d.Resource, d.Added = h.Alias, requests.ResourceOf(h), i >= len(in.Domain.Hostdevs)
 		d.position, d.current, d.unassigned = i, h.Address, h.Unassigned
-		stock.devices = append(stock.devices, d)
+		devices = append(devices, d)
 	}
-	slices.SortFunc(stock.devices, func(x, y Device) int { return x.ID.Compare(y.ID) })
-	stock.warnings = append(stock.warnings, unknownAliases(in, stock.devices)...)
-	return stock
+	slices.SortFunc(devices, func(x, y Device) int { return x.ID.Compare(y.ID) })
+	return devices, added, append(warnings, unknownAliases(in, devices)...)
 }
 
-// hostDevice is what the host says of a device.
+// hostDevice is a device as the host shows it.
 func hostDevice(host *topology.Host, id topology.DeviceID) Device {
 	d := Device{ID: id, HostNode: host.Affinity(id), Function: host.Function(id)}
 	if f := d.Function; f != nil {
@@ -65,6 +92,27 @@ func hostDevice(host *topology.Host, id topology.DeviceID) Device {
 		}
 	}
 	return d
+}
+
+// isConventional reports whether libvirt takes a device for conventional PCI
+// (src/util/virpci.c, virPCIDeviceInit). A mediated device never is.
+func (d Device) isConventional() bool {
+	return d.ID.Kind() == topology.KindPCI && d.Function != nil && d.Function.Conventional
+}
+
+// unknownAliases warns of aliases that are to be kept and that no hostdev has.
+// Hostdevs that are not placed, such as USB ones, are kept anyway.
+func unknownAliases(in Input, devices []Device) []reasons.Warning {
+	var warnings []reasons.Warning
+	for _, alias := range in.Policy.Keep {
+		known := slices.Contains(in.Domain.HostdevAliases, alias) ||
+			slices.ContainsFunc(devices, func(d Device) bool { return d.Alias == alias })
+		if !known {
+			warnings = append(warnings, reasons.NewWarning(reasons.CodeUnknownAlias, nil,
+				fmt.Sprintf("no hostdev has the alias %q that is to be kept", topology.Abridge(alias))))
+		}
+	}
+	return warnings
 }
 
 // DomainError is a domain that libvirt would refuse.
@@ -97,19 +145,4 @@ func checkUnique(d *domain.Domain) error {
 		indexes[c.Index] = true
 	}
 	return nil
-}
-
-// unknownAliases warns of aliases that are to be kept and that no hostdev has.
-// Hostdevs that are not placed, such as USB ones, are kept anyway.
-func unknownAliases(in Input, devices []Device) []reasons.Warning {
-	var warnings []reasons.Warning
-	for _, alias := range in.Policy.Keep {
-		known := slices.Contains(in.Domain.HostdevAliases, alias) ||
-			slices.ContainsFunc(devices, func(d Device) bool { return d.Alias == alias })
-		if !known {
-			warnings = append(warnings, reasons.NewWarning(reasons.CodeUnknownAlias, nil,
-				fmt.Sprintf("no hostdev has the alias %q that is to be kept", topology.Abridge(alias))))
-		}
-	}
-	return warnings
 }

@@ -12,56 +12,35 @@ import (
 // layOut is the tree that a layout wants for the placed devices: expander buses
 // in the order of cells and PCIe roots, those without a cell last.
 func layOut(decisions []Decision, host *topology.Tree, layout policy.Layout) *topology.Tree {
-	groups := groupSlots(decisions, layout)
-	b := wantedTree{tree: topology.NewTree(len(decisions), 0)}
-	for _, group := range groups {
-		expander := b.expander(group.cell)
+	compareExpanders := func(x, y slot) int {
+		order := compareCells(x[0].Cell, y[0].Cell)
+		if layout == policy.LayoutNUMA {
+			return order
+		}
+		return cmp.Or(order, cmp.Compare(x[0].PCIeRoot, y[0].PCIeRoot))
+	}
+	slots := slotsOf(decisions)
+	slices.SortStableFunc(slots, compareExpanders)
+	b := wantedTree{topology.NewTree(len(decisions), 0)}
+	for start, end := 0, 0; start < len(slots); start = end {
+		for end < len(slots) && compareExpanders(slots[start], slots[end]) == 0 {
+			end++
+		}
+		expander := b.expander(slots[start][0].Cell)
 		if layout == policy.LayoutMirror {
-			b.mirror(expander, host, group.slots)
+			b.mirror(expander, host, slots[start:end])
 			continue
 		}
-		for _, s := range group.slots {
+		for _, s := range slots[start:end] {
 			b.port(expander, topology.RootPort, s)
 		}
 	}
 	return b.tree
 }
 
-// slotGroup is the slots under one expander bus, in the order of ids.
-type slotGroup struct {
-	cell  *topology.CellID
-	root  topology.PCIeRoot // "" with numa
-	slots []slot
-}
-
-// groupSlots groups the placed devices by the expander bus that they belong to.
-func groupSlots(decisions []Decision, layout policy.Layout) []slotGroup {
-	type key struct {
-		cell topology.CellID // -1 for none
-		root topology.PCIeRoot
-	}
-	var groups []slotGroup
-	positions := map[key]int{}
-	for _, s := range slotsOf(decisions) {
-		k := key{-1, s[0].PCIeRoot}
-		if s[0].Cell != nil {
-			k.cell = *s[0].Cell
-		}
-		if layout == policy.LayoutNUMA {
-			k.root = ""
-		}
-		at, known := positions[k]
-		if !known {
-			at, positions[k] = len(groups), len(groups)
-			groups = append(groups, slotGroup{cell: s[0].Cell, root: k.root})
-		}
-		groups[at].slots = append(groups[at].slots, s)
-	}
-	slices.SortStableFunc(groups, func(x, y slotGroup) int {
-		return cmp.Or(compareCells(x.cell, y.cell), cmp.Compare(x.root, y.root))
-	})
-	return groups
-}
+// slot is the devices that share a slot of the guest: one, or functions of one
+// device, function 0 first.
+type slot []*Decision
 
 // slotsOf are the slots of the placed devices. Companions join that of their
 // function 0, which comes before them.
@@ -83,4 +62,118 @@ func slotsOf(decisions []Decision) []slot {
 		}
 	}
 	return slots
+}
+
+// wantedTree is a tree while it is made. Its controllers have no index yet, so no ID.
+type wantedTree struct{ tree *topology.Tree }
+
+func (b wantedTree) controller(parent *topology.Node, kind topology.NodeKind) *topology.Node {
+	return b.tree.Add(parent, topology.Node{Kind: kind, Slot: topology.NoSlot})
+}
+
+func (b wantedTree) expander(cell *topology.CellID) *topology.Node {
+	n := topology.Node{Kind: topology.Root, Slot: topology.NoSlot}
+	if cell != nil {
+		n.NUMA = new(int(*cell))
+	}
+	return b.tree.Add(nil, n)
+}
+
+// port adds a port with the devices of a slot.
+func (b wantedTree) port(parent *topology.Node, kind topology.NodeKind, s slot) {
+	port := b.controller(parent, kind)
+	for i, d := range s {
+		n := topology.Node{Kind: topology.Endpoint, ID: d.ID}
+		if i > 0 {
+			pci, _ := d.ID.PCI()
+			n.Function = int(pci.Function)
+		}
+		b.tree.Add(port, n)
+	}
+}
+
+// mirror adds root ports and switches under an expander bus as the host has
+// them above the slots. A switch is left out only where no path type changes:
+// where it has a single slot under its root port, and where its only child is a
+// switch.
+func (b wantedTree) mirror(expander *topology.Node, host *topology.Tree, slots []slot) {
+	byLead := map[topology.ID]slot{}
+	var leads []topology.DeviceID
+	for _, s := range slots {
+		byLead[s[0].ID] = s
+		leads = append(leads, s[0].ID)
+	}
+	for _, nodes := range hostPorts(host.Only(leads)) {
+		parts := switchParts(nodes)
+		if len(parts) == 1 {
+			b.port(expander, topology.RootPort, byLead[parts[0].ID])
+			continue
+		}
+		b.mirrorSwitch(b.controller(expander, topology.RootPort), parts, byLead)
+	}
+}
+
+// mirrorSwitch adds to a port a switch with the parts of one of the host.
+func (b wantedTree) mirrorSwitch(port *topology.Node, parts []*topology.Node, byLead map[topology.ID]slot) {
+	upstream := b.controller(port, topology.UpstreamPort)
+	devices := slices.DeleteFunc(slices.Clone(parts), func(n *topology.Node) bool { return n.Kind.IsSwitch() })
+	for _, part := range parts {
+		switch {
+		case part.Kind.IsSwitch():
+			b.mirrorSwitch(b.controller(upstream, topology.DownstreamPort), switchParts(part.Children), byLead)
+		case part == devices[0]: // all come where the first does
+			for _, d := range devices {
+				b.port(upstream, topology.DownstreamPort, byLead[d.ID])
+			}
+		}
+	}
+}
+
+// hostPorts are the nodes under each port of the host's roots. A device directly
+// on a root counts as one port, with all its functions.
+func hostPorts(host *topology.Tree) [][]*topology.Node {
+	var ports [][]*topology.Node
+	for _, top := range host.Roots {
+		integrated := map[int]int{} // positions in ports, by slot
+		for _, n := range top.Children {
+			if n.Kind.IsPort() {
+				ports = append(ports, n.Children)
+				continue
+			}
+			at, known := integrated[n.Slot]
+			if !known {
+				at, integrated[n.Slot] = len(ports), len(ports)
+				ports = append(ports, nil)
+			}
+			ports[at] = append(ports[at], n)
+		}
+		if top.Kind == topology.Endpoint {
+			ports = append(ports, []*topology.Node{top})
+		}
+	}
+	return ports
+}
+
+// switchParts are the devices and the switches that the switch above nodes of the host leads
+// to. Where its only part is a switch they are that one's.
+func switchParts(nodes []*topology.Node) []*topology.Node {
+	parts := nextParts(nodes)
+	for len(parts) == 1 && parts[0].Kind.IsSwitch() {
+		parts = nextParts(parts[0].Children)
+	}
+	return parts
+}
+
+// nextParts are the devices and switches at nodes and under them, without another
+// switch between.
+func nextParts(nodes []*topology.Node) []*topology.Node {
+	var parts []*topology.Node
+	for _, n := range nodes {
+		if n.Kind == topology.Endpoint || n.Kind.IsSwitch() {
+			parts = append(parts, n)
+			continue
+		}
+		parts = append(parts, nextParts(n.Children)...)
+	}
+	return parts
 }

@@ -1,45 +1,36 @@
 package placement
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/placement/bus"
+	"hook-sidecar/pkg/placement/number"
+	"hook-sidecar/pkg/placement/request"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
-	"hook-sidecar/pkg/topology"
 )
-
-// start is what every layout starts from.
-type start struct {
-	Input
-	current    guest
-	devices    []Device
-	cells      cells
-	hostTree   *topology.Tree
-	hostPlaces []*topology.Node // of the devices in hostTree
-	base       domain.Changes   // made in any case
-	ports      portCount        // root ports to reserve for hotplug
-}
 
 // placing is what a layout makes of a domain.
 type placing struct {
-	Choice
-	decisions []Decision
-	changes   domain.Changes
-	result    guest     // after the changes
-	ports     portCount // the root ports that are reserved for hotplug, as far as they fit
-	warnings  []reasons.Warning
+	proposal
+	changes  domain.Changes
+	result   bus.Guest // after the changes
+	ports    bus.Ports // the root ports that are reserved for hotplug, as far as they fit
+	warnings []reasons.Warning
 }
 
 // place makes the tree of the layout that is chosen, unless the domain has one
 // that is as good. Where it would take devices further from each other than they
 // are a finer layout is made, and where auto's does not fit a coarser one. Where
-// nothing fits, nothing is moved and each device says so.
+// nothing fits, nothing is moved and each device has the reason.
 func place(s start) placing {
 	chosen := choose(s)
 	placed, violations := attempt(s, chosen)
 	switch {
-	case len(violations) == 0 && separates(s, placed):
+	case len(violations) == 0 && worsens(s, placed.changes, placed.result):
 		placed = finer(s, placed)
 	case len(violations) > 0 && s.Policy.Layout == policy.LayoutAuto:
 		placed, violations = coarser(s, chosen, violations)
@@ -47,64 +38,121 @@ func place(s start) placing {
 	if len(violations) > 0 {
 		return giveUp(s, chosen, violations)
 	}
-	more, warnings := hotplugPorts(placed.result, managedOf(placed.decisions), s.ports, placed.ports)
+	more, warnings := hotplugPorts(placed.result, placed.managed, s.ports, placed.ports)
 	placed.warnings = append(placed.warnings, warnings...)
 	if len(more) > 0 {
 		placed.changes.AddControllers = slices.Concat(placed.changes.AddControllers, more)
-		placed.result = s.current.after(placed.changes)
+		placed.result = s.after(placed.changes)
 	}
 	return placed
 }
 
 // attempt is what a proposal makes of the domain, or what that violates.
-func attempt(s start, p proposal) (placing, []violation) {
-	managed := managedOf(p.decisions)
-	if len(managed) == 0 {
-		return placing{Choice: p.Choice, decisions: p.decisions, changes: s.base, result: s.current.after(s.base), ports: s.ports}, nil
-	}
-	if fits, aligned := isAligned(s, p, managed); aligned {
-		return leave(s, p, managed, fits), nil
+func attempt(s start, p proposal) (built placing, violations []bus.Violation) {
+	if fits, aligned := isAligned(s, p); aligned {
+		changes := s.base
+		changes.HotplugOff = number.PortsToClose(layoutFor(s, p, fits))
+		p.decisions = withOutcome(p.decisions, Kept, reasons.AlreadyAligned)
+		return placing{proposal: p, changes: changes, result: s.after(changes), ports: fits}, nil
 	}
 	// A number of ports that a user asks for gives way to the devices, the one
 	// that KubeVirt would keep does not.
-	built, _, violations := fit(s.ports, s.ports.kubevirt, func(ports portCount) (placing, []violation) { return build(s, p, managed, ports) })
+	_, violations = fit(s.ports, s.ports.KubeVirt, func(ports bus.Ports) (violations []bus.Violation) {
+		built, violations = build(s, p, ports)
+		return violations
+	})
 	return built, violations
-}
-
-// leave keeps the devices of a domain that is aligned where they are.
-func leave(s start, p proposal, managed deviceSet, ports portCount) placing {
-	changes := s.base
-	if closesPorts(p.decisions) {
-		changes.HotplugOff = portsToClose(s.current, managed, reserve(s.current, p.decisions, managed, ports, p.wanted))
-	}
-	decisions := withOutcome(p.decisions, Kept, reasons.AlreadyAligned)
-	return placing{Choice: p.Choice, decisions: decisions, changes: changes, result: s.current.after(changes), ports: ports}
 }
 
 // build replaces the managed controllers by the tree that is wanted, or returns
 // what that violates.
-func build(s start, p proposal, managed deviceSet, ports portCount) (placing, []violation) {
-	r := reserve(s.current, p.decisions, managed, ports, p.wanted)
-	n, violations := number(p.wanted, r, closesPorts(p.decisions))
+func build(s start, p proposal, ports bus.Ports) (placing, []bus.Violation) {
+	numbers, violations := number.Assign(layoutFor(s, p, ports))
 	if len(violations) > 0 {
 		return placing{}, violations
 	}
-	changes := changesFor(s.current, s.base, p.decisions, r, n)
-	result := s.current.after(changes)
-	return placing{Choice: p.Choice, decisions: p.decisions, changes: changes, result: result, ports: ports}, check(result, managed, ports)
+	changes := changesFor(s, p.decisions, numbers)
+	result := s.after(changes)
+	return placing{proposal: p, changes: changes, result: result, ports: ports}, result.Check(p.managed, ports)
+}
+
+// layoutFor is a proposal as something to number. Where every hostdev comes from an
+// SR-IOV network KubeVirt detaches them before a migration, so their ports have to stay
+// hotpluggable.
+func layoutFor(s start, p proposal, ports bus.Ports) number.Layout {
+	l := number.Layout{Current: s.current, Wanted: p.wanted, Managed: p.managed, Ports: ports}
+	for _, d := range p.decisions {
+		l.HotplugOff = l.HotplugOff || !strings.HasPrefix(d.Alias, request.SRIOVAlias)
+		if d.Outcome != Placed {
+			l.Unplaced = append(l.Unplaced, domain.Hostdev{ID: d.ID, Address: d.current, Unassigned: d.unassigned})
+		}
+	}
+	return l
+}
+
+// changesFor are the edits that replace the vacated controllers by the numbered
+// layout and put its devices there.
+func changesFor(s start, decisions []Decision, n number.Numbers) domain.Changes {
+	changes := s.base
+	changes.AddHostdevs = slices.Clone(s.base.AddHostdevs)
+	changes.RemoveControllers, changes.AddControllers = n.Removed, n.Controllers
+	changes.Place = map[int]*domain.GuestAddress{}
+	existing := len(s.Domain.Hostdevs)
+	for _, d := range decisions {
+		address, placed := n.Addresses[d.ID]
+		switch {
+		case placed && d.Added:
+			changes.AddHostdevs[d.position-existing].Address = &address
+		case placed:
+			changes.Place[d.position] = &address
+		case d.movable && !d.Added && s.current.Expander(d.current) != nil:
+			changes.Place[d.position] = nil // libvirt chooses
+		}
+	}
+	return changes
+}
+
+// coarser is the finest layout under p that fits, with a warning of why p does
+// not; where none fits it is what p violates.
+func coarser(s start, p proposal, violations []bus.Violation) (placing, []bus.Violation) {
+	layouts := policy.TreeLayouts()
+	for _, layout := range slices.Backward(layouts[:slices.Index(layouts, p.Layout)]) {
+		why := fmt.Sprintf("%s does not fit: %s", p.Layout, violations[0].Text)
+		placed, tooMuch := attempt(s, propose(s, layout, why))
+		if len(tooMuch) == 0 {
+			placed.warnings = append(placed.warnings, reasons.NewWarning(reasons.CodeCoarserLayout, nil, fmt.Sprintf("%s is built, since %s", layout, why)))
+			return placed, nil
+		}
+	}
+	return placing{}, violations
+}
+
+// finer is the placing of the coarsest layout above that of placed which takes no
+// two devices further from the host's path type than they are; where there is
+// none it is placed.
+func finer(s start, placed placing) placing {
+	layouts := policy.TreeLayouts()
+	for _, layout := range layouts[slices.Index(layouts, placed.Layout)+1:] {
+		why := fmt.Sprintf("%s would take devices further from each other than they are", placed.Layout)
+		if next, violations := attempt(s, propose(s, layout, why)); len(violations) == 0 && !worsens(s, next.changes, next.result) {
+			return next
+		}
+	}
+	return placed
 }
 
 // giveUp leaves every device where it is.
-func giveUp(s start, p proposal, violations []violation) placing {
+func giveUp(s start, p proposal, violations []bus.Violation) placing {
 	reason := reasons.BrokenRule
 	var warnings []reasons.Warning
 	for _, v := range violations {
-		warnings = append(warnings, reasons.NewWarning(v.code, nil, v.text))
-		if v.code == reasons.CodeBudget {
+		warnings = append(warnings, reasons.NewWarning(v.Code, nil, v.Text))
+		if v.Code == reasons.CodeBudget {
 			reason = reasons.Budget
 		}
 	}
-	return placing{p.Choice, withOutcome(p.decisions, Unplaced, reason), s.base, s.current.after(s.base), s.ports, warnings}
+	p.decisions = withOutcome(p.decisions, Unplaced, reason)
+	return placing{p, s.base, s.after(s.base), s.ports, warnings}
 }
 
 // withOutcome is the decisions with another outcome of those that were placed.
@@ -116,15 +164,4 @@ func withOutcome(decisions []Decision, outcome Outcome, reason reasons.Reason) [
 		}
 	}
 	return next
-}
-
-// managedOf is the devices that may move.
-func managedOf(decisions []Decision) deviceSet {
-	managed := make(deviceSet, len(decisions))
-	for _, d := range decisions {
-		if d.movable {
-			managed[d.ID] = true
-		}
-	}
-	return managed
 }

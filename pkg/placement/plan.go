@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
@@ -21,6 +22,12 @@ type Controller struct {
 	domain.Controller
 	Origin    string            // ControllerExisting or ControllerPlanned
 	Predicted *topology.Address // of a bridge: what the guest's kernel shows; nil when not known
+}
+
+// Budgets say how much of what is scarce the domain takes after the plan.
+type Budgets struct {
+	bus.Budgets
+	BARBytes64 uint64 // sum of the 64-bit BARs of the devices; 0 before Diagnosed
 }
 
 // Extra is what the guest gets besides places, because a policy key asks for it.
@@ -52,11 +59,9 @@ type Plan struct {
 func (p *Plan) Domain() *domain.Domain { return p.result }
 
 // IDs are the ids of the devices, in their order.
-func (p *Plan) IDs() []topology.DeviceID { return idsOf(p.Devices) }
-
-func idsOf(decisions []Decision) []topology.DeviceID {
-	ids := make([]topology.DeviceID, len(decisions))
-	for i, d := range decisions {
+func (p *Plan) IDs() []topology.DeviceID {
+	ids := make([]topology.DeviceID, len(p.Devices))
+	for i, d := range p.Devices {
 		ids[i] = d.ID
 	}
 	return ids
@@ -103,106 +108,42 @@ func New(in Input) (*Plan, error) {
 	if err := checkUnique(in.Domain); err != nil {
 		return nil, err
 	}
-	current := currentGuest(in)
-	stock := takeInventory(in)
-	cells, unread := readCells(in.Domain, in.Host)
-	ids := make([]topology.DeviceID, len(stock.devices))
-	for i, d := range stock.devices {
-		ids[i] = d.ID
-	}
-	hostTree := in.Host.Tree(ids)
-	s := start{
-		Input: in, current: current, devices: stock.devices, cells: cells, hostTree: hostTree, hostPlaces: hostTree.Devices(ids),
-		base:  domain.Changes{SetMode: withoutMode(in.Domain), AddHostdevs: stock.added},
-		ports: portCountOf(in, current, stock.devices),
-	}
+	s, warnings := newStart(in)
 	placed := place(s)
-	plan := finish(in, placed)
-	plan.HostTree = hostTree
-	plan.Warnings = reasons.Sort(slices.Concat(in.Warnings, stock.warnings, unread, placed.warnings))
+	plan := finish(s, placed)
+	plan.Warnings = reasons.Sort(slices.Concat(in.Warnings, warnings, placed.warnings))
 	return plan, nil
 }
 
-// Diagnosed is the plan after all of its devices' host has been read, with the
-// warnings of that reading, and of what the plan leaves to the user.
-func (p *Plan) Diagnosed(host *topology.Host, warnings []reasons.Warning) *Plan {
-	next := *p
-	next.Host, next.Devices = host, slices.Clone(p.Devices)
-	for i, d := range next.Devices {
-		if now := hostDevice(host, d.ID); now.Function != nil { // else the device is gone by now
-			next.Devices[i].Function, next.Devices[i].IOMMUGroup = now.Function, now.IOMMUGroup
-		}
-	}
-	next.Budgets.BARBytes64 = barBytes64(next.Devices)
-	next.Warnings = reasons.Sort(slices.Concat(p.Warnings, warnings, concerns(&next)))
-	return &next
-}
-
-// withoutMode is the positions of the PCI hostdevs without a mode. KubeVirt writes
-// none, and its own plugin pipeline and libvirtxml then fail (libvirtxml
-// domain.go, DomainHostdev.UnmarshalXML).
-func withoutMode(d *domain.Domain) []int {
-	var positions []int
-	for i, h := range d.Hostdevs {
-		if h.ID.Kind() == topology.KindPCI && !h.HasMode {
-			positions = append(positions, i)
-		}
-	}
-	return positions
-}
-
 // finish reads from the changed domain where each device and controller is.
-func finish(in Input, placed placing) *Plan {
-	g, result := placed.result, placed.result.source
-	seen := predict(g)
+func finish(s start, placed placing) *Plan {
+	g, result := placed.result, placed.result.Source
+	seen := g.Predict()
 	p := &Plan{
-		Policy: in.Policy, Choice: placed.Choice, Changes: placed.changes, Host: in.Host, GuestTree: g.tree, input: in.Domain, result: result,
-		Budgets: budgetsOf(g, placed),
+		Policy: s.Policy, Choice: placed.Choice, Changes: placed.changes, Budgets: Budgets{Budgets: g.Budgets(placed.ports)},
+		Host: s.Host, HostTree: s.hostTree, GuestTree: g.Tree, input: s.Domain, result: result,
 	}
 	p.Controllers = make([]Controller, 0, len(result.Controllers))
 	for i, c := range result.Controllers {
-		origin := ControllerExisting
+		controller := Controller{Controller: c, Origin: ControllerExisting}
 		if i >= len(result.Controllers)-len(placed.changes.AddControllers) {
-			origin = ControllerPlanned
+			controller.Origin = ControllerPlanned
 		}
-		controller := Controller{Controller: c, Origin: origin}
 		if c.Address != nil && c.Index != 0 && c.Model != domain.ExpanderBus {
 			controller.Predicted = seen(*c.Address)
 		}
 		p.Controllers = append(p.Controllers, controller)
 	}
+	slices.SortFunc(p.Budgets.Expanders, func(x, y bus.ExpanderBudget) int { return cmp.Compare(x.Index, y.Index) })
 	slices.SortFunc(p.Controllers, func(a, b Controller) int { return cmp.Compare(a.Index, b.Index) })
-	made := map[int]bool{}
-	for _, c := range p.Controllers {
-		made[c.Index] = true
-	}
-	p.Devices = make([]Decision, 0, len(placed.decisions))
-	for _, d := range placed.decisions {
-		d.Address = result.Hostdevs[d.position].Address
-		if d.Address != nil {
-			d.GuestPath = guestPath(g, made, d.Address.Bus)
+	p.Devices = slices.Clone(placed.decisions)
+	for i := range p.Devices {
+		d := &p.Devices[i]
+		if d.Address = result.Hostdevs[d.position].Address; d.Address != nil {
+			d.GuestPath = g.Path(d.Address.Bus)
 			d.Predicted = seen(*d.Address)
 		}
-		d.Cell = cellOf(g.expander(d.Address))
-		p.Devices = append(p.Devices, d)
+		d.Cell = bus.CellOf(g.Expander(d.Address))
 	}
 	return p
-}
-
-// guestPath is the controllers from the root bus to the one with an index, both
-// included but for the root bus itself. It is nil where one of them is not made yet:
-// libvirt will.
-func guestPath(g guest, made map[int]bool, index int) []int {
-	var path []int
-	for _, n := range g.node(index).Path() {
-		at := int(n.ID.(topology.Index))
-		if n == g.rootBus() {
-			continue
-		}
-		if !made[at] {
-			return nil
-		}
-		path = append(path, at)
-	}
-	return path
 }

@@ -75,15 +75,15 @@ func (v *VM) Alternatives() []Alternative {
 	return all
 }
 
-// Prospect returns what the hook would make of a domain whose current tree has a layout,
-// "" where it has none. Where neither a flag nor a VMI names the layout it is that of the
-// current tree, the one that the hook was given, rather than the policy's default; then it
-// is true.
-func (v *VM) Prospect(current policy.Layout) (Result, bool) {
-	if _, isGiven := v.planner.Flags[policy.KeyLayout]; isGiven || v.VMI != nil || current == "" {
-		return v.Plan(), false
+// Prospect returns what the hook would make of the domain. Where neither a flag nor a VMI
+// names the layout it is that of the current tree, the one that the hook was given, rather
+// than the policy's default; then it is true.
+func (v *VM) Prospect() (result Result, ofCurrent bool) {
+	_, isGiven := v.planner.Flags[policy.KeyLayout]
+	if current := v.Current().Plan; !isGiven && v.VMI == nil && current != nil && current.TreeLayout() != "" {
+		return v.WithLayout(current.TreeLayout()), true
 	}
-	return v.WithLayout(current), true
+	return v.Plan(), false
 }
 
 // plan makes a plan, with all that the host says of it.

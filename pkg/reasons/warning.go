@@ -44,43 +44,43 @@ const (
 	CodeVariableConflict   Code = "variable-conflict"
 )
 
-// speedRemedy is what helps where NCCL believes an emulated port.
+// speedRemedy is the remedy where an emulated port shows NCCL a false speed.
 const speedRemedy = "pass NCCL the host's link speeds: nccl-topology=fwcfg, or the file of explain --format nccl"
 
 // codeTable has what a user can do about each kind of warning, whose text says what
-// it means. The order is that of docs/reasons.md.
+// it means, and which check of doctor reports it. The order is that of docs/reasons.md.
 func codeTable() []entry[Code] {
 	return []entry[Code]{
-		{CodeUnknownPolicyKey, "", "correct or remove the annotation"},
-		{CodeBadPolicyValue, "", "correct the annotation; without strict it is ignored until then"},
-		{CodePolicyLocked, "", "ask whoever locked the key with --lock"},
-		{CodeUnknownAlias, "", "use the alias of a hostdev, as the domain and explain show it"},
-		{CodeBadNodeset, "", "correct the list of numbers in the domain; it is ignored"},
-		{CodeUnknownCell, "", "use the id of a cell in cpu/numa"},
-		{CodeVIOMMU, "", "check the guest's IOMMU groups: with expander buses only an <iommu> of model intel is tested"},
-		{CodeVIOMMURefused, "", "viommu=intel is for machine q35, viommu=smmuv3 for aarch64's virt without passthrough devices; remove what the domain has of its own"},
-		{CodeVIOMMUGroup, "", "choose layout root or numa, where each device has a root port and a group of its own, or pass these devices to one nested guest"},
-		{CodeCliqueRefused, "", "pass GPUs of one switch whose ports do not redirect peer requests, and let the hook see it; else leave gpudirect-clique out"},
-		{CodeLaunchSecurity, "", "check that the guest has every device: confidential guests with expander buses are not tested"},
-		{CodeIOSpace, "", "pass fewer through: SeaBIOS stops if more than 14 ports have a device with an I/O BAR, and UEFI has room for 9"},
-		{CodeMMIOWindow, "", "give the guest more physical address bits with a host-passthrough CPU, or pass fewer devices through"},
-		{CodeBudget, "", Budget.Remedy()},
-		{CodeBrokenRule, "", BrokenRule.Remedy()},
-		{CodeCoarserLayout, "", "pass fewer devices through, or set hotplug-ports=0 where controllers go past index 31"},
-		{CodeSwitchPortSpeed, "", speedRemedy},
-		{CodePortSpeed, "", "set port-speed=host, or " + speedRemedy},
-		{CodeSwitchPortHotplug, "", "choose layout root or numa for a VM with only SR-IOV networks, or boot it with SeaBIOS"},
-		{CodeHotplugPortsCapped, "", "lower hotplug-ports, or pass fewer devices through"},
-		{CodeNCCLIncomplete, "", "place the device with layout numa, root or mirror; NCCL reads what the file lacks from the guest's sysfs"},
-		{CodeNCCLNoReader, "", "put the output of hook-sidecar cloud-init into the VM's user data, or copy the file in the guest by other means"},
-		{CodeGroupNotViable, "", "bind every function of the IOMMU group to vfio-pci on the host, or leave the device out"},
-		{CodeNoSysfs, "", NoSysfs.Remedy()},
-		{CodeBadSysfs, "", "check the host's kernel and firmware; what cannot be read counts as missing"},
-		{CodeNotAllocated, "", "check the device plugin's environment variable and the resource name in the VMI"},
-		{CodeBadDeviceName, "", "rename the device in the VMI, with letters, digits, - and _"},
-		{CodeVariableCollision, "", "rename one of the resources, so that their environment variables differ"},
-		{CodeBadVariable, "", "correct what the device plugin sets; the rest of the variable is used"},
-		{CodeVariableConflict, "", "set the environment variable once"},
+		{code: CodeUnknownPolicyKey, remedy: "correct or remove the annotation"},
+		{code: CodeBadPolicyValue, remedy: "correct the annotation; without strict it is ignored until then"},
+		{code: CodePolicyLocked, remedy: "ask whoever locked the key with --lock"},
+		{code: CodeUnknownAlias, remedy: "use the alias of a hostdev, as the domain and explain show it"},
+		{code: CodeBadNodeset, remedy: "correct the list of numbers in the domain; it is ignored"},
+		{code: CodeUnknownCell, remedy: "use the id of a cell in cpu/numa"},
+		{code: CodeVIOMMU, remedy: "check the guest's IOMMU groups: with expander buses only an <iommu> of model intel is tested", check: "viommu"},
+		{code: CodeVIOMMURefused, remedy: "viommu=intel is for machine q35, viommu=smmuv3 for aarch64's virt without passthrough devices; remove what the domain has of its own", check: "viommu"},
+		{code: CodeVIOMMUGroup, remedy: "choose layout root or numa, where each device has a root port and a group of its own, or pass these devices to one nested guest", check: "viommu"},
+		{code: CodeCliqueRefused, remedy: "pass GPUs of one switch whose ports do not redirect peer requests, and let the hook see it; else leave gpudirect-clique out"},
+		{code: CodeLaunchSecurity, remedy: "check that the guest has every device: confidential guests with expander buses are not tested", check: "launch-security"},
+		{code: CodeIOSpace, remedy: "pass fewer through: SeaBIOS stops if more than 14 ports have a device with an I/O BAR, and UEFI has room for 9", check: "io-space"},
+		{code: CodeMMIOWindow, remedy: "give the guest more physical address bits with a host-passthrough CPU, or pass fewer devices through"},
+		{code: CodeBudget, remedy: Budget.Remedy()},
+		{code: CodeBrokenRule, remedy: BrokenRule.Remedy()},
+		{code: CodeCoarserLayout, remedy: "pass fewer devices through, or set hotplug-ports=0 where controllers go past index 31"},
+		{code: CodeSwitchPortSpeed, remedy: speedRemedy},
+		{code: CodePortSpeed, remedy: "set port-speed=host, or " + speedRemedy},
+		{code: CodeSwitchPortHotplug, remedy: "choose layout root or numa for a VM with only SR-IOV networks, or boot it with SeaBIOS"},
+		{code: CodeHotplugPortsCapped, remedy: "lower hotplug-ports, or pass fewer devices through"},
+		{code: CodeNCCLIncomplete, remedy: "place the device with layout numa, root or mirror; NCCL reads what the file lacks from the guest's sysfs"},
+		{code: CodeNCCLNoReader, remedy: "put the output of hook-sidecar cloud-init into the VM's user data, or copy the file in the guest by other means"},
+		{code: CodeGroupNotViable, remedy: "bind every function of the IOMMU group to vfio-pci on the host, or leave the device out", check: "iommu-group-viable"},
+		{code: CodeNoSysfs, remedy: NoSysfs.Remedy(), check: "sysfs"},
+		{code: CodeBadSysfs, remedy: "check the host's kernel and firmware; what cannot be read counts as missing", check: "sysfs"},
+		{code: CodeNotAllocated, remedy: "check the device plugin's environment variable and the resource name in the VMI", check: "requested-devices"},
+		{code: CodeBadDeviceName, remedy: "rename the device in the VMI, with letters, digits, - and _"},
+		{code: CodeVariableCollision, remedy: "rename one of the resources, so that their environment variables differ"},
+		{code: CodeBadVariable, remedy: "correct what the device plugin sets; the rest of the variable is used", check: "variables"},
+		{code: CodeVariableConflict, remedy: "set the environment variable once", check: "variables"},
 	}
 }
 
@@ -89,6 +89,10 @@ func Codes() []Code { return codes(codeTable()) }
 
 // Remedy says what a user can do about a warning of this kind.
 func (c Code) Remedy() string { return find(codeTable(), c).remedy }
+
+// Check is the check of doctor that reports warnings of this kind; "" for its check
+// warnings, which reports all others.
+func (c Code) Check() string { return find(codeTable(), c).check }
 
 // Warning is something that a user should know and that did not stop the plan.
 type Warning struct {

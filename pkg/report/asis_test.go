@@ -1,25 +1,25 @@
 package report_test
 
 import (
-	"bytes"
 	"os"
 	"strings"
 	"testing"
 
 	"hook-sidecar/pkg/report"
+	"hook-sidecar/test/machines"
 )
 
 // KubeVirt's domain as libvirt has it has everything on the root bus: no device
 // has a cell and every address is libvirt's. numa would move all sixteen under two
 // expander buses, with a root port each.
 func TestAsIs(t *testing.T) {
-	snapshot := readHost(t, "x86-2n8g-hgx-h100")
+	sysfs := machines.Sysfs(t, machines.HGX)
 	domain, err := os.ReadFile("../../testdata/samples/02-8gpu-8nic-gate-off.libvirt9-inactive.xml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	current := reportOf(t, snapshot, domain, "keep")
-	a := report.NewAsIs(current, reportOf(t, snapshot, domain, "numa"))
+	current := machines.Report(t, sysfs, domain, "keep")
+	a := report.AsIs(current, machines.Report(t, sysfs, domain, "numa"))
 	for i, d := range a.Devices {
 		if d.GuestCell != nil || *d.GuestAddress != *current.Devices[i].GuestAddress {
 			t.Errorf("%s: cell %v, address %s", d.ID, d.GuestCell, *d.GuestAddress)
@@ -29,16 +29,13 @@ func TestAsIs(t *testing.T) {
 	if !p.Changed || len(p.Devices) != 16 || p.ControllersAdded != 18 || p.ControllersRemoved != 0 {
 		t.Errorf("changed %v: %d devices, %d controllers added, %d removed", p.Changed, len(p.Devices), p.ControllersAdded, p.ControllersRemoved)
 	}
-	var b bytes.Buffer
-	if err := a.WriteText(&b, report.Style{}); err != nil {
-		t.Fatal(err)
-	}
+	got := text(t, a, report.Style{})
 	for _, want := range []string{
 		"16 devices in the current domain", "GUEST, current domain", "LAYOUT numa WOULD CHANGE",
 		"0000:1b:00.0 ua-gpu-gpu2: 07:00.0, no cell -> e2:00.0, cell 0 (memnode)",
 	} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("no %q in\n%s", want, b.String())
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
 }
@@ -46,11 +43,11 @@ func TestAsIs(t *testing.T) {
 // The devices of a domain that an earlier call has placed are in their cells, and
 // the layout would change nothing.
 func TestAsIsPlaced(t *testing.T) {
-	snapshot := readHost(t, "x86-2n8g-hgx-h100")
-	placed := resultOf(t, snapshot, wholeHost(t, snapshot), "mirror").Domain
-	a := report.NewAsIs(reportOf(t, snapshot, placed, "keep"), reportOf(t, snapshot, placed, "mirror"))
+	sysfs := machines.Sysfs(t, machines.HGX)
+	placed := machines.Result(t, sysfs, machines.Domain(t, sysfs), "mirror").Domain
+	a := report.AsIs(machines.Report(t, sysfs, placed, "keep"), machines.Report(t, sysfs, placed, "mirror"))
 	for _, d := range a.Devices {
-		// The host's nodes and the cells of wholeHost have the same numbers.
+		// The host's nodes and the cells of machines.Domain have the same numbers.
 		if d.GuestCell == nil || int(*d.GuestCell) != int(*d.HostNode) {
 			t.Errorf("%s: cell %v on node %d", d.ID, d.GuestCell, *d.HostNode)
 		}

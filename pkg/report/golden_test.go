@@ -1,7 +1,6 @@
 package report_test
 
 import (
-	"bytes"
 	"flag"
 	"os"
 	"path/filepath"
@@ -11,16 +10,17 @@ import (
 
 	"hook-sidecar/pkg/report"
 	"hook-sidecar/test/hostfs"
+	"hook-sidecar/test/machines"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
 // golden compares with a file of testdata, or rewrites it.
-func golden(t *testing.T, name string, got []byte) {
+func golden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(file, got, 0o644); err != nil {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
@@ -29,7 +29,7 @@ func golden(t *testing.T, name string, got []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(string(want), string(got)); d != "" {
+	if d := cmp.Diff(string(want), got); d != "" {
 		t.Errorf("%s (-want +got), rewrite with -update and review:\n%s", file, d)
 	}
 }
@@ -43,15 +43,10 @@ func golden(t *testing.T, name string, got []byte) {
 //	three-roots  numa makes NODE of three roots into PHB, mirror keeps it
 //	hgx          numa makes PIX of each pair into PHB, mirror keeps all
 func TestText(t *testing.T) {
-	for _, host := range hostNames(t) {
-		snapshot := readHost(t, host)
+	for _, host := range machines.Names(t) {
 		for _, layout := range []string{"numa", "mirror"} {
 			t.Run(host+"-"+layout, func(t *testing.T) {
-				var b bytes.Buffer
-				if err := reportOf(t, snapshot, wholeHost(t, snapshot), layout).WriteText(&b, report.Style{Unicode: true}); err != nil {
-					t.Fatal(err)
-				}
-				golden(t, host+"-"+layout+".txt", b.Bytes())
+				golden(t, host+"-"+layout+".txt", text(t, machines.Whole(t, host, layout), report.Style{Unicode: true}))
 			})
 		}
 	}
@@ -77,31 +72,6 @@ func TestTextCascade(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		result := mutated(t, sysfs, wholeSysfs(t, sysfs), layout)
-		golden(t, "cascade-"+layout+".txt", []byte(text(t, report.New(result.Plan, result.Changed(), nil), report.Style{})))
+		golden(t, "cascade-"+layout+".txt", text(t, machines.Report(t, sysfs, machines.Domain(t, sysfs), layout), report.Style{}))
 	}
-}
-
-// One picture with every kind of change in it, one with mediated devices. What
-// a picture holds is what TestPictures proves; this shows that it does not
-// change unseen.
-func TestSVG(t *testing.T) {
-	for host, layout := range map[string]string{"x86-2n8g-hgx-h100": "numa", "x86-2n2g-t4-vgpu": "mirror"} {
-		snapshot := readHost(t, host)
-		var b bytes.Buffer
-		if err := reportOf(t, snapshot, wholeHost(t, snapshot), layout).WriteSVG(&b); err != nil {
-			t.Fatal(err)
-		}
-		golden(t, host+"-"+layout+".svg", b.Bytes())
-	}
-}
-
-// The graph of the machine whose cards have several functions.
-func TestDOT(t *testing.T) {
-	snapshot := readHost(t, "x86-1n2g-rtx-audio")
-	var b bytes.Buffer
-	if err := reportOf(t, snapshot, wholeHost(t, snapshot), "mirror").WriteDOT(&b); err != nil {
-		t.Fatal(err)
-	}
-	golden(t, "x86-1n2g-rtx-audio-mirror.dot", b.Bytes())
 }

@@ -10,7 +10,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// GuestComparison says of each device whether the guest sees it as planned.
+// GuestComparison compares each device in the guest with the plan.
 type GuestComparison struct {
 	SchemaVersion int           `json:"schemaVersion"` // 1
 	Source        string        `json:"source"`        // lspci or snapshot
@@ -30,7 +30,7 @@ const (
 	NotCompared GuestOutcome = "not-compared" // its address is not known until libvirt gives addresses
 )
 
-// GuestDevice is what the guest shows of a device.
+// GuestDevice is a device as the guest shows it.
 type GuestDevice struct {
 	ID          topology.DeviceID `json:"id"`          // on the host
 	Alias       *string           `json:"alias"`       // in the domain
@@ -39,7 +39,7 @@ type GuestDevice struct {
 	Differences []string          `json:"differences"` // what differs, in sentences
 }
 
-// CompareGuest compares what was planned with what the guest sees: the address,
+// CompareGuest compares a plan with the devices that the guest sees: the address,
 // the ids, the NUMA node and, where the guest shows it, the path through the
 // PCI Express tree.
 func CompareGuest(r Report, guest host.Guest) GuestComparison {
@@ -85,8 +85,8 @@ func (r Report) guestDifferences(d Device, guest host.Guest) []string {
 	}
 	// A mediated device has ids and BARs of its own.
 	if host := d.function; host != nil && d.Kind == topology.KindPCI {
-		if guest.IDs && ids(found) != ids(host) {
-			say("it is a %s, on the host %s%s", ids(found), ids(host), r.elsewhere(d, guest))
+		if guest.IDs && vendorDevice(found) != vendorDevice(host) {
+			say("it is a %s, on the host %s%s", vendorDevice(found), vendorDevice(host), r.elsewhere(d, guest))
 		}
 		if hasMemory(host.BARs) && found.BARs != nil && !hasMemory(found.BARs) {
 			say("none of its memory BARs has an address, so no driver can use it")
@@ -106,19 +106,15 @@ func (r Report) guestDifferences(d Device, guest host.Guest) []string {
 	return differences
 }
 
-// vendorDevice are the ids of a function, as lspci -nn writes them.
-type vendorDevice struct{ vendor, device uint16 }
-
-func ids(f *topology.Device) vendorDevice { return vendorDevice{f.Vendor, f.Device} }
-
-func (v vendorDevice) String() string { return fmt.Sprintf("%04x:%04x", v.vendor, v.device) }
+// vendorDevice is the vendor and device id of a function, as lspci -nn writes them.
+func vendorDevice(f *topology.Device) string { return fmt.Sprintf("%04x:%04x", f.Vendor, f.Device) }
 
 // hasMemory reports whether a BAR of memory has an address.
 func hasMemory(bars []topology.BAR) bool {
 	return slices.ContainsFunc(bars, func(b topology.BAR) bool { return !b.IO && !b.Unassigned })
 }
 
-// elsewhere says where the guest has functions with the ids of a device at
+// elsewhere lists where the guest has functions with the ids of a device at
 // addresses that are planned for none.
 func (r Report) elsewhere(d Device, guest host.Guest) string {
 	if !guest.IDs || d.function == nil || d.Kind != topology.KindPCI {
@@ -127,14 +123,14 @@ func (r Report) elsewhere(d Device, guest host.Guest) string {
 	var places []string
 	for _, f := range guest.Devices {
 		isPlanned := slices.ContainsFunc(r.Devices, func(d Device) bool { return topology.Same(d.Predicted, &f.Address) })
-		if !isPlanned && ids(&f) == ids(d.function) {
+		if !isPlanned && vendorDevice(&f) == vendorDevice(d.function) {
 			places = append(places, f.Address.String())
 		}
 	}
 	if len(places) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; there is a %s at %s", ids(d.function), strings.Join(places, ", "))
+	return fmt.Sprintf("; there is a %s at %s", vendorDevice(d.function), strings.Join(places, ", "))
 }
 
 // pathTo is the path to a device as the guest's sysfs has it. It is false where
@@ -165,24 +161,24 @@ func pathText(root topology.PCIeRoot, bridges []topology.Address) string {
 	return text
 }
 
-// WriteText writes one line per device, and under it what differs.
+// WriteText writes one line per device, and its differences under it.
 func (c GuestComparison) WriteText(w io.Writer, style Style) error {
-	var b strings.Builder
-	c.subject.write(&b, style)
-	writeLine(&b, style.Paint(bold, fmt.Sprintf("guest as planned: %d of %s", c.Count(AsPlanned), topology.Counted(len(c.Devices), "device"))))
-	b.WriteString("\n")
+	p := &printer{Style: style}
+	p.subject(c.subject)
+	p.line(p.Paint(bold, fmt.Sprintf("guest as planned: %d of %s", c.Count(AsPlanned), topology.Counted(len(c.Devices), "device"))))
+	p.line("")
 	for _, d := range c.Devices {
 		colour := map[GuestOutcome]Colour{AsPlanned: Green, Differs: Red, NotCompared: Yellow}[d.Outcome]
 		line := fmt.Sprintf("%-*s  %-*s  %s  %s", len(NotCompared), d.Outcome, len("0000:00:00.0"), or(d.Predicted, "address not known yet"),
-			d.ID, topology.Printable(title(d.Alias)))
-		writeLine(&b, style.Paint(colour, style.fit(line, style.width())))
+			d.ID, title(d.Alias))
+		p.line(p.Paint(colour, p.Fit(line, p.width())))
 		for _, difference := range d.Differences {
-			writeLine(&b, "  "+style.wrap(difference, 2, 4))
+			p.line("  " + p.wrap(difference, 2, 4))
 		}
 	}
 	for _, note := range c.Notes {
-		writeLine(&b, "\n"+style.wrap("note: "+note, 0, 2))
+		p.line("")
+		p.wrapped(plain, "note: "+note)
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return p.to(w)
 }

@@ -1,7 +1,6 @@
 package report_test
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/report"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/test/machines"
 )
 
 // placedPair is a GPU and a NIC under one switch of the host, placed with
@@ -26,7 +26,7 @@ func placedPair(t *testing.T) report.Report {
 <hostdev mode='subsystem' type='pci'><source><address domain='0' bus='0x18' slot='0' function='1'/></source><alias name='ua-nic'/></hostdev>
 <hostdev mode='subsystem' type='pci'><source><address domain='0' bus='0x1b' slot='0' function='0'/></source><alias name='ua-gpu'/></hostdev>
 </devices></domain>`)
-	return reportOf(t, readHost(t, "x86-2n8g-hgx-h100"), domain, "mirror")
+	return machines.Report(t, machines.Sysfs(t, machines.HGX), domain, "mirror")
 }
 
 func address(t *testing.T, s string) topology.Address {
@@ -129,20 +129,17 @@ func checkComparison(t *testing.T, c report.GuestComparison, want map[string][]s
 	if len(c.Notes) != notes {
 		t.Errorf("notes %q, want %d", c.Notes, notes)
 	}
-	var b bytes.Buffer
-	if err := c.WriteText(&b, report.Style{}); err != nil {
-		t.Fatal(err)
-	}
+	shown := text(t, c, report.Style{})
 	for _, differences := range want {
-		if !strings.Contains(strings.Join(strings.Fields(b.String()), " "), differences[0]) {
-			t.Errorf("the text does not say %q:\n%s", differences[0], b.String())
+		if !strings.Contains(strings.Join(strings.Fields(shown), " "), differences[0]) {
+			t.Errorf("the text does not say %q:\n%s", differences[0], shown)
 		}
 	}
 }
 
 // A device without an address yet is neither as planned nor not.
 func TestCompareGuestTooEarly(t *testing.T) {
-	c := report.CompareGuest(reportOf(t, readHost(t, "x86-2n8g-hgx-h100"), hostileDomain("ua-gpu"), "keep"), pairGuest(t))
+	c := report.CompareGuest(machines.Report(t, machines.Sysfs(t, machines.HGX), machines.OneGPU(t, "ua-gpu"), "keep"), pairGuest(t))
 	if c.Count(report.NotCompared) != 1 {
 		t.Errorf("outcomes %+v, want not-compared: the domain has no addresses", c.Devices)
 	}

@@ -1,7 +1,7 @@
 package report
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -9,64 +9,57 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// PathTypes are the path types between all pairs of a tree's devices. They are
-// found when asked for: n devices have n*n of them, and a call's log has none.
-type PathTypes struct {
-	tree *topology.Tree
-	ids  []topology.DeviceID
-}
-
-// Between is the path type between the devices at two positions.
-func (p PathTypes) Between(i, j int) topology.PathType { return p.tree.PathType(p.ids[i], p.ids[j]) }
-
-// MarshalJSON is the matrix, a row per device.
-func (p PathTypes) MarshalJSON() ([]byte, error) { return json.Marshal(p.tree.PathTypes(p.ids)) }
-
 // The matrix of path types is shown in blocks of columns that fit a page, and
 // up to a number of devices at which it can still be read.
 const (
-	matrixDevices = 32
+	MatrixDevices = 32
 	cellWidth     = 5  // a mark and the longest path type, NODE
 	matrixLabel   = 19 // columns that labels may take, where blocks are then smaller
 )
 
-// writeMatrix writes the path types of host and guest in the manner of
+// matrices writes the path types of host and guest in the manner of
 // nvidia-smi topo -m. Where they differ the guest's is marked.
-func (r Report) writeMatrix(b *strings.Builder, style Style) {
+func (p *printer) matrices(r Report) {
 	if len(r.Devices) < 2 {
 		return
 	}
-	fmt.Fprintf(b, "\n%s\n", style.Paint(bold, "PATH TYPES"))
-	differences := r.differences(allDevices)
-	all, unknown, alike := r.pairs()
-	if len(r.Devices) <= matrixDevices {
+	p.heading("PATH TYPES")
+	tally := r.Tally(AllDevices)
+	if len(r.Devices) <= MatrixDevices {
 		guestTitle := "host and guest"
-		if alike < all {
-			r.writeBlocks(b, "host", r.hostCell, style)
-			b.WriteString("\n")
+		if tally.By[Same] < tally.All {
+			p.matrix(r, "host", r.hostCell)
+			p.line("")
 			guestTitle = "guest"
 		}
-		r.writeBlocks(b, guestTitle, r.guestCell, style)
-		if len(differences) > 0 {
-			b.WriteString("> farther than on the host, < nearer than on the host\n")
+		p.matrix(r, guestTitle, func(i, j int) string { return p.guestCell(r, i, j) })
+		if len(tally.Differences) > 0 {
+			p.line("> farther than on the host, < nearer than on the host")
 		}
 	}
-	writeLine(b, style.wrap(strings.Join(r.usedPathTypes(), ", "), 0, 0))
-	fmt.Fprintf(b, "%s: %d as on the host\n", topology.Counted(all, "pair"), alike)
-	if unknown > 0 {
-		writeLine(b, "  "+style.wrap(fmt.Sprintf("%d not known on the host (?): its tree does not show one of the two devices", unknown), 2, 4))
+	p.line(p.wrap(strings.Join(r.UsedPathTypes(), ", "), 0, 0))
+	p.line(fmt.Sprintf("%s: %d as on the host", topology.Counted(tally.All, "pair"), tally.By[Same]))
+	if n := tally.By[Unknown]; n > 0 {
+		p.line("  " + p.wrap(fmt.Sprintf("%d not known on the host (?): its tree does not show one of the two devices", n), 2, 4))
 	}
-	for _, d := range differences {
-		writeLine(b, "  "+style.Paint(d.look().colour(), d.String()))
+	isKept := true // by layout mirror, as by this one
+	for _, d := range tally.Differences {
+		p.line("  " + p.Paint(d.Change().colour(), d.String()))
+		isKept = isKept && d.Host > topology.PHB && d.Guest > topology.PHB
 	}
-	if r.keepsMore() {
-		fmt.Fprintf(b, "layout %s keeps PIX, PXB and PHB as on the host\n", policy.LayoutMirror)
+	if !isKept && r.Layout != policy.LayoutMirror {
+		p.line(fmt.Sprintf("layout %s keeps PIX, PXB and PHB as on the host", policy.LayoutMirror))
 	}
 }
 
-func (r Report) writeBlocks(b *strings.Builder, name string, cell func(i, j int, style Style) string, style Style) {
-	label := min(r.longestTitle()+len("#00 ")+1, max(matrixLabel, style.width()-len(r.Devices)*cellWidth))
-	blocks := divideUp(len(r.Devices), (style.width()-label)/cellWidth)
+// matrix writes a row per device in blocks of columns.
+func (p *printer) matrix(r Report, name string, cell func(i, j int) string) {
+	longest := 0
+	for _, d := range r.Devices {
+		longest = max(longest, columns(d.Title()))
+	}
+	label := min(longest+len("#00 ")+1, max(matrixLabel, p.width()-len(r.Devices)*cellWidth))
+	blocks := divideUp(len(r.Devices), (p.width()-label)/cellWidth)
 	size := divideUp(len(r.Devices), blocks)
 	for from := 0; from < len(r.Devices); from += size {
 		to := min(from+size, len(r.Devices))
@@ -74,40 +67,29 @@ func (r Report) writeBlocks(b *strings.Builder, name string, cell func(i, j int,
 		for j := from; j < to; j++ {
 			line += fmt.Sprintf(" %-*s", cellWidth-1, fmt.Sprintf("#%d", j))
 		}
-		writeLine(b, line)
+		p.line(line)
 		for i, d := range r.Devices {
-			line := pad(style.fit(fmt.Sprintf("%-3s %s", fmt.Sprintf("#%d", i), topology.Printable(title(d.Alias))), label-1), label)
+			line := pad(p.Fit(fmt.Sprintf("%-3s %s", fmt.Sprintf("#%d", i), d.Title()), label-1), label)
 			for j := from; j < to; j++ {
-				line += cell(i, j, style)
+				line += cell(i, j)
 			}
-			writeLine(b, line)
+			p.line(line)
 		}
 	}
 }
 
-func (r Report) longestTitle() int {
-	longest := 0
-	for _, d := range r.Devices {
-		longest = max(longest, columns(topology.Printable(title(d.Alias))))
-	}
-	return longest
-}
-
 func divideUp(n, by int) int { return (n + by - 1) / by }
 
-func (r Report) hostCell(i, j int, _ Style) string {
+func (r Report) hostCell(i, j int) string {
 	text := r.Paths.Host.Between(i, j).String()
-	if i != j && (!r.isKnown(i) || !r.isKnown(j)) {
+	if i != j && r.PairChange(i, j) == Unknown {
 		text = "?"
 	}
 	return fmt.Sprintf(" %-*s", cellWidth-1, text)
 }
 
-func (r Report) guestCell(i, j int, style Style) string {
-	l := same
-	if r.isKnown(i) && r.isKnown(j) {
-		l = compare(r.Paths.Host.Between(i, j), r.Paths.Guest.Between(i, j))
-	}
-	mark := map[look]string{same: " ", nearer: "<", farther: ">"}[l]
-	return style.Paint(l.colour(), fmt.Sprintf("%s%-*s", mark, cellWidth-1, r.Paths.Guest.Between(i, j)))
+func (p *printer) guestCell(r Report, i, j int) string {
+	change := r.PairChange(i, j)
+	mark := cmp.Or(map[Change]string{Nearer: "<", Farther: ">"}[change], " ")
+	return p.Paint(change.colour(), fmt.Sprintf("%s%-*s", mark, cellWidth-1, r.Paths.Guest.Between(i, j)))
 }

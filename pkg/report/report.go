@@ -1,10 +1,18 @@
+// Package report explains a plan: as JSON with a stable schema
+// (report.go) and as text for a terminal (text.go and beforeafter.go; asis.go for the
+// current domain, guest.go for what a guest sees). device.go, change.go and
+// tree.go have what text and pictures (package picture) both show: the names of devices,
+// how their path types differ between host and guest, and the two trees. The
+// package is pure: a plan in, text out.
 package report
 
 import (
+	"encoding/json"
 	"fmt"
-	"slices"
+	"strings"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
@@ -31,13 +39,17 @@ type Report struct {
 	Warnings      []Warning              `json:"warnings"`      // by code
 	Extras        []Extra                `json:"extras"`        // what policy keys give besides places
 
+	WouldChange *Prospect `json:"wouldChange,omitempty"` // of the current domain (--as-is) only: what the layout would change
+
 	Subject Subject `json:"-"`
 	Details bool    `json:"-"` // write link speeds too, and the path types into pictures
 
-	isCurrent   bool            // about the current domain, not about a plan
 	plan        *placement.Plan // nil where an error came before it
 	host, guest *topology.Tree
 }
+
+// IsCurrent reports whether the report is about the current domain, not about a plan.
+func (r Report) IsCurrent() bool { return r.WouldChange != nil }
 
 // Setting is the value of a policy key with its origin.
 type Setting struct {
@@ -88,7 +100,20 @@ type Paths struct {
 	Guest   PathTypes           `json:"guest"`   // the same in the guest
 }
 
-// Budgets say how much of what is scarce is used.
+// PathTypes are the path types between all pairs of a tree's devices. They are
+// computed on demand: n devices have n*n of them, and a call's log has none.
+type PathTypes struct {
+	tree *topology.Tree
+	ids  []topology.DeviceID
+}
+
+// Between is the path type between the devices at two positions.
+func (p PathTypes) Between(i, j int) topology.PathType { return p.tree.PathType(p.ids[i], p.ids[j]) }
+
+// MarshalJSON is the matrix, one row per device.
+func (p PathTypes) MarshalJSON() ([]byte, error) { return json.Marshal(p.tree.PathTypes(p.ids)) }
+
+// Budgets are the scarce resources, with how much of each is used.
 type Budgets struct {
 	BusNumbers struct {
 		Budget
@@ -100,7 +125,7 @@ type Budgets struct {
 	} `json:"bars"` // what the guest's 64-bit window has to hold
 }
 
-// Budget is what is used of a limit.
+// Budget is how much of a limit is used.
 type Budget struct {
 	Used  int `json:"used"`  // how many are used
 	Limit int `json:"limit"` // how many there are
@@ -113,7 +138,7 @@ type Expander struct {
 	Budget
 }
 
-// Warning is something to know, with what to do about it.
+// Warning is a warning of the plan, with its remedy.
 type Warning struct {
 	Code   reasons.Code       `json:"code"`   // a warning of reasons.md
 	Device *topology.DeviceID `json:"device"` // null when it concerns no single device
@@ -121,10 +146,74 @@ type Warning struct {
 	Remedy string             `json:"remedy"` // what to do
 }
 
-// Extra is what the guest gets besides places.
+// Extra is something that the guest gets besides places.
 type Extra struct {
 	Key  policy.Key `json:"key"`  // the policy key
 	Text string     `json:"text"` // what it gave, with the numbers
+}
+
+// Prospect has the changes that a layout would make to a domain.
+type Prospect struct {
+	Layout             policy.Layout          `json:"layout"`             // the planned layout
+	LayoutReason       *string                `json:"layoutReason"`       // as in the report
+	Changed            bool                   `json:"changed"`            // whether it changes the domain
+	Error              *string                `json:"error"`              // why it cannot
+	Devices            []Move                 `json:"devices"`            // those that would get another address, or be added
+	ControllersAdded   int                    `json:"controllersAdded"`   // how many
+	ControllersRemoved int                    `json:"controllersRemoved"` // how many
+	Reasons            map[reasons.Reason]int `json:"reasons"`            // number of devices per reason
+
+	planned Report
+}
+
+// Move is a device that would be somewhere else.
+type Move struct {
+	ID           topology.DeviceID `json:"id"`           // as in the report
+	Alias        *string           `json:"alias"`        // as in the report
+	Added        bool              `json:"added"`        // whether it would be added
+	Reason       reasons.Reason    `json:"reason"`       // why it would be there
+	GuestCell    *topology.CellID  `json:"guestCell"`    // cell that it would have
+	GuestAddress *topology.Address `json:"guestAddress"` // address that it would have, as libvirt numbers it
+	Predicted    *topology.Address `json:"predicted"`    // address that it would have in the guest's kernel
+
+	from, to string
+}
+
+// Subject is the VM, the host and the program of a report; "" where one is not known.
+type Subject struct {
+	VM     string // "VM default/dgx", or "domain dgx" where KubeVirt did not make it
+	Host   string // where the host was read: "host.txtar"
+	Source string // where the domain comes from: "launcher.log, dump 2 of 2"
+	Tool   string // the program with its version
+
+	// Doubt is why the domain and the VMI do not belong together.
+	Doubt string
+}
+
+// NewSubject names the VM of a domain. The VMI may be nil.
+func NewSubject(d *domain.Domain, vmi *env.VMI) Subject {
+	var s Subject
+	// As KubeVirt names it: see env.VMI.RelationOf.
+	namespace, name, isKubeVirt := strings.Cut(d.Name, "_")
+	switch {
+	case isKubeVirt:
+		s.VM = fmt.Sprintf("VM %s/%s", namespace, name)
+	case d.Name != "":
+		s.VM = "domain " + d.Name
+	case vmi != nil && vmi.Name != "":
+		s.VM = "VM " + vmi.NamespacedName.String()
+	}
+	if vmi == nil || d.Name == "" || vmi.Name == "" || vmi.Namespace == "" {
+		return s
+	}
+	switch vmi.RelationOf(d.Name, d.UID) {
+	case env.OtherVM:
+		of := strings.TrimPrefix(s.VM, "VM ")
+		s.Doubt = fmt.Sprintf("the VMI is %s, and the domain is of %s", vmi.NamespacedName, of)
+	case env.OtherRun:
+		s.Doubt = fmt.Sprintf("the VMI and the domain are of two runs of %s: their uids differ", vmi.NamespacedName)
+	}
+	return s
 }
 
 // New reports a plan. Plan is nil where an error came before it.
@@ -198,27 +287,4 @@ func unlessZero[T comparable](v T) *T {
 		return nil
 	}
 	return &v
-}
-
-// number is the position of a device in Devices, -1 for any other ID.
-func (r Report) number(id topology.ID) int {
-	return slices.IndexFunc(r.Devices, func(d Device) bool { return id == d.ID })
-}
-
-// controller is the controller with an index; nil where libvirt has yet to add
-// it.
-func (r Report) controller(index topology.Index) *Controller {
-	i := slices.IndexFunc(r.Controllers, func(c Controller) bool { return topology.Index(c.Index) == index })
-	if i < 0 {
-		return nil
-	}
-	return &r.Controllers[i]
-}
-
-// or formats what is known, and else a word for it.
-func or[T any](v *T, unknown string) string {
-	if v == nil {
-		return unknown
-	}
-	return fmt.Sprint(*v)
 }

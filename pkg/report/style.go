@@ -1,8 +1,12 @@
 package report
 
 import (
+	"fmt"
+	"io"
 	"strings"
 	"unicode/utf8"
+
+	"hook-sidecar/pkg/topology"
 )
 
 // Style is how text is written for a terminal or a file.
@@ -12,8 +16,8 @@ type Style struct {
 	Width   int  // columns of the terminal; 0 where there is none
 }
 
-// Text takes presetWidth columns where there is no terminal. On one it takes what the
-// terminal has, within limits: a table needs minWidth, and longer lines than maxWidth
+// Text takes presetWidth columns where there is no terminal. On one it takes the
+// terminal's, within limits: a table needs minWidth, and longer lines than maxWidth
 // are hard to read.
 const (
 	minWidth    = 80
@@ -51,11 +55,6 @@ func (s Style) Paint(colour Colour, text string) string {
 	return "\x1b[" + string(colour) + "m" + text + "\x1b[0m"
 }
 
-// colour is the colour of a look in text.
-func (l look) colour() Colour {
-	return map[look]Colour{farther: Yellow, nearer: Cyan, unplaced: Red}[l]
-}
-
 // lines are the parts that a tree is drawn with.
 type lines struct{ fork, last, pass, gap, chain, cut, between string }
 
@@ -66,8 +65,8 @@ func (s Style) lines() lines {
 	return lines{fork: "|-", last: "`-", pass: "| ", gap: "  ", chain: "--", cut: "..", between: " | "}
 }
 
-// fit cuts a text that takes more than width columns.
-func (s Style) fit(text string, width int) string {
+// Fit cuts a text that takes more than width columns.
+func (s Style) Fit(text string, width int) string {
 	if columns(text) <= width {
 		return text
 	}
@@ -86,13 +85,9 @@ func pad(text string, width int) string {
 // GPU.Name).
 func columns(text string) int { return utf8.RuneCountInString(text) }
 
-// wrap breaks a text between words; lines after the first are indented. The first one
-// begins at a column.
-func (s Style) wrap(text string, column, indent int) string {
-	return wrapWords(text, s.width(), column, indent)
-}
-
-func wrapWords(text string, width, column, indent int) string {
+// Wrap breaks a text between words into lines of a width. The first line begins at a
+// column, the others are indented.
+func Wrap(text string, width, column, indent int) string {
 	var b strings.Builder
 	for i, word := range strings.Fields(text) {
 		switch {
@@ -110,7 +105,71 @@ func wrapWords(text string, width, column, indent int) string {
 	return b.String()
 }
 
-// writeLine writes a line without the spaces at its end.
-func writeLine(b *strings.Builder, line string) {
-	b.WriteString(strings.TrimRight(line, " ") + "\n")
+// wrap breaks a text into lines that fit.
+func (s Style) wrap(text string, column, indent int) string {
+	return Wrap(text, s.width(), column, indent)
+}
+
+// printer collects text in a style.
+type printer struct {
+	strings.Builder
+	Style
+}
+
+// line writes a line without the spaces at its end.
+func (p *printer) line(text string) { p.WriteString(strings.TrimRight(text, " ") + "\n") }
+
+// heading writes the title of a part, with an empty line before it.
+func (p *printer) heading(text string) { p.line("\n" + p.Paint(bold, text)) }
+
+// wrapped writes a text in as many lines as it takes.
+func (p *printer) wrapped(colour Colour, text string) { p.line(p.Paint(colour, p.wrap(text, 0, 2))) }
+
+// remedy writes the remedy of the problem above it.
+func (p *printer) remedy(text string) {
+	const head = "  remedy: "
+	p.line("  " + p.Paint(Green, "remedy:") + " " + p.wrap(topology.Printable(text), len(head), len(head)))
+}
+
+// table writes rows in columns that are as wide as their widest cell, with a gap between.
+func (p *printer) table(gap int, rows [][]string) {
+	widths := columnWidths(rows)
+	for _, row := range rows {
+		p.line(rowText(row, widths, gap))
+	}
+}
+
+// columnWidths are how wide the columns of a table are.
+func columnWidths(rows [][]string) []int {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], columns(cell))
+		}
+	}
+	return widths
+}
+
+// tableWidth is how many columns a table takes.
+func tableWidth(rows [][]string, gap int) int {
+	width := -gap
+	for _, w := range columnWidths(rows) {
+		width += w + gap
+	}
+	return width
+}
+
+// rowText is a row of a table. Its last cell is not padded.
+func rowText(row []string, widths []int, gap int) string {
+	line, last := "", len(row)-1
+	for i, cell := range row[:last] {
+		line += pad(cell, widths[i]+gap)
+	}
+	return line + row[last]
+}
+
+// to writes the collected text.
+func (p *printer) to(w io.Writer) error {
+	_, err := fmt.Fprint(w, p.String())
+	return err
 }

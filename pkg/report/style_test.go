@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"hook-sidecar/pkg/report"
+	"hook-sidecar/test/machines"
 )
 
 func text(t *testing.T, r interface {
@@ -27,14 +28,14 @@ var colour = regexp.MustCompile("\x1b\\[[0-9]*m")
 // Plain text is ASCII within the columns of the terminal, 100 without one, and
 // without spaces at line ends; colours add nothing else.
 func TestStyle(t *testing.T) {
-	for _, host := range hostNames(t) {
-		snapshot := readHost(t, host)
-		for _, layout := range layouts() {
-			r := reportOf(t, snapshot, wholeHost(t, snapshot), layout)
+	for _, host := range machines.Names(t) {
+		keep := machines.Whole(t, host, "keep")
+		for _, layout := range machines.Layouts() {
+			r := machines.Whole(t, host, layout)
 			r.Subject = report.Subject{VM: "VM default/a-virtual-machine", Host: host + ".txtar", Source: "virt-launcher.log, dump 12 of 12", Tool: "hook-sidecar v1.0"}
 			for width, most := range map[int]int{0: 100, 40: 80, 80: 80, 93: 93, 120: 120, 300: 140} {
 				checkLines(t, text(t, r, report.Style{Width: width}), most)
-				checkLines(t, text(t, report.NewAsIs(reportOf(t, snapshot, wholeHost(t, snapshot), "keep"), r), report.Style{Width: width}), most)
+				checkLines(t, text(t, report.AsIs(keep, r), report.Style{Width: width}), most)
 			}
 			plain := text(t, r, report.Style{})
 			coloured := text(t, r, report.Style{Colour: true})
@@ -61,7 +62,7 @@ func checkLines(t *testing.T, text string, most int) {
 // On 80 columns a device has its number in every part, and on one side of the trees
 // its whole name.
 func TestNarrow(t *testing.T) {
-	r := reportOf(t, readHost(t, "x86-2n8g-hgx-h100"), wholeHost(t, readHost(t, "x86-2n8g-hgx-h100")), "mirror")
+	r := machines.Whole(t, machines.HGX, "mirror")
 	narrow := text(t, r, report.Style{Width: 80})
 	for _, want := range []string{"#1 GPU 1b:00.0 ua-gpu-gpu1 ", "#1 GPU f4:00.0\n"} {
 		if !strings.Contains(narrow, want) {
@@ -74,7 +75,7 @@ func TestNarrow(t *testing.T) {
 // which it is found in every part.
 func TestLongAlias(t *testing.T) {
 	long := "ua-hostdevice-" + strings.Repeat("very-long-name-", 10)
-	r := reportOf(t, readHost(t, "x86-2n8g-hgx-h100"), hostileDomain(long), "numa")
+	r := machines.Report(t, machines.Sysfs(t, machines.HGX), machines.OneGPU(t, long), "numa")
 	plain := text(t, r, report.Style{})
 	for line := range strings.Lines(plain) {
 		if len(line) > len("\n")+100 {
@@ -83,5 +84,17 @@ func TestLongAlias(t *testing.T) {
 	}
 	if strings.Count(plain, "#0") != 3 {
 		t.Errorf("the device's number is to be in both trees and the table:\n%s", plain)
+	}
+}
+
+// Of a text of others nothing reaches a terminal that it obeys, and nothing that turns
+// the direction of text.
+func TestHostileText(t *testing.T) {
+	r := machines.Report(t, machines.Sysfs(t, machines.HGX), machines.OneGPU(t, "ua-\"'><script>\n\t[\x1b[31m\u202e"), "numa")
+	if got := *r.Devices[0].Alias; !strings.Contains(got, "<script>") || !strings.Contains(got, "\u202e") {
+		t.Fatalf("the alias did not arrive: %q", got)
+	}
+	if got := text(t, r, report.Style{}); strings.ContainsAny(got, "\x1b\t\u202e") {
+		t.Errorf("a control character came through: %q", got)
 	}
 }

@@ -1,97 +1,134 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
-// WriteText writes the report for people, as wide as the style says: what it is
-// about, the outcome with the reasons of what has no place, the tree of the host
+// WriteText writes the report for people, as wide as the style says: its subject,
+// the outcome with the reasons of devices without a place, the tree of the host
 // beside that of the guest, the path types of both, one line per device with its
-// reason, the budgets, and the warnings with their remedies.
+// reason, the budgets, the warnings with their remedies, and of the current domain
+// the changes that the layout would make.
 func (r Report) WriteText(w io.Writer, style Style) error {
-	var b strings.Builder
-	r.Subject.write(&b, style)
+	p := &printer{Style: style}
+	p.subject(r.Subject)
 	head := r.head()
 	if r.DryRun {
 		head += " (dry run)"
 	}
-	writeLine(&b, style.Paint(bold, head))
-	r.writeCauses(&b, style)
-	if choice := r.choice(); choice != "" && !r.isElsewhere() {
-		writeLine(&b, style.wrap(choice, 0, 2))
+	p.line(p.Paint(bold, head))
+	p.causes(r)
+	if choice := r.choice(); choice != "" && !r.IsElsewhere() {
+		p.wrapped(plain, choice)
 	}
 	for _, extra := range r.Extras {
-		writeLine(&b, style.wrap(r.line(extra), 0, 2))
+		p.wrapped(plain, r.extraLine(extra))
 	}
 	if r.Error != nil {
-		writeLine(&b, style.Paint(Red, style.wrap("error: "+topology.Printable(*r.Error), 0, len("error: "))))
+		p.line(p.Paint(Red, p.wrap("error: "+topology.Printable(*r.Error), 0, len("error: "))))
 	}
 	switch {
-	case r.isElsewhere() && !r.isCurrent:
-		r.writeDevices(&b, style)
+	case r.IsElsewhere() && !r.IsCurrent():
+		p.devices(r)
 	case len(r.Devices) > 0:
-		r.writeTrees(&b, style)
-		r.writeMatrix(&b, style)
-		r.writeDevices(&b, style)
-		r.writeReasons(&b, style)
+		p.trees(r)
+		p.matrices(r)
+		p.devices(r)
+		p.meanings(r)
 		if r.Details {
-			r.writeLinks(&b, style)
+			p.links(r)
 		}
 	case r.Error == nil:
-		b.WriteString("the domain passes no PCI or mediated device through\n")
+		p.line("the domain passes no PCI or mediated device through")
 	}
 	if len(r.Controllers) > 0 {
-		r.writeBudgets(&b, style)
+		p.budgets(r)
 	}
-	r.writeWarnings(&b, style)
-	_, err := io.WriteString(w, b.String())
-	return err
+	p.warnings(r)
+	if r.IsCurrent() {
+		p.prospect(r)
+	}
+	return p.to(w)
 }
 
-// writeCauses writes why devices have no place, with the remedies, and where nothing
-// is placed why all are kept.
-func (r Report) writeCauses(b *strings.Builder, style Style) {
-	for _, reason := range r.unplacedReasons() {
-		devices := r.withReason(reason)
+// subject writes the lines with which every text begins. The first takes as many lines
+// as it has to.
+func (p *printer) subject(s Subject) {
+	line, column := "", 0
+	for _, part := range []string{s.VM, s.Host, s.Source, s.Tool} {
+		part = topology.Printable(part)
+		between := p.lines().between
+		switch {
+		case part == "":
+			continue
+		case line == "":
+			between = ""
+		case column+columns(between+part) > p.width():
+			between, column = "\n  ", 0
+		}
+		line += between + part
+		column += columns(between + part)
+	}
+	if line != "" {
+		p.line(line)
+	}
+	if s.Doubt != "" {
+		p.wrapped(Yellow, "warning: "+topology.Printable(s.Doubt))
+	}
+}
+
+// head is the report in one line.
+func (r Report) head() string {
+	if r.IsCurrent() {
+		return topology.Counted(len(r.Devices), "device") + " in the current domain"
+	}
+	c := r.Count()
+	return fmt.Sprintf("layout %s: %d placed, %d kept, %d unplaced, %d added", r.Layout, c.Placed, c.Kept, c.Unplaced, c.Added)
+}
+
+// choice is which layout was chosen and why, in one line; "" where the policy
+// names it.
+func (r Report) choice() string {
+	if r.LayoutReason == nil {
+		return ""
+	}
+	return fmt.Sprintf("layout %s: %s, since %s", r.Policy[policy.KeyLayout].Value, r.Layout, *r.LayoutReason)
+}
+
+// extraLine is an extra with the value of its key.
+func (r Report) extraLine(e Extra) string {
+	return fmt.Sprintf("%s %s: %s", e.Key, r.Policy[e.Key].Value, e.Text)
+}
+
+// causes writes why devices have no place, with the remedies, and where nothing is
+// placed why all are kept.
+func (p *printer) causes(r Report) {
+	for _, reason := range r.ReasonsOf(placement.Unplaced) {
 		text, remedy := reason.Meaning(), reason.Remedy()
-		if r.isElsewhere() {
+		if r.IsElsewhere() {
 			text, remedy = r.notHere(), reasons.TakeSnapshot
 		}
-		writeLine(b, style.Paint(Red, style.wrap(fmt.Sprintf("%d unplaced, %s: %s", len(devices), reason, text), 0, 2)))
-		writeRemedy(b, style, remedy)
+		p.wrapped(Red, fmt.Sprintf("%d unplaced, %s: %s", len(r.WithReason(reason)), reason, text))
+		p.remedy(remedy)
 	}
-	if r.isElsewhere() && r.Count().Unplaced == 0 {
-		writeLine(b, style.Paint(Red, style.wrap(r.notHere(), 0, 2)))
-		writeRemedy(b, style, reasons.TakeSnapshot)
+	if r.IsElsewhere() && r.Count().Unplaced == 0 {
+		p.wrapped(Red, r.notHere())
+		p.remedy(reasons.TakeSnapshot)
 	}
-	if !r.isCurrent && r.Count().Placed == 0 {
-		for _, reason := range r.reasonsOf(placement.Kept) {
-			writeLine(b, style.wrap(fmt.Sprintf("%d kept, %s: %s", len(r.withReason(reason)), reason, reason.Meaning()), 0, 2))
+	if !r.IsCurrent() && r.Count().Placed == 0 {
+		for _, reason := range r.ReasonsOf(placement.Kept) {
+			p.wrapped(plain, fmt.Sprintf("%d kept, %s: %s", len(r.WithReason(reason)), reason, reason.Meaning()))
 		}
 	}
 }
-
-// isElsewhere reports whether the host shows none of the devices: it is not the node
-// of this VM.
-func (r Report) isElsewhere() bool {
-	missing := 0
-	for _, warning := range r.Warnings {
-		if isMissing(warning) {
-			missing++
-		}
-	}
-	return missing > 0 && missing == len(r.Devices)
-}
-
-// isMissing reports whether a warning is about a device that the host does not show.
-func isMissing(w Warning) bool { return w.Code == reasons.CodeNoSysfs && w.Device != nil }
 
 func (r Report) notHere() string {
 	if len(r.Devices) == 1 {
@@ -100,95 +137,69 @@ func (r Report) notHere() string {
 	return fmt.Sprintf("none of the %d devices is on this host", len(r.Devices))
 }
 
-// writeDevices writes one line per device. Where a line is too narrow, host devices
-// lose their PCI domain, then libvirt's address is left out, then aliases are cut.
-func (r Report) writeDevices(b *strings.Builder, style Style) {
-	t := deviceTable{number: max(len("#00"), len(fmt.Sprintf("#%d", len(r.Devices)-1))), aliases: len("ALIAS"), why: len("WHY"), hasLibvirt: true}
-	for _, d := range r.Devices {
-		t.aliases, t.why = max(t.aliases, columns(topology.Printable(title(d.Alias)))), max(t.why, columns(r.why(d)))
-	}
-	t.setIDs(r, topology.DeviceID.String)
-	if t.width() > style.width() {
-		t.setIDs(r, r.shortID)
-	}
-	if t.width() > style.width() {
-		t.hasLibvirt = false
-	}
-	t.aliases = max(len("ALIAS"), t.aliases-max(0, t.width()-style.width()))
-	fmt.Fprintf(b, "\n%s\n", style.Paint(bold, t.line("#", "ALIAS", "HOST DEVICE", "NODE", "CELL", "LIBVIRT", "SEEN AS", "WHY")))
-	for i, d := range r.Devices {
-		line := t.line(fmt.Sprintf("#%d", i), style.fit(topology.Printable(title(d.Alias)), t.aliases), t.ids[i],
-			or(d.HostNode, "none"), or(d.GuestCell, "none"), shortOr(d.GuestAddress, "-"), shortOr(d.Predicted, "-"), r.why(d))
-		if d.Outcome == placement.Unplaced {
-			line = style.Paint(Red, line)
+// Columns of the table of devices that change where a line is too narrow.
+const (
+	aliasColumn   = 1
+	idColumn      = 2
+	libvirtColumn = 5
+)
+
+// devices writes one line per device. Where a line is too narrow, host devices lose
+// their PCI domain, then libvirt's address is left out, then aliases are cut.
+func (p *printer) devices(r Report) {
+	const gap = 2
+	rows := deviceRows(r)
+	excess := func() int { return tableWidth(rows, gap) - p.width() }
+	if excess() > 0 {
+		for i, d := range r.Devices {
+			rows[i+1][idColumn] = r.shortID(d.ID)
 		}
-		writeLine(b, line)
+	}
+	if excess() > 0 {
+		for i, row := range rows {
+			rows[i] = slices.Delete(row, libvirtColumn, libvirtColumn+1)
+		}
+	}
+	if n := excess(); n > 0 {
+		width := max(len("ALIAS"), columnWidths(rows)[aliasColumn]-n)
+		for _, row := range rows {
+			row[aliasColumn] = p.Fit(row[aliasColumn], width)
+		}
+	}
+	widths := columnWidths(rows)
+	p.heading(rowText(rows[0], widths, gap))
+	for i, d := range r.Devices {
+		colour := plain
+		if d.Outcome == placement.Unplaced {
+			colour = Red
+		}
+		p.line(p.Paint(colour, rowText(rows[i+1], widths, gap)))
 	}
 }
 
-// deviceTable is the widths of the table of devices.
-type deviceTable struct {
-	number, aliases, longestID, why int
-	hasLibvirt                      bool // has the column LIBVIRT
-	ids                             []string
-}
-
-func (t *deviceTable) setIDs(r Report, text func(topology.DeviceID) string) {
-	t.ids, t.longestID = nil, len("HOST DEVICE")
-	for _, d := range r.Devices {
-		t.ids = append(t.ids, text(d.ID))
-		t.longestID = max(t.longestID, columns(text(d.ID)))
+func deviceRows(r Report) [][]string {
+	rows := [][]string{{"#  ", "ALIAS", "HOST DEVICE", "NODE", "CELL", "LIBVIRT", "SEEN AS", "WHY"}}
+	for i, d := range r.Devices {
+		why := "as it is"
+		if !r.IsCurrent() {
+			why = fmt.Sprintf("%s: %s", d.Outcome, d.Reason)
+		}
+		if d.Added && !r.IsCurrent() {
+			why += ", added"
+		}
+		rows = append(rows, []string{
+			fmt.Sprintf("#%d", i), d.Title(), d.ID.String(), or(d.HostNode, "none"), or(d.GuestCell, "none"),
+			shortOr(d.GuestAddress, "-"), shortOr(d.Predicted, "-"), why,
+		})
 	}
+	return rows
 }
 
-func (t *deviceTable) width() int {
-	return columns(t.line("", "", "", "", "", "", "", strings.Repeat(" ", t.why)))
-}
-
-func (t *deviceTable) line(number, alias, id, node, cell, libvirt, seen, why string) string {
-	line := pad(number, t.number) + "  " + pad(alias, t.aliases) + "  " + pad(id, t.longestID) + "  " + pad(node, len("NODE")) + "  " + pad(cell, len("CELL"))
-	if t.hasLibvirt {
-		line += "  " + pad(libvirt, len("LIBVIRT"))
-	}
-	return line + "  " + pad(seen, len("SEEN AS")) + "  " + why
-}
-
-// why is the outcome of a device with its reason. In the current domain there is
-// none.
-func (r Report) why(d Device) string {
-	if r.isCurrent {
-		return "as it is"
-	}
-	why := fmt.Sprintf("%s: %s", d.Outcome, d.Reason)
-	if d.Added {
-		why += ", added"
-	}
-	return why
-}
-
-// shortID is an address without the PCI domain that all have, or the part of a UUID
-// that differs from most others.
-func (r Report) shortID(id topology.DeviceID) string {
-	if pci, isPCI := id.PCI(); isPCI {
-		return r.short(pci)
-	}
-	return shortID(id)
-}
-
-// shortID is an id, or the part of a UUID that differs from most others.
-func shortID(id topology.DeviceID) string {
-	if uuid, isMDEV := id.MDEV(); isMDEV {
-		return string(uuid[:len("4a1f0b5c")]) + "-.."
-	}
-	return id.String()
-}
-
-// writeReasons writes what the reasons mean, but for those that writeCauses has
-// written.
-func (r Report) writeReasons(b *strings.Builder, style Style) {
+// meanings writes the meanings of the reasons, but for those that causes has written.
+func (p *printer) meanings(r Report) {
 	for _, reason := range reasons.Reasons() {
-		devices := r.withReason(reason)
-		if len(devices) == 0 || r.isCurrent || r.Count().Placed == 0 || devices[0].Outcome == placement.Unplaced {
+		devices := r.WithReason(reason)
+		if len(devices) == 0 || r.IsCurrent() || r.Count().Placed == 0 || devices[0].Outcome == placement.Unplaced {
 			continue
 		}
 		text := string(reason) + ": " + reason.Meaning()
@@ -196,40 +207,35 @@ func (r Report) writeReasons(b *strings.Builder, style Style) {
 		if reason != reasons.Companion && slices.ContainsFunc(devices, isPlacedWithoutCell) {
 			text += "; it is placed beside its neighbours, and its numa_node stays -1"
 		}
-		writeLine(b, "  "+style.wrap(text, 2, 2))
+		p.line("  " + p.wrap(text, 2, 2))
 	}
-}
-
-// withReason are the devices that have a reason.
-func (r Report) withReason(reason reasons.Reason) []Device {
-	return slices.DeleteFunc(slices.Clone(r.Devices), func(d Device) bool { return d.Reason != reason })
 }
 
 func isPlacedWithoutCell(d Device) bool { return d.Outcome == placement.Placed && d.GuestCell == nil }
 
-// unplacedReasons are the reasons of devices that have no place, each once.
-func (r Report) unplacedReasons() []reasons.Reason { return r.reasonsOf(placement.Unplaced) }
-
-// reasonsOf are the reasons of devices with an outcome, each once.
-func (r Report) reasonsOf(outcome placement.Outcome) []reasons.Reason {
-	var all []reasons.Reason
-	for _, d := range r.Devices {
-		if d.Outcome == outcome && !slices.Contains(all, d.Reason) {
-			all = append(all, d.Reason)
-		}
+// links writes the link speed of each device on the host, and the speed that the
+// guest's port above it advertises.
+func (p *printer) links(r Report) {
+	p.heading("LINKS")
+	rows := [][]string{{"#", "ALIAS", "ON THE HOST", "GUEST'S PORT SAYS"}}
+	for i, d := range r.Devices {
+		host, guest := r.Link(HostSide, d), r.Link(GuestSide, d)
+		rows = append(rows, []string{
+			fmt.Sprintf("#%d", i), p.Fit(d.Title(), p.width()/2), cmp.Or(host, "not known"), cmp.Or(guest, "-"),
+		})
 	}
-	return all
+	p.table(2, rows)
 }
 
-// writeBudgets writes how much of what is scarce is used.
-func (r Report) writeBudgets(b *strings.Builder, style Style) {
-	fmt.Fprintf(b, "\n%s\n", style.Paint(bold, "BUDGETS"))
-	line := func(what string, budget Budget, unit string) {
+// budgets writes how much of each scarce resource is used.
+func (p *printer) budgets(r Report) {
+	p.heading("BUDGETS")
+	line := func(name string, budget Budget, unit string) {
 		colour := plain
 		if budget.Used > budget.Limit {
 			colour = Red
 		}
-		writeLine(b, style.Paint(colour, fmt.Sprintf("%-38s %3d of %3d %s", what, budget.Used, budget.Limit, unit)))
+		p.line(p.Paint(colour, fmt.Sprintf("%-38s %3d of %3d %s", name, budget.Used, budget.Limit, unit)))
 	}
 	line("root bus", r.Budgets.BusNumbers.Budget, "bus numbers")
 	for _, e := range r.Budgets.BusNumbers.Expanders {
@@ -241,30 +247,65 @@ func (r Report) writeBudgets(b *strings.Builder, style Style) {
 	}
 	line("controllers of the domain", r.Budgets.ControllerIndexes, "indexes")
 	if r.Budgets.BARs.Bytes64 > 0 {
-		writeLine(b, "64-bit BARs of the devices                 "+topology.BytesNeeded(r.Budgets.BARs.Bytes64))
+		p.line("64-bit BARs of the devices                 " + topology.BytesNeeded(r.Budgets.BARs.Bytes64))
 	}
 }
 
-func (r Report) writeWarnings(b *strings.Builder, style Style) {
+func (p *printer) warnings(r Report) {
 	shown := r.Warnings
-	if r.isElsewhere() { // writeCauses has said so
+	if r.IsElsewhere() { // causes has written it
 		shown = slices.DeleteFunc(slices.Clone(shown), isMissing)
 	}
 	for i, warning := range shown {
 		if i == 0 || shown[i-1].Code != warning.Code {
-			b.WriteString("\n")
+			p.line("")
 		}
-		text := fmt.Sprintf("warning: %s: %s", warning.Code, topology.Printable(warning.Text))
-		writeLine(b, style.Paint(Yellow, style.wrap(text, 0, 2)))
+		p.wrapped(Yellow, fmt.Sprintf("warning: %s: %s", warning.Code, topology.Printable(warning.Text)))
 		// Warnings with the same remedy show it once.
 		last := i == len(shown)-1 || shown[i+1].Remedy != warning.Remedy
 		if last && warning.Remedy != "" {
-			writeRemedy(b, style, warning.Remedy)
+			p.remedy(warning.Remedy)
 		}
 	}
 }
 
-func writeRemedy(b *strings.Builder, style Style, text string) {
-	const head = "remedy:"
-	writeLine(b, "  "+style.Paint(Green, head)+" "+style.wrap(topology.Printable(text), len("  "+head+" "), len("  "+head+" ")))
+// WriteSummary writes the report in short: one line per device, then the
+// expander buses with their budgets, then the warnings with their remedies.
+func (r Report) WriteSummary(w io.Writer) error {
+	p := &printer{}
+	p.line(r.head())
+	if choice := r.choice(); choice != "" {
+		p.line(choice)
+	}
+	for _, extra := range r.Extras {
+		p.line(r.extraLine(extra))
+	}
+	if r.Error != nil {
+		p.line("error: " + *r.Error)
+	}
+	devices := [][]string{{"ALIAS", "HOST DEVICE", "NODE -> CELL", "GUEST ADDRESS", "SEEN AS", "WHY"}}
+	for _, d := range r.Devices {
+		devices = append(devices, []string{
+			or(d.Alias, "-"), d.ID.String(), or(d.HostNode, "none") + " -> " + or(d.GuestCell, "none"),
+			or(d.GuestAddress, "-"), or(d.Predicted, "-"), fmt.Sprintf("%s: %s", d.Outcome, d.Reason),
+		})
+	}
+	if len(r.Devices) > 0 {
+		p.line("")
+		p.table(2, devices)
+	}
+	budget := r.Budgets.BusNumbers
+	buses := [][]string{{"ROOT BUS", "INDEX", "CELL", "BUS NUMBERS"}, {"root bus", "0", "-", fmt.Sprintf("%d of %d", budget.Used, budget.Limit)}}
+	for _, e := range budget.Expanders {
+		cell := or(r.controller(topology.Index(e.Index)).Cell, "none")
+		buses = append(buses, []string{fmt.Sprintf("expander bus 0x%02x", e.BusNr), fmt.Sprint(e.Index), cell, fmt.Sprintf("%d of %d", e.Used, e.Limit)})
+	}
+	if len(budget.Expanders) > 0 {
+		p.line("")
+		p.table(2, buses)
+	}
+	for _, warning := range r.Warnings {
+		p.line(fmt.Sprintf("\nwarning: %s: %s\n  remedy: %s", warning.Code, warning.Text, warning.Remedy))
+	}
+	return p.to(w)
 }

@@ -6,29 +6,34 @@ import (
 	"math"
 	"slices"
 
+	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/topology"
 )
 
-// tree is what a picture shows of one side.
-type tree struct {
-	report      Report
-	side        string // hostSide or guestSide
-	isBrief     bool   // shortens UUIDs
-	isAnonymous bool   // leaves out aliases
-	areas       []area
+// Tree is the tree of one side: of the host, or of the guest.
+type Tree struct {
+	Side   Side
+	Areas  []Area
+	report Report
 }
 
+// Side is the host or the guest.
+type Side string
+
+// The sides.
 const (
-	hostSide  = "host"
-	guestSide = "guest"
+	HostSide  Side = "host"
+	GuestSide Side = "guest"
 )
 
-// area is a NUMA node of the host or a cell of the guest, with what leads to the
+// Area is a NUMA node of the host or a cell of the guest, with the paths to the
 // devices on it.
-type area struct {
-	numa    int // or noNUMA
-	devices []topology.DeviceID
+type Area struct {
+	Name    string
+	Devices []topology.DeviceID
 	*topology.Tree
+
+	numa int // or noNUMA
 }
 
 // noNUMA stands for no NUMA node or cell. It comes after all others.
@@ -41,37 +46,45 @@ func numaOf(n *topology.Node) int {
 	return noNUMA
 }
 
-// trees are the trees of host and guest. The guest's devices come in the order
+// Trees are the trees of host and guest. The guest's devices come in the order
 // of the host's tree, so that the two can be read side by side.
-func (r Report) trees() (left, right tree) {
+func (r Report) Trees() (host, guest Tree) {
 	ids := slices.Clone(r.Paths.Devices)
 	slices.SortFunc(ids, func(a, b topology.DeviceID) int {
 		x, y := r.host.Node(a), r.host.Node(b)
 		return cmp.Or(cmp.Compare(numaOf(x), numaOf(y)), slices.CompareFunc(rooted(x), rooted(y), compareNodes))
 	})
-	left, right = tree{report: r, side: hostSide}, tree{report: r, side: guestSide}
+	host, guest = Tree{report: r, Side: HostSide}, Tree{report: r, Side: GuestSide}
 	for _, id := range ids {
-		left.add(r.host.Node(id))
-		right.add(r.guest.Node(id))
+		host.add(r.host.Node(id))
+		guest.add(r.guest.Node(id))
 	}
-	slices.SortFunc(right.areas, func(a, b area) int { return cmp.Compare(a.numa, b.numa) })
-	return left, right
+	slices.SortFunc(guest.Areas, func(a, b Area) int { return cmp.Compare(a.numa, b.numa) })
+	return host, guest
 }
 
 // add adds the path to a device, but for ports that libvirt has yet to add.
-func (t *tree) add(device *topology.Node) {
+func (t *Tree) add(device *topology.Node) {
 	numa := numaOf(device)
-	i := slices.IndexFunc(t.areas, func(a area) bool { return a.numa == numa })
+	i := slices.IndexFunc(t.Areas, func(a Area) bool { return a.numa == numa })
 	if i < 0 {
-		i, t.areas = len(t.areas), append(t.areas, area{numa: numa, Tree: topology.NewTree(0, 0)})
+		i, t.Areas = len(t.Areas), append(t.Areas, Area{Name: t.areaName(numa), numa: numa, Tree: topology.NewTree(0, 0)})
 	}
-	t.areas[i].devices = append(t.areas[i].devices, device.ID.(topology.DeviceID))
+	t.Areas[i].Devices = append(t.Areas[i].Devices, device.ID.(topology.DeviceID))
 	var at *topology.Node
 	for _, n := range rooted(device) {
 		if index, isGuest := n.ID.(topology.Index); !isGuest || n.Parent == nil || t.report.controller(index) != nil {
-			at = t.areas[i].Add(at, *n)
+			at = t.Areas[i].Add(at, *n)
 		}
 	}
+}
+
+func (t *Tree) areaName(numa int) string {
+	word := map[Side]string{HostSide: "NUMA node", GuestSide: "NUMA cell"}[t.Side]
+	if numa == noNUMA {
+		return "no " + word
+	}
+	return fmt.Sprintf("%s %d", word, numa)
 }
 
 // rooted is the path to a device. It begins with a root, one without a name where
@@ -93,50 +106,35 @@ func compareNodes(a, b *topology.Node) int {
 	return cmp.Compare(a.ID.String(), b.ID.String())
 }
 
-// areAlike reports whether two trees have the same devices in each of their areas.
-func areAlike(left, right tree) bool {
-	return slices.EqualFunc(left.areas, right.areas, func(a, b area) bool { return slices.Equal(a.devices, b.devices) })
+// AreAligned reports whether two trees have the same devices in each of their areas.
+func AreAligned(host, guest Tree) bool {
+	return slices.EqualFunc(host.Areas, guest.Areas, func(a, b Area) bool { return slices.Equal(a.Devices, b.Devices) })
 }
 
-// areaName is what an area is called.
-func (t tree) areaName(a area) string {
-	word := map[string]string{hostSide: "NUMA node", guestSide: "NUMA cell"}[t.side]
-	if a.numa == noNUMA {
-		return "no " + word
-	}
-	return fmt.Sprintf("%s %d", word, a.numa)
-}
-
-// class is the kind of a node but for devices, in a picture.
-func class(n *topology.Node) string {
-	return map[topology.NodeKind]string{
-		topology.Root: "root", topology.RootPort: "port", topology.DownstreamPort: "port",
-		topology.UpstreamPort: "switch", topology.Bridge: "bridge", topology.MDEVParent: "parent",
-	}[n.Kind]
-}
-
-// label is what a node is called, and what else there is to say of it.
-func (t tree) label(n *topology.Node) (name, detail string) {
+// Label is the name of a node, and a detail such as its address.
+func (t Tree) Label(n *topology.Node) (name, detail string) {
 	switch n.Kind {
 	case topology.Root:
 		return t.rootLabel(n)
-	case topology.UpstreamPort, topology.Bridge:
-		return class(n), t.address(n)
+	case topology.UpstreamPort:
+		return "switch", t.address(n)
+	case topology.Bridge:
+		return "bridge", t.address(n)
 	case topology.MDEVParent:
 		return t.device(n.Children[0]).class(), t.address(n)
 	case topology.Endpoint:
 		d := t.device(n)
 		if d.Kind == topology.KindMDEV {
-			return title(d.Alias), "mdev " + t.address(n)
+			return d.Title(), "mdev " + t.address(n)
 		}
-		return title(d.Alias), d.class() + " " + t.address(n)
+		return d.Title(), d.class() + " " + t.address(n)
 	}
 	return t.address(n), ""
 }
 
-func (t tree) device(n *topology.Node) Device { return t.report.Devices[t.report.number(n.ID)] }
+func (t Tree) device(n *topology.Node) Device { return t.report.Devices[t.report.Number(n.ID)] }
 
-func (t tree) rootLabel(n *topology.Node) (name, detail string) {
+func (t Tree) rootLabel(n *topology.Node) (name, detail string) {
 	index, isGuest := n.ID.(topology.Index)
 	switch {
 	case !isGuest:
@@ -153,22 +151,8 @@ func (t tree) rootLabel(n *topology.Node) (name, detail string) {
 	return "expander bus", fmt.Sprintf("#%d", index)
 }
 
-// text is a node in a few words.
-func (t tree) text(n *topology.Node) string {
-	name, detail := t.label(n)
-	switch {
-	case n.Kind == topology.Endpoint && t.isAnonymous:
-		return fmt.Sprintf("#%d %s", t.report.number(n.ID), detail)
-	case n.Kind == topology.Endpoint:
-		return fmt.Sprintf("#%d %s %s", t.report.number(n.ID), detail, topology.Printable(name))
-	case detail == "":
-		return name
-	}
-	return name + " " + detail
-}
-
 // address is where a node is, as lspci shows it.
-func (t tree) address(n *topology.Node) string {
+func (t Tree) address(n *topology.Node) string {
 	switch id := n.ID.(type) {
 	case topology.Address:
 		return t.report.short(id)
@@ -178,77 +162,34 @@ func (t tree) address(n *topology.Node) string {
 	d := t.device(n)
 	pci, isPCI := d.ID.PCI()
 	switch {
-	case t.side == guestSide && d.GuestAddress == nil:
+	case t.Side == GuestSide && d.GuestAddress == nil:
 		return "no address yet"
-	case t.side == guestSide:
+	case t.Side == GuestSide:
 		return shortOr(d.Predicted, "bus not known yet")
 	case isPCI:
 		return t.report.short(pci)
-	case t.isBrief:
-		return d.ID.String()[:len("4a1f0b5c")]
 	}
-	return d.ID.String()
+	return d.ID.String()[:len("4a1f0b5c")]
 }
 
-// short leaves out the PCI domain where all devices of the host have domain 0.
-func (r Report) short(a topology.Address) string {
-	for _, d := range r.Devices {
-		if pci, ok := d.ID.PCI(); a.Domain != 0 || ok && pci.Domain != 0 {
-			return a.String()
-		}
+// Link is the speed of a device's link, on the host the fastest that the device
+// supports, in the guest the one that the emulated port above it advertises; "" where it is not known or the
+// guest has no such port.
+func (r Report) Link(side Side, d Device) string {
+	if side == HostSide {
+		return or(d.link, "")
 	}
-	return shortOr(&a, "")
-}
-
-// shortOr is an address without its PCI domain, or what to write where it is not
-// known.
-func shortOr(a *topology.Address, unknown string) string {
-	if a == nil {
-		return unknown
+	n := r.guest.Node(d.ID)
+	if n.Parent != nil && n.Parent.Kind == topology.MDEVParent {
+		n = n.Parent
 	}
-	return fmt.Sprintf("%02x:%02x.%x", a.Bus, a.Device, a.Function)
-}
-
-func title(alias *string) string { return or(alias, "(no alias)") }
-
-// kind is what a picture tells apart by tint and shape.
-type kind string
-
-const (
-	gpu   kind = "gpu" // or another accelerator
-	nic   kind = "nic"
-	other kind = "other"
-)
-
-func (d Device) kind() kind {
-	switch d.class() {
-	case "GPU", "accel":
-		return gpu
-	case "NIC":
-		return nic
+	switch {
+	case n.Parent == nil || d.GuestAddress == nil:
+		return ""
+	case n.Parent.Kind == topology.RootPort:
+		return libvirt.RootPortLink(r.plan.Domain()).String()
+	case n.Parent.Kind == topology.DownstreamPort:
+		return libvirt.SwitchPortLink().String()
 	}
-	return other
-}
-
-// noun is what a device is called in a sentence.
-func (d Device) noun() string {
-	if d.Kind == topology.KindMDEV {
-		return "mediated device"
-	}
-	nouns := map[string]string{
-		"accel": "accelerator", "NVMe": "NVMe drive", "audio": "audio function", "USB": "USB controller",
-		"disk": "disk controller", "PCI": "PCI device",
-	}
-	return cmp.Or(nouns[d.class()], d.class())
-}
-
-// class is what the PCI class of a device, or of a mediated device's parent, is
-// called (PCI Code and ID Assignment Specification 1.14, section 1).
-func (d Device) class() string {
-	if d.function == nil {
-		return "PCI"
-	}
-	subclasses := map[uint32]string{0x0108: "NVMe", 0x0403: "audio", 0x0c03: "USB"}
-	classes := map[uint32]string{0x01: "disk", 0x02: "NIC", 0x03: "GPU", 0x12: "accel"}
-	return cmp.Or(subclasses[d.function.Class>>8], classes[d.function.Class>>16], "PCI")
+	return ""
 }

@@ -42,7 +42,6 @@ The schema version rises when a field is removed or changes its meaning, not whe
 `)
 	for _, part := range []struct{ title, directory, typeName string }{
 		{"`explain --format json`", "pkg/report", "Report"},
-		{"`explain --as-is --format json`: the same, and", "pkg/report", "AsIs"},
 		{"`explain --guest FILE --format json`", "pkg/report", "GuestComparison"},
 		{"`doctor --format json`", "pkg/doctor", "Report"},
 		{"`kubectl hostdev explain --format json`: the table of VMs", "cmd/kubectl-hostdev", "vmTable"},

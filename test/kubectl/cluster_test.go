@@ -1,12 +1,11 @@
 package kubectl
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -156,7 +155,16 @@ func (s apiServer) create(t *testing.T, resource schema.GroupVersionResource, ob
 	return stored
 }
 
-var getOptions = metav1.GetOptions{}
+// storedVMI is the VMI of dgx.
+func (s apiServer) storedVMI(t *testing.T) *unstructured.Unstructured {
+	t.Helper()
+	client := s.client.Resource(resource("kubevirt.io", "v1", "virtualmachineinstances")).Namespace("default")
+	stored, err := client.Get(t.Context(), "dgx", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stored
+}
 
 func fromYAML(t *testing.T, text []byte) map[string]any {
 	t.Helper()
@@ -167,7 +175,6 @@ func fromYAML(t *testing.T, text []byte) map[string]any {
 	return object
 }
 
-// The resources of the test.
 func resource(group, version, name string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: group, Version: version, Resource: name}
 }
@@ -262,27 +269,24 @@ func (s apiServer) bind(t *testing.T, user, role string) {
 	})
 }
 
-// vmi is the VMI of the sample, changed.
-func vmi(t *testing.T, name string, change func(vmi map[string]any)) map[string]any {
+// vmi is the VMI of the sample, running on the node, with this status.
+func vmi(t *testing.T, name string, changed map[string]any) map[string]any {
 	t.Helper()
 	data, err := os.ReadFile("../../testdata/samples/02-8gpu-8nic-gate-off.vmi.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var object map[string]any
-	if err := json.NewDecoder(bytes.NewReader(data)).Decode(&object); err != nil {
-		t.Fatal(err)
-	}
-	object["metadata"].(map[string]any)["name"] = name
-	delete(object["metadata"].(map[string]any), "uid")
-	status := object["status"].(map[string]any)
-	status["phase"], status["nodeName"], status["runtimeUser"] = "Running", "gpu-node-1", 107
-	change(object)
+	object := fromYAML(t, data)
+	metadata, status := object["metadata"].(map[string]any), object["status"].(map[string]any)
+	metadata["name"] = name
+	delete(metadata, "uid")
+	status["phase"], status["nodeName"], status["runtimeUser"] = "Running", node, 107
+	maps.Copy(status, changed)
 	return object
 }
 
-// pod is a launcher's pod of a VMI, as virt-controller makes it and the kubelet reports it.
-func pod(of *unstructured.Unstructured, name, node, phase string, containers ...string) map[string]any {
+// pod is the launcher's pod of a VMI, as virt-controller makes it and the kubelet reports it.
+func pod(of *unstructured.Unstructured, containers ...string) map[string]any {
 	var specs, statuses []any
 	for _, c := range append([]string{"compute"}, containers...) {
 		specs = append(specs, map[string]any{"name": c, "image": "image"})
@@ -293,10 +297,10 @@ func pod(of *unstructured.Unstructured, name, node, phase string, containers ...
 	}
 	return map[string]any{
 		"apiVersion": "v1", "kind": "Pod",
-		"metadata": map[string]any{"name": name, "namespace": of.GetNamespace(), "labels": map[string]any{
+		"metadata": map[string]any{"name": "virt-launcher-" + of.GetName(), "namespace": of.GetNamespace(), "labels": map[string]any{
 			"kubevirt.io": "virt-launcher", "kubevirt.io/created-by": string(of.GetUID()), "vm.kubevirt.io/name": of.GetName(),
 		}},
 		"spec":   map[string]any{"nodeName": node, "containers": specs},
-		"status": map[string]any{"phase": phase, "containerStatuses": statuses},
+		"status": map[string]any{"phase": "Running", "containerStatuses": statuses},
 	}
 }

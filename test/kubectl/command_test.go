@@ -3,9 +3,9 @@ package kubectl
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -57,29 +57,15 @@ func (r result) fails(t *testing.T, want ...string) {
 func (c *cluster) onFiles(t *testing.T, arguments ...string) string {
 	t.Helper()
 	dir := t.TempDir()
-	domain, err := c.launcher.output("virsh", "-q", "-c", "qemu:///system", "dumpxml", "default_dgx")
-	if err != nil {
-		t.Fatal(err)
-	}
-	write(t, filepath.Join(dir, "vm.xml"), string(domain))
-	vmi, err := c.client.Resource(resource("kubevirt.io", "v1", "virtualmachineinstances")).Namespace("default").Get(t.Context(), "dgx", getOptions)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := vmi.MarshalJSON()
+	write(t, filepath.Join(dir, "vm.xml"), string(c.runningDomain(t)))
+	data, err := c.storedVMI(t).MarshalJSON()
 	if err != nil {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(dir, "vmi.json"), string(data))
-	cmd := exec.Command(filepath.Join(c.programs, "hook-sidecar"),
-		append(arguments, "--domain", filepath.Join(dir, "vm.xml"), "--vmi", filepath.Join(dir, "vmi.json"), "--sysfs", hostFile)...)
-	cmd.Env = []string{}
-	out, err := cmd.Output()
-	var exit *exec.ExitError
-	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) { // 1: doctor has a FAIL
-		t.Fatalf("%v: %v", cmd.Args, err)
-	}
-	return string(out)
+	program := []string{"env", "-i", filepath.Join(c.programs, "hook-sidecar")}
+	files := []string{"--domain", filepath.Join(dir, "vm.xml"), "--vmi", filepath.Join(dir, "vmi.json"), "--sysfs", hostFile}
+	return string(command(t, slices.Concat(program, arguments, files)...))
 }
 
 func same(t *testing.T, what, got, want string) {
@@ -94,10 +80,4 @@ func same(t *testing.T, what, got, want string) {
 		}
 	}
 	t.Fatalf("%s has %d lines, want %d", what, len(g), len(w))
-}
-
-// exitStatus is the error of a program that ended with it, nil for 0.
-func exitStatus(code int) error {
-	err := exec.Command("sh", "-c", fmt.Sprint("exit ", code)).Run()
-	return asExit(err)
 }

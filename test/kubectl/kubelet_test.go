@@ -23,7 +23,6 @@ type kubelet struct {
 	*httptest.Server
 	mu         sync.Mutex
 	containers map[string]process // by pod/container
-	commands   []string           // that were run
 	refused    bool               // as by a kubelet that does not know the caller
 }
 
@@ -54,7 +53,6 @@ func (k *kubelet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	k.mu.Lock()
 	words, refused := r.URL.Query()["command"], k.refused
-	k.commands = append(k.commands, parts[3]+": "+words[0])
 	k.mu.Unlock()
 	if refused {
 		http.Error(w, "Forbidden (user=apiserver, verb=create, resource=nodes, subresource=proxy)", http.StatusForbidden)

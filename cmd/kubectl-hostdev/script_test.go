@@ -1,0 +1,94 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/rogpeppe/go-internal/testscript"
+	"k8s.io/klog/v2"
+
+	"hook-sidecar/test/apiserver"
+	"hook-sidecar/test/script"
+)
+
+// update rewrites the files in the scripts that cmp compares with.
+var update = flag.Bool("update", false, "rewrite expected files")
+
+func TestMain(m *testing.M) {
+	klog.SetLogger(logr.Discard()) // apimachinery's server logs each client that leaves
+	testscript.Main(m, map[string]func(){"kubectl-hostdev": main})
+}
+
+// TestScript runs the program in a process of its own against package apiserver. Each
+// script begins with what it tests.
+func TestScript(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 filepath.Join("testdata", "script"),
+		Setup:               copyInputs,
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"cluster": serveCluster, "exits": script.Exits},
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		UpdateScripts:       *update,
+	})
+}
+
+// inputs are files for every script: clusters with a VM that has no hook, one that has it
+// and one without devices, and what their documents take from testdata.
+var inputs = map[string]string{
+	"dgx.yaml":    "cmd/kubectl-hostdev/testdata/dgx.yaml",
+	"hooked.yaml": "cmd/kubectl-hostdev/testdata/hooked.yaml",
+	"plain.yaml":  "cmd/kubectl-hostdev/testdata/plain.yaml",
+	"single.yaml": "cmd/kubectl-hostdev/testdata/single.yaml",
+	"dgx.json":    "testdata/samples/02-8gpu-8nic-gate-off.vmi.json",
+	"dgx.xml":     "testdata/samples/02-8gpu-8nic-gate-off.libvirt9-inactive.xml",
+	"single.json": "testdata/samples/01-single-gpu.vmi.json",
+	"single.xml":  "testdata/samples/01-single-gpu.libvirt9-inactive.xml",
+	"hooked.json": "testdata/launcher/hgx/input1.vmi.json",
+	"hooked.xml":  "testdata/launcher/hgx/defined.xml",
+	"plain.json":  "testdata/launcher/plain/input1.vmi.json",
+	"plain.xml":   "testdata/launcher/plain/defined.xml",
+	"host.txtar":  "testdata/hosts/x86-2n8g-hgx-h100.txtar",
+}
+
+func copyInputs(env *testscript.Env) error {
+	for name, from := range inputs {
+		data, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(from)))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(env.WorkDir, name), data, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// serveCluster is the command
+//
+//	cluster FILE...
+//
+// which serves the files' documents until the end of the script, and names the server in
+// $KUBECONFIG.
+func serveCluster(ts *testscript.TestScript, neg bool, files []string) {
+	if neg {
+		ts.Fatalf("usage: cluster FILE...")
+	}
+	served, err := apiserver.Read(ts.MkAbs("."), files...)
+	ts.Check(err)
+	server := served.Start()
+	ts.Defer(server.Close)
+	kubeconfig := ts.MkAbs("kubeconfig")
+	ts.Check(os.WriteFile(kubeconfig, fmt.Appendf(nil, `
+apiVersion: v1
+kind: Config
+current-context: here
+clusters: [{name: test, cluster: {server: %q}}]
+users: [{name: user, user: {token: viewer}}]
+contexts: [{name: here, context: {cluster: test, user: user, namespace: default}}]
+`, server.URL), 0o600))
+	ts.Setenv("KUBECONFIG", kubeconfig)
+}

@@ -1,0 +1,202 @@
+package picture
+
+import (
+	"fmt"
+	"html"
+	"strings"
+
+	"hook-sidecar/pkg/report"
+	"hook-sidecar/pkg/topology"
+)
+
+// Sizes in pixels. A row is a device; two lines of text fit in it. A picture of a
+// large machine has to be legible where a page shows it 720 pixels wide.
+const (
+	margin      = 14
+	rowPitch    = 36
+	rowHeight   = 30
+	rowGap      = rowPitch - rowHeight
+	headHeight  = 76 // title, subtitle, and the names of the two sides
+	areaHead    = 24
+	areaPadding = 8
+	areaGap     = 12
+	columnGap   = 8
+	portWidth   = 10
+	deviceWidth = 162
+	textInset   = 12  // where the text of a device begins in its box
+	linkWidth   = 70  // of a link's speed, in a device
+	middleWidth = 104 // between the devices of host and guest
+	chipWidth   = 84
+	chipHeight  = 18
+	barWidth    = 190
+	legendPitch = 20
+	leastWidth  = 560
+	monoTenths  = 67 // tenths of a pixel that a character takes at most
+	noteTenths  = 62 // the same, of a note
+)
+
+// styleSheet uses neither variables nor nesting: converters such as librsvg
+// know CSS 2 only, and ignoring the rest has to leave a light picture.
+const styleSheet = `
+text{font:12px system-ui,-apple-system,"Segoe UI",Helvetica,Arial,sans-serif;fill:#1f2328}
+.mono,.more{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;font-size:11px}
+.heading{font-size:17px;font-weight:600}.side{font-size:13px;font-weight:600}.areaname,.name,.chip text{font-weight:600}
+.middle{text-anchor:middle}.note,.more{fill:#59636e}
+.ground,.base{fill:#ffffff}
+rect{stroke-width:1}path{fill:none}
+.area rect{fill:#f6f8fa;stroke:#d1d9e0}
+.root rect,.port rect,.bridge rect,.parent rect{fill:#ffffff;stroke:#9aa4af}
+.switch rect{fill:#d8dee4;stroke:#59636e}.root rect{fill:#e6eaef;stroke:#818b98}
+.wire,.join{stroke:#9aa4af;stroke-width:1.5}
+.gpu rect{fill:#eae4fb;stroke:#8566d6}.nic rect{fill:#ffe4f1;stroke:#bf3989}.other rect{fill:#ffffff;stroke:#59636e}
+rect.same,.swatch.same rect{fill:#6fd08c;stroke:none}rect.farther,.swatch.farther rect{fill:#ffc999;stroke:none}
+rect.nearer,.swatch.nearer rect{fill:#cfe6ff;stroke:none}rect.unknown,.swatch.unknown rect{fill:#d1d9e0;stroke:none}
+.frame{fill:none;stroke:#59636e}.unplaced .frame,.device.unplaced rect,.swatch.unplaced rect{stroke:#cf222e;stroke-width:1.5;stroke-dasharray:4 3}
+.swatch.unplaced rect{fill:none}.join.unplaced{stroke:#cf222e;stroke-dasharray:4 3}.join.unknown{stroke-dasharray:4 3}
+.cell rect{fill:none;stroke:#d1d9e0}.cell.farther rect{fill:#ffc999}.cell.nearer rect{fill:#cfe6ff}
+@media (prefers-color-scheme:dark){
+text{fill:#e6edf3}.note,.more{fill:#a3adb8}
+.ground,.base{fill:#0d1117}.area rect{fill:#151b23;stroke:#3d444d}
+.root rect,.port rect,.switch rect,.bridge rect,.parent rect{fill:#0d1117;stroke:#7d8590}
+.switch rect{fill:#3d444d}.root rect{fill:#262c36}.wire,.join{stroke:#7d8590}
+.gpu rect{fill:#2b2150;stroke:#a187f0}.nic rect{fill:#42062a;stroke:#db61a2}.other rect{fill:#0d1117;stroke:#a3adb8}
+rect.same,.swatch.same rect{fill:#1a7f37}rect.farther,.swatch.farther rect{fill:#9a4b00}
+rect.nearer,.swatch.nearer rect{fill:#0550ae}rect.unknown,.swatch.unknown rect{fill:#3d444d}
+.frame{stroke:#a3adb8}.unplaced .frame,.device.unplaced rect,.swatch.unplaced rect,.join.unplaced{stroke:#ff7b72}
+.cell rect{stroke:#3d444d}.cell.farther rect{fill:#9a4b00}.cell.nearer rect{fill:#0550ae}
+}
+`
+
+// baseline is how far under its middle the baseline of a line of text is. The
+// property dominant-baseline does the same, but not every viewer knows it.
+const baseline = 4
+
+// canvas is the content of an SVG file. Positions are in pixels.
+type canvas struct{ strings.Builder }
+
+func (c *canvas) element(format string, values ...any) { fmt.Fprintf(c, format+"\n", values...) }
+
+// words writes a text with the middle of its line at (x, y).
+func (c *canvas) words(class string, x, y int, text string) {
+	c.element(`<text class="%s" x="%d" y="%d">%s</text>`, class, x, y+baseline, escape(text))
+}
+
+// curve draws a line from (x, y) to (x+w, y+h).
+func (c *canvas) curve(class string, x, y, w, h int) {
+	half := x + w/2
+	c.element(`<path class="%s" d="M%d %dC%d %d %d %d %d %d"/>`, class, x, y, half, y, half, y+h, x+w, y+h)
+}
+
+// group begins a group of elements with a tip.
+func (c *canvas) group(class, id, tip string) {
+	fmt.Fprintf(c, `<g class="%s"`, class)
+	if id != "" {
+		fmt.Fprintf(c, ` id="%s"`, id)
+	}
+	c.WriteString(">")
+	if tip != "" {
+		fmt.Fprintf(c, "<title>%s</title>", escape(tip))
+	}
+}
+
+// bar is a box that pairs fill in proportion, by their change.
+type bar struct {
+	tally      report.Tally
+	change     report.Change // of the device
+	text, tip  string
+	x, y, w, h int
+}
+
+func (c *canvas) bar(b bar) {
+	c.group("chip "+string(b.change), "", b.tip)
+	rect := func(class string, x, w int) {
+		fmt.Fprintf(c, `<rect class="%s" x="%d" y="%d" width="%d" height="%d"/>`, class, x, b.y, w, b.h)
+	}
+	rect("base", b.x, b.w)
+	before := 0
+	for _, change := range []report.Change{report.Same, report.Nearer, report.Farther, report.Unknown} {
+		after := before + b.tally.By[change]
+		if after > before {
+			from, to := b.w*before/b.tally.All, b.w*after/b.tally.All
+			rect(string(change), b.x+from, to-from)
+		}
+		before = after
+	}
+	rect("frame", b.x, b.w)
+	if b.text != "" {
+		fmt.Fprintf(c, `<text class="middle" x="%d" y="%d">%s</text>`, b.x+b.w/2, b.y+b.h/2+baseline, escape(b.text))
+	}
+	c.WriteString("</g>\n")
+}
+
+// box is a box with up to two lines of text.
+type box struct {
+	class, id  string // id is unique in the picture, or ""
+	radius     int    // of its corners
+	tip        string // shown when pointed at
+	x, y, w, h int
+	text, more string
+}
+
+func (c *canvas) box(b box) {
+	c.group(b.class, b.id, b.tip)
+	fmt.Fprintf(c, `<rect x="%d" y="%d" width="%d" height="%d" rx="%d"/>`, b.x, b.y, b.w, b.h, b.radius)
+	line := func(class string, x, up int, text string) {
+		fmt.Fprintf(c, `<text class="%s" x="%d" y="%d">%s</text>`, class, x, b.y+b.h/2+baseline-up, escape(text))
+	}
+	middle := b.x + b.w/2
+	switch {
+	case b.text == "":
+	case b.more == "":
+		line("middle mono", middle, 0, b.text)
+	case b.id != "":
+		line("name", b.x+textInset, 6, b.text)
+		line("more", b.x+textInset, -7, b.more)
+	default:
+		line("middle", middle, 6, b.text)
+		line("middle more", middle, -7, b.more)
+	}
+	c.WriteString("</g>\n")
+}
+
+// escape writes a text as XML. Names in it are not trusted, and a terminal may show the
+// picture: it replaces characters that XML 1.0 cannot hold, that a terminal obeys, or
+// that turn the direction of text, but for newlines.
+func escape(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = html.EscapeString(topology.Printable(line))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// textPixels is how wide a text of 12 pixels in bold is, about: letters of a
+// proportional font differ.
+func textPixels(text string) int {
+	tenths := 0
+	for _, r := range text {
+		switch {
+		case strings.ContainsRune("iIjlt.,:;'|!()[] -f", r):
+			tenths += 45
+		case strings.ContainsRune("mwMW@%", r):
+			tenths += 110
+		case r >= 'A' && r <= 'Z', r > 0x7f:
+			tenths += 90
+		default:
+			tenths += 74
+		}
+	}
+	return tenths / 10
+}
+
+// fitPixels cuts a text that takes more than as many pixels.
+func fitPixels(text string, pixels int) string {
+	if textPixels(text) <= pixels {
+		return text
+	}
+	runes := []rune(text)
+	for len(runes) > 0 && textPixels(string(runes)+"…") > pixels {
+		runes = runes[:len(runes)-1]
+	}
+	return string(runes) + "…"
+}

@@ -1,0 +1,129 @@
+package picture
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/report"
+	"hook-sidecar/pkg/topology"
+)
+
+// legend explains the picture: shapes, colours with the numbers of
+// pairs, and path types. It begins at y and returns the y after it.
+func (c *canvas) legend(r report.Report, hasPorts bool, width, y int) int {
+	room := width - 2*margin
+	y += c.families(r, hasPorts, room, y)
+	y = c.swatches(r, room, y)
+	if r.Details {
+		y = c.notes(margin, y, room, "GT/s: on the host the fastest link that the device supports, in the guest what the emulated port above it says")
+	}
+	if used := r.UsedPathTypes(); len(used) > 0 && !r.IsElsewhere() {
+		y = c.notes(margin, y, room, strings.Join(used, ", "))
+	}
+	return y + margin/2
+}
+
+// notes writes a text in lines of at most room pixels and returns the y after them.
+func (c *canvas) notes(x, y, room int, text string) int {
+	for line := range strings.Lines(report.Wrap(text, room*10/noteTenths, 0, 0)) {
+		c.words("note", x, y+7, strings.TrimSpace(line))
+		y += legendPitch
+	}
+	return y
+}
+
+// families explains the shapes of devices that occur, and of ports. It returns the
+// height that it takes.
+func (c *canvas) families(r report.Report, hasPorts bool, room, y int) int {
+	x := margin
+	for _, family := range []report.Family{report.GPU, report.NIC, report.Other} {
+		text := strings.Join(nouns(r, family), ", ")
+		if text == "" {
+			continue
+		}
+		w := 30 + textPixels(text) + 22
+		if x > margin && x+w > room {
+			break
+		}
+		c.element(`<g class="device %s"><rect x="%d" y="%d" width="24" height="14" rx="%d"/></g>`, family, x, y, min(cornerOf(family), 7))
+		c.words("note", x+30, y+7, text)
+		x += w
+	}
+	switch {
+	case x == margin:
+		return 0
+	case hasPorts:
+		c.element(`<g class="port"><rect x="%d" y="%d" width="%d" height="14" rx="2"/></g>`, x, y, portWidth)
+		c.words("note", x+portWidth+6, y+7, "port")
+	}
+	return legendPitch
+}
+
+// nouns are the names of the devices of a family.
+func nouns(r report.Report, family report.Family) []string {
+	var all []string
+	for _, d := range r.Devices {
+		if d.Family() == family && !slices.Contains(all, d.Noun()) {
+			all = append(all, d.Noun())
+		}
+	}
+	return all
+}
+
+// swatches explains the colours that occur, with the numbers of pairs. It returns the y
+// after it.
+func (c *canvas) swatches(r report.Report, room, y int) int {
+	swatch := func(change report.Change, text string) {
+		c.element(`<g class="swatch %s"><rect x="%d" y="%d" width="14" height="14" rx="3"/></g>`, change, margin, y)
+		y = c.notes(margin+22, y, room-22, text)
+	}
+	tally := r.Tally(report.AllDevices)
+	switch n := tally.By[report.Same]; {
+	case n == 1:
+		swatch(report.Same, "1 pair of devices has the path type that it has on the host")
+	case n > 1:
+		swatch(report.Same, topology.Counted(n, "pair")+" of devices have the path type that they have on the host")
+	}
+	for _, d := range tally.Differences {
+		verb := "are"
+		if d.Pairs == 1 {
+			verb = "is"
+		}
+		swatch(d.Change(), fmt.Sprintf("%s %s %s on the host and %s in the guest: %s", topology.Counted(d.Pairs, "pair"), verb, d.Host, d.Guest, d.Change()))
+	}
+	isUnknown := func(d report.Device) bool { return !d.IsShown() }
+	if tally.By[report.Unknown] > 0 || tally.All == 0 && slices.ContainsFunc(r.Devices, isUnknown) {
+		swatch(report.Unknown, "not known: the host does not show the device, or one of a pair")
+	}
+	for _, reason := range r.ReasonsOf(placement.Unplaced) {
+		swatch(report.Unplaced, fmt.Sprintf("%d unplaced, %s: %s", len(r.WithReason(reason)), reason, reason.Meaning()))
+	}
+	return y
+}
+
+// matrix draws the path types in the guest as nvidia-smi topo -m shows them, those
+// that differ from the host's in colour. It begins at y and returns the width that it
+// needs and the y after it.
+func (c *canvas) matrix(r report.Report, y int) (width, after int) {
+	const cell, row, longest = 38, 18, 220
+	label := 0
+	for i, d := range r.Devices {
+		label = min(max(label, textPixels(fmt.Sprintf("#%d %s", i, d.Title()))+8), longest)
+	}
+	c.words("side", margin, y+8, "Path types in the guest")
+	for i, d := range r.Devices {
+		top := y + (i+2)*row
+		c.words("middle mono", margin+label+i*cell+cell/2, y+row+8, fmt.Sprintf("#%d", i))
+		c.words("note", margin, top+8, fitPixels(fmt.Sprintf("#%d %s", i, d.Title()), label-8))
+		for j := range r.Devices {
+			text, change, tip := r.Paths.Guest.Between(i, j).String(), report.Same, ""
+			if now := r.PairChange(i, j); i != j && now != report.Unknown {
+				change, tip = now, fmt.Sprintf("#%d, #%d: %s on the host, %s in the guest", i, j, r.Paths.Host.Between(i, j), text)
+			}
+			c.box(box{class: "cell " + string(change), x: margin + label + j*cell, y: top, w: cell - 2, h: row - 2, text: text, tip: tip})
+		}
+	}
+	return 2*margin + label + len(r.Devices)*cell, y + (len(r.Devices)+2)*row + areaGap
+}

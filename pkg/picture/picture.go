@@ -1,0 +1,176 @@
+// Package picture draws a report as SVG: picture.go the whole, side.go the tree of
+// the host and that of the guest, legend.go the explanation, canvas.go the elements.
+package picture
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/report"
+	"hook-sidecar/pkg/topology"
+)
+
+// Write draws a report: the host's tree grows from the left to the middle, the guest's
+// from the right, each device is joined to itself, and bars show how many of its path
+// types are those of the host. The picture needs no script and no font from elsewhere,
+// and follows the viewer's preference for light or dark.
+func Write(w io.Writer, r report.Report) error {
+	hostTree, guestTree := r.Trees()
+	left, right := newSide(r, hostTree), newSide(r, guestTree)
+	width := 2*margin + left.width + middleWidth + right.width
+	right.mirrored = width
+	if len(r.Devices) == 0 {
+		width = leastWidth
+	}
+	height := stack(left, right)
+	var c canvas
+	c.heading(r, width)
+	if len(r.Devices) > 0 {
+		c.words("side", margin, headHeight-12, "Host")
+		c.words("side", width-margin-right.width, headHeight-12, guestTitle(r))
+	}
+	c.WriteString(left.String() + right.String())
+	c.joins(r, left, right)
+	if r.Details && len(r.Devices) <= report.MatrixDevices {
+		var matrixWidth int
+		matrixWidth, height = c.matrix(r, height)
+		width = max(width, matrixWidth)
+	}
+	height = c.legend(r, left.hasPorts || right.hasPorts, width, height)
+	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img">
+<title>%s</title>
+<style>%s</style>
+<rect class="ground" width="%d" height="%d"/>
+%s</svg>
+`, width, height, width, height, escape(title(r)), styleSheet, width, height, c.String())
+	return err
+}
+
+// heading writes the title and the subtitle, with a bar of all pairs where
+// there is room.
+func (c *canvas) heading(r report.Report, width int) {
+	c.words("heading", margin, 22, title(r))
+	c.words("note", margin, 44, fitPixels(subtitle(r), width-2*margin))
+	tally := r.Tally(report.AllDevices)
+	if hasKnownPairs(tally) && width-margin-barWidth > margin+textPixels(title(r))*17/12 {
+		c.bar(bar{tally: tally, x: width - margin - barWidth, y: 15, w: barWidth, h: 14})
+	}
+}
+
+// stack draws the areas of both sides under each other and returns the y after
+// them. Areas of the same devices get the same height.
+func stack(left, right *side) int {
+	aligned := report.AreAligned(left.Tree, right.Tree)
+	tops := [2]int{headHeight, headHeight}
+	for i := range max(len(left.Areas), len(right.Areas)) {
+		for j, s := range []*side{left, right} {
+			if i < len(s.Areas) {
+				tops[j] = s.area(s.Areas[i], tops[j]) + areaGap
+			}
+		}
+		if aligned {
+			tops[0] = max(tops[0], tops[1])
+			tops[1] = tops[0]
+		}
+	}
+	return max(tops[0], tops[1])
+}
+
+func hasKnownPairs(t report.Tally) bool { return t.All > t.By[report.Unknown] }
+
+// title is how much of the host the guest sees.
+func title(r report.Report) string {
+	switch tally := r.Tally(report.AllDevices); {
+	case len(r.Devices) == 0:
+		return "No device is passed through"
+	case hasKnownPairs(tally):
+		return fmt.Sprintf("%d of %s of devices as on the host", tally.By[report.Same], topology.Counted(tally.All, "pair"))
+	}
+	return r.Inventory() + ": " + outcomes(r)
+}
+
+// subtitle is the subject of the picture, with outcomes where the title lacks them.
+func subtitle(r report.Report) string {
+	parts := []string{r.Subject.VM, r.Subject.Host}
+	switch {
+	case r.IsCurrent():
+	case r.LayoutReason != nil: // the policy has another word
+		parts = append(parts, fmt.Sprintf("layout %s (%s)", r.Layout, r.Policy[policy.KeyLayout].Value))
+	default:
+		parts = append(parts, "layout "+string(r.Layout))
+	}
+	if hasKnownPairs(r.Tally(report.AllDevices)) {
+		parts = append(parts, outcomes(r), r.Inventory())
+	}
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), " · ")
+}
+
+func guestTitle(r report.Report) string {
+	if r.IsCurrent() {
+		return "Guest, current domain"
+	}
+	return "Guest"
+}
+
+// outcomes are the numbers of devices by outcome.
+func outcomes(r report.Report) string {
+	if r.IsCurrent() {
+		return "current domain"
+	}
+	c := r.Count()
+	var texts []string
+	for _, of := range []struct {
+		count   int
+		outcome placement.Outcome
+	}{{c.Placed, placement.Placed}, {c.Kept, placement.Kept}, {c.Unplaced, placement.Unplaced}} {
+		if of.count > 0 {
+			texts = append(texts, fmt.Sprintf("%d %s", of.count, of.outcome))
+		}
+	}
+	return strings.Join(texts, ", ")
+}
+
+// joins draws a line from each device of the host to where it is in the guest,
+// with a chip that shows how many of its pairs are as on the host.
+func (c *canvas) joins(r report.Report, left, right *side) {
+	x := margin + left.width - areaPadding
+	const w = middleWidth + 2*areaPadding
+	var chips canvas
+	for i := range r.Devices {
+		from, to, change, tally := left.rows[i], right.rows[i], r.DeviceChange(i), r.Tally(i)
+		c.curve("join "+string(change), x, from+rowHeight/2, w, to-from)
+		chips.bar(bar{
+			tally: tally, change: change, text: chipText(r, i, tally), tip: chipTip(r.Devices[i], tally),
+			x: x + (w-chipWidth)/2, y: (from+to)/2 + (rowHeight-chipHeight)/2, w: chipWidth, h: chipHeight,
+		})
+	}
+	c.WriteString(chips.String())
+}
+
+// chipText is the change of a device in a few characters.
+func chipText(r report.Report, device int, tally report.Tally) string {
+	d := r.Devices[device]
+	switch {
+	case d.Outcome == placement.Unplaced:
+		return "unplaced"
+	case !d.IsShown():
+		return "not known"
+	case len(r.Devices) == 1 && r.IsCurrent():
+		return "as it is"
+	case len(r.Devices) == 1:
+		return string(d.Outcome)
+	}
+	return fmt.Sprintf("%d of %d", tally.By[report.Same], tally.All)
+}
+
+func chipTip(d report.Device, tally report.Tally) string {
+	tip := fmt.Sprintf("%s is %s: %s", d.Title(), d.Outcome, d.Reason)
+	for _, difference := range tally.Differences {
+		tip += "\n" + difference.String()
+	}
+	return tip
+}

@@ -1,0 +1,155 @@
+package bus
+
+import (
+	"fmt"
+	"slices"
+
+	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/libvirt"
+	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/topology"
+)
+
+// Violation is a rule that a guest violates, or a budget that it exceeds.
+type Violation struct {
+	Code reasons.Code // CodeBrokenRule or CodeBudget
+	Text string
+}
+
+// Violated is the violation of a rule.
+func Violated(format string, args ...any) Violation {
+	return Violation{reasons.CodeBrokenRule, fmt.Sprintf(format, args...)}
+}
+
+// Exceeded is a budget that is exceeded.
+func Exceeded(format string, args ...any) Violation {
+	return Violation{reasons.CodeBudget, fmt.Sprintf(format, args...)}
+}
+
+// Check lists what a guest violates and libvirt accepts all the same: QEMU or
+// the firmware then lose devices silently. Only expander buses that hold a
+// managed device or nothing at all are checked; budgets count for all.
+func (g Guest) Check(managed Devices, ports Ports) []Violation {
+	violations := g.checkBudgets(ports)
+	trees := g.Managed(managed)
+	referenced := g.Referenced()
+	for _, e := range g.Expanders {
+		n := g.Node(e.Index)
+		isManaged := slices.Contains(trees, n)
+		if e.BusNr == nil && (isManaged || n.Bridges() > 2) {
+			violations = append(violations, Violated("expander bus with index %d has no busNr, and libvirt's own leaves room for one port", e.Index))
+		}
+		if isManaged && e.Cell != nil && !slices.ContainsFunc(g.Cells, func(c domain.Cell) bool { return c.ID == *e.Cell }) {
+			violations = append(violations, Violated("expander bus with index %d names cell %d, which does not exist in the guest", e.Index, *e.Cell))
+		}
+		if isManaged || !referenced[n] && !IsOccupied(n) {
+			violations = append(violations, g.checkPorts(n, managed)...)
+		}
+	}
+	return slices.Concat(violations, g.checkBridges(), g.checkFunctions(managed))
+}
+
+// checkBridges checks that each bridge without an address finds a free port:
+// libvirt adds none for it ("Cannot automatically add a new PCI bus for a device").
+func (g Guest) checkBridges() []Violation {
+	var waiting []int
+	free := 0
+	for _, c := range g.Controllers {
+		n := g.Node(c.Index)
+		switch {
+		case n.Kind.IsPort() && len(n.Children) == 0:
+			free++
+		case c.Address == nil && (c.Model == domain.PCIeToPCIBridge || c.Model == domain.UpstreamPort):
+			waiting = append(waiting, c.Index)
+		}
+	}
+	if len(waiting) <= free {
+		return nil
+	}
+	return []Violation{Violated("controller with index %d has no address, and no port is free for it", waiting[free])}
+}
+
+// checkBudgets checks that each root bus has room for its bridges before the
+// next one begins (QEMU docs/pcie.txt; measured exact to one), and that what is
+// still to come finds an index and a slot.
+func (g Guest) checkBudgets(ports Ports) []Violation {
+	var violations []Violation
+	highest := g.HighestIndex()
+	root := g.RootBus(ports, highest)
+	budgets := g.budgets(root, highest)
+	for _, e := range budgets.Expanders {
+		if e.Used > e.Limit {
+			violations = append(violations, Exceeded("bus numbers: the expander bus with index %d needs %d from %d on, there is room for %d: %d too many",
+				e.Index, e.Used, e.BusNr, e.Limit, e.Used-e.Limit))
+		}
+	}
+	if len(g.Expanders) == 0 {
+		return violations
+	}
+	if need, end := budgets.BusNumbers.Used, budgets.BusNumbers.Limit; need > end {
+		violations = append(violations, Exceeded("bus numbers: the root bus needs %d, the lowest expander bus begins at %d: %d too many", need, end, need-end))
+	}
+	if need, free := root.Added, libvirt.MaxIndex-highest; need > free {
+		violations = append(violations, Exceeded("controller indexes: %d more are needed, %d are free: %d too many", need, free, need-free))
+	}
+	// What finds no slot is libvirt's to refuse; but the hook adds no port for
+	// hotplug that finds none.
+	if need, room := root.ports(), root.portCapacity(); ports.Hook > 0 && highest >= LastKubeVirtIndex && need > room {
+		violations = append(violations, Exceeded("slots of the root bus: %d root ports are needed, there is room for %d: %d too many", need, room, need-room))
+	}
+	return violations
+}
+
+// checkPorts checks the controllers under an expander bus.
+func (g Guest) checkPorts(expander *topology.Node, managed Devices) []Violation {
+	var violations []Violation
+	for _, c := range g.Controllers {
+		n := g.Node(c.Index)
+		if n == expander || n.Top() != expander {
+			continue
+		}
+		if parent := n.Parent.ID.(topology.Index); topology.Index(c.Index) <= parent {
+			violations = append(violations, Violated("controller with index %d is under that with index %d, which QEMU makes later", c.Index, parent))
+		}
+		if want := modelUnder(n.Parent.Kind); c.Model != want && managed.AnyUnder(n) {
+			violations = append(violations, Violated("controller with index %d is a %s, must be a %s", c.Index, c.Model, want))
+		}
+	}
+	for _, port := range FreePorts(expander) {
+		violations = append(violations, Violated("port with index %d under expander bus %d is free: libvirt plugs any device without address there",
+			port.ID, expander.ID))
+	}
+	return violations
+}
+
+// modelUnder is the controller that may be above a passthrough device on a bus
+// under an expander bus.
+func modelUnder(bus topology.NodeKind) domain.Model {
+	switch bus {
+	case topology.Root:
+		return domain.RootPort
+	case topology.UpstreamPort:
+		return domain.DownstreamPort
+	}
+	return domain.UpstreamPort
+}
+
+// checkFunctions checks that function 0 is there where a managed device has
+// another function: the guest does not look for it without (PCI 3.0,
+// 3.2.2.3.4). What other devices do among themselves is not judged.
+func (g Guest) checkFunctions(managed Devices) []Violation {
+	var violations []Violation
+	for _, h := range g.Hostdevs {
+		n := g.Tree.Node(h.ID)
+		if a := h.Address; a == nil || a.Function == 0 || a.Bus == 0 || !managed[h.ID] {
+			continue
+		}
+		lead := slices.ContainsFunc(n.Parent.Children, func(other *topology.Node) bool {
+			return other.Kind == topology.Endpoint && other.Slot == n.Slot && other.Function == 0
+		})
+		if !lead {
+			violations = append(violations, Violated("device %s is function %d of a slot without function 0", h.ID, h.Address.Function))
+		}
+	}
+	return violations
+}

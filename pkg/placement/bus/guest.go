@@ -1,0 +1,154 @@
+// Package bus describes the PCI buses of a guest: the tree that libvirt makes of a
+// domain, what the root bus holds and has to have room for, the rules and the budgets
+// that a guest can violate, and the addresses that its kernel shows. It decides nothing.
+package bus
+
+import (
+	"cmp"
+	"slices"
+
+	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/libvirt"
+	"hook-sidecar/pkg/topology"
+)
+
+// Guest is a domain with its other devices and the tree that they all make.
+type Guest struct {
+	*domain.Domain                // with root ports that libvirt adds
+	Source         *domain.Domain // without
+	Others         []libvirt.Device
+	Tree           *topology.Tree
+	Expanders      []domain.Controller // the expander buses, by index
+}
+
+// New is the guest that libvirt makes of a domain, with a root port for each index
+// that is missing.
+func New(d *domain.Domain, others []libvirt.Device) Guest {
+	return WithRootPorts(d, others, libvirt.Holes(d, others))
+}
+
+// WithRootPorts is the guest of a domain with more root ports, of these indexes.
+func WithRootPorts(d *domain.Domain, others []libvirt.Device, indexes []int) Guest {
+	with := libvirt.WithRootPorts(d, indexes)
+	expanders := slices.DeleteFunc(slices.Clone(with.Controllers), func(c domain.Controller) bool { return c.Model != domain.ExpanderBus })
+	slices.SortFunc(expanders, func(a, b domain.Controller) int { return cmp.Compare(a.Index, b.Index) })
+	return Guest{with, d, others, libvirt.Tree(with, others), expanders}
+}
+
+// HighestIndex is the highest index that a controller has or an address names.
+func (g Guest) HighestIndex() int { return libvirt.HighestIndex(g.Domain, g.Others) }
+
+// Root is the node of pcie.0, the root bus.
+func (g Guest) Root() *topology.Node { return g.Tree.Roots[0] }
+
+// Node is the node of the controller with an index, or nil.
+func (g Guest) Node(index int) *topology.Node { return g.Tree.Node(topology.Index(index)) }
+
+// Expander is the expander bus above an address; nil on the root bus, and
+// without an address.
+func (g Guest) Expander(a *domain.GuestAddress) *topology.Node {
+	if a == nil {
+		return nil
+	}
+	n := g.Node(a.Bus)
+	if n == nil || n.Top() == g.Root() {
+		return nil
+	}
+	return n.Top()
+}
+
+// Path is the indexes of the controllers from the root bus to the one with an index, both
+// included but for the root bus itself. It is nil where one of them is not made yet:
+// libvirt will.
+func (g Guest) Path(index int) []int {
+	added := g.Controllers[len(g.Source.Controllers):]
+	var path []int
+	for _, n := range g.Node(index).Path() {
+		at := int(n.ID.(topology.Index))
+		if n == g.Root() {
+			continue
+		}
+		if slices.ContainsFunc(added, func(c domain.Controller) bool { return c.Index == at }) {
+			return nil
+		}
+		path = append(path, at)
+	}
+	return path
+}
+
+// CellOf is the cell of an expander bus, or nil.
+func CellOf(expander *topology.Node) *topology.CellID {
+	if expander == nil || expander.NUMA == nil {
+		return nil
+	}
+	return new(topology.CellID(*expander.NUMA))
+}
+
+// Numbered are the expander buses with an explicit bus number, the highest first.
+func (g Guest) Numbered() []domain.Controller {
+	all := slices.DeleteFunc(slices.Clone(g.Expanders), func(c domain.Controller) bool { return c.BusNr == nil })
+	slices.SortFunc(all, func(a, b domain.Controller) int { return cmp.Compare(*b.BusNr, *a.BusNr) })
+	return all
+}
+
+// Referenced are the expander buses that something else in the domain names, or
+// a controller under them.
+func (g Guest) Referenced() map[*topology.Node]bool {
+	named := map[*topology.Node]bool{}
+	for _, index := range g.References {
+		if n := g.Node(index); n != nil {
+			named[n.Top()] = true
+		}
+	}
+	return named
+}
+
+// Managed are the expander buses that hold one of the devices and that nothing else
+// in the domain refers to.
+func (g Guest) Managed(devices Devices) []*topology.Node {
+	referenced := g.Referenced()
+	return slices.DeleteFunc(slices.Clone(g.Tree.Roots[1:]), func(expander *topology.Node) bool {
+		return referenced[expander] || !devices.AnyUnder(expander)
+	})
+}
+
+// Devices is a set of passthrough devices.
+type Devices map[topology.DeviceID]bool
+
+// AnyUnder reports whether one of the devices is at a node or under it.
+func (s Devices) AnyUnder(n *topology.Node) bool { return hasEndpoint(n, s.has) }
+
+// OthersUnder reports whether a device that is not in the set is at a node or under it.
+func (s Devices) OthersUnder(n *topology.Node) bool {
+	return hasEndpoint(n, func(e *topology.Node) bool { return !s.has(e) })
+}
+
+func (s Devices) has(n *topology.Node) bool {
+	id, isHostdev := n.ID.(topology.DeviceID)
+	return isHostdev && s[id]
+}
+
+// IsOccupied reports whether a device is at a node or under it.
+func IsOccupied(n *topology.Node) bool {
+	return hasEndpoint(n, func(*topology.Node) bool { return true })
+}
+
+func hasEndpoint(n *topology.Node, isSuch func(*topology.Node) bool) bool {
+	for e := range n.Endpoints() {
+		if isSuch(e) {
+			return true
+		}
+	}
+	return false
+}
+
+// FreePorts are the ports and other bridges under an expander bus that hold nothing.
+func FreePorts(expander *topology.Node) []*topology.Node {
+	var free []*topology.Node
+	for n := range expander.Walk() {
+		if n != expander && n.Kind != topology.UpstreamPort && n.Kind != topology.Endpoint && len(n.Children) == 0 {
+			free = append(free, n)
+		}
+	}
+	return free
+}

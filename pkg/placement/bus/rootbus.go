@@ -1,0 +1,150 @@
+package bus
+
+import (
+	"slices"
+
+	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/libvirt"
+	"hook-sidecar/pkg/topology"
+)
+
+// LastKubeVirtIndex is the index past which KubeVirt appends no root port (KubeVirt
+// pkg/virt-launcher/virtwrap/manager.go, calculateHotplugPortCountV2).
+const LastKubeVirtIndex = 31
+
+// Ports is how many root ports are to stay free for hotplug.
+type Ports struct {
+	KubeVirt int // that KubeVirt keeps free
+	Hook     int // that the hook keeps free, where controllers go past KubeVirt's last index
+}
+
+// free is how many root ports will be free for hotplug in the end, in a domain
+// whose controllers reach the index highest.
+func (p Ports) free(highest int) int {
+	if highest < LastKubeVirtIndex {
+		return p.KubeVirt
+	}
+	return p.Hook
+}
+
+// RootBus is what the root bus holds, and what it has to have room for.
+type RootBus struct {
+	RootPorts   int // at the root bus and under it
+	Pending     int // devices without an address that will take a root port
+	Added       int // bridges that libvirt, KubeVirt and the hook will add
+	bridges     int // controllers at the root bus and under it, without expander buses
+	free        int // root ports with nothing under them
+	unaddressed int // bridges without an address that are no root ports
+	otherSlots  int // slots that are not for root ports
+}
+
+// RootBus counts what is on the root bus of a guest whose controllers will reach the
+// index highest.
+func (g Guest) RootBus(ports Ports, highest int) RootBus {
+	r := RootBus{otherSlots: g.otherSlots(), Pending: libvirt.Unaddressed(g.Domain, g.Others)}
+	for _, c := range g.Controllers {
+		n := g.Node(c.Index)
+		switch {
+		case n.Kind == topology.Root, n.Top() != g.Root():
+			continue
+		case c.Model == domain.RootPort:
+			r.RootPorts++
+			if len(n.Children) == 0 {
+				r.free++
+			}
+		case c.Address == nil:
+			r.unaddressed++
+		}
+		r.bridges++
+	}
+	r.Added = r.Missing(ports.free(highest))
+	if libvirt.LacksBridge(g.Others) {
+		r.Added += 2 // a bridge to conventional PCI, and the root port above it
+	}
+	return r
+}
+
+// Missing is how many root ports are to be added, so that a number of them stays
+// free once each pending device has one.
+func (r RootBus) Missing(free int) int { return max(0, r.Pending+free-r.free) }
+
+// BusNumbers is how many bus numbers the root bus takes in the end, its own
+// included.
+func (r RootBus) BusNumbers() int { return 1 + r.bridges + r.Added }
+
+// ports is how many ports and other bridges take a place on the root bus in the
+// end, at most.
+func (r RootBus) ports() int { return r.RootPorts + r.unaddressed + r.Added }
+
+// functionsPerSlot is how many ports a slot takes (libvirt
+// src/conf/domain_addr.c, virDomainPCIAddressBusSetModel).
+const functionsPerSlot = 8
+
+// portCapacity is how many root ports the root bus takes. libvirt packs those
+// without address eight per slot, also into slots that hold one and into those
+// that it keeps for devices that do not exist. Here every open slot counts for
+// eight, before libvirt gives addresses and after.
+func (r RootBus) portCapacity() int {
+	return functionsPerSlot * max(0, len(openSlots())-r.otherSlots)
+}
+
+// SlotsLeft is how many slots the root ports leave to expander buses.
+func (r RootBus) SlotsLeft() int { return (r.portCapacity() - r.ports()) / functionsPerSlot }
+
+// openSlots are the slots of the root bus that the hook takes, in this order.
+// Left out are those that libvirt keeps for devices without address: VGA (0x01),
+// USB 2 (0x1a, 0x1d), sound (0x1b), a bridge (0x1e) and the chipset (0x1f).
+// Taking one moves disks and NICs (measured, libvirt 9 and 11).
+func openSlots() []int {
+	return []int{
+		0x1c, 0x19, 0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11, 0x10, 0x0f, 0x0e,
+		0x0d, 0x0c, 0x0b, 0x0a, 0x09, 0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02,
+	}
+}
+
+// FreeSlots are the open slots that hold nothing, in the order in which the hook takes them.
+func (g Guest) FreeSlots() []int {
+	taken := map[int]bool{}
+	for _, n := range g.Root().Children {
+		taken[n.Slot] = true
+	}
+	for _, e := range g.Expanders {
+		if e.Address != nil && e.Address.Bus == 0 {
+			taken[e.Address.Slot] = true
+		}
+	}
+	return slices.DeleteFunc(openSlots(), func(slot int) bool { return taken[slot] })
+}
+
+// otherSlots counts the slots that hold something else than root ports: open
+// ones, and any that an expander bus has or will have.
+func (g Guest) otherSlots() int {
+	held := map[int]bool{}
+	count := 0
+	for _, e := range g.Expanders {
+		if e.Address == nil {
+			count++
+			continue
+		}
+		held[e.Address.Slot] = true
+	}
+	open := openSlots()
+	for _, n := range g.Root().Children {
+		if n.Kind != topology.RootPort && slices.Contains(open, n.Slot) {
+			held[n.Slot] = true
+		}
+	}
+	return count + len(held)
+}
+
+// AddedPorts are the indexes of the root ports that libvirt adds: the missing ones,
+// and those for devices without an address.
+func (g Guest) AddedPorts() []int {
+	added, next := libvirt.Holes(g.Source, g.Others), g.HighestIndex()
+	for range g.RootBus(Ports{}, next).Added {
+		if next++; next <= libvirt.MaxIndex {
+			added = append(added, next)
+		}
+	}
+	return added
+}

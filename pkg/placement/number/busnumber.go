@@ -1,0 +1,101 @@
+package number
+
+import (
+	"cmp"
+	"slices"
+
+	"hook-sidecar/pkg/libvirt"
+	"hook-sidecar/pkg/placement/bus"
+	"hook-sidecar/pkg/topology"
+)
+
+// span is a range of bus numbers, from first to before end.
+type span struct{ first, end int }
+
+// busNumbersOf are the first bus numbers of expander buses beside the rest of the guest, from
+// the top down. The range of each has room for all bridges under it: firmware numbers on
+// into the next root bus and then loses devices (QEMU docs/pcie.txt; measured
+// with SeaBIOS and OVMF). Ranges are of one size as long as that fits, so that
+// one more device moves no other.
+func busNumbersOf(expanders []*topology.Node, beside bus.Guest, root bus.RootBus) ([]int, []bus.Violation) {
+	needs := make([]int, len(expanders))
+	for i, expander := range expanders {
+		needs[i] = expander.Bridges()
+	}
+	taken := takenBusNumbers(beside)
+	floor := root.BusNumbers() + libvirt.AutomaticBusNumbers(beside.Domain)
+	var firsts []int
+	for _, size := range []int{32, 16, 8, 0} {
+		var ok bool
+		if firsts, ok = fitRanges(needs, size, taken, floor); ok {
+			return firsts, nil
+		}
+	}
+	return nil, []bus.Violation{busNumbersExceeded(needs, firsts, taken, floor)}
+}
+
+// busNumbersExceeded names by how much needs do not fit: the numbers are too few
+// in all, or those that are left are in pieces. firsts are the ranges that were
+// found from the top down.
+func busNumbersExceeded(needs, firsts []int, taken []span, floor int) bus.Violation {
+	need, free := 0, bus.NumberCount-floor
+	for _, count := range needs {
+		need += count
+	}
+	for _, s := range taken {
+		free -= s.end - s.first
+	}
+	if free = max(0, free); need > free {
+		return bus.Exceeded("bus numbers: the layout needs %d, %d are free beside the %d of the root bus: %d too many",
+			need, free, floor, need-free)
+	}
+	top := bus.NumberCount
+	if len(firsts) > 0 {
+		top = firsts[len(firsts)-1]
+	}
+	need, free = needs[len(firsts)], largestGap(taken, floor, top)
+	return bus.Exceeded("bus numbers: an expander bus needs %d in one piece, the largest free range has %d: %d too many", need, free, need-free)
+}
+
+// largestGap is the most numbers in one piece from floor to before top.
+func largestGap(taken []span, floor, top int) int {
+	largest, next := 0, floor
+	for _, s := range slices.Backward(taken) {
+		largest = max(largest, min(s.first, top)-next)
+		next = max(next, s.end)
+	}
+	return max(largest, top-next)
+}
+
+// takenBusNumbers are the ranges of the expander buses that stay, the highest first.
+func takenBusNumbers(g bus.Guest) []span {
+	var taken []span
+	for _, e := range g.Numbered() {
+		taken = append(taken, span{*e.BusNr, *e.BusNr + g.Node(e.Index).Bridges()})
+	}
+	return taken
+}
+
+// fitRanges gives each need a range of size numbers, or of the exact need when
+// size is 0, from the top down, beside the taken ones and not below floor. When
+// one does not fit it returns those before.
+func fitRanges(needs []int, size int, taken []span, floor int) (firsts []int, ok bool) {
+	top := bus.NumberCount
+	for _, need := range needs {
+		length := cmp.Or(size, need)
+		if need > length {
+			return firsts, false
+		}
+		for _, s := range taken {
+			if top-length < s.end && s.first < top {
+				top = s.first
+			}
+		}
+		top -= length
+		if top < floor {
+			return firsts, false
+		}
+		firsts = append(firsts, top)
+	}
+	return firsts, true
+}

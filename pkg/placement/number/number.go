@@ -1,0 +1,179 @@
+// Package number gives numbers to the tree that a layout wants: controller indexes, slots and bus
+// numbers (busnumber.go). It leaves room for what the domain keeps (reserve.go), and for
+// what libvirt puts on the root bus beside it (vacant.go).
+package number
+
+import (
+	"slices"
+
+	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/libvirt"
+	"hook-sidecar/pkg/placement/bus"
+	"hook-sidecar/pkg/topology"
+)
+
+// Layout is a tree that is to replace what holds the managed devices now.
+type Layout struct {
+	Current    bus.Guest
+	Wanted     *topology.Tree
+	Managed    bus.Devices      // that may move
+	Unplaced   []domain.Hostdev // of the guest, with those to add: all that Wanted lacks
+	Ports      bus.Ports        // to reserve for hotplug
+	HotplugOff bool             // of ports with a device
+}
+
+// Numbers are what a layout needs in the domain.
+type Numbers struct {
+	Removed     []int // positions in Domain.Controllers, of those that the layout replaces
+	Controllers []domain.Controller
+	Addresses   map[topology.DeviceID]domain.GuestAddress
+}
+
+// Assign gives a layout its numbers, or returns the budgets that it exceeds.
+func Assign(l Layout) (Numbers, []bus.Violation) {
+	r := reserve(l)
+	var violations []bus.Violation
+	if need, free := countControllers(r.expanders), max(0, libvirt.MaxIndex-r.highest+len(r.freed)-r.rootBus.Added); need > free {
+		violations = append(violations, bus.Exceeded("controller indexes: the layout needs %d, %d are free: %d too many", need, free, need-free))
+	}
+	busNumbers, tight := busNumbersOf(r.expanders, r.guest, r.rootBus)
+	places, crowded := expanderPlaces(r)
+	if violations = slices.Concat(violations, tight, crowded); len(violations) > 0 {
+		return Numbers{}, violations
+	}
+	n := numberer{
+		freed: r.freed, highest: r.highest, hotplugOff: l.HotplugOff,
+		Numbers: Numbers{r.removed, r.ports, map[topology.DeviceID]domain.GuestAddress{}},
+	}
+	for i, expander := range r.expanders {
+		index := n.take()
+		n.Controllers = append(n.Controllers, domain.Controller{
+			Index: index, Model: domain.ExpanderBus, BusNr: &busNumbers[i], Cell: bus.CellOf(expander), Address: &places[i],
+		})
+		n.plug(index, expander.Children)
+	}
+	for _, c := range n.Controllers[len(r.ports):] {
+		if slices.Contains(r.guest.References, c.Index) {
+			return Numbers{}, []bus.Violation{bus.Violated("the layout needs the controller index %d, which the domain already names as pci.%d", c.Index, c.Index)}
+		}
+	}
+	return n.Numbers, nil
+}
+
+// expanderPlaces are addresses on the root bus for the expander buses, or the budget
+// that they exceed. They take the places of those that they replace: what
+// libvirt puts there in their stead moves disks and NICs.
+func expanderPlaces(r reservation) ([]domain.GuestAddress, []bus.Violation) {
+	count := len(r.expanders)
+	places := slices.Clone(r.vacant[:min(count, len(r.vacant))])
+	free, left := r.guest.FreeSlots(), r.rootBus.SlotsLeft()
+	for _, a := range places {
+		if at := slices.Index(free, a.Slot); at >= 0 {
+			free, left = slices.Delete(free, at, at+1), left-1
+		}
+	}
+	more := count - len(places)
+	if left = max(0, min(len(free), left)); more > left {
+		return nil, []bus.Violation{bus.Exceeded("slots of the root bus: the layout needs %d, %d are free: %d too many", count, len(places)+left, more-left)}
+	}
+	for _, slot := range free[:more] {
+		places = append(places, domain.GuestAddress{Slot: slot})
+	}
+	return places, nil
+}
+
+// numberer gives out indexes.
+type numberer struct {
+	Numbers
+	freed      []int // that are free again, ascending
+	highest    int   // that is taken
+	hotplugOff bool
+}
+
+// take takes the lowest free index. Indexes come in ascending order, so a
+// parent that is numbered before its children has a lower one: QEMU makes the
+// controllers in the order of indexes and does not find a later one ("Bus
+// 'pci.2' not found").
+func (n *numberer) take() int {
+	if len(n.freed) > 0 {
+		index := n.freed[0]
+		n.freed = n.freed[1:]
+		return index
+	}
+	n.highest++
+	return n.highest
+}
+
+// slotsPerBus is how many slots the bus of an expander or of an upstream port
+// has, from 0; each takes eight ports (libvirt src/conf/domain_addr.c,
+// virDomainPCIAddressBusSetModel).
+const slotsPerBus = 32
+
+// plug numbers what is plugged into a bus, and all that is under it. Ports fill
+// all slots first, then further functions.
+func (n *numberer) plug(index int, children []*topology.Node) {
+	for i, c := range children {
+		if id, isDevice := c.ID.(topology.DeviceID); isDevice {
+			n.Addresses[id] = domain.GuestAddress{Bus: index, Function: c.Function, Multifunction: c.Function == 0 && len(children) > 1}
+			continue
+		}
+		controller := domain.Controller{Index: n.take(), Model: modelOf(c.Kind), Address: &domain.GuestAddress{Bus: index}}
+		if c.Kind.IsPort() {
+			controller.HotplugOff = n.hotplugOff
+			controller.Address.Slot, controller.Address.Function = i%slotsPerBus, i/slotsPerBus
+			controller.Address.Multifunction = i+slotsPerBus < len(children) && i < slotsPerBus
+		}
+		n.Controllers = append(n.Controllers, controller)
+		n.plug(controller.Index, c.Children)
+	}
+}
+
+func modelOf(kind topology.NodeKind) domain.Model {
+	switch kind {
+	case topology.RootPort:
+		return domain.RootPort
+	case topology.DownstreamPort:
+		return domain.DownstreamPort
+	}
+	return domain.UpstreamPort
+}
+
+// PortsToClose is the positions of ports that have to get hotplug='off' again in a
+// domain that is as the layout wants it: KubeVirt 1.9.0 loses it between the
+// calls of a boot (virtwrap/api/schema.go, ControllerTarget). Firmware reserves
+// windows for each slot that can hotplug. With many downstream ports it then
+// ends with no BAR assigned (measured with OVMF 2022.11), so they are closed
+// whoever built them; root ports that another tool built are harmless and left
+// alone.
+func PortsToClose(l Layout) []int {
+	trees := l.Current.Managed(l.Managed)
+	if !l.HotplugOff || len(trees) == 0 {
+		return nil
+	}
+	own := l.isOwn(trees)
+	var positions []int
+	for i, c := range l.Current.Source.Controllers {
+		n := l.Current.Node(c.Index)
+		closable := c.Model == domain.DownstreamPort || c.Model == domain.RootPort && own
+		if closable && !c.HotplugOff && l.Managed.AnyUnder(n) && slices.Contains(trees, n.Top()) {
+			positions = append(positions, i)
+		}
+	}
+	return positions
+}
+
+// isOwn reports whether expander buses have the bus numbers that an earlier call of
+// the hook gave them. KubeVirt gives each the exact need from 256 downwards
+// (converter/pci-placement.go), the hook only where ranges of one size do not fit;
+// closing KubeVirt's ports then does no harm.
+func (l Layout) isOwn(expanders []*topology.Node) bool {
+	r := reserve(l)
+	own, _ := busNumbersOf(expanders, r.guest, r.rootBus)
+	for _, e := range l.Current.Numbered() {
+		at := slices.Index(expanders, l.Current.Node(e.Index))
+		if at >= 0 && (at >= len(own) || own[at] != *e.BusNr) {
+			return false
+		}
+	}
+	return true
+}

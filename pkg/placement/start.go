@@ -1,0 +1,93 @@
+package placement
+
+import (
+	"slices"
+
+	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/libvirt"
+	"hook-sidecar/pkg/placement/bus"
+	"hook-sidecar/pkg/placement/cells"
+	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/topology"
+)
+
+// start is what every layout starts from.
+type start struct {
+	Input
+	current    bus.Guest // of the domain as it came
+	devices    []Device  // by id
+	ids        []topology.DeviceID
+	cells      cells.Map
+	hostTree   *topology.Tree
+	hostPlaces []*topology.Node // of the devices in hostTree
+	base       domain.Changes   // made in any case
+	ports      bus.Ports        // to reserve for hotplug
+}
+
+func newStart(in Input) (start, []reasons.Warning) {
+	devices, added, warnings := inventory(in)
+	guestCells, unread := cells.Read(in.Domain, in.Host)
+	s := start{
+		Input: in, current: currentGuest(in), devices: devices, cells: guestCells,
+		base: domain.Changes{SetMode: withoutMode(in.Domain), AddHostdevs: added},
+	}
+	s.ports = portsOf(in, s.current, devices)
+	for _, d := range devices {
+		s.ids = append(s.ids, d.ID)
+	}
+	s.hostTree = in.Host.Tree(s.ids)
+	s.hostPlaces = s.hostTree.Devices(s.ids)
+	return s, append(warnings, unread...)
+}
+
+// after is the guest with changes.
+func (s start) after(changes domain.Changes) bus.Guest {
+	return bus.New(s.Domain.After(changes), s.current.Others)
+}
+
+// withoutMode is the positions of the PCI hostdevs without a mode. KubeVirt writes
+// none, and its own plugin pipeline and libvirtxml then fail (libvirtxml
+// domain.go, DomainHostdev.UnmarshalXML).
+func withoutMode(d *domain.Domain) []int {
+	var positions []int
+	for i, h := range d.Hostdevs {
+		if h.ID.Kind() == topology.KindPCI && !h.HasMode {
+			positions = append(positions, i)
+		}
+	}
+	return positions
+}
+
+// currentGuest is the guest of the domain as it came.
+func currentGuest(in Input) bus.Guest {
+	others := libvirt.Devices(in.Domain)
+	hasBridge := slices.ContainsFunc(in.Domain.Controllers, func(c domain.Controller) bool { return c.Model == domain.PCIeToPCIBridge })
+	for _, h := range in.Domain.Hostdevs {
+		if h.Address == nil && !h.Unassigned && !hasBridge && hostDevice(in.Host, h.ID).isConventional() {
+			// Beside the port that is counted for each hostdev.
+			others = append(others, libvirt.Device{NeedsPort: true, NeedsBridge: true})
+		}
+	}
+	return reserveNamed(bus.New(in.Domain, others))
+}
+
+// reserveNamed is a guest in which the controllers that something else in the
+// domain names are taken, where libvirt will make them: those up to the last root
+// port that it adds.
+func reserveNamed(g bus.Guest) bus.Guest {
+	missing := slices.DeleteFunc(slices.Clone(g.References), func(index int) bool { return g.Node(index) != nil })
+	if len(missing) == 0 {
+		return g
+	}
+	last := g.HighestIndex()
+	if added := g.AddedPorts(); len(added) > 0 {
+		last = max(last, slices.Max(added)+1) // one for hotplug where the domain has no port
+	}
+	others := g.Others
+	for _, index := range missing {
+		if index <= last {
+			others = append(others, libvirt.Device{Device: domain.Device{Address: &domain.GuestAddress{Bus: index}}})
+		}
+	}
+	return bus.New(g.Source, others)
+}

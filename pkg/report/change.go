@@ -1,0 +1,163 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"slices"
+
+	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/topology"
+)
+
+// Change compares a path type in the guest with the host's, or those of a device.
+type Change string
+
+// The changes.
+const (
+	Same     Change = "same"
+	Nearer   Change = "nearer"  // in the guest than on the host
+	Farther  Change = "farther" // in the guest than on the host
+	Unknown  Change = "unknown" // the host does not show the device
+	Unplaced Change = "unplaced"
+)
+
+// colour is the colour of a change in text.
+func (c Change) colour() Colour {
+	return map[Change]Colour{Farther: Yellow, Nearer: Cyan, Unplaced: Red}[c]
+}
+
+func compare(host, guest topology.PathType) Change {
+	switch guest.Compare(host) {
+	case -1:
+		return Nearer
+	case 1:
+		return Farther
+	}
+	return Same
+}
+
+// PairChange compares the path type between the devices at two positions.
+func (r Report) PairChange(i, j int) Change {
+	if !r.Devices[i].IsShown() || !r.Devices[j].IsShown() {
+		return Unknown
+	}
+	return compare(r.Paths.Host.Between(i, j), r.Paths.Guest.Between(i, j))
+}
+
+// Difference is how many pairs of devices have a path type on the host and
+// another one in the guest.
+type Difference struct {
+	Host, Guest topology.PathType
+	Pairs       int
+}
+
+// Change is Nearer or Farther.
+func (d Difference) Change() Change { return compare(d.Host, d.Guest) }
+
+func (d Difference) String() string {
+	return fmt.Sprintf("%d %s on the host, %s in the guest (%s than on the host)", d.Pairs, d.Host, d.Guest, d.Change())
+}
+
+// compareDifferences puts first the pairs that are near on the host and farther in the
+// guest: they lose bandwidth.
+func compareDifferences(a, b Difference) int {
+	switch {
+	case a.Change() == Farther && b.Change() == Nearer:
+		return -1
+	case a.Change() == Nearer && b.Change() == Farther:
+		return 1
+	}
+	return cmp.Or(a.Host.Compare(b.Host), a.Guest.Compare(b.Guest))
+}
+
+// Tally counts pairs of devices by the change of their path type.
+type Tally struct {
+	All         int
+	By          map[Change]int
+	Differences []Difference // the worst first
+}
+
+// AllDevices makes Tally count the pairs of all devices.
+const AllDevices = -1
+
+// Tally counts the pairs of the device at a position, or of AllDevices.
+func (r Report) Tally(device int) Tally {
+	t := Tally{By: map[Change]int{}}
+	for i, j := range r.pairsOf(device) {
+		change := r.PairChange(i, j)
+		t.All++
+		t.By[change]++
+		if change != Nearer && change != Farther {
+			continue
+		}
+		host, guest := r.Paths.Host.Between(i, j), r.Paths.Guest.Between(i, j)
+		at := slices.IndexFunc(t.Differences, func(d Difference) bool { return d.Host == host && d.Guest == guest })
+		if at < 0 {
+			at, t.Differences = len(t.Differences), append(t.Differences, Difference{Host: host, Guest: guest})
+		}
+		t.Differences[at].Pairs++
+	}
+	slices.SortFunc(t.Differences, compareDifferences)
+	return t
+}
+
+// pairsOf yields the pairs of one device, or of AllDevices.
+func (r Report) pairsOf(device int) iter.Seq2[int, int] {
+	return func(yield func(int, int) bool) {
+		for i := range r.Devices {
+			if device != AllDevices && device != i {
+				continue
+			}
+			for j := range r.Devices {
+				isPair := j < i || device != AllDevices && j != i
+				if isPair && !yield(i, j) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// DeviceChange is the worst change of a device's pairs, Unplaced if it has no place.
+func (r Report) DeviceChange(device int) Change {
+	differences := r.Tally(device).Differences
+	switch {
+	case r.Devices[device].Outcome == placement.Unplaced:
+		return Unplaced
+	case !r.Devices[device].IsShown():
+		return Unknown
+	case len(differences) == 0:
+		return Same
+	}
+	return differences[0].Change()
+}
+
+// UsedPathTypes are the path types between the devices, with their meanings.
+func (r Report) UsedPathTypes() []string {
+	seen := map[topology.PathType]bool{}
+	for i, j := range r.pairsOf(AllDevices) {
+		if r.PairChange(i, j) != Unknown {
+			seen[r.Paths.Host.Between(i, j)] = true
+		}
+		seen[r.Paths.Guest.Between(i, j)] = true
+	}
+	var used []string
+	for t := topology.PIX; t <= topology.SYS; t++ {
+		if seen[t] {
+			used = append(used, describe(t))
+		}
+	}
+	return used
+}
+
+// describe is a path type with its meaning.
+func describe(t topology.PathType) string {
+	return t.String() + ": " + map[topology.PathType]string{
+		topology.PIX:  "at most one PCIe switch between",
+		topology.PXB:  "several switches",
+		topology.PHB:  "a host bridge",
+		topology.NODE: "host bridges of one NUMA node",
+		topology.SYS:  "across NUMA nodes, or not known",
+	}[t]
+}

@@ -1,0 +1,49 @@
+package report_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"hook-sidecar/pkg/picture"
+	"hook-sidecar/pkg/report"
+	"hook-sidecar/test/machines"
+)
+
+// Of a device that the host does not show no path type is known: its pairs are
+// neither as on the host nor different.
+func TestUnknownDevice(t *testing.T) {
+	sysfs := machines.Sysfs(t, machines.HGX)
+	domain := bytes.Replace(machines.Domain(t, sysfs), []byte("bus='0x1b'"), []byte("bus='0x1a'"), 1)
+	got := text(t, machines.Report(t, sysfs, domain, "mirror"), report.Style{})
+	// 20 devices, and the unknown one has 19 neighbours: 190 pairs.
+	for _, want := range []string{
+		"1 unplaced, no-sysfs: sysfs does not show the device\n", "190 pairs: 171 as on the host\n", "  19 not known on the host (?)", "warning: no-sysfs: ",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+}
+
+// A host that shows none of the devices is not the node: that is all there is to say.
+func TestUnknownHost(t *testing.T) {
+	domain := machines.Domain(t, machines.Sysfs(t, machines.HGX))
+	r := machines.Report(t, machines.Sysfs(t, machines.VGPU), domain, "keep")
+	got := text(t, r, report.Style{})
+	if !strings.Contains(got, "\nnone of the 20 devices is on this host\n  remedy: run hook-sidecar snapshot on the node") {
+		t.Errorf("the host is not said to be another one:\n%s", got)
+	}
+	for _, not := range []string{"farther", "nearer", "layout mirror keeps", "SYS ", "HOST  ", "pairs", "warning: no-sysfs"} {
+		if strings.Contains(got, not) {
+			t.Errorf("%q is said of a host that is not known:\n%s", not, got)
+		}
+	}
+	var b strings.Builder
+	if err := picture.Write(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	if svg := b.String(); strings.Contains(svg, `class="chip same"`) || !strings.Contains(svg, `class="chip unknown"`) {
+		t.Error("svg: a host that is not known is drawn as if it were")
+	}
+}

@@ -1,0 +1,25 @@
+// Package apiserver stands in for the API server of a cluster with KubeVirt, as far as
+// kubectl's plugin asks one: it serves VMIs, VMs and pods, and runs commands in
+// containers, all from files. `make kubectl` has the real one.
+//
+// A file has YAML documents. Each is an object as the API server returns it, or one of
+// these two:
+//
+//	kind: Container                     # what commands in a container print
+//	metadata: {name: compute, namespace: default}
+//	pod: virt-launcher-dgx
+//	commands:
+//	- {command: virsh uri, stdout: "qemu:///system\n"}
+//	- {command: sh -s, input: guest-exec, file: answer.json}  # where its input has that text
+//	- {command: cat x, stderr: no such file, exit: 1}
+//	---
+//	kind: Refusal                       # of a verb on a resource, in all namespaces without one
+//	metadata: {namespace: default}
+//	verb: create
+//	resource: pods/exec
+//	message: a policy's message         # in the place of that of a missing right
+//
+// With `from: FILE` an object is the JSON of that file with the document's fields in
+// place of its own; null removes one. Of two objects with one name, and of two answers to
+// one command, the first counts, so a file can change what the next one has.
+package apiserver

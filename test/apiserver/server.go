@@ -1,0 +1,120 @@
+package apiserver
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// kubevirt is the group of VMs and VMIs.
+const kubevirt = "kubevirt.io"
+
+// Start serves the cluster. Without a VMI and a VM it has no KubeVirt: it does not serve
+// its group.
+func (c *Cluster) Start() *httptest.Server {
+	groups := map[string]string{"/api/v1": ""}
+	if slices.ContainsFunc(c.objects, func(d document) bool { return d.Kind != "Pod" }) {
+		groups["/apis/"+kubevirt+"/v1"] = kubevirt
+	}
+	mux := http.NewServeMux()
+	for path, group := range groups {
+		list := func(w http.ResponseWriter, r *http.Request) { c.list(w, r, group) }
+		mux.HandleFunc("GET "+path+"/{resource}", list)
+		mux.HandleFunc("GET "+path+"/namespaces/{namespace}/{resource}", list)
+		mux.HandleFunc("GET "+path+"/namespaces/{namespace}/{resource}/{name}", func(w http.ResponseWriter, r *http.Request) { c.get(w, r, group) })
+	}
+	mux.HandleFunc("/api/v1/namespaces/{namespace}/pods/{name}/exec", c.exec)
+	return httptest.NewServer(mux)
+}
+
+// resource is what the API server calls the objects of a kind.
+func (d document) resource() string { return strings.ToLower(d.Kind) + "s" }
+
+func (c *Cluster) get(w http.ResponseWriter, r *http.Request, group string) {
+	resource := schema.GroupResource{Group: group, Resource: r.PathValue("resource")}
+	if err := c.refuse(r, "get", resource); err != nil {
+		fail(w, err)
+		return
+	}
+	for _, d := range c.objects {
+		if d.resource() == resource.Resource && d.Metadata.Namespace == r.PathValue("namespace") && d.Metadata.Name == r.PathValue("name") {
+			reply(w, http.StatusOK, d.object)
+			return
+		}
+	}
+	fail(w, apierrors.NewNotFound(resource, r.PathValue("name")))
+}
+
+// pageSize is how many objects one answer has. An API server may return fewer than the
+// limit that is asked for.
+const pageSize = 2
+
+func (c *Cluster) list(w http.ResponseWriter, r *http.Request, group string) {
+	resource := schema.GroupResource{Group: group, Resource: r.PathValue("resource")}
+	if err := c.refuse(r, "list", resource); err != nil {
+		fail(w, err)
+		return
+	}
+	selector, err := labels.Parse(r.FormValue("labelSelector"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	kind, items := "PodList", []any{} // which is what client-go decodes, also without an item
+	for _, d := range c.objects {
+		namespace := r.PathValue("namespace")
+		if d.resource() == resource.Resource && (namespace == "" || namespace == d.Metadata.Namespace) && selector.Matches(labels.Set(d.Metadata.Labels)) {
+			kind, items = d.Kind+"List", append(items, d.object)
+		}
+	}
+	start, _ := strconv.Atoi(r.FormValue("continue"))
+	metadata := map[string]any{}
+	if limit := r.FormValue("limit"); limit != "" && len(items) > start+pageSize {
+		items = items[:start+pageSize]
+		metadata["continue"] = fmt.Sprint(start + pageSize)
+	}
+	reply(w, http.StatusOK, map[string]any{"kind": kind, "apiVersion": "v1", "metadata": metadata, "items": items[start:]})
+}
+
+// refuse is the error of a request that the cluster refuses, nil for others.
+func (c *Cluster) refuse(r *http.Request, verb string, resource schema.GroupResource) *apierrors.StatusError {
+	namespace := r.PathValue("namespace")
+	i := slices.IndexFunc(c.refusals, func(d document) bool {
+		return d.Verb == verb && d.Resource == resource.Resource && (d.Metadata.Namespace == "" || d.Metadata.Namespace == namespace)
+	})
+	if i < 0 {
+		return nil
+	}
+	message := c.refusals[i].Message
+	if message == "" {
+		// k8s.io/apiserver pkg/endpoints/handlers/responsewriters/errors.go, forbiddenMessage
+		scope := "at the cluster scope"
+		if namespace != "" {
+			scope = fmt.Sprintf("in the namespace %q", namespace)
+		}
+		message = fmt.Sprintf("User %q cannot %s resource %q in API group %q %s", "viewer", verb, resource.Resource, resource.Group, scope)
+	}
+	resource.Resource, _, _ = strings.Cut(resource.Resource, "/")
+	return apierrors.NewForbidden(resource, r.PathValue("name"), errors.New(message))
+}
+
+func fail(w http.ResponseWriter, err *apierrors.StatusError) {
+	status := err.Status()
+	status.Kind, status.APIVersion = "Status", "v1"
+	reply(w, int(status.Code), status)
+}
+
+func reply(w http.ResponseWriter, code int, value any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	json.NewEncoder(w).Encode(value) // an error is the client's, which has left
+}
