@@ -46,7 +46,10 @@ func (r *hostReader) maxLinkSpeed(a topology.Address) float64 {
 	if dir == "" {
 		return 0
 	}
-	speed, _ := r.linkSpeed(dir + "/max_link_speed")
+	speed, known := r.linkSpeed(dir + "/max_link_speed")
+	if !known {
+		return 0
+	}
 	return speed
 }
 
