@@ -31,8 +31,8 @@ func TestPortSpeed(t *testing.T) {
 		flags               map[policy.Key]string
 		want                string // part of the only such warning, "" for none
 	}{
-		{"GPU and NIC", gpu + fast + nic + fast, "17:00.0 18:00.0", nil, "2 GPUs and NICs have a faster link on the host, the fastest 32 GT/s"},
-		{"accelerator and NIC", amd + fast + nic + "maxlink=64.0x16\n", "17:00.0 18:00.0", nil, "the fastest 64 GT/s"},
+		{"GPU and NIC", gpu + fast + nic + fast, "17:00.0 18:00.0", nil, "the links of 2 GPUs and NICs, the fastest of which has 32 GT/s on the host"},
+		{"accelerator and NIC", amd + fast + nic + "maxlink=64.0x16\n", "17:00.0 18:00.0", nil, "the fastest of which has 64 GT/s"},
 		{"a virtual function has the link of its physical one", gpu + fast + nic + fast + vf, "17:00.0 18:00.1", nil, "2 GPUs and NICs"},
 		{"no faster than the port", gpu + slow + nic + slow, "17:00.0 18:00.0", nil, ""},
 		{"one of the two is no faster", gpu + fast + nic + slow, "17:00.0 18:00.0", nil, ""},
