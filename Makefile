@@ -100,7 +100,7 @@ generate: ## regenerate the generated code
 	go generate ./...
 
 golden: ## regenerate the golden files and the generated pages; read the diff before you commit it
-	go test ./pkg/mutate -run Golden -update
+	go test ./pkg/plan -run Golden -update
 	go test ./test/docs -run Generated -update
 	go test ./cmd/hook-sidecar -run 'CommandsDoc|PicturesDoc' -update
 

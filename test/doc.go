@@ -4,12 +4,12 @@
 //
 // Results of a mutation, tier 0:
 //
-//	pkg/mutate     what changes and what explain prints, case by case: TestGolden
-//	pkg/mutate     rules, second call, Answer and plan agree with the bytes: TestInvariants, TestKeys
-//	pkg/mutate     order of inputs, damaged and random input: TestOrder, TestDamaged, FuzzMutate
-//	pkg/mutate     an added hostdev is virt-launcher's: TestKubeVirtHostdevs
-//	pkg/mutate     any tree becomes any other: TestReplace, TestReplaceBesideReferenced
-//	pkg/mutate     strict: TestStrictOverBoot, TestStrictNearBudget, TestBootOnMigrationTarget, TestRefusal
+//	pkg/plan     what changes and what explain prints, case by case: TestGolden
+//	pkg/plan     rules, second call, Answer and plan agree with the bytes: TestInvariants, TestKeys
+//	pkg/plan     order of inputs, damaged and random input: TestOrder, TestDamaged, FuzzMutate
+//	pkg/plan     an added hostdev is virt-launcher's: TestKubeVirtHostdevs
+//	pkg/plan     any tree becomes any other: TestReplace, TestReplaceBesideReferenced
+//	pkg/plan     strict: TestStrictOverBoot, TestStrictNearBudget, TestBootOnMigrationTarget, TestRefusal
 //	test/matrix    path types as promised, on real and random hosts: TestHosts, TestTrees, TestAuto, TestNeverWorse
 //	test/matrix    the largest guests: TestBudgets, TestSixteenSwitches, TestShrink
 //	pkg/placement  controllers of others, and predicted addresses: TestUnmanagedControllers, TestPredictMirror
@@ -19,9 +19,9 @@
 //
 // libvirt, tier 1:
 //
-//	pkg/mutate     accepts each result with --validate and keeps it: TestLibvirt, TestLibvirtLayouts
-//	pkg/mutate     calls of a boot converge: TestBoot, TestNCCLEntry
-//	pkg/mutate     disks, NICs, controllers stay: TestNothingElseMoves, TestNothingElseMovesDuringBoot, TestNothingElseMovesFromUnaddressed
+//	pkg/plan     accepts each result with --validate and keeps it: TestLibvirt, TestLibvirtLayouts
+//	pkg/plan     calls of a boot converge: TestBoot, TestNCCLEntry
+//	pkg/plan     disks, NICs, controllers stay: TestNothingElseMoves, TestNothingElseMovesDuringBoot, TestNothingElseMovesFromUnaddressed
 //	pkg/libvirt    gives its controllers the predicted addresses: TestRootBusAddresses
 //	test/matrix    accepts results on random hosts: TestTreesLibvirt
 //	test/oracle    the check can fail: TestRefused, TestAcceptedButWrong
@@ -36,7 +36,7 @@
 //
 // Failures and hostile input (docs/reliability.md):
 //
-//	pkg/mutate        limits: TestLimit
+//	pkg/plan        limits: TestLimit
 //	pkg/env           VMIs that are too large: TestParseVMILimit, TestParseVMILarge
 //	pkg/domain        two addresses; names are escaped: TestParseRefuses, TestApplyEscapes
 //	pkg/host          sysfs that lies, loops or fails: TestReadHostHostile, TestReadHostHostileDirectory

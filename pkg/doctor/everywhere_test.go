@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"hook-sidecar/pkg/doctor"
-	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
@@ -23,12 +22,8 @@ func TestEverywhere(t *testing.T) {
 		if result.Plan == nil {
 			continue
 		}
-		shown, problems := host.ReadWholeHost(c.Mutator.Sysfs)
-		problems = slices.Concat(c.Mutator.Problems, problems, host.ReadDetails(c.Mutator.Sysfs, shown))
-		in := doctor.Inputs{
-			Host: shown, Problems: problems, Variables: c.Mutator.Variables,
-			VM: doctor.VM{Plan: result.Plan, Layout: result.Plan.Layout, VMI: result.VMI},
-		}
+		in, planner := doctor.NewInputs(c.Mutator)
+		in.VM = doctor.NewVM(planner.Read(c.Request), "")
 		results := doctor.NewReport(in).Results
 		wantSound(t, c.Name, results)
 		wantWarnings(t, c.Name, result.Plan.Warnings, results)
@@ -55,11 +50,9 @@ func TestAgreesWithKey(t *testing.T) {
 		if result.Plan == nil {
 			continue
 		}
-		shown, _ := host.ReadWholeHost(m.Sysfs)
-		host.ReadDetails(m.Sysfs, shown)
-		results := doctor.NewReport(doctor.Inputs{
-			Host: shown, Variables: m.Variables, VM: doctor.VM{Plan: result.Plan, Layout: result.Plan.Layout, VMI: result.VMI},
-		}).Results
+		in, planner := doctor.NewInputs(m)
+		in.VM = doctor.NewVM(planner.Read(c.Request), "")
+		results := doctor.NewReport(in).Results
 		warns := slices.ContainsFunc(result.Plan.Warnings, func(w reasons.Warning) bool { return w.Code == reasons.CodeMMIOWindow })
 		fails := slices.ContainsFunc(results, func(r doctor.Result) bool { return r.Name == "bar-window" && r.Status == doctor.Fail })
 		if warns != fails {

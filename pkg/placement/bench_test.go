@@ -118,7 +118,7 @@ func demoCall(b *testing.B) benchCall {
 		b.Fatal(err)
 	}
 	call.in = defaults(b)
-	call.in.Host, _ = host.ReadHost(sysfs, placement.Candidates(d, nil))
+	call.in.Host, _ = host.Read(sysfs, placement.Candidates(d, nil), host.Needs{Related: true})
 	if call.in.VMI, err = env.ParseVMI(read(testdata.DemoVMI)); err != nil {
 		b.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func crowdCall(b *testing.B, count int) benchCall {
 		call.in.VMI.HostDevices = append(call.in.VMI.HostDevices, env.Request{Name: fmt.Sprint(i), Resource: "example.com/device"})
 	}
 	call.in.Variables, _ = env.ParseVariables([]string{"PCI_RESOURCE_EXAMPLE_COM_DEVICE=" + strings.Join(devices, ",")})
-	call.in.Host, _ = host.ReadHost(sysfs, placement.Candidates(d, nil))
+	call.in.Host, _ = host.Read(sysfs, placement.Candidates(d, nil), host.Needs{Related: true})
 	return call
 }
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/test/hostfs"
@@ -46,8 +46,8 @@ func everyMachine(t *testing.T, test func(t *testing.T, host matrix.Sysfs, numa 
 
 func run(t *testing.T, host matrix.Sysfs, flags map[policy.Key]string, domain []byte) (after []byte, fits bool) {
 	t.Helper()
-	m := mutate.Mutator{Sysfs: host.FS, Source: policy.Source{Flags: flags}}
-	result := m.Mutate(mutate.Request{Domain: domain})
+	m := plan.Planner{Sysfs: host.FS, Source: policy.Source{Flags: flags}}
+	result := m.Mutate(plan.Request{Domain: domain})
 	if result.Err != nil {
 		t.Fatal(result.Err)
 	}

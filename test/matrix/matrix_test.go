@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"hook-sidecar/pkg/host"
-	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/test/hostfs"
@@ -102,8 +102,8 @@ func TestTreesLibvirt(t *testing.T) {
 		}
 		for _, layout := range []policy.Layout{policy.LayoutRoot, policy.LayoutMirror} {
 			t.Run(fmt.Sprintf("seed %d/%s", seed, layout), func(t *testing.T) {
-				m := mutate.Mutator{Sysfs: host, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}}
-				lib.Check(t, m.Mutate(mutate.Request{Domain: matrix.Domain(h.NUMA, h.Devices)}).Domain)
+				m := plan.Planner{Sysfs: host, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}}
+				lib.Check(t, m.Mutate(plan.Request{Domain: matrix.Domain(h.NUMA, h.Devices)}).Domain)
 			})
 		}
 	}
@@ -148,15 +148,15 @@ type device struct {
 
 // check is false when the plan does not fit.
 func (c checker) check(domain []byte, devices []string) bool {
-	m := mutate.Mutator{Sysfs: c.host.FS, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(c.layout)}}}
-	result := m.Mutate(mutate.Request{Domain: domain})
+	m := plan.Planner{Sysfs: c.host.FS, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(c.layout)}}}
+	result := m.Mutate(plan.Request{Domain: domain})
 	if result.Err != nil {
 		c.Fatal(result.Err)
 	}
 	if slices.ContainsFunc(result.Plan.Warnings, func(w reasons.Warning) bool { return w.Code == reasons.CodeBudget }) {
 		return false
 	}
-	if again := m.Mutate(mutate.Request{Domain: result.Domain}); again.Err != nil || !bytes.Equal(again.Domain, result.Domain) {
+	if again := m.Mutate(plan.Request{Domain: result.Domain}); again.Err != nil || !bytes.Equal(again.Domain, result.Domain) {
 		c.Errorf("a second call changes the result, error %v", again.Err)
 	}
 	for _, violation := range tree.Violations(domain, result.Domain) {
