@@ -96,10 +96,10 @@ func (c Code) Check() string { return find(codeTable(), c).check }
 
 // Warning is something that a user should know and that did not stop the plan.
 type Warning struct {
-	Code   Code
-	Device *topology.DeviceID // nil when it concerns no single device
-	Text   string
-	Remedy string
+	Code   Code               `json:"code"`   // a warning of reasons.md
+	Device *topology.DeviceID `json:"device"` // null when it concerns no single device
+	Text   string             `json:"text"`   // the particulars
+	Remedy string             `json:"remedy"` // what to do
 }
 
 // NewWarning returns a warning with its remedy. The device is nil when it

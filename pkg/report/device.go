@@ -35,7 +35,7 @@ func (r Report) IsElsewhere() bool {
 }
 
 // isMissing reports whether a warning is about a device that the host does not show.
-func isMissing(w Warning) bool { return w.Code == reasons.CodeNoSysfs && w.Device != nil }
+func isMissing(w reasons.Warning) bool { return w.Code == reasons.CodeNoSysfs && w.Device != nil }
 
 // Title is the alias of a device.
 func (d Device) Title() string { return title(d.Alias) }

@@ -14,6 +14,7 @@ import (
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
@@ -36,8 +37,8 @@ type Report struct {
 	Controllers   []Controller           `json:"controllers"`   // after the plan, by index; the root bus, index 0, only if the domain names it
 	Paths         Paths                  `json:"paths"`         // the path types between devices
 	Budgets       Budgets                `json:"budgets"`       // how much of what is scarce is used
-	Warnings      []Warning              `json:"warnings"`      // by code
-	Extras        []Extra                `json:"extras"`        // what policy keys give besides places
+	Warnings      []reasons.Warning      `json:"warnings"`      // by code
+	Extras        []placement.Extra      `json:"extras"`        // what policy keys give besides places
 
 	WouldChange *Prospect `json:"wouldChange,omitempty"` // of the current domain (--as-is) only: what the layout would change
 
@@ -116,40 +117,13 @@ func (p PathTypes) MarshalJSON() ([]byte, error) { return json.Marshal(p.tree.Pa
 // Budgets are the scarce resources, with how much of each is used.
 type Budgets struct {
 	BusNumbers struct {
-		Budget
-		Expanders []Expander `json:"expanders"` // per expander bus
+		bus.Budget
+		Expanders []bus.ExpanderBudget `json:"expanders"` // per expander bus
 	} `json:"busNumbers"` // of the root bus, pending ports included; its limit is the first expander bus's number, less two per expander bus whose number libvirt chooses
-	ControllerIndexes Budget `json:"controllerIndexes"` // of 256
+	ControllerIndexes bus.Budget `json:"controllerIndexes"` // of 256
 	BARs              struct {
 		Bytes64 uint64 `json:"bytes64"` // sum of the PCI devices' 64-bit memory BARs
 	} `json:"bars"` // what the guest's 64-bit window has to hold
-}
-
-// Budget is how much of a limit is used.
-type Budget struct {
-	Used  int `json:"used"`  // how many are used
-	Limit int `json:"limit"` // how many there are
-}
-
-// Expander is the budget of bus numbers of one expander bus.
-type Expander struct {
-	Index int `json:"index"` // of its controller
-	BusNr int `json:"busNr"` // its first bus number
-	Budget
-}
-
-// Warning is a warning of the plan, with its remedy.
-type Warning struct {
-	Code   reasons.Code       `json:"code"`   // a warning of reasons.md
-	Device *topology.DeviceID `json:"device"` // null when it concerns no single device
-	Text   string             `json:"text"`   // the particulars
-	Remedy string             `json:"remedy"` // what to do
-}
-
-// Extra is something that the guest gets besides places.
-type Extra struct {
-	Key  policy.Key `json:"key"`  // the policy key
-	Text string     `json:"text"` // what it gave, with the numbers
 }
 
 // Prospect has the changes that a layout would make to a domain.
@@ -220,10 +194,10 @@ func NewSubject(d *domain.Domain, vmi *env.VMI) Subject {
 func New(plan *placement.Plan, changed bool, err error) Report {
 	r := Report{
 		SchemaVersion: SchemaVersion, Changed: changed,
-		Policy: map[policy.Key]Setting{}, Devices: []Device{}, Controllers: []Controller{}, Warnings: []Warning{}, Extras: []Extra{},
+		Policy: map[policy.Key]Setting{}, Devices: []Device{}, Controllers: []Controller{}, Warnings: []reasons.Warning{}, Extras: []placement.Extra{},
 		Paths: Paths{Devices: []topology.DeviceID{}},
 	}
-	r.Budgets.BusNumbers.Expanders = []Expander{}
+	r.Budgets.BusNumbers.Expanders = []bus.ExpanderBudget{}
 	if err != nil {
 		r.Error = new(err.Error())
 	}
@@ -244,17 +218,10 @@ func New(plan *placement.Plan, changed bool, err error) Report {
 	}
 	ids := plan.IDs()
 	r.Paths = Paths{Devices: ids, Host: PathTypes{r.host, ids}, Guest: PathTypes{r.guest, ids}}
-	r.Budgets.BusNumbers.Budget = Budget(plan.Budgets.BusNumbers)
-	for _, e := range plan.Budgets.Expanders {
-		r.Budgets.BusNumbers.Expanders = append(r.Budgets.BusNumbers.Expanders, Expander{Index: e.Index, BusNr: e.BusNr, Budget: Budget(e.Budget)})
-	}
-	r.Budgets.ControllerIndexes, r.Budgets.BARs.Bytes64 = Budget(plan.Budgets.ControllerIndexes), plan.Budgets.BARBytes64
-	for _, w := range plan.Warnings {
-		r.Warnings = append(r.Warnings, Warning(w))
-	}
-	for _, e := range plan.Extras {
-		r.Extras = append(r.Extras, Extra(e))
-	}
+	r.Budgets.BusNumbers.Budget, r.Budgets.ControllerIndexes = plan.Budgets.BusNumbers, plan.Budgets.ControllerIndexes
+	r.Budgets.BusNumbers.Expanders = append(r.Budgets.BusNumbers.Expanders, plan.Budgets.Expanders...)
+	r.Budgets.BARs.Bytes64 = plan.Budgets.BARBytes64
+	r.Warnings, r.Extras = append(r.Warnings, plan.Warnings...), append(r.Extras, plan.Extras...)
 	return r
 }
 

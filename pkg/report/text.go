@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
@@ -104,7 +105,7 @@ func (r Report) choice() string {
 }
 
 // extraLine is an extra with the value of its key.
-func (r Report) extraLine(e Extra) string {
+func (r Report) extraLine(e placement.Extra) string {
 	return fmt.Sprintf("%s %s: %s", e.Key, r.Policy[e.Key].Value, e.Text)
 }
 
@@ -230,7 +231,7 @@ func (p *printer) links(r Report) {
 // budgets writes how much of each scarce resource is used.
 func (p *printer) budgets(r Report) {
 	p.heading("BUDGETS")
-	line := func(name string, budget Budget, unit string) {
+	line := func(name string, budget bus.Budget, unit string) {
 		colour := plain
 		if budget.Used > budget.Limit {
 			colour = Red
