@@ -10,7 +10,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Change compares a path type in the guest with the host's, or those of a device.
+// Change compares path types in the guest with the host's.
 type Change string
 
 // The changes.
@@ -22,7 +22,6 @@ const (
 	Unplaced Change = "unplaced"
 )
 
-// colour is the colour of a change in text.
 func (c Change) colour() Colour {
 	return map[Change]Colour{Farther: Yellow, Nearer: Cyan, Unplaced: Red}[c]
 }
@@ -45,8 +44,8 @@ func (r Report) PairChange(i, j int) Change {
 	return compare(r.Paths.Host.Between(i, j), r.Paths.Guest.Between(i, j))
 }
 
-// Difference is how many pairs of devices have a path type on the host and
-// another one in the guest.
+// Difference is how many pairs of devices have one path type on the host and another in
+// the guest.
 type Difference struct {
 	Host, Guest topology.PathType
 	Pairs       int
@@ -59,8 +58,7 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%d %s on the host, %s in the guest (%s than on the host)", d.Pairs, d.Host, d.Guest, d.Change())
 }
 
-// compareDifferences puts first the pairs that are near on the host and farther in the
-// guest: they lose bandwidth.
+// compareDifferences puts pairs that are farther in the guest first: they lose bandwidth.
 func compareDifferences(a, b Difference) int {
 	switch {
 	case a.Change() == Farther && b.Change() == Nearer:
@@ -119,7 +117,7 @@ func (r Report) pairsOf(device int) iter.Seq2[int, int] {
 	}
 }
 
-// DeviceChange is the worst change of a device's pairs, Unplaced if it has no place.
+// DeviceChange is the worst change of a device's pairs, or Unplaced.
 func (r Report) DeviceChange(device int) Change {
 	differences := r.Tally(device).Differences
 	switch {

@@ -1,9 +1,7 @@
-// Package report explains a plan: as JSON with a stable schema
-// (report.go) and as text for a terminal (text.go and beforeafter.go; asis.go for the
-// current domain, guest.go for what a guest sees). device.go, change.go and
-// tree.go have what text and pictures (package picture) both show: the names of devices,
-// how their path types differ between host and guest, and the two trees. The
-// package is pure: a plan in, text out.
+// Package report explains a plan: as JSON (report.go) and as text (text.go, beforeafter.go,
+// asis.go for the current domain, guest.go for what a guest sees). device.go, change.go and
+// tree.go serve text and pictures (package picture): names of devices, how their path types
+// differ between host and guest, and the two trees.
 package report
 
 import (
@@ -49,7 +47,7 @@ type Report struct {
 	host, guest *topology.Tree
 }
 
-// IsCurrent reports whether the report is about the current domain, not about a plan.
+// IsCurrent reports whether the report is about the current domain, not a plan.
 func (r Report) IsCurrent() bool { return r.WouldChange != nil }
 
 // Setting is the value of a policy key with its origin.
@@ -77,7 +75,7 @@ type Device struct {
 	Predicted    *topology.Address  `json:"predicted"`    // address in the guest's kernel; null until it is known
 
 	function *topology.Device // on the host; the parent of a mediated device
-	link     *topology.Link   // that the device supports on the host; nil where it is not known
+	link     *topology.Link   // that the device supports on the host; nil if not known
 }
 
 // Controller is a PCI controller of the domain after the plan.
@@ -101,8 +99,8 @@ type Paths struct {
 	Guest   PathTypes           `json:"guest"`   // the same in the guest
 }
 
-// PathTypes are the path types between all pairs of a tree's devices. They are
-// computed on demand: n devices have n*n of them, and a call's log has none.
+// PathTypes are the path types between all pairs of a tree's devices, computed on demand: n
+// devices have n*n of them, and a call's log has none.
 type PathTypes struct {
 	tree *topology.Tree
 	ids  []topology.DeviceID
@@ -114,7 +112,7 @@ func (p PathTypes) Between(i, j int) topology.PathType { return p.tree.PathType(
 // MarshalJSON is the matrix, one row per device.
 func (p PathTypes) MarshalJSON() ([]byte, error) { return json.Marshal(p.tree.PathTypes(p.ids)) }
 
-// Budgets are the scarce resources, with how much of each is used.
+// Budgets are how much of each scarce resource is used.
 type Budgets struct {
 	BusNumbers struct {
 		bus.Budget
@@ -126,7 +124,7 @@ type Budgets struct {
 	} `json:"bars"` // what the guest's 64-bit window has to hold
 }
 
-// Prospect has the changes that a layout would make to a domain.
+// Prospect is the changes that a layout would make to a domain.
 type Prospect struct {
 	Layout             policy.Layout          `json:"layout"`             // the planned layout
 	LayoutReason       *string                `json:"layoutReason"`       // as in the report
@@ -153,15 +151,13 @@ type Move struct {
 	from, to string
 }
 
-// Subject is the VM, the host and the program of a report; "" where one is not known.
+// Subject is the VM, the host and the program of a report; "" if not known.
 type Subject struct {
-	VM     string // "VM default/dgx", or "domain dgx" where KubeVirt did not make it
+	VM     string // "VM default/dgx", or "domain dgx" if KubeVirt did not make it
 	Host   string // where the host was read: "host.txtar"
 	Source string // where the domain comes from: "launcher.log, dump 2 of 2"
 	Tool   string // the program with its version
-
-	// Doubt is why the domain and the VMI do not belong together.
-	Doubt string
+	Doubt  string // why the domain and the VMI do not belong together
 }
 
 // NewSubject names the VM of a domain. The VMI may be nil.
@@ -210,8 +206,7 @@ func New(plan *placement.Plan, changed bool, err error) Report {
 		r.Policy[key] = Setting{Value: plan.Policy.Value(key), Origin: plan.Policy.Origins[key]}
 	}
 	for _, d := range plan.Devices {
-		r.Devices = append(r.Devices, device(d))
-		r.Devices[len(r.Devices)-1].link = plan.Host.MaxLink(d.Function)
+		r.Devices = append(r.Devices, device(d, plan.Host.MaxLink(d.Function)))
 	}
 	for _, c := range plan.Controllers {
 		r.Controllers = append(r.Controllers, controller(c))
@@ -225,12 +220,12 @@ func New(plan *placement.Plan, changed bool, err error) Report {
 	return r
 }
 
-func device(d placement.Decision) Device {
+func device(d placement.Decision, link *topology.Link) Device {
 	out := Device{
 		ID: d.ID, Alias: unlessZero(d.Alias), Kind: d.ID.Kind(), Resource: unlessZero(d.Resource), Added: d.Added,
 		PCIeRoot: unlessZero(d.PCIeRoot), HostPath: append([]topology.Address{}, d.HostPath...), IOMMUGroup: d.IOMMUGroup,
 		Outcome: d.Outcome, Reason: d.Reason,
-		GuestCell: d.Cell, GuestPath: append([]int{}, d.GuestPath...), Predicted: d.Predicted, function: d.Function,
+		GuestCell: d.Cell, GuestPath: append([]int{}, d.GuestPath...), Predicted: d.Predicted, function: d.Function, link: link,
 	}
 	if node, known := d.HostNode.Node(); known {
 		out.HostNode = &node

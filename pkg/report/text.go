@@ -13,11 +13,9 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// WriteText writes the report for people, as wide as the style says: its subject,
-// the outcome with the reasons of devices without a place, the tree of the host
-// beside that of the guest, the path types of both, one line per device with its
-// reason, the budgets, the warnings with their remedies, and of the current domain
-// the changes that the layout would make.
+// WriteText writes the report for people: subject, outcome, why devices have no place, the
+// trees of host and guest, their path types, one line per device, budgets, warnings and, for
+// the current domain, the changes that the layout would make.
 func (r Report) WriteText(w io.Writer, style Style) error {
 	p := &printer{Style: style}
 	p.subject(r.Subject)
@@ -60,8 +58,7 @@ func (r Report) WriteText(w io.Writer, style Style) error {
 	return p.to(w)
 }
 
-// subject writes the lines with which every text begins. The first takes as many lines
-// as it has to.
+// subject writes the lines with which every text begins.
 func (p *printer) subject(s Subject) {
 	line, column := "", 0
 	for _, part := range []string{s.VM, s.Host, s.Source, s.Tool} {
@@ -95,8 +92,7 @@ func (r Report) head() string {
 	return fmt.Sprintf("layout %s: %d placed, %d kept, %d unplaced, %d added", r.Layout, c.Placed, c.Kept, c.Unplaced, c.Added)
 }
 
-// choice is which layout was chosen and why, in one line; "" where the policy
-// names it.
+// choice is which layout was chosen and why; "" if the policy names it.
 func (r Report) choice() string {
 	if r.LayoutReason == nil {
 		return ""
@@ -104,13 +100,12 @@ func (r Report) choice() string {
 	return fmt.Sprintf("layout %s: %s, since %s", r.Policy[policy.KeyLayout].Value, r.Layout, *r.LayoutReason)
 }
 
-// extraLine is an extra with the value of its key.
 func (r Report) extraLine(e placement.Extra) string {
 	return fmt.Sprintf("%s %s: %s", e.Key, r.Policy[e.Key].Value, e.Text)
 }
 
-// causes writes why devices have no place, with the remedies, and where nothing is
-// placed why all are kept.
+// causes writes why devices have no place, with remedies, and if none is placed why they
+// are kept.
 func (p *printer) causes(r Report) {
 	for _, reason := range r.ReasonsOf(placement.Unplaced) {
 		text, remedy := reason.Meaning(), reason.Remedy()
@@ -138,15 +133,15 @@ func (r Report) notHere() string {
 	return fmt.Sprintf("none of the %d devices is on this host", len(r.Devices))
 }
 
-// Columns of the table of devices that change where a line is too narrow.
+// Columns of the table of devices that change if a line is too narrow.
 const (
 	aliasColumn   = 1
 	idColumn      = 2
 	libvirtColumn = 5
 )
 
-// devices writes one line per device. Where a line is too narrow, host devices lose
-// their PCI domain, then libvirt's address is left out, then aliases are cut.
+// devices writes one line per device. If it is too narrow, host devices lose their PCI
+// domain, then libvirt's address is left out, then aliases are cut.
 func (p *printer) devices(r Report) {
 	const gap = 2
 	rows := deviceRows(r)
@@ -196,7 +191,7 @@ func deviceRows(r Report) [][]string {
 	return rows
 }
 
-// meanings writes the meanings of the reasons, but for those that causes has written.
+// meanings writes the meanings of the reasons that causes has not written.
 func (p *printer) meanings(r Report) {
 	for _, reason := range reasons.Reasons() {
 		devices := r.WithReason(reason)
@@ -214,8 +209,7 @@ func (p *printer) meanings(r Report) {
 
 func isPlacedWithoutCell(d Device) bool { return d.Outcome == placement.Placed && d.GuestCell == nil }
 
-// links writes the link speed of each device on the host, and the speed that the
-// guest's port above it advertises.
+// links writes the link speed of each device on the host and that of its port in the guest.
 func (p *printer) links(r Report) {
 	p.heading("LINKS")
 	rows := [][]string{{"#", "ALIAS", "ON THE HOST", "GUEST'S PORT SAYS"}}
@@ -228,7 +222,6 @@ func (p *printer) links(r Report) {
 	p.table(2, rows)
 }
 
-// budgets writes how much of each scarce resource is used.
 func (p *printer) budgets(r Report) {
 	p.heading("BUDGETS")
 	line := func(name string, budget bus.Budget, unit string) {
@@ -270,8 +263,8 @@ func (p *printer) warnings(r Report) {
 	}
 }
 
-// WriteSummary writes the report in short: one line per device, then the
-// expander buses with their budgets, then the warnings with their remedies.
+// WriteSummary writes the report in short: devices, expander buses with their budgets, and
+// warnings, without style.
 func (r Report) WriteSummary(w io.Writer) error {
 	p := &printer{}
 	p.line(r.head())
