@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
@@ -21,7 +22,13 @@ const mostCliques = 16
 // ACS of the ports between them redirects no request. KubeVirt's types do not have
 // qemu:override, so that it is written in every call.
 func clique() Key {
-	return Key{Name: policy.KeyClique, Mark: domain.CliqueMark, Write: writeCliques}
+	return Key{Name: policy.KeyClique, Mark: domain.CliqueMark, Needs: cliqueNeeds, Write: writeCliques}
+}
+
+// cliqueNeeds are the ports above the GPUs and their ACS.
+func cliqueNeeds(p policy.Policy) host.Needs {
+	asked := p.Clique != policy.CliqueNone
+	return host.Needs{Related: asked, Details: asked}
 }
 
 func writeCliques(vm VM) Writing {
