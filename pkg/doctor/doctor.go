@@ -1,3 +1,6 @@
+// Package doctor checks whether a host, an environment and a domain are fit for passthrough
+// placement, with a hint if they are not. A check is a name and a function from Inputs to
+// Results. It reads no files and has no clock.
 package doctor
 
 import (
@@ -5,8 +8,7 @@ import (
 	"slices"
 )
 
-// Check is one question with a stable name; docs/doctor.md has a section for
-// each.
+// Check is one question with a stable name; docs/doctor.md has a section for each.
 type Check struct {
 	Name  string
 	needs func(Inputs) bool     // nil: nothing
@@ -14,7 +16,7 @@ type Check struct {
 	perVM bool                  // once per VM, not once per host
 }
 
-// Run runs the check, or skips it when the inputs lack what it needs.
+// Run runs the check, or skips it if the inputs lack what it needs.
 func (c Check) Run(in Inputs) []Result {
 	if !c.perVM || len(in.Others) == 0 {
 		return c.runOn(in)
@@ -113,11 +115,8 @@ type Report struct {
 	Results       []Result       `json:"results"`       // the worst first
 }
 
-// severities are the statuses, the worst first.
-func severities() []Status { return []Status{Fail, Warn, Note, Pass} }
-
-// NewReport runs all checks and counts the results by status. The worst results
-// come first, those of one status in the order of Checks.
+// NewReport runs all checks and counts the results by status. The worst come first, those
+// of one status in the order of Checks.
 func NewReport(in Inputs) Report {
 	r := Report{SchemaVersion: SchemaVersion, Counts: map[Status]int{Pass: 0, Warn: 0, Fail: 0, Note: 0}, Results: []Result{}}
 	for _, c := range Checks() {
@@ -126,8 +125,9 @@ func NewReport(in Inputs) Report {
 	for _, result := range r.Results {
 		r.Counts[result.Status]++
 	}
+	severities := []Status{Fail, Warn, Note, Pass}
 	slices.SortStableFunc(r.Results, func(x, y Result) int {
-		return cmp.Compare(slices.Index(severities(), x.Status), slices.Index(severities(), y.Status))
+		return cmp.Compare(slices.Index(severities, x.Status), slices.Index(severities, y.Status))
 	})
 	return r
 }

@@ -2,7 +2,6 @@ package doctor
 
 import "hook-sidecar/pkg/topology"
 
-// linkDegraded checks whether each link runs at what both of its ends support.
 func linkDegraded(in Inputs) []Result {
 	var found []Result
 	known := 0
@@ -24,7 +23,7 @@ func linkDegraded(in Inputs) []Result {
 	return orPass(found, "%s at full speed and width", topology.Counted(known, "link"))
 }
 
-// judgeLink compares the link of a function with the best that both ends support.
+// judgeLink compares a function's link with the best that both ends support.
 func judgeLink(a topology.Address, lower topology.Details, best topology.Link) []Result {
 	id := topology.PCIDevice(a)
 	switch now, own := *lower.Link, *lower.MaxLink; {
@@ -40,10 +39,9 @@ func judgeLink(a topology.Address, lower topology.Details, best topology.Link) [
 	return nil
 }
 
-// accessControl checks whether devices for guests are isolated: functions of
-// different devices in one IOMMU group have a port without ACS above them, and
-// can only go to one guest. Where the configuration space can be read it also
-// reports the ports that send peer-to-peer requests up to the IOMMU.
+// accessControl checks whether devices are isolated: those of one IOMMU group have a port
+// without ACS above them, and can only go to one guest. If the configuration space can be
+// read it also reports ports that send peer-to-peer requests up to the IOMMU.
 func accessControl(in Inputs) []Result {
 	found := in.sharedGroups()
 	ports, readable, redirecting := 0, 0, 0
@@ -96,8 +94,8 @@ func (in Inputs) sharedGroups() []Result {
 	return found
 }
 
-// addressTranslation checks whether devices have ATS, with which peer-to-peer
-// traffic need not go through the CPU where ACS is enabled.
+// addressTranslation checks whether devices have ATS, with which peer-to-peer traffic
+// bypasses the CPU although ACS is enabled.
 func addressTranslation(in Inputs) []Result {
 	var without []topology.Address
 	hardware, hidden := in.hardware(), 0

@@ -11,8 +11,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// vgpu is a part of a GPU for a guest: a mediated device, or a virtual function
-// that NVIDIA's driver has given a type.
+// vgpu is a part of a GPU: a mediated device, or a virtual function with a type.
 type vgpu struct {
 	id   topology.DeviceID
 	gpu  topology.Address // the physical function
@@ -37,8 +36,8 @@ func (in Inputs) vgpus() []vgpu {
 	return all
 }
 
-// physical returns the physical function of a virtual one. Since Ampere the parent
-// of a mediated device is a virtual function of the GPU.
+// physical returns the physical function of a virtual one, which since Ampere is the parent
+// of a mediated device.
 func (in Inputs) physical(a topology.Address) topology.Address {
 	if f := in.Host.Device(a); f != nil && f.PhysFn != nil {
 		return *f.PhysFn
@@ -46,8 +45,8 @@ func (in Inputs) physical(a topology.Address) topology.Address {
 	return a
 }
 
-// typeName returns the type of a virtual function with its name, which a list of
-// the GPU may have as long as the type can be created.
+// typeName returns the type of a virtual function with its name, which the GPU lists as long
+// as it can be created.
 func (in Inputs) typeName(f topology.Device) string {
 	number := fmt.Sprint(f.Details.VGPU.Type)
 	for _, other := range in.Host.Devices {
@@ -81,9 +80,8 @@ func typesOf(vgpus []vgpu) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// mdevTypes checks whether each GPU has one type of vGPU. In equal-size mode,
-// the default, all vGPUs of a GPU have the frame buffer size of the first
-// (NVIDIA vGPU software user guide).
+// mdevTypes checks whether each GPU has one type of vGPU: in equal-size mode, the default,
+// all have the frame buffer size of the first (NVIDIA vGPU software user guide).
 func mdevTypes(in Inputs) []Result {
 	gpus, vgpus := byGPU(in.vgpus())
 	var found []Result
@@ -99,8 +97,7 @@ func mdevTypes(in Inputs) []Result {
 	return orPass(found, "%s with vGPUs of one type each", topology.Counted(len(gpus), "device"))
 }
 
-// mdevUnused reports the vGPUs that no domain uses. A GPU keeps its type, and has
-// less room, as long as it has one, although its VM is gone.
+// mdevUnused reports the vGPUs that no domain uses: the GPU keeps their type and room.
 func mdevUnused(in Inputs) []Result {
 	used := in.subjects()
 	isUsed := func(id topology.DeviceID) bool { return slices.Contains(used, id) }
@@ -127,9 +124,8 @@ func mdevUnused(in Inputs) []Result {
 	return orPass(found, "%s, all used", topology.Counted(max(len(all), len(in.Host.MDEVs)), "vGPU"))
 }
 
-// vgpuCapacity checks whether each GPU can still create the vGPUs that its type
-// promises: no list of devices shows what a killed VM or vGPU manager did not
-// return.
+// vgpuCapacity checks whether each GPU can create the vGPUs that its type promises: no list
+// shows what a killed VM or vGPU manager did not return.
 func vgpuCapacity(in Inputs) []Result {
 	_, vgpus := byGPU(in.vgpus())
 	var found []Result
@@ -155,8 +151,8 @@ func vgpuCapacity(in Inputs) []Result {
 
 const staleHint = "look for a process that still holds the GPU (nvidia-smi vgpu -q), then restart nvidia-vgpu-mgr or reset the GPU"
 
-// isMIG reports whether a type is backed by MIG: A100-1-5C has the number of its
-// slices. Their number depends on the GPU instances that exist.
+// isMIG reports whether a type is backed by MIG: A100-1-5C has the number of its slices,
+// which depends on the GPU instances.
 func isMIG(name string) bool { return regexp.MustCompile(`-[0-9]+-[0-9]+[A-Z]`).MatchString(name) }
 
 // supported is what a GPU can create, with all its functions.

@@ -57,7 +57,7 @@ func about(id topology.DeviceID, results []Result) []Result {
 	return results
 }
 
-// orPass returns the results, or a PASS when there are none.
+// orPass returns the results, or a PASS if there are none.
 func orPass(results []Result, format string, args ...any) []Result {
 	if len(results) > 0 {
 		return results
