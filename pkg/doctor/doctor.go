@@ -46,10 +46,8 @@ func (c Check) runOn(in Inputs) []Result {
 }
 
 // Checks returns all checks in the order of docs/doctor.md.
-func Checks() []Check { return slices.Concat(hostChecks(), vmChecks(), containerChecks()) }
-
-func hostChecks() []Check {
-	return []Check{
+func Checks() []Check {
+	ofHost := []Check{
 		{Name: "sysfs", run: sysfs},
 		{Name: "iommu-enabled", needs: Inputs.hasPCI, run: iommuEnabled},
 		{Name: "host-numa", needs: Inputs.hasPCI, run: hostNUMA},
@@ -66,10 +64,7 @@ func hostChecks() []Check {
 		{Name: "mdev-unused", needs: Inputs.hasVGPUs, run: mdevUnused},
 		{Name: "vgpu-capacity", needs: Inputs.hasPCI, run: vgpuCapacity},
 	}
-}
-
-func vmChecks() []Check {
-	checks := []Check{
+	ofVM := []Check{
 		{Name: "vmi-of-domain", needs: Inputs.hasBoth, run: vmiOfDomain},
 		{Name: "machine-type", needs: Inputs.hasDomain, run: machineType},
 		{Name: "guest-numa", run: guestNUMA},
@@ -89,19 +84,16 @@ func vmChecks() []Check {
 		{Name: "io-space", needs: Inputs.hasDevices, run: ioSpace},
 		{Name: "pci-hole", needs: Inputs.hasDevices, run: pciHole},
 	}
-	for i := range checks {
-		checks[i].perVM = true
+	for i := range ofVM {
+		ofVM[i].perVM = true
 	}
-	return checks
-}
-
-func containerChecks() []Check {
-	return []Check{
+	ofContainer := []Check{
 		{Name: "socket-folder", needs: Inputs.hasSockets, run: socketDirectory},
 		{Name: "socket-name", needs: Inputs.hasSockets, run: socketName},
 		{Name: "container-memory", needs: Inputs.hasLimits, run: containerMemory},
 		{Name: "container-cpu", needs: Inputs.hasLimits, run: containerCPU},
 	}
+	return slices.Concat(ofHost, ofVM, ofContainer)
 }
 
 // SchemaVersion is the version of Report as JSON. It rises when a field is

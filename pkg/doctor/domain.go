@@ -160,15 +160,11 @@ func (in Inputs) missingForNUMA() []string {
 
 // placed checks whether each device has a place, and reports those with one reason together.
 func placed(in Inputs) []Result {
-	placed, kept := 0, 0
+	counts := map[placement.Outcome]int{}
 	unplaced := map[reasons.Reason][]topology.DeviceID{}
 	for _, d := range in.Plan.Devices {
-		switch d.Outcome {
-		case placement.Placed:
-			placed++
-		case placement.Kept:
-			kept++
-		case placement.Unplaced:
+		counts[d.Outcome]++
+		if d.Outcome == placement.Unplaced {
 			unplaced[d.Reason] = append(unplaced[d.Reason], d.ID)
 		}
 	}
@@ -187,7 +183,7 @@ func placed(in Inputs) []Result {
 		}
 		found = append(found, results...)
 	}
-	if placed+kept > 0 {
+	if placed, kept := counts[placement.Placed], counts[placement.Kept]; placed+kept > 0 {
 		return orPass(found, "layout %s: %d placed, %d kept", in.Plan.Layout, placed, kept)
 	}
 	return found

@@ -1,6 +1,10 @@
 package doctor
 
-import "hook-sidecar/pkg/topology"
+import (
+	"slices"
+
+	"hook-sidecar/pkg/topology"
+)
 
 func linkDegraded(in Inputs) []Result {
 	var found []Result
@@ -81,14 +85,13 @@ func (in Inputs) sharedGroups() []Result {
 		if f.IOMMUGroup == nil || reported[*f.IOMMUGroup] {
 			continue
 		}
-		for _, other := range in.Host.Devices {
-			if other.IOMMUGroup == nil || *other.IOMMUGroup != *f.IOMMUGroup || other.IsBridge || other.Address.SameDevice(f.Address) {
-				continue
-			}
+		i := slices.IndexFunc(in.Host.Devices, func(d topology.Device) bool {
+			return topology.Same(d.IOMMUGroup, f.IOMMUGroup) && !d.IsBridge && !d.Address.SameDevice(f.Address)
+		})
+		if i >= 0 {
 			reported[*f.IOMMUGroup] = true
 			found = append(found, about(topology.PCIDevice(f.Address), warn("pass both to one guest or to none; enable ACS in the firmware, or use slots under different ports",
-				"%s and %s share IOMMU group %d: no port above isolates them", f.Address, other.Address, *f.IOMMUGroup))...)
-			break
+				"%s and %s share IOMMU group %d: no port above isolates them", f.Address, in.Host.Devices[i].Address, *f.IOMMUGroup))...)
 		}
 	}
 	return found

@@ -118,14 +118,10 @@ func outcomes(r report.Report) string {
 	if r.IsCurrent() {
 		return "current domain"
 	}
-	c := r.Count()
 	var texts []string
-	for _, of := range []struct {
-		count   int
-		outcome placement.Outcome
-	}{{c.Placed, placement.Placed}, {c.Kept, placement.Kept}, {c.Unplaced, placement.Unplaced}} {
-		if of.count > 0 {
-			texts = append(texts, fmt.Sprintf("%d %s", of.count, of.outcome))
+	for _, outcome := range []placement.Outcome{placement.Placed, placement.Kept, placement.Unplaced} {
+		if n := r.Count(outcome); n > 0 {
+			texts = append(texts, fmt.Sprintf("%d %s", n, outcome))
 		}
 	}
 	return strings.Join(texts, ", ")

@@ -17,10 +17,11 @@ func (c BeforeAfter) WriteText(w io.Writer, style Style) error {
 	p.line(p.Paint(bold, "What the guest sees of "+c.After.Inventory()))
 	p.line("")
 	before, after := c.Before.Tally(AllDevices), c.After.Tally(AllDevices)
+	hasCell := func(d Device) bool { return d.GuestCell != nil }
 	p.table(3, [][]string{
 		{"", "without the hook", fmt.Sprintf("with it, layout %s", c.After.Layout)},
 		{"pairs of devices as on the host", ofAll(before.By[Same], before.All), ofAll(after.By[Same], before.All)},
-		{"devices that know their NUMA node", ofAll(c.Before.inCells(), len(c.Before.Devices)), ofAll(c.After.inCells(), len(c.After.Devices))},
+		{"devices that know their NUMA node", ofAll(count(c.Before.Devices, hasCell), len(c.Before.Devices)), ofAll(count(c.After.Devices, hasCell), len(c.After.Devices))},
 	})
 	if few := c.After.examples(); len(few) > 1 {
 		p.examples(c, few)
@@ -33,11 +34,6 @@ func (c BeforeAfter) WriteText(w io.Writer, style Style) error {
 }
 
 func ofAll(n, all int) string { return fmt.Sprintf("%d of %d", n, all) }
-
-// inCells counts the devices with a cell.
-func (r Report) inCells() int {
-	return count(r.Devices, func(d Device) bool { return d.GuestCell != nil })
-}
 
 // examples are the first device and, for each path type on the host, the first so far from it.
 func (r Report) examples() []int {

@@ -60,13 +60,7 @@ func (d Difference) String() string {
 
 // compareDifferences puts pairs that are farther in the guest first: they lose bandwidth.
 func compareDifferences(a, b Difference) int {
-	switch {
-	case a.Change() == Farther && b.Change() == Nearer:
-		return -1
-	case a.Change() == Nearer && b.Change() == Farther:
-		return 1
-	}
-	return cmp.Or(a.Host.Compare(b.Host), a.Guest.Compare(b.Guest))
+	return cmp.Or(cmp.Compare(b.Guest.Compare(b.Host), a.Guest.Compare(a.Host)), a.Host.Compare(b.Host), a.Guest.Compare(b.Guest))
 }
 
 // Tally counts pairs of devices by the change of their path type.

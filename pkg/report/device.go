@@ -104,21 +104,14 @@ func (r Report) Inventory() string {
 	return strings.Join(all[:len(all)-1], ", ") + " and " + all[len(all)-1]
 }
 
-// Counts are the numbers of devices by outcome, and of those that are added.
-type Counts struct{ Placed, Kept, Unplaced, Added int }
-
-// Count counts the devices.
-func (r Report) Count() Counts {
-	of := func(outcome placement.Outcome) int {
-		return count(r.Devices, func(d Device) bool { return d.Outcome == outcome })
-	}
-	return Counts{
-		Placed: of(placement.Placed), Kept: of(placement.Kept), Unplaced: of(placement.Unplaced),
-		Added: count(r.Devices, func(d Device) bool { return d.Added }),
-	}
+// Count is how many devices have an outcome.
+func (r Report) Count(outcome placement.Outcome) int {
+	return count(r.Devices, func(d Device) bool { return d.Outcome == outcome })
 }
 
-// count counts the items that fit.
+// Added is how many devices are added.
+func (r Report) Added() int { return count(r.Devices, func(d Device) bool { return d.Added }) }
+
 func count[T any](items []T, fits func(T) bool) int {
 	n := 0
 	for _, item := range items {

@@ -83,13 +83,12 @@ func (p *printer) subject(s Subject) {
 	}
 }
 
-// head is the report in one line.
 func (r Report) head() string {
 	if r.IsCurrent() {
 		return topology.Counted(len(r.Devices), "device") + " in the current domain"
 	}
-	c := r.Count()
-	return fmt.Sprintf("layout %s: %d placed, %d kept, %d unplaced, %d added", r.Layout, c.Placed, c.Kept, c.Unplaced, c.Added)
+	return fmt.Sprintf("layout %s: %d placed, %d kept, %d unplaced, %d added", r.Layout,
+		r.Count(placement.Placed), r.Count(placement.Kept), r.Count(placement.Unplaced), r.Added())
 }
 
 // choice is which layout was chosen and why; "" if the policy names it.
@@ -115,11 +114,11 @@ func (p *printer) causes(r Report) {
 		p.wrapped(Red, fmt.Sprintf("%d unplaced, %s: %s", len(r.WithReason(reason)), reason, text))
 		p.remedy(remedy)
 	}
-	if r.IsElsewhere() && r.Count().Unplaced == 0 {
+	if r.IsElsewhere() && r.Count(placement.Unplaced) == 0 {
 		p.wrapped(Red, r.notHere())
 		p.remedy(reasons.TakeSnapshot)
 	}
-	if !r.IsCurrent() && r.Count().Placed == 0 {
+	if !r.IsCurrent() && r.Count(placement.Placed) == 0 {
 		for _, reason := range r.ReasonsOf(placement.Kept) {
 			p.wrapped(plain, fmt.Sprintf("%d kept, %s: %s", len(r.WithReason(reason)), reason, reason.Meaning()))
 		}
@@ -195,7 +194,7 @@ func deviceRows(r Report) [][]string {
 func (p *printer) meanings(r Report) {
 	for _, reason := range reasons.Reasons() {
 		devices := r.WithReason(reason)
-		if len(devices) == 0 || r.IsCurrent() || r.Count().Placed == 0 || devices[0].Outcome == placement.Unplaced {
+		if len(devices) == 0 || r.IsCurrent() || r.Count(placement.Placed) == 0 || devices[0].Outcome == placement.Unplaced {
 			continue
 		}
 		text := string(reason) + ": " + reason.Meaning()
