@@ -125,7 +125,6 @@ func (in Inputs) isElsewhere() bool {
 
 func (in Inputs) vms() []VM { return append([]VM{in.VM}, in.Others...) }
 
-// decisions returns those of all domains.
 func (in Inputs) decisions() []placement.Decision {
 	var all []placement.Decision
 	for _, vm := range in.vms() {

@@ -62,7 +62,6 @@ func (in Inputs) typeName(f topology.Device) string {
 	return number
 }
 
-// byGPU groups vGPUs by GPU, and returns the GPUs by address.
 func byGPU(all []vgpu) ([]topology.Address, map[topology.Address][]vgpu) {
 	gpus := map[topology.Address][]vgpu{}
 	for _, v := range all {
@@ -71,7 +70,6 @@ func byGPU(all []vgpu) ([]topology.Address, map[topology.Address][]vgpu) {
 	return slices.SortedFunc(maps.Keys(gpus), topology.Address.Compare), gpus
 }
 
-// typesOf returns the sorted types of vGPUs.
 func typesOf(vgpus []vgpu) []string {
 	names := map[string]bool{}
 	for _, v := range vgpus {
@@ -136,10 +134,11 @@ func vgpuCapacity(in Inputs) []Result {
 		case len(types) == 0 && s.creatable == 0:
 			found = append(found, about(topology.PCIDevice(gpu), warn(staleHint+"; with MIG, create GPU instances first",
 				"%s has no vGPU, and none can be created", gpu))...)
-		case len(types) == 1 && !isMIG(s.names[types[0]]):
-			if have, most := len(vgpus[gpu])+s.available[types[0]], s.most[types[0]]; have < most {
+		case len(types) == 1 && !isMIG(s.types[types[0]].name):
+			of, exist := s.types[types[0]], len(vgpus[gpu])
+			if have := exist + of.available; have < of.most {
 				found = append(found, about(topology.PCIDevice(gpu), warn(staleHint, "%s gives %d of %d vGPUs of type %s: %d exist, %d can be created",
-					gpu, have, most, types[0], len(vgpus[gpu]), s.available[types[0]]))...)
+					gpu, have, of.most, types[0], exist, of.available))...)
 			}
 		}
 	}
@@ -157,10 +156,13 @@ func isMIG(name string) bool { return regexp.MustCompile(`-[0-9]+-[0-9]+[A-Z]`).
 
 // supported is what a GPU can create, with all its functions.
 type supported struct {
-	creatable int               // of any type
-	available map[string]int    // by type
-	most      map[string]int    // by type, 0 when not known
-	names     map[string]string // by type
+	creatable int // of any type
+	types     map[string]vgpuType
+}
+
+type vgpuType struct {
+	name            string
+	available, most int // most is 0 if not known
 }
 
 // supported returns what each GPU that shows it can create, by physical function.
@@ -172,19 +174,15 @@ func (in Inputs) supported() map[topology.Address]*supported {
 			continue
 		}
 		gpu := in.physical(f.Address)
-		s := gpus[gpu]
-		if s == nil {
-			s = &supported{available: map[string]int{}, most: map[string]int{}, names: map[string]string{}}
-			gpus[gpu] = s
-		}
+		s := cmp.Or(gpus[gpu], &supported{types: map[string]vgpuType{}})
+		gpus[gpu] = s
 		if d.VGPU != nil {
 			s.creatable += len(d.VGPU.Creatable)
 		}
 		for _, t := range d.MDEVTypes {
 			if t.Available != nil {
 				s.creatable += *t.Available
-				s.available[t.ID] += *t.Available
-				s.most[t.ID], s.names[t.ID] = t.Max, t.Name
+				s.types[t.ID] = vgpuType{name: t.Name, available: s.types[t.ID].available + *t.Available, most: t.Max}
 			}
 		}
 	}

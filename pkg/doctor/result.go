@@ -78,5 +78,4 @@ func list[T fmt.Stringer](items []T) string {
 	return strings.Join(names, ", ")
 }
 
-// oneLine is a text without newlines.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

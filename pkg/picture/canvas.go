@@ -81,7 +81,6 @@ func (c *canvas) words(class string, x, y int, text string) {
 	c.element(`<text class="%s" x="%d" y="%d">%s</text>`, class, x, y+baseline, escape(text))
 }
 
-// curve draws a line from (x, y) to (x+w, y+h).
 func (c *canvas) curve(class string, x, y, w, h int) {
 	half := x + w/2
 	c.element(`<path class="%s" d="M%d %dC%d %d %d %d %d %d"/>`, class, x, y, half, y, half, y+h, x+w, y+h)
@@ -188,7 +187,6 @@ func textPixels(text string) int {
 	return tenths / 10
 }
 
-// fitPixels cuts a text that takes more pixels.
 func fitPixels(text string, pixels int) string {
 	if textPixels(text) <= pixels {
 		return text

@@ -59,7 +59,6 @@ func (c *canvas) families(r report.Report, hasPorts bool, room, y int) int {
 	return y + legendPitch
 }
 
-// nouns are the names of the devices of a family.
 func nouns(r report.Report, family report.Family) []string {
 	var all []string
 	for _, d := range r.Devices {

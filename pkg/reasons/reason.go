@@ -74,7 +74,13 @@ func reasonTable() []entry[Reason] {
 }
 
 // Reasons returns all reasons in the order of docs/reasons.md.
-func Reasons() []Reason { return codes(reasonTable()) }
+func Reasons() []Reason {
+	var all []Reason
+	for _, e := range reasonTable() {
+		all = append(all, e.code)
+	}
+	return all
+}
 
 // Meaning describes a reason in a few words; "" for an unknown one.
 func (r Reason) Meaning() string { return find(reasonTable(), r).meaning }
@@ -88,14 +94,6 @@ type entry[T comparable] struct {
 	code            T
 	meaning, remedy string
 	check           string // of doctor; of warnings only
-}
-
-func codes[T comparable](table []entry[T]) []T {
-	var all []T
-	for _, e := range table {
-		all = append(all, e.code)
-	}
-	return all
 }
 
 // find returns a zero entry for an unknown code.

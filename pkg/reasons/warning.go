@@ -47,8 +47,7 @@ const (
 // speedRemedy is that of an emulated port that shows NCCL a false speed.
 const speedRemedy = "pass NCCL the host's link speeds: nccl-topology=fwcfg, or the file of explain --format nccl"
 
-// codeTable has the remedies, and which check of doctor reports the warning, in the order of
-// docs/reasons.md.
+// codeTable has the remedies, and which check of doctor reports the warning.
 func codeTable() []entry[Code] {
 	return []entry[Code]{
 		{code: CodeUnknownPolicyKey, remedy: "correct or remove the annotation"},
@@ -83,9 +82,6 @@ func codeTable() []entry[Code] {
 		{code: CodeVariableConflict, remedy: "set the environment variable once", check: "variables"},
 	}
 }
-
-// Codes returns all kinds of warning in the order of docs/reasons.md.
-func Codes() []Code { return codes(codeTable()) }
 
 // Remedy is what a user can do about a warning of this kind.
 func (c Code) Remedy() string { return find(codeTable(), c).remedy }

@@ -50,7 +50,6 @@ func (d Device) place() string {
 	return fmt.Sprintf("%s, cell %d", text, *d.GuestCell)
 }
 
-// prospect writes the changes that the layout would make.
 func (p *printer) prospect(r Report) {
 	would := r.WouldChange
 	p.heading(fmt.Sprintf("LAYOUT %s WOULD CHANGE", would.Layout))

@@ -143,7 +143,6 @@ func (r Report) UsedPathTypes() []string {
 	return used
 }
 
-// describe is a path type with its meaning.
 func describe(t topology.PathType) string {
 	return t.String() + ": " + map[topology.PathType]string{
 		topology.PIX:  "at most one PCIe switch between",

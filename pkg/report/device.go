@@ -181,7 +181,6 @@ func shortID(id topology.DeviceID) string {
 	return id.String()
 }
 
-// or formats a value, or returns another text if it is not known.
 func or[T any](v *T, unknown string) string {
 	if v == nil {
 		return unknown
