@@ -32,7 +32,7 @@ type VM struct {
 	Name        string // for results, if several VMs are given
 	plan.Result        // what the hook would do with its domain; no plan without one
 
-	PolicyWarnings []reasons.Warning         // where there is no plan
+	PolicyWarnings []reasons.Warning         // if there is no plan
 	Alternatives   func() []plan.Alternative // what other layouts would give; nil when not known
 }
 

@@ -2,10 +2,10 @@
 // remedies. docs/reasons.md has a section for each.
 package reasons
 
-// Reason is why a device is where it is.
+// Reason is why a device has its place.
 type Reason string
 
-// The reasons; reasonTable says what they mean.
+// The reasons; reasonTable has their meanings.
 const (
 	Memnode        Reason = "memnode"
 	VCPUPin        Reason = "vcpupin"

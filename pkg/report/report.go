@@ -43,7 +43,7 @@ type Report struct {
 	Subject Subject `json:"-"`
 	Details bool    `json:"-"` // write link speeds too, and the path types into pictures
 
-	plan        *placement.Plan // nil where an error came before it
+	plan        *placement.Plan // nil if an error came before it
 	host, guest *topology.Tree
 }
 
@@ -186,7 +186,7 @@ func NewSubject(d *domain.Domain, vmi *env.VMI) Subject {
 	return s
 }
 
-// New reports a plan. Plan is nil where an error came before it.
+// New reports a plan, which is nil if an error came before it.
 func New(plan *placement.Plan, changed bool, err error) Report {
 	r := Report{
 		SchemaVersion: SchemaVersion, Changed: changed,

@@ -13,7 +13,7 @@ import (
 type Style struct {
 	Colour  bool // ANSI colours, for a terminal
 	Unicode bool // lines of box characters instead of ASCII
-	Width   int  // columns of the terminal; 0 where there is none
+	Width   int  // columns of the terminal; 0 if there is none
 }
 
 // Text takes as many columns as the terminal: at least what a table needs, at most what is
