@@ -29,7 +29,7 @@ func (d *Domain) Apply(c Changes) ([]byte, error) {
 	); err != nil {
 		return nil, err
 	}
-	e := editor{domain: d, xml: d.doc.xml, renderer: newRenderer()}
+	e := editor{domain: d, xml: d.doc.xml}
 	for _, i := range c.SetMode {
 		if !d.Hostdevs[i].HasMode {
 			e.edit(e.xml.SetAttr(d.doc.hostdevs[i], "mode", "subsystem"))
@@ -51,11 +51,7 @@ func (d *Domain) Apply(c Changes) ([]byte, error) {
 	if err := e.replaceFragments(c.Managed); err != nil {
 		return nil, err
 	}
-	iommus, err := e.setIOMMUs()
-	if err != nil {
-		return nil, err
-	}
-	if err := e.add(c, iommus); err != nil {
+	if err := e.add(c, e.setIOMMUs()); err != nil {
 		return nil, err
 	}
 	e.setFirmwareEntries()
@@ -88,7 +84,6 @@ type editor struct {
 	edits  []xmledit.Edit
 	gone   map[*xmledit.Element]bool // of fragments
 	added  []Fragment
-	*renderer
 }
 
 func (e *editor) edit(edit xmledit.Edit) { e.edits = append(e.edits, edit) }
@@ -164,7 +159,7 @@ func (e *editor) turnHotplugOff(port *xmledit.Element) xmledit.Edit {
 	if target := port.Child("target"); target != nil {
 		return e.xml.SetAttr(target, "hotplug", "off")
 	}
-	return e.xml.InsertLast(port, `<target hotplug="off"></target>`)
+	return e.xml.InsertLast(port, printTarget(Controller{HotplugOff: true}))
 }
 
 // add puts the new hostdevs after the last one, else before the first
@@ -206,7 +201,7 @@ func (e *editor) add(c Changes, iommus []string) error {
 	switch {
 	case len(last) == 0:
 	case len(e.domain.doc.devices) == 0:
-		e.edit(e.xml.InsertLast(e.xml.Root(), wrapped("devices", last)))
+		e.edit(e.xml.InsertLast(e.xml.Root(), element("devices", nil, last...)))
 	default:
 		e.edit(e.xml.InsertLast(e.domain.doc.devices[0], last...))
 	}
@@ -224,7 +219,7 @@ func (e *editor) newHostdevs(c Changes) ([]string, error) {
 			return nil, fmt.Errorf("add hostdev %s: the domain already has it", h.ID)
 		}
 		present[h.ID] = true
-		text, err := e.hostdev(h)
+		text, err := printHostdev(h)
 		if err != nil {
 			return nil, fmt.Errorf("add hostdev %s: %w", h.ID, err)
 		}

@@ -3,6 +3,7 @@ package domain
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"hook-sidecar/pkg/domain/xmledit"
@@ -79,41 +80,28 @@ func cliqueProperties(device *xmledit.Element) (found []*xmledit.Element) {
 }
 
 // replace adds the clique after all others.
-func (c Clique) replace(e *editor, at []*xmledit.Element) error {
+func (c Clique) replace(e *editor, at []*xmledit.Element) {
 	e.remove(at)
 	e.added = append(e.added, c)
-	return nil
 }
 
-// setCliques removes and adds devices of qemu:override. As for options, the user's empty
-// element stays empty.
+// setCliques removes and adds devices of qemu:override.
 func (e *editor) setCliques() {
-	overrides, added := e.qemuElements("override"), of[Clique](e.added)
-	if len(added) == 0 {
-		e.removeFrom(overrides, nil)
-		return
-	}
-	var first *xmledit.Element
-	if i := slices.IndexFunc(overrides, func(o *xmledit.Element) bool { return len(o.Children) > 0 }); i >= 0 {
-		first = overrides[i]
-	}
-	e.removeFrom(overrides, first)
-	e.insertQEMU(first, "override", func(prefix string) []string {
-		written := make([]string, len(added))
-		for i, c := range added {
-			written[i] = c.print(prefix)
+	overrides := e.qemuElements("override")
+	e.setQEMU("override", overrides, withChildren(slices.All(overrides)), func(prefix string) []string {
+		var devices []string
+		for _, c := range of[Clique](e.added) {
+			devices = append(devices, c.print(prefix))
 		}
-		return written
+		return devices
 	})
 }
 
-// print returns a device of qemu:override, with the domain's prefix of QEMU's namespace:
-// libvirtxml has these elements only under a prefix of its own.
+// print prints a device of qemu:override with the domain's prefix of QEMU's namespace.
 func (c Clique) print(prefix string) string {
-	return fmt.Sprintf(`<%[1]sdevice alias="%[2]s">
-	<%[1]sfrontend>
-		<%[1]sproperty name="%[3]s" type="remove"></%[1]sproperty>
-		<%[1]sproperty name="%[3]s" type="unsigned" value="%[4]d"></%[1]sproperty>
-	</%[1]sfrontend>
-</%[1]sdevice>`, prefix, xmledit.Escape(c.Alias), cliqueProperty, c.Number)
+	property := func(kind, value string) string {
+		return element(prefix+"property", []attribute{{"name", cliqueProperty}, {"type", kind}, {"value", value}})
+	}
+	return element(prefix+"device", []attribute{{"alias", c.Alias}},
+		element(prefix+"frontend", nil, property("remove", ""), property("unsigned", strconv.Itoa(c.Number))))
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -143,40 +144,26 @@ func optionName(arg string) string {
 }
 
 // replace sets the values of an option's two args.
-func (o Option) replace(e *editor, at []*xmledit.Element) error {
+func (o Option) replace(e *editor, at []*xmledit.Element) {
 	for i, value := range []string{o.Name, o.Value} {
 		if at[i].Value("value") != value {
 			e.edit(e.xml.SetAttr(at[i], "value", value))
 		}
 	}
-	return nil
 }
 
-// setOptions adds options after all others, and removes the args that are gone: libvirt
-// reads all elements as one list.
+// setOptions removes options, and adds some after all others: libvirt reads all elements as
+// one list.
 func (e *editor) setOptions() error {
 	lines, added := e.qemuElements("commandline"), of[Option](e.added)
-	if len(added) == 0 {
-		e.removeFrom(lines, nil)
-		return nil
-	}
-	if e.domain.doc.lacksValue {
+	if len(added) > 0 && e.domain.doc.lacksValue {
 		return errors.New("add options of QEMU: the last one in qemu:commandline has no value, and would take the next argument for it")
 	}
-	// The user's empty element stays empty, so that it is not taken for the hook's own when
-	// the options are removed again.
-	var last *xmledit.Element
-	for _, line := range lines {
-		if len(line.Children) > 0 {
-			last = line
-		}
-	}
-	e.removeFrom(lines, last)
-	e.insertQEMU(last, "commandline", func(prefix string) []string {
+	e.setQEMU("commandline", lines, withChildren(slices.Backward(lines)), func(prefix string) []string {
 		var args []string
 		for _, o := range added {
 			for _, value := range []string{o.Name, o.Value} {
-				args = append(args, fmt.Sprintf(`<%sarg value="%s"></%[1]sarg>`, prefix, xmledit.Escape(value)))
+				args = append(args, element(prefix+"arg", []attribute{{"value", value}}))
 			}
 		}
 		return args
@@ -195,23 +182,44 @@ func (e *editor) qemuElements(name string) []*xmledit.Element {
 	return found
 }
 
-// insertQEMU puts elements, printed with the prefix of QEMU's namespace, into one of
-// qemuElements, or into a new one with the name where that is nil. It declares the
-// namespace where the root does not: KubeVirt loses the root's declaration between calls
-// (virtwrap/api/schema.go, DomainSpec.XmlNS).
-func (e *editor) insertQEMU(into *xmledit.Element, name string, printed func(prefix string) []string) {
-	if into != nil {
-		e.edit(e.xml.InsertLast(into, printed(strings.TrimSuffix(into.Name, into.Local))...))
-		return
-	}
-	root := e.xml.Root()
-	prefix, declaration := "qemu:", fmt.Sprintf(` xmlns:qemu="%s"`, qemuSpace)
-	for _, a := range root.Attrs {
-		if bound, isPrefix := strings.CutPrefix(a.Name, "xmlns:"); isPrefix && a.Value == qemuSpace {
-			prefix, declaration = bound+":", ""
-			break
+// withChildren is the first element with children, or nil. The user's empty element stays
+// empty: else it would be removed together with what Apply has put into it.
+func withChildren(elements iter.Seq2[int, *xmledit.Element]) *xmledit.Element {
+	for _, e := range elements {
+		if len(e.Children) > 0 {
+			return e
 		}
 	}
-	name = prefix + name
-	e.edit(e.xml.InsertLast(root, strings.Replace(wrapped(name, printed(prefix)), "<"+name, "<"+name+declaration, 1)))
+	return nil
+}
+
+// setQEMU removes what is gone from the parents, which are qemuElements with the name, and
+// puts printed elements into one of them, or into a new one where that is nil.
+func (e *editor) setQEMU(name string, parents []*xmledit.Element, into *xmledit.Element, printed func(prefix string) []string) {
+	prefix, declaration := e.qemuPrefix(into)
+	elements := printed(prefix)
+	if len(elements) == 0 {
+		e.removeFrom(parents, nil)
+		return
+	}
+	e.removeFrom(parents, into)
+	if into == nil {
+		into, elements = e.xml.Root(), []string{element(prefix+name, declaration, elements...)}
+	}
+	e.edit(e.xml.InsertLast(into, elements...))
+}
+
+// qemuPrefix is the prefix of QEMU's namespace in an element, or under the root where that is
+// nil, and its declaration where the root has none: KubeVirt loses that between calls
+// (virtwrap/api/schema.go, DomainSpec.XmlNS).
+func (e *editor) qemuPrefix(in *xmledit.Element) (string, []attribute) {
+	if in != nil {
+		return strings.TrimSuffix(in.Name, in.Local), nil
+	}
+	for _, a := range e.xml.Root().Attrs {
+		if bound, isPrefix := strings.CutPrefix(a.Name, "xmlns:"); isPrefix && a.Value == qemuSpace {
+			return bound + ":", nil
+		}
+	}
+	return "qemu:", []attribute{{"xmlns:qemu", qemuSpace}}
 }

@@ -51,9 +51,8 @@ func (f FirmwareEntry) print() string {
 	return fmt.Sprintf(`<entry name="%s">%s</entry>`, xmledit.Escape(f.Name), xmledit.Escape(f.Value))
 }
 
-func (f FirmwareEntry) replace(e *editor, at []*xmledit.Element) error {
+func (f FirmwareEntry) replace(e *editor, at []*xmledit.Element) {
 	e.edit(e.xml.Replace(at[0], f.print()))
-	return nil
 }
 
 // setFirmwareEntries removes and adds entries. A sysinfo without any goes: libvirt's schema
@@ -71,7 +70,7 @@ func (e *editor) setFirmwareEntries() {
 // the domain's own smbios it would make that a fwcfg.
 func (e *editor) addFirmwareEntry(entry string) xmledit.Edit {
 	root := e.xml.Root()
-	sysinfo := `<sysinfo type="` + fwcfg + "\">\n\t" + entry + "\n</sysinfo>"
+	sysinfo := element("sysinfo", []attribute{{"type", fwcfg}}, entry)
 	for info := range all(root, "sysinfo") {
 		switch {
 		case info.Value("type") != fwcfg:

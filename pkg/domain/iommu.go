@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"libvirt.org/go/libvirtxml"
-
 	"hook-sidecar/pkg/domain/xmledit"
 )
 
@@ -102,23 +100,23 @@ func cutIOAPIC(alias string) (base, suffix string) {
 }
 
 // ioapicDriver is the I/O APIC of QEMU instead of KVM's.
-const (
-	ioapicDriver = "qemu"
-	ioapic       = `<ioapic driver="` + ioapicDriver + `"></ioapic>`
-)
+const ioapicDriver = "qemu"
 
-func (r *renderer) iommu(i IOMMU, suffix string) (string, error) {
-	written := &libvirtxml.DomainIOMMU{Model: i.Model, Alias: newAlias(i.Alias + suffix)}
-	driver := libvirtxml.DomainIOMMUDriver{IntRemap: i.IntRemap, CachingMode: i.CachingMode, EIM: i.EIM, AWBits: i.AddressBits}
-	if driver != (libvirtxml.DomainIOMMUDriver{}) {
-		written.Driver = &driver
+// print prints an iommu with a suffix of its alias.
+func (i IOMMU) print(suffix string) string {
+	driver, bits := "", ""
+	if i.AddressBits != 0 {
+		bits = strconv.FormatUint(uint64(i.AddressBits), 10)
 	}
-	return r.write("iommu", written)
+	if i.IntRemap+i.CachingMode+i.EIM+bits != "" {
+		driver = element("driver", []attribute{{"intremap", i.IntRemap}, {"caching_mode", i.CachingMode}, {"eim", i.EIM}, {"aw_bits", bits}})
+	}
+	return element("iommu", []attribute{{"model", i.Model}}, driver, printAlias(i.Alias+suffix))
 }
 
 // replace writes an iommu before the one that it replaces, and keeps that one's I/O APIC if
 // it has one.
-func (i IOMMU) replace(e *editor, at []*xmledit.Element) error {
+func (i IOMMU) replace(e *editor, at []*xmledit.Element) {
 	_, suffix := cutIOAPIC(alias(at[0]))
 	switch {
 	case i.IOAPIC && len(at) == 1:
@@ -127,20 +125,16 @@ func (i IOMMU) replace(e *editor, at []*xmledit.Element) error {
 		e.removeIOAPIC(at)
 		suffix = ""
 	}
-	text, err := e.iommu(i, suffix)
-	if err != nil {
-		return err
-	}
 	e.edit(e.xml.Remove(at[0]))
-	e.edit(e.xml.InsertBefore(at[0], text))
-	return nil
+	e.edit(e.xml.InsertBefore(at[0], i.print(suffix)))
 }
 
 // setIOMMUs removes and adds iommu devices with their I/O APIC. The added ones are returned,
 // for the end of the devices.
-func (e *editor) setIOMMUs() (last []string, err error) {
+func (e *editor) setIOMMUs() (last []string) {
 	for i, f := range e.domain.Fragments {
-		if at := e.domain.doc.fragments[i]; isIOMMU(f) && e.gone[at[0]] {
+		at := e.domain.doc.fragments[i]
+		if _, isIOMMU := f.(IOMMU); isIOMMU && e.gone[at[0]] {
 			e.removeIOAPIC(at)
 			e.edit(e.xml.Remove(at[0]))
 		}
@@ -150,18 +144,9 @@ func (e *editor) setIOMMUs() (last []string, err error) {
 		if i.IOAPIC {
 			suffix = e.addIOAPIC()
 		}
-		text, err := e.iommu(i, suffix)
-		if err != nil {
-			return nil, err
-		}
-		last = append(last, text)
+		last = append(last, i.print(suffix))
 	}
-	return last, nil
-}
-
-func isIOMMU(f Fragment) bool {
-	_, is := f.(IOMMU)
-	return is
+	return last
 }
 
 // removeIOAPIC removes the I/O APIC at the second of the elements of an iommu, if there is
@@ -182,12 +167,12 @@ func (e *editor) removeIOAPIC(at []*xmledit.Element) {
 // addIOAPIC adds the I/O APIC of QEMU where there is none, and returns the suffix of the
 // alias that says so.
 func (e *editor) addIOAPIC() (suffix string) {
-	root := e.xml.Root()
+	root, ioapic := e.xml.Root(), element("ioapic", []attribute{{"driver", ioapicDriver}})
 	if features := root.Child("features"); features != nil {
 		e.edit(e.xml.InsertLast(features, ioapic))
 		return ioapicSuffix
 	}
-	written := wrapped("features", []string{ioapic})
+	written := element("features", nil, ioapic)
 	if before := cmp.Or(root.Child("cpu"), root.Child("devices")); before != nil {
 		e.edit(e.xml.InsertBefore(before, written))
 	} else {

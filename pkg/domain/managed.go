@@ -18,7 +18,7 @@ type Fragment interface {
 	// check returns an error for a fragment that libvirt or QEMU would refuse.
 	check() error
 	// replace writes the fragment in the place of one at these elements.
-	replace(e *editor, at []*xmledit.Element) error
+	replace(e *editor, at []*xmledit.Element)
 }
 
 // Mark recognises fragments that a hook wrote: the id of an Option, the name of a
@@ -131,9 +131,7 @@ func (e *editor) replaceFragments(changes map[Mark]Managed) error {
 			switch {
 			case !changes[mark].isReplaced(f, mark):
 			case len(wanted) > 0:
-				if err := wanted[0].replace(e, at); err != nil {
-					return err
-				}
+				wanted[0].replace(e, at)
 				wanted = wanted[1:]
 			default:
 				e.remove(at)

@@ -9,28 +9,23 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// coordinates are the numbers of a PCI address.
-type coordinates struct {
-	domain, bus, slot, function uint64
-	present                     bool // at least one of them is written
-}
-
-// coordinates reads them up to the highest values that libvirt accepts
-// (src/util/virpci.c, virPCIDeviceAddressIsValid).
-func (r *reader) coordinates(e *xmledit.Element, highestDomain uint64) (coordinates, error) {
+// address reads the numbers of a PCI address, up to the highest that libvirt accepts
+// (src/util/virpci.c, virPCIDeviceAddressIsValid). At least one of them has to be present.
+func (r *reader) address(e *xmledit.Element, highestDomain uint64) (a topology.Address, present bool, err error) {
 	var numbers [4]uint64
-	present := false
 	for i, part := range [...]struct {
 		name string
 		high uint64
 	}{{"domain", highestDomain}, {"bus", 0xff}, {"slot", 0x1f}, {"function", 7}} {
 		n, ok, err := r.attrNumber(e, part.name, 0, 0, part.high)
 		if err != nil {
-			return coordinates{}, err
+			return a, false, err
 		}
 		numbers[i], present = n, present || ok
 	}
-	return coordinates{numbers[0], numbers[1], numbers[2], numbers[3], present}, nil
+	return topology.Address{
+		Domain: uint32(numbers[0]), Bus: uint8(numbers[1]), Device: uint8(numbers[2]), Function: uint8(numbers[3]),
+	}, present, nil
 }
 
 // guestAddress reads the <address> of a controller or a device. It is nil where
@@ -38,13 +33,12 @@ func (r *reader) coordinates(e *xmledit.Element, highestDomain uint64) (coordina
 // (src/conf/device_conf.c, virDeviceInfoPCIAddressIsWanted). The only PCI domain
 // of a guest is 0 (src/conf/domain_addr.c, virDomainPCIAddressValidate).
 func (r *reader) guestAddress(e *xmledit.Element) (*GuestAddress, error) {
-	c, err := r.coordinates(e, 0)
-	if err != nil || c.bus == 0 && c.slot == 0 && c.function == 0 {
+	a, _, err := r.address(e, 0)
+	if err != nil || a == (topology.Address{}) {
 		return nil, err
 	}
 	return &GuestAddress{
-		Bus: int(c.bus), Slot: int(c.slot), Function: int(c.function),
-		Multifunction: e.Value("multifunction") == "on",
+		Bus: int(a.Bus), Slot: int(a.Device), Function: int(a.Function), Multifunction: e.Value("multifunction") == "on",
 	}, nil
 }
 
@@ -185,13 +179,8 @@ func (r *reader) source(e *xmledit.Element) (id topology.DeviceID, ok bool, err 
 	address := first(e, "source", "address")
 	switch e.Value("type") {
 	case "pci":
-		c, err := r.coordinates(address, math.MaxUint32)
-		if err != nil || !c.present {
-			return id, false, err
-		}
-		return topology.PCIDevice(topology.Address{
-			Domain: uint32(c.domain), Bus: uint8(c.bus), Device: uint8(c.slot), Function: uint8(c.function),
-		}), true, nil
+		a, present, err := r.address(address, math.MaxUint32)
+		return topology.PCIDevice(a), present, err
 	case "mdev":
 		// libvirt requires a model, KubeVirt always writes one. A UUID that
 		// cannot be read is refused by libvirt itself, which names it.

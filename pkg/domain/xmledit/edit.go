@@ -69,12 +69,14 @@ func (d *Document) quote(e *Element) string {
 	return `"`
 }
 
-// Escape writes a text so that it may be in an element or in quotes of either
-// kind.
+// Escape writes a text so that it may be in an element or in quotes of either kind.
 func Escape(text string) string {
+	isUnusual := func(c rune) bool { return c < '-' || c > 'z' || c == '<' || c == '>' }
+	if strings.IndexFunc(text, isUnusual) < 0 { // nearly all
+		return text
+	}
 	var escaped strings.Builder
-	// A strings.Builder never fails to write.
-	_ = xml.EscapeText(&escaped, []byte(text))
+	_ = xml.EscapeText(&escaped, []byte(text)) // a strings.Builder never fails to write
 	return escaped.String()
 }
 
