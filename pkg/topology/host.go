@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"sort"
+	"strconv"
 )
 
 // PCIeRoot is the sysfs name of a host bridge, "pci0000:17". It is also the value
@@ -122,4 +123,95 @@ func (h *Host) Affinity(id DeviceID) Affinity {
 		return OnNode(h.Nodes[0].ID)
 	}
 	return f.Node
+}
+
+// NodeID is a NUMA node of the host.
+type NodeID int
+
+// CellID is a NUMA cell of the guest. It has its own type so that a host node
+// cannot be mistaken for a guest cell.
+type CellID int
+
+// Affinity is the host NUMA node of a device, or none. The kernel writes -1 for
+// none, which must not become node 0.
+type Affinity struct {
+	node  NodeID
+	known bool
+}
+
+// OnNode returns the affinity to node n. The zero Affinity is no affinity.
+func OnNode(n NodeID) Affinity { return Affinity{node: n, known: true} }
+
+// Node returns the node, or false when there is no affinity.
+func (a Affinity) Node() (NodeID, bool) { return a.node, a.known }
+
+// String returns the node's number, or "none".
+func (a Affinity) String() string {
+	if !a.known {
+		return "none"
+	}
+	return strconv.Itoa(int(a.node))
+}
+
+// NUMANode is one online NUMA node of the host.
+type NUMANode struct {
+	ID   NodeID
+	CPUs IDs // devices/system/node/node<ID>/cpulist
+}
+
+// Tree is the part of the host's PCI Express tree that leads to devices. Each
+// device has its NUMA node. One whose place the host does not show is at the
+// top, without a root.
+func (h *Host) Tree(ids []DeviceID) *Tree {
+	t := NewTree(len(ids), 2*len(ids))
+	for _, id := range ids {
+		t.addDevice(h, id)
+	}
+	return t
+}
+
+func (t *Tree) addDevice(h *Host, id DeviceID) {
+	device := Node{Kind: Endpoint, ID: id, Slot: NoSlot}
+	if node, known := h.Affinity(id).Node(); known {
+		device.NUMA = new(int(node))
+	}
+	f := h.Function(id)
+	if f == nil || f.Root == "" {
+		t.Add(nil, device)
+		return
+	}
+	at := t.Add(nil, Node{Kind: Root, ID: f.Root})
+	for i, bridge := range f.Bridges {
+		at = t.Add(at, Node{Kind: bridgeKind(i, len(f.Bridges)), ID: bridge, Slot: hostSlot(bridge), Function: int(bridge.Function)})
+		if at.Kind == Bridge && i+1 < len(f.Bridges) {
+			at.Kind = UpstreamPort // another device is directly under it
+		}
+	}
+	slot, function := hostSlot(f.Address), int(f.Address.Function)
+	if _, isMDEV := id.MDEV(); isMDEV {
+		at = t.Add(at, Node{Kind: MDEVParent, ID: f.Address, Slot: slot, Function: function})
+	} else {
+		device.Slot, device.Function = slot, function
+	}
+	t.Add(at, device)
+}
+
+// hostSlot is the Slot of a function of the host: its address but for the
+// function. Virtual functions may be on another bus number than the port above
+// them leads to.
+func hostSlot(a Address) int { return int(a.Domain)<<13 | int(a.Bus)<<5 | int(a.Device) }
+
+// bridgeKind is the kind of bridge i of the n bridges above a device, the root
+// port first. Under the root port a switch is a pair, its upstream and its
+// downstream port (PCI Express 5.0, 1.3.3). Sysfs does not say which is which.
+func bridgeKind(i, n int) NodeKind {
+	switch {
+	case i == 0:
+		return RootPort
+	case i%2 == 0:
+		return DownstreamPort
+	case i+1 < n:
+		return UpstreamPort
+	}
+	return Bridge
 }
