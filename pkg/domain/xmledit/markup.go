@@ -15,8 +15,8 @@ const (
 	openInstruction, closeInstruction = "<?", "?>"
 )
 
-// markupEnd is the offset after the comment, CDATA section or processing
-// instruction that starts at offset at (XML 1.0, 2.5 to 2.7).
+// markupEnd returns the offset after the comment, CDATA section or processing instruction at
+// offset at (XML 1.0, 2.5 to 2.7).
 func markupEnd(text string, at int) (int, error) {
 	switch rest := text[at:]; {
 	case strings.HasPrefix(rest, openComment):
@@ -41,8 +41,8 @@ func commentEnd(text string, at int) (int, error) {
 	return inside + i + len(closeComment), nil
 }
 
-// instructionEnd is the offset after a processing instruction. Its target must
-// not be xml, in whatever case (production PITarget).
+// instructionEnd returns the offset after a processing instruction. Its target must not be xml,
+// in whatever case (production PITarget).
 func instructionEnd(text string, at int) (int, error) {
 	target := at + len(openInstruction)
 	end := nameEnd(text, target)
@@ -57,7 +57,7 @@ func instructionEnd(text string, at int) (int, error) {
 	return closed(text, at, text[at:end], closeInstruction, "a processing instruction")
 }
 
-// closed is the offset after the close of what opens at offset at.
+// closed returns the offset after the close of the markup that opens at offset at.
 func closed(text string, at int, open, close, what string) (int, error) {
 	inside := at + len(open)
 	i := strings.Index(text[inside:], close)
@@ -67,8 +67,8 @@ func closed(text string, at int, open, close, what string) (int, error) {
 	return inside + i + len(close), nil
 }
 
-// declaration checks the XML declaration at offset at (productions XMLDecl to
-// SDDecl) and returns the offset after it.
+// declaration checks the XML declaration at offset at (productions XMLDecl to SDDecl) and
+// returns the offset after it.
 func declaration(text string, at int) (int, error) {
 	attrs, end, err := attributes(text, at+len("<?xml"), nil)
 	if err != nil {
@@ -100,8 +100,8 @@ func declaration(text string, at int) (int, error) {
 	return end + len(closeInstruction), nil
 }
 
-// characters is the character data of a piece of content without elements.
-// Parse has read the same bytes without an error, so that there is none here.
+// characters returns the character data of content without elements. There are no errors:
+// Parse has read the same bytes.
 func characters(content string) string {
 	if !strings.ContainsAny(content, "<&\r") {
 		return content
@@ -125,7 +125,7 @@ func characters(content string) string {
 	return all.String()
 }
 
-// textEnd is the offset of the first < from at on, or the end.
+// textEnd returns the offset of the first < from at on, or the end.
 func textEnd(text string, at int) int {
 	if i := strings.IndexByte(text[at:], '<'); i >= 0 {
 		return at + i

@@ -9,20 +9,15 @@ import (
 
 // Parse reads a document. It takes time and memory in proportion to the bytes.
 //
-// The error is an *Error with the place for: an empty document; one over
-// MaxBytes; bytes that are not UTF-8 or not a character of XML; a declared
-// encoding other than UTF-8; a document type or any other declaration; an
-// entity other than XML's own five; tags that are not closed or not in order; a
-// duplicate attribute; elements nested deeper than 256; text or a second
-// element outside the root; and whatever else is not well formed. A byte order
-// mark at the start is accepted, and kept.
+// The error is an *Error: for whatever is not well formed, and for a document over MaxBytes, a
+// declared encoding other than UTF-8, a document type or any other declaration, an entity other
+// than XML's own five, and elements nested deeper than 256. A byte order mark at the start is
+// accepted, and kept.
 //
-// The tests compare it with encoding/xml, which reads the same in all that
-// Parse accepts.
+// The tests compare it with encoding/xml, which reads all that Parse accepts in the same way.
 func Parse(src []byte) (*Document, error) {
 	if len(src) > MaxBytes {
-		return nil, errorAt(string(src[:MaxBytes]), MaxBytes,
-			"the document has %d bytes, more than %d", len(src), MaxBytes)
+		return nil, errorAt(string(src[:MaxBytes]), MaxBytes, "the document has %d bytes, more than %d", len(src), MaxBytes)
 	}
 	p := parser{text: string(src), scope: map[string][]string{"xml": {"http://www.w3.org/XML/1998/namespace"}}}
 	if err := p.parse(); err != nil {
@@ -50,8 +45,8 @@ type opened struct {
 	kids int // where its children begin in parser.kids
 }
 
-// slab gives out parts of few large arrays: a document has thousands of small things,
-// which live as long as it does.
+// slab gives out parts of few large arrays: a document has thousands of small things, which
+// live as long as it does.
 type slab[T any] struct{ free []T }
 
 // take gives out n things.
@@ -168,8 +163,7 @@ func (p *parser) start(at int) (int, error) {
 	return end, nil
 }
 
-// openTag reads e's open tag from offset at, after its name, and returns the
-// offset after it.
+// openTag reads e's open tag from after its name, and returns the offset after it.
 func (p *parser) openTag(e *Element, at int) (int, error) {
 	room := p.attrs.atLeast(8) // more than most elements have
 	attrs, end, err := attributes(p.text, at, room[:0])
@@ -180,8 +174,7 @@ func (p *parser) openTag(e *Element, at int) (int, error) {
 		return 0, p.fail(end, "a tag cannot end with ?>")
 	}
 	if i := duplicate(attrs); i >= 0 {
-		return 0, p.fail(attrs[i].Whole().Start, "duplicate attribute %s in <%s>",
-			topology.Abridge(attrs[i].Name), topology.Abridge(e.Name))
+		return 0, p.fail(attrs[i].Whole().Start, "duplicate attribute %s in <%s>", topology.Abridge(attrs[i].Name), topology.Abridge(e.Name))
 	}
 	e.Attrs = attrs[:len(attrs):len(attrs)]
 	if len(attrs) <= len(room) { // else they have an array of their own
@@ -193,9 +186,8 @@ func (p *parser) openTag(e *Element, at int) (int, error) {
 	return end + len(">"), nil
 }
 
-// duplicate is the position of the first attribute whose name is that of one
-// before it, or -1. Most elements have so few that comparing all pairs is
-// faster than a set.
+// duplicate returns the position of the first attribute whose name is that of one before it,
+// or -1. Most elements have so few that comparing all pairs is faster than a set.
 func duplicate(attrs []Attr) int {
 	if len(attrs) <= 8 {
 		for i := range attrs {
@@ -241,10 +233,9 @@ func (p *parser) end(at int) (int, error) {
 	return end, nil
 }
 
-// attributes reads attributes from offset at, after the name of a tag, up to
-// what closes the tag: the offset of a > or of a closing /> or ?> where an
-// attribute could start (XML 1.0, productions STag, EmptyElemTag, XMLDecl). They
-// are appended to those given.
+// attributes appends the attributes from offset at on, after the name of a tag, and returns the
+// offset of the >, /> or ?> that closes the tag (XML 1.0, productions STag, EmptyElemTag,
+// XMLDecl).
 func attributes(text string, at int, attrs []Attr) ([]Attr, int, error) {
 	for {
 		next := skip(text, at)
@@ -294,10 +285,9 @@ func attribute(text string, start int) (Attr, error) {
 	return a, err
 }
 
-// bind adds the namespaces that e declares to the scope and finds e's own. It
-// is an error to declare what parsers read differently or refuse: no prefix
-// after the colon, a prefix for no namespace, and the prefixes xml and xmlns
-// (Namespaces in XML 1.0, sections 3 and 5).
+// bind adds the namespaces that e declares to the scope and finds e's own. It refuses
+// declarations that parsers read differently or refuse: no prefix after the colon, a prefix for
+// no namespace, and the prefixes xml and xmlns (Namespaces in XML 1.0, sections 3 and 5).
 func (p *parser) bind(e *Element) error {
 	for _, a := range e.Attrs {
 		prefix, ok := declares(a)
@@ -309,7 +299,7 @@ func (p *parser) bind(e *Element) error {
 		}
 		p.scope[prefix] = append(p.scope[prefix], a.Value)
 	}
-	// A colon with nothing before or after it is a part of the name.
+	// A colon at the start or the end is a part of the name.
 	e.Local = e.Name
 	if before, after, found := strings.Cut(e.Name, ":"); found && before != "" && after != "" {
 		e.Space, e.Local = before, after
@@ -320,7 +310,7 @@ func (p *parser) bind(e *Element) error {
 	return nil
 }
 
-// unbind removes what bind has added to the scope.
+// unbind removes e's namespaces from the scope.
 func (p *parser) unbind(e *Element) {
 	for _, a := range e.Attrs {
 		if prefix, ok := declares(a); ok {
@@ -329,8 +319,7 @@ func (p *parser) unbind(e *Element) {
 	}
 }
 
-// declares is the prefix that an attribute declares a namespace for, "" for the
-// default namespace.
+// declares returns the prefix that an attribute declares a namespace for, "" for the default.
 func declares(a Attr) (prefix string, ok bool) {
 	if a.Name == "xmlns" {
 		return "", true

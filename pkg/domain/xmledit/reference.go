@@ -7,9 +7,9 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// resolve is what the text or the value at a span says: with its references
-// resolved and each newline as a line feed (XML 1.0, 2.11). In a value, tabs
-// and newlines that are not written as references count as spaces (3.3.3).
+// resolve returns the text or the value at a span with its references resolved and each newline
+// as a line feed (XML 1.0, 2.11). In a value, tabs and newlines that are not written as
+// references count as spaces (3.3.3).
 func resolve(text string, at Span, value bool) (string, error) {
 	plain := text[at.Start:at.End]
 	if !isSpecial(plain, value) {
@@ -39,7 +39,7 @@ func resolve(text string, at Span, value bool) (string, error) {
 	return resolved.String(), nil
 }
 
-// isSpecial reports whether a text or a value says something else than its bytes.
+// isSpecial reports whether resolving changes a text or a value.
 func isSpecial(plain string, value bool) bool {
 	for i := range len(plain) {
 		switch plain[i] {
@@ -54,9 +54,8 @@ func isSpecial(plain string, value bool) bool {
 	return false
 }
 
-// reference resolves the reference at the start of a span, and returns the
-// offset after it. Without a document type there are only XML's own five
-// entities.
+// reference resolves the reference at the start of a span, and returns the offset after it.
+// Without a document type XML has five entities.
 func reference(text string, within Span) (rune, int, error) {
 	start := within.Start + len("&")
 	length := max(0, strings.IndexByte(text[start:within.End], ';'))
