@@ -2,9 +2,8 @@ package domain
 
 import "hook-sidecar/pkg/domain/xmledit"
 
-// Addressing is how much memory the domain lets the guest address.
-// Placement does not read it: a value that libvirt would refuse counts as absent
-// and is not an error.
+// Addressing has the physical address bits of the guest. A value that libvirt would refuse
+// counts as absent, because placement does not need it.
 type Addressing struct {
 	CPUMode   string // cpu/@mode, "" when absent
 	PhysBits  int    // cpu/maxphysaddr/@bits, 0 when absent
@@ -12,12 +11,11 @@ type Addressing struct {
 	LimitBits int    // cpu/maxphysaddr/@limit, 0 when absent
 }
 
-// WindowEntry is the fw_cfg entry that sets the least size of OVMF's 64-bit
-// window, in MiB (edk2 OvmfPkg/Library/PlatformInitLib/MemDetect.c).
+// WindowEntry is the fw_cfg entry with the least size of OVMF's 64-bit window, in MiB (edk2
+// OvmfPkg/Library/PlatformInitLib/MemDetect.c).
 const WindowEntry = "opt/ovmf/X-PciMmio64Mb"
 
-// maxWindowMiB is the largest window that 52 bits of address can have, which is
-// the most that x86 knows (Intel SDM volume 3, 4.1.4).
+// maxWindowMiB is the size of the address space of 52 bits, x86's most (Intel SDM volume 3, 4.1.4).
 const maxWindowMiB = 1 << (52 - 20)
 
 func (r *reader) addressing(root *xmledit.Element) error {
@@ -29,8 +27,7 @@ func (r *reader) addressing(root *xmledit.Element) error {
 	return nil
 }
 
-// WindowBytes is the value of the entry WindowEntry in bytes; 0 where it is absent or not a
-// number.
+// WindowBytes returns the value of WindowEntry in bytes, 0 where it is absent or not a number.
 func (d *Domain) WindowBytes() uint64 {
 	o := d.FWCfg(WindowEntry)
 	if o == nil {
@@ -43,7 +40,7 @@ func (d *Domain) WindowBytes() uint64 {
 	return n << 20
 }
 
-// physBits is a number of address bits, 0 when it is not one.
+// physBits reads a number of address bits, 0 for anything else.
 func physBits(s string) int {
 	n, ok := number(s, 10)
 	if !ok || n > 64 {

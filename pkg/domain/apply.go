@@ -10,15 +10,12 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Apply makes the changes and returns the bytes of the changed domain. It
-// edits as little as it can: a value that is already right keeps its spelling.
-// The same changes to the same domain always give the same bytes, and no changes
-// give a copy of the very bytes that were parsed.
+// Apply returns the bytes of the domain with the changes. It edits as little as it can: a value
+// that is already right keeps its spelling, and no changes give a copy of the parsed bytes.
 //
-// It is an error when a position does not exist or appears twice in one list,
-// when something to be added cannot be written as libvirt reads it (an address
-// out of range, a bus number on a controller that cannot have one), or when its
-// controller index or its device is in the domain already.
+// The error is for a position that does not exist or appears twice in one list, and for an
+// addition that libvirt would refuse (an address out of range, a bus number on a controller that
+// cannot have one) or whose controller index or device is in the domain already.
 func (d *Domain) Apply(c Changes) ([]byte, error) {
 	places := slices.Sorted(maps.Keys(c.Place))
 	if err := cmp.Or(
@@ -116,8 +113,8 @@ func (e *editor) place(i int, to *GuestAddress) error {
 	return nil
 }
 
-// insertAddress puts the first address into a hostdev, where virt-launcher
-// puts it (KubeVirt pkg/virt-launcher/virtwrap/api/schema.go, HostDevice).
+// insertAddress adds an address to a hostdev, where virt-launcher puts it (KubeVirt
+// pkg/virt-launcher/virtwrap/api/schema.go, HostDevice).
 func (e *editor) insertAddress(hostdev *xmledit.Element, address string) xmledit.Edit {
 	if alias := hostdev.Child("alias"); alias != nil {
 		return e.xml.InsertBefore(alias, address)
@@ -130,8 +127,7 @@ func (e *editor) insertAddress(hostdev *xmledit.Element, address string) xmledit
 	return e.xml.InsertLast(hostdev, address)
 }
 
-// editAddress changes the attributes of an address that say something else,
-// and adds those that are missing.
+// editAddress changes the attributes of an address that differ, and adds those that are missing.
 func (e *editor) editAddress(address *xmledit.Element, to GuestAddress) {
 	if address.Attr("type") == nil {
 		e.edit(e.xml.SetAttr(address, "type", "pci"))
@@ -162,10 +158,9 @@ func (e *editor) turnHotplugOff(port *xmledit.Element) xmledit.Edit {
 	return e.xml.InsertLast(port, printTarget(Controller{HotplugOff: true}))
 }
 
-// add puts the new hostdevs after the last one, else before the first
-// controller, and the new controllers after the last PCI controller, else after
-// the last controller; what finds no such place goes to the end of the devices, as the
-// iommus do.
+// add puts the new hostdevs after the last one, else before the first controller, and the new
+// controllers after the last PCI controller, else after the last controller; else they go to
+// the end of the devices, as the iommus do.
 func (e *editor) add(c Changes, iommus []string) error {
 	hostdevs, err := e.newHostdevs(c)
 	if err != nil {

@@ -9,20 +9,20 @@ import (
 	"hook-sidecar/pkg/domain/xmledit"
 )
 
-// Clique is the property x-nv-gpudirect-clique that qemu:override gives a device:
-// existing, or to be added by Apply.
+// Clique is the property x-nv-gpudirect-clique that qemu:override gives a device: existing, or
+// to be added by Apply.
 type Clique struct {
 	Alias  string // of the device
-	Number int    // -1 where QEMU would not take the value
-	// Own is true for one that Apply has added, which is recognised by its redundant
-	// remove of the property before it is set: libvirt keeps it, and it has no effect.
+	Number int    // -1 where QEMU would refuse the value
+	// Own is true for one that Apply has added, recognised by its redundant remove of the
+	// property: libvirt keeps it, and it has no effect.
 	Own bool
 }
 
 // CliqueMark is the mark of cliques that Apply may add, replace and remove.
 const CliqueMark Mark = cliqueProperty
 
-// Mark is CliqueMark for one of the hook's.
+// Mark returns CliqueMark for the hook's own.
 func (c Clique) Mark() Mark {
 	if c.Own {
 		return CliqueMark
@@ -67,7 +67,7 @@ func (r *reader) cliques(root *xmledit.Element) error {
 	return nil
 }
 
-// cliqueProperties are the properties of that name in a device of qemu:override.
+// cliqueProperties returns the properties of that name in a device of qemu:override.
 func cliqueProperties(device *xmledit.Element) (found []*xmledit.Element) {
 	for _, frontend := range device.Children {
 		for _, property := range frontend.Children {

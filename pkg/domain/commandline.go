@@ -11,8 +11,7 @@ import (
 	"hook-sidecar/pkg/domain/xmledit"
 )
 
-// Option is an option of QEMU in qemu:commandline whose value has keys: -global or
-// -fw_cfg.
+// Option is an option of QEMU in qemu:commandline whose value has keys.
 type Option struct {
 	Name  string // "-global"
 	Value string // "driver=pcie-root-port,property=x-speed,value=32,id=…"
@@ -27,11 +26,11 @@ const (
 // OptionPrefix begins the ids of options that Apply may add, replace and remove.
 const OptionPrefix = "hook-sidecar-"
 
-// ID is the id of an option, "" without one. QEMU refuses two options of a name with
-// one id (util/qemu-option.c, qemu_opts_create).
+// ID returns the id of an option, "" without one. QEMU refuses two options of a name with one id
+// (util/qemu-option.c, qemu_opts_create).
 func (o Option) ID() string { return o.Key("id") }
 
-// Mark is the id of an option whose id begins with OptionPrefix.
+// Mark returns the id if it begins with OptionPrefix.
 func (o Option) Mark() Mark {
 	if id := o.ID(); strings.HasPrefix(id, OptionPrefix) {
 		return Mark(id)
@@ -46,9 +45,8 @@ func (o Option) check() error {
 	return nil
 }
 
-// Key is the value of a key, "" where it is absent. Of a key that appears twice the last
-// counts, and a comma in a value is written twice (util/qemu-option.c,
-// qemu_opt_find and get_opt_value).
+// Key returns the value of a key, "" where it is absent. Of a duplicate key the last counts, and
+// a comma in a value is written twice (util/qemu-option.c, qemu_opt_find and get_opt_value).
 func (o Option) Key(key string) string {
 	const comma = "\x00" // XML cannot hold it
 	found := ""
@@ -60,8 +58,8 @@ func (o Option) Key(key string) string {
 	return found
 }
 
-// global is the property that a -global sets. QEMU has two forms, of which the short
-// one is DRIVER.PROPERTY=VALUE (softmmu/qdev-monitor.c, qemu_global_option).
+// global returns the property that a -global sets. Its short form is DRIVER.PROPERTY=VALUE
+// (softmmu/qdev-monitor.c, qemu_global_option).
 func (o Option) global() (driver, property, value string) {
 	name, value, found := strings.Cut(o.Value, "=")
 	if driver, property, isShort := strings.Cut(name, "."); found && isShort {
@@ -70,15 +68,15 @@ func (o Option) global() (driver, property, value string) {
 	return o.Key("driver"), o.Key("property"), o.Key("value")
 }
 
-// fwcfgName is the name of an entry that -fw_cfg adds; the key may be left out (QEMU
+// fwcfgName returns the name of the entry that -fw_cfg adds; the key may be left out (QEMU
 // softmmu/vl.c, qemu_fw_cfg_opts).
 func (o Option) fwcfgName() string {
 	first, _, _ := strings.Cut(o.Value, ",")
 	return cmp.Or(o.Key("name"), first)
 }
 
-// Global is the last of the options that set a property of QEMU's devices with this
-// driver, which is the one that counts, and its value; nil without one.
+// Global returns the last option that sets a property of QEMU's devices with a driver, which is
+// the one that counts, and its value; nil without one.
 func (d *Domain) Global(driver, property string) (last *Option, value string) {
 	for _, o := range d.Options() {
 		if of, name, set := o.global(); o.Name == OptionGlobal && of == driver && name == property {
@@ -88,8 +86,7 @@ func (d *Domain) Global(driver, property string) (last *Option, value string) {
 	return last, value
 }
 
-// FWCfg is the option that adds an entry to fw_cfg, or nil. QEMU refuses a second one
-// with the name.
+// FWCfg returns the option that adds an entry to fw_cfg, or nil. QEMU refuses a second one.
 func (d *Domain) FWCfg(name string) *Option {
 	for _, o := range d.Options() {
 		if o.Name == OptionFWCfg && o.fwcfgName() == name {
@@ -99,8 +96,8 @@ func (d *Domain) FWCfg(name string) *Option {
 	return nil
 }
 
-// options reads the options of qemu:commandline. The value of an option may look like
-// another one, as in -append -global.
+// options reads the options of qemu:commandline. A value may look like an option, as in
+// -append -global.
 func (r *reader) options(root *xmledit.Element) error {
 	var name *xmledit.Element
 	for e := range qemu(root, "commandline", "arg") {
@@ -119,8 +116,8 @@ func (r *reader) options(root *xmledit.Element) error {
 	return nil
 }
 
-// takesValue reports whether an argument is an option of QEMU with a value. One that is not
-// known counts as such: of some 140 options these have none (QEMU 7.2 to 11, qemu-options.hx).
+// takesValue reports whether an argument is an option of QEMU with a value, as an unknown one
+// is: of some 140 options these have none (QEMU 7.2 to 11, qemu-options.hx).
 func takesValue(arg string) bool {
 	name, isOption := strings.CutPrefix(arg, "-")
 	return isOption && !slices.Contains([]string{
@@ -131,7 +128,7 @@ func takesValue(arg string) bool {
 	}, strings.TrimPrefix(name, "-"))
 }
 
-// optionName is the name of an option that Domain.Options has, else "". QEMU takes two
+// optionName returns the name of an option that Domain.Options has, else "". QEMU takes two
 // dashes for one (softmmu/vl.c, lookup_opt).
 func optionName(arg string) string {
 	switch arg {
@@ -171,7 +168,7 @@ func (e *editor) setOptions() error {
 	return nil
 }
 
-// qemuElements are the root's elements of a name in QEMU's namespace.
+// qemuElements returns the root's elements with a name in QEMU's namespace.
 func (e *editor) qemuElements(name string) []*xmledit.Element {
 	var found []*xmledit.Element
 	for _, child := range e.xml.Root().Children {
@@ -182,8 +179,8 @@ func (e *editor) qemuElements(name string) []*xmledit.Element {
 	return found
 }
 
-// withChildren is the first element with children, or nil. The user's empty element stays
-// empty: else it would be removed together with what Apply has put into it.
+// withChildren returns the first element with children, or nil. The user's empty element stays
+// empty: else it would be removed together with the options in it.
 func withChildren(elements iter.Seq2[int, *xmledit.Element]) *xmledit.Element {
 	for _, e := range elements {
 		if len(e.Children) > 0 {
@@ -193,8 +190,8 @@ func withChildren(elements iter.Seq2[int, *xmledit.Element]) *xmledit.Element {
 	return nil
 }
 
-// setQEMU removes what is gone from the parents, which are qemuElements with the name, and
-// puts printed elements into one of them, or into a new one where that is nil.
+// setQEMU removes gone elements from parents, which are the qemuElements with a name, and puts
+// printed ones into one of them, or into a new one where that is nil.
 func (e *editor) setQEMU(name string, parents []*xmledit.Element, into *xmledit.Element, printed func(prefix string) []string) {
 	prefix, declaration := e.qemuPrefix(into)
 	elements := printed(prefix)
@@ -209,8 +206,8 @@ func (e *editor) setQEMU(name string, parents []*xmledit.Element, into *xmledit.
 	e.edit(e.xml.InsertLast(into, elements...))
 }
 
-// qemuPrefix is the prefix of QEMU's namespace in an element, or under the root where that is
-// nil, and its declaration where the root has none: KubeVirt loses that between calls
+// qemuPrefix returns the prefix of QEMU's namespace in an element, or under the root where that
+// is nil, with a declaration where the root has none: KubeVirt loses it between calls
 // (virtwrap/api/schema.go, DomainSpec.XmlNS).
 func (e *editor) qemuPrefix(in *xmledit.Element) (string, []attribute) {
 	if in != nil {

@@ -58,15 +58,14 @@ func (r *reader) other(e *xmledit.Element) (d Device, err error) {
 		n, _ := number(address.Value("controller"), 10)
 		d.AddressController = new(int(min(n, math.MaxInt32)))
 	}
-	// KubeVirt's address may lack its type; libvirt's never does.
-	if cmp.Or(d.AddressType, "pci") == "pci" {
+	if addressType(address) == "pci" {
 		d.Address, err = r.guestAddress(address)
 	}
 	return d, err
 }
 
 // address reads the numbers of a PCI address, up to the highest that libvirt accepts
-// (src/util/virpci.c, virPCIDeviceAddressIsValid). At least one of them has to be present.
+// (src/util/virpci.c, virPCIDeviceAddressIsValid); present is false where it has none.
 func (r *reader) address(e *xmledit.Element, highestDomain uint64) (a topology.Address, present bool, err error) {
 	var numbers [4]uint64
 	for i, part := range [...]struct {
@@ -84,10 +83,10 @@ func (r *reader) address(e *xmledit.Element, highestDomain uint64) (a topology.A
 	}, present, nil
 }
 
-// guestAddress reads the <address> of a controller or a device. It is nil where
-// all numbers are zero or missing: libvirt then chooses one
-// (src/conf/device_conf.c, virDeviceInfoPCIAddressIsWanted). The only PCI domain
-// of a guest is 0 (src/conf/domain_addr.c, virDomainPCIAddressValidate).
+// guestAddress reads the <address> of a controller or a device. It is nil where all numbers are
+// zero or missing: libvirt then chooses one (src/conf/device_conf.c,
+// virDeviceInfoPCIAddressIsWanted). A guest has PCI domain 0 only (src/conf/domain_addr.c,
+// virDomainPCIAddressValidate).
 func (r *reader) guestAddress(e *xmledit.Element) (*GuestAddress, error) {
 	a, _, err := r.address(e, 0)
 	if err != nil || a == (topology.Address{}) {
@@ -100,9 +99,11 @@ func (r *reader) guestAddress(e *xmledit.Element) (*GuestAddress, error) {
 
 func alias(e *xmledit.Element) string { return e.Child("alias").Value("name") }
 
-// controllers reads the PCI controllers. One without an index gets the lowest
-// that is free once all others are known (libvirt src/conf/domain_postparse.c,
-// virDomainAssignControllerIndexes).
+// addressType returns the type of an address. KubeVirt's may lack it, libvirt's never does.
+func addressType(e *xmledit.Element) string { return cmp.Or(e.Value("type"), "pci") }
+
+// controllers reads the PCI controllers. Those without an index get the lowest free ones (libvirt
+// src/conf/domain_postparse.c, virDomainAssignControllerIndexes).
 func (r *reader) controllers(root *xmledit.Element) error {
 	d := r.domain
 	var taken [256]bool
@@ -166,8 +167,8 @@ func (r *reader) controller(e *xmledit.Element) (c Controller, hasIndex bool, er
 	if c.Model != ExpanderBus {
 		return c, hasIndex, nil
 	}
-	// busNr is read with base 0, node with base 10 (libvirt
-	// src/conf/domain_conf.c, virDomainControllerDefParseXML).
+	// libvirt reads busNr with base 0, node with base 10 (src/conf/domain_conf.c,
+	// virDomainControllerDefParseXML).
 	busNr, ok, err := r.attrNumber(target, "busNr", 0, 1, 254)
 	if err != nil {
 		return c, false, err
@@ -185,9 +186,8 @@ func (r *reader) controller(e *xmledit.Element) (c Controller, hasIndex bool, er
 	return c, hasIndex, nil
 }
 
-// hostdev reads a <hostdev>. Placed is false for what placement does not touch:
-// other kinds, mediated devices that are not PCI devices (vfio-ap, vfio-ccw),
-// and those without a source that names the device.
+// hostdev reads a <hostdev>; placed is false for other kinds, for mediated devices that are not
+// PCI devices (vfio-ap, vfio-ccw), and without a source that names the device.
 func (r *reader) hostdev(e *xmledit.Element) (h Hostdev, placed bool, err error) {
 	mode := e.Attr("mode")
 	if mode != nil && mode.Value != "subsystem" {
@@ -205,8 +205,7 @@ func (r *reader) hostdev(e *xmledit.Element) (h Hostdev, placed bool, err error)
 		Display: e.Value("display") == "on", RamFB: e.Value("ramfb") == "on",
 	}
 	address := e.Child("address")
-	// KubeVirt's address may lack its type; libvirt's never does.
-	switch cmp.Or(address.Value("type"), "pci") {
+	switch addressType(address) {
 	case "pci":
 		h.Address, err = r.guestAddress(address)
 	case "unassigned":
@@ -215,8 +214,8 @@ func (r *reader) hostdev(e *xmledit.Element) (h Hostdev, placed bool, err error)
 	return h, err == nil, err
 }
 
-// atMostOne returns an error for an element that has several children of a name.
-// libvirt's schema has one, its parser takes the first and KubeVirt's types the last.
+// atMostOne returns an error for an element that has several children of a name: libvirt's parser
+// takes the first, KubeVirt's types the last.
 func (r *reader) atMostOne(e *xmledit.Element, names ...string) error {
 	for _, name := range names {
 		count := 0
@@ -229,8 +228,7 @@ func (r *reader) atMostOne(e *xmledit.Element, names ...string) error {
 	return nil
 }
 
-// source is the device that a <hostdev> passes through; ok is false where
-// there is none, or none that placement knows.
+// source reads the device that a <hostdev> passes through; ok is false for none that is placed.
 func (r *reader) source(e *xmledit.Element) (id topology.DeviceID, ok bool, err error) {
 	address := first(e, "source", "address")
 	switch e.Value("type") {
@@ -238,8 +236,7 @@ func (r *reader) source(e *xmledit.Element) (id topology.DeviceID, ok bool, err 
 		a, present, err := r.address(address, math.MaxUint32)
 		return topology.PCIDevice(a), present, err
 	case "mdev":
-		// libvirt requires a model, KubeVirt always writes one. A UUID that
-		// cannot be read is refused by libvirt itself, which names it.
+		// libvirt requires a model, KubeVirt always writes one. libvirt refuses an invalid UUID.
 		uuid, err := topology.ParseUUID(address.Value("uuid"))
 		if err != nil || cmp.Or(e.Value("model"), "vfio-pci") != "vfio-pci" {
 			return id, false, nil
