@@ -9,9 +9,8 @@ import (
 	"hook-sidecar/pkg/domain/xmledit"
 )
 
-// IOMMU is an iommu device of the domain (libvirt docs/formatdomain.rst, "IOMMU
-// devices"): existing, or to be added by Apply. A field is zero where the element
-// does not have it.
+// IOMMU is an iommu device (libvirt docs/formatdomain.rst, "IOMMU devices"): existing, or to be
+// added by Apply. A field is zero where the element does not have it.
 type IOMMU struct {
 	Model       string // @model
 	IntRemap    string // driver/@intremap
@@ -22,23 +21,22 @@ type IOMMU struct {
 	Alias       string // alias/@name; of a marked one IOMMUMark
 	IOAPIC      bool   // marked, and with it QEMU's I/O APIC, which can have no mark
 
-	// Emptied is true for a driver without attributes. KubeVirt leaves one: its
-	// type for a driver has none of those that libvirt reads for model intel
-	// (virtwrap/api/schema.go, IOMMUDriver).
+	// Emptied is true for a driver without attributes. KubeVirt leaves one: its type lacks
+	// those of model intel (virtwrap/api/schema.go, IOMMUDriver).
 	Emptied bool
 	HasMore bool // it has more than a driver and an alias
 }
 
-// IOMMUMark is the alias of an iommu that Apply may add, replace and remove; libvirt 9 to
-// 12 keep it. In the XML ioapicSuffix follows it where Apply has added the I/O APIC too,
-// featuresSuffix where it has added <features> for that.
+// IOMMUMark is the alias of an iommu that Apply may add, replace and remove; libvirt 9 to 12
+// keep it. In the XML a suffix follows it where Apply has added the I/O APIC too, and another
+// where it has added <features> for that.
 const (
 	IOMMUMark      Mark = "ua-hook-sidecar-viommu"
 	ioapicSuffix        = "-ioapic"
 	featuresSuffix      = "-features"
 )
 
-// Mark is IOMMUMark for one with that alias.
+// Mark returns IOMMUMark for an iommu with that alias.
 func (i IOMMU) Mark() Mark {
 	if i.Alias == string(IOMMUMark) {
 		return IOMMUMark
@@ -83,8 +81,7 @@ func (r *reader) iommus(root *xmledit.Element) error {
 // maxVCPUs is more than any QEMU has.
 const maxVCPUs = 1 << 16
 
-// iommuWords are QEMU's names of IOMMUs (docs/system, "-device help"; the last is a
-// value of the machine's property iommu).
+// iommuWords are QEMU's names of IOMMUs ("-device help", and the machine's iommu=smmuv3).
 func iommuWords() []string {
 	return []string{"intel-iommu", "amd-iommu", "virtio-iommu-pci", "virtio-iommu-device", "arm-smmuv3", "smmuv3"}
 }
@@ -114,8 +111,7 @@ func (i IOMMU) print(suffix string) string {
 	return element("iommu", []attribute{{"model", i.Model}}, driver, printAlias(i.Alias+suffix))
 }
 
-// replace writes an iommu before the one that it replaces, and keeps that one's I/O APIC if
-// it has one.
+// replace replaces an iommu, and keeps its I/O APIC if both have one.
 func (i IOMMU) replace(e *editor, at []*xmledit.Element) {
 	_, suffix := cutIOAPIC(alias(at[0]))
 	switch {
@@ -129,8 +125,7 @@ func (i IOMMU) replace(e *editor, at []*xmledit.Element) {
 	e.edit(e.xml.InsertBefore(at[0], i.print(suffix)))
 }
 
-// setIOMMUs removes and adds iommu devices with their I/O APIC. The added ones are returned,
-// for the end of the devices.
+// setIOMMUs removes iommu devices with their I/O APIC, and returns those to be added.
 func (e *editor) setIOMMUs() (last []string) {
 	for i, f := range e.domain.Fragments {
 		at := e.domain.doc.fragments[i]
@@ -149,8 +144,8 @@ func (e *editor) setIOMMUs() (last []string) {
 	return last
 }
 
-// removeIOAPIC removes the I/O APIC at the second of the elements of an iommu, if there is
-// one, and the <features> that Apply has added for it.
+// removeIOAPIC removes the I/O APIC, the second of an iommu's elements if there is one, and the
+// <features> that Apply has added for it.
 func (e *editor) removeIOAPIC(at []*xmledit.Element) {
 	if len(at) < 2 {
 		return
@@ -164,8 +159,7 @@ func (e *editor) removeIOAPIC(at []*xmledit.Element) {
 	e.removeFrom([]*xmledit.Element{at[1].Parent}, keep)
 }
 
-// addIOAPIC adds the I/O APIC of QEMU where there is none, and returns the suffix of the
-// alias that says so.
+// addIOAPIC adds the I/O APIC of QEMU, and returns the suffix of the alias for that.
 func (e *editor) addIOAPIC() (suffix string) {
 	root, ioapic := e.xml.Root(), element("ioapic", []attribute{{"driver", ioapicDriver}})
 	if features := root.Child("features"); features != nil {

@@ -15,15 +15,15 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// portSpeed makes root ports advertise at least the fastest link of a device on the host.
-// One -global is for all of them. KubeVirt keeps the qemu:commandline of a plugin's answer
-// (virtwrap/converter/translate/translate.go, transferQEMUCommandline). The user's own
-// option for it stays.
+// portSpeed makes root ports advertise at least the fastest link of a device on the host, with
+// one -global for all. KubeVirt keeps the qemu:commandline of a plugin's answer
+// (virtwrap/converter/translate/translate.go, transferQEMUCommandline). The user's own option
+// stays.
 func portSpeed() Key {
 	return Key{Name: policy.KeyPortSpeed, Mark: optionMark(policy.KeyPortSpeed), Write: writePortSpeed}
 }
 
-// optionMark is the mark of a key that writes one option of QEMU: its id.
+// optionMark returns the mark of a key that writes one option of QEMU: its id.
 func optionMark(key policy.Key) domain.Mark { return domain.OptionPrefix + domain.Mark(key) }
 
 func writePortSpeed(vm VM) Writing {
@@ -60,9 +60,8 @@ func chooseSpeed(vm VM, fastest float64, link string) Writing {
 		fmt.Sprintf("root ports advertise %s GT/s, which takes QEMU %s or newer: %s", number(to.GTs), to.Since, link))
 }
 
-// fastestLink is the speed of the fastest link of a passed through PCI device on the
-// host, and a sentence about it, "" where none is known. A mediated device has a link of
-// its own.
+// fastestLink returns the speed of the fastest link of a passthrough PCI device on the host, and
+// a text about it, "" where none is known.
 func fastestLink(vm VM) (fastest float64, text string, warnings []reasons.Warning) {
 	var devices []*topology.Device
 	for _, d := range vm.Devices {
@@ -81,12 +80,10 @@ func fastestLink(vm VM) (fastest float64, text string, warnings []reasons.Warnin
 
 func number(speed float64) string { return strconv.FormatFloat(speed, 'f', -1, 64) }
 
-// SpeedWarnings warns where NCCL and RCCL would take the
-// speed of emulated root ports for that of a faster link. They take speed and
-// width each as the minimum of a device and the port above it (src/graph/xml.cc,
-// ncclTopoGetXmlFromSys), and the slowest link on the path between two devices.
-// So it takes two fast devices, at least one of them a GPU. Link speeds are
-// only read for devices that may be such.
+// SpeedWarnings warns where NCCL and RCCL would take the speed of emulated root ports for that of
+// a faster link. They take speed and width each as the minimum of a device and the port above it
+// (src/graph/xml.cc, ncclTopoGetXmlFromSys), and the slowest link on the path between two
+// devices, so that only pairs of fast devices count, at least one of them a GPU.
 func SpeedWarnings(plan *placement.Plan, sysfs fs.FS) []reasons.Warning {
 	if plan.Policy.NCCLTopology != policy.NCCLTopologyNone {
 		return nil
@@ -111,9 +108,8 @@ func SpeedWarnings(plan *placement.Plan, sysfs fs.FS) []reasons.Warning {
 	return warnings
 }
 
-// atRootPorts are the host's functions of the GPUs and NICs that the topology file
-// would name and that are directly under a root port of the guest. A mediated device
-// has a link of its own.
+// atRootPorts returns the host's functions of the GPUs and NICs that the topology file would name
+// and that are directly under a root port of the guest. The link of a mediated device is unknown.
 func atRootPorts(plan *placement.Plan) []*topology.Device {
 	var devices []*topology.Device
 	for _, d := range plan.Devices {
@@ -126,7 +122,7 @@ func atRootPorts(plan *placement.Plan) []*topology.Device {
 	return devices
 }
 
-// linkEnds are the functions at both ends of the devices' links.
+// linkEnds returns the functions at both ends of the devices' links.
 func linkEnds(devices []*topology.Device) []topology.Address {
 	var ends []topology.Address
 	for _, d := range devices {
@@ -138,8 +134,8 @@ func linkEnds(devices []*topology.Device) []topology.Address {
 	return ends
 }
 
-// speedOf is the speed that a device and the port above it support; 0 where that
-// of the device is not known.
+// speedOf returns the speed that a device and the port above it support; 0 where that of the
+// device is unknown.
 func speedOf(d *topology.Device, speeds map[topology.Address]float64) float64 {
 	speed := speeds[d.LinkEnd()]
 	if above := d.PortAbove(); above != nil {
