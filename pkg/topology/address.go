@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// Address is a PCI address on the host: domain, bus, device and function.
-// A domain has up to 32 bits: VMD and Hyper-V use domains from 0x10000 upwards
-// (kernel drivers/pci/controller/vmd.c, vmd_find_free_domain).
+// Address is a PCI address on the host. VMD and Hyper-V use domains from 0x10000 upwards (kernel
+// drivers/pci/controller/vmd.c, vmd_find_free_domain).
 type Address struct {
 	Domain   uint32
 	Bus      uint8
@@ -17,8 +16,8 @@ type Address struct {
 	Function uint8 // 0 to 7
 }
 
-// ParseAddress reads the kernel's form domain:bus:device.function with 4 to 8
-// hex digits of domain, in either case: "0000:17:00.0", "10000:01:00.0".
+// ParseAddress reads the kernel's form domain:bus:device.function with 4 to 8 hex digits of
+// domain, in either case: "0000:17:00.0", "10000:01:00.0".
 func ParseAddress(s string) (Address, error) {
 	left, rest, _ := strings.Cut(s, ":")
 	middle, right, _ := strings.Cut(rest, ":")
@@ -28,18 +27,12 @@ func ParseAddress(s string) (Address, error) {
 	device, okDevice := hexDigits(slot, 2, 2)
 	function, okFunction := hexDigits(last, 1, 1)
 	if !okDomain || !okBus || !okDevice || !okFunction || device > 0x1f || function > 7 {
-		return Address{}, invalidAddress(s)
+		return Address{}, fmt.Errorf("invalid PCI address %q: want domain:bus:device.function, such as 0000:17:00.0", Abridge(s))
 	}
-	return Address{
-		Domain: uint32(domain), Bus: uint8(bus), Device: uint8(device), Function: uint8(function),
-	}, nil
+	return Address{Domain: uint32(domain), Bus: uint8(bus), Device: uint8(device), Function: uint8(function)}, nil
 }
 
-func invalidAddress(s string) error {
-	return fmt.Errorf("invalid PCI address %q: want domain:bus:device.function, such as 0000:17:00.0", Abridge(s))
-}
-
-// hexDigits reads s as a hex number of at least low and at most high digits.
+// hexDigits reads a hex number of at least low and at most high digits.
 func hexDigits(s string, low, high int) (uint64, bool) {
 	n, err := strconv.ParseUint(s, 16, 32)
 	return n, err == nil && len(s) >= low && len(s) <= high

@@ -3,6 +3,7 @@ package topology
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -11,25 +12,17 @@ type UUID string
 
 // ParseUUID reads 32 hex digits in the form 8-4-4-4-12, in either case.
 func ParseUUID(s string) (UUID, error) {
-	parts := strings.Split(s, "-")
-	lengths := []int{8, 4, 4, 4, 12}
-	if len(parts) != len(lengths) {
-		return "", invalidUUID(s)
-	}
-	for i, part := range parts {
-		if len(part) != lengths[i] || strings.Trim(part, "0123456789abcdefABCDEF") != "" {
-			return "", invalidUUID(s)
-		}
+	isValid := slices.EqualFunc(strings.Split(s, "-"), []int{8, 4, 4, 4, 12}, func(part string, digits int) bool {
+		return len(part) == digits && strings.Trim(part, "0123456789abcdefABCDEF") == ""
+	})
+	if !isValid {
+		return "", fmt.Errorf("invalid UUID %q: want 32 hex digits, such as 4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01", Abridge(s))
 	}
 	return UUID(strings.ToLower(s)), nil
 }
 
-// String is the UUID.
+// String returns the UUID.
 func (u UUID) String() string { return string(u) }
-
-func invalidUUID(s string) error {
-	return fmt.Errorf("invalid UUID %q: want 32 hex digits, such as 4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01", Abridge(s))
-}
 
 // Kind is the kind of device that a DeviceID names.
 type Kind string
@@ -40,8 +33,8 @@ const (
 	KindMDEV Kind = "mdev"
 )
 
-// DeviceID identifies a passthrough device: a PCI function by its host address
-// or a mediated device by its UUID. It is comparable.
+// DeviceID identifies a passthrough device: a PCI function by its host address or a mediated
+// device by its UUID. It is comparable.
 type DeviceID struct {
 	pci  Address
 	mdev UUID
