@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"hook-sidecar/pkg/domain/xmledit"
 )
@@ -31,21 +30,20 @@ func (c Clique) Mark() Mark {
 }
 
 func (c Clique) check() error {
-	if c.Number < 0 || c.Number > mostClique {
-		return fmt.Errorf("add clique of %s: invalid number %d: must be between 0 and %d", c.Alias, c.Number, mostClique)
+	if c.Number < 0 || c.Number > MaxClique {
+		return fmt.Errorf("add clique of %s: invalid number %d: must be between 0 and %d", c.Alias, c.Number, MaxClique)
 	}
 	return nil
 }
 
-// cliqueProperty is the name of QEMU's property (hw/vfio/pci.c), and mostClique its
-// highest value (hw/vfio/pci-quirks.c, set_nv_gpudirect_clique_id).
+// MaxClique is the highest value of QEMU's property (hw/vfio/pci-quirks.c,
+// set_nv_gpudirect_clique_id).
 const (
-	cliqueProperty = "x-nv-gpudirect-clique"
-	mostClique     = 15
+	MaxClique      = 15
+	cliqueProperty = "x-nv-gpudirect-clique" // hw/vfio/pci.c
 )
 
 func (r *reader) cliques(root *xmledit.Element) error {
-	d := r.domain
 	for device := range qemu(root, "override", "device") {
 		set := cliqueProperties(device)
 		if len(set) == 0 {
@@ -53,16 +51,13 @@ func (r *reader) cliques(root *xmledit.Element) error {
 		}
 		clique := Clique{Alias: device.Value("alias"), Number: -1}
 		last := set[len(set)-1]
-		if n, ok := number(last.Value("value"), 10); ok && n <= mostClique {
+		if n, ok := number(last.Value("value"), 10); ok && n <= MaxClique {
 			clique.Number = int(n)
 		}
 		frontends := device.Children
 		clique.Own = len(set) == 2 && set[0].Value("type") == "remove" && last.Value("type") == "unsigned" &&
 			len(frontends) == 1 && len(frontends[0].Children) == 2
 		r.fragment(clique, device)
-	}
-	for e := range qemu(root, "commandline", "arg") {
-		d.CommandLineClique = d.CommandLineClique || strings.Contains(e.Value("value"), cliqueProperty)
 	}
 	return nil
 }
@@ -87,7 +82,7 @@ func (c Clique) replace(e *editor, at []*xmledit.Element) {
 
 // setCliques removes and adds devices of qemu:override.
 func (e *editor) setCliques() {
-	overrides := e.qemuElements("override")
+	overrides := qemuElements(e.xml.Root(), "override")
 	e.setQEMU("override", overrides, withChildren(slices.All(overrides)), func(prefix string) []string {
 		var devices []string
 		for _, c := range of[Clique](e.added) {

@@ -152,7 +152,7 @@ func (o Option) replace(e *editor, at []*xmledit.Element) {
 // setOptions removes options, and adds some after all others: libvirt reads all elements as
 // one list.
 func (e *editor) setOptions() error {
-	lines, added := e.qemuElements("commandline"), of[Option](e.added)
+	lines, added := qemuElements(e.xml.Root(), "commandline"), of[Option](e.added)
 	if len(added) > 0 && e.domain.doc.lacksValue {
 		return errors.New("add options of QEMU: the last one in qemu:commandline has no value, and would take the next argument for it")
 	}
@@ -169,9 +169,9 @@ func (e *editor) setOptions() error {
 }
 
 // qemuElements returns the root's elements with a name in QEMU's namespace.
-func (e *editor) qemuElements(name string) []*xmledit.Element {
+func qemuElements(root *xmledit.Element, name string) []*xmledit.Element {
 	var found []*xmledit.Element
-	for _, child := range e.xml.Root().Children {
+	for _, child := range root.Children {
 		if child.Is(qemuSpace, name) {
 			found = append(found, child)
 		}

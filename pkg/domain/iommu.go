@@ -70,20 +70,16 @@ func (r *reader) iommus(root *xmledit.Element) error {
 	d.IOAPIC = first(root, "features", "ioapic").Value("driver")
 	vcpus, _ := number(strings.TrimSpace(r.xml.Text(root.Child("vcpu"))), 10)
 	d.VCPUs = int(min(vcpus, maxVCPUs))
-	for e := range qemu(root, "commandline", "arg") {
-		for _, word := range strings.FieldsFunc(e.Value("value"), isSeparator) {
-			d.CommandLineIOMMU = d.CommandLineIOMMU || slices.Contains(iommuWords(), word)
-		}
-	}
 	return nil
 }
 
 // maxVCPUs is more than any QEMU has.
 const maxVCPUs = 1 << 16
 
-// iommuWords are QEMU's names of IOMMUs ("-device help", and the machine's iommu=smmuv3).
-func iommuWords() []string {
-	return []string{"intel-iommu", "amd-iommu", "virtio-iommu-pci", "virtio-iommu-device", "arm-smmuv3", "smmuv3"}
+// isIOMMU reports whether QEMU has an IOMMU of the name ("-device help", and the machine's
+// iommu=smmuv3).
+func isIOMMU(name string) bool {
+	return slices.Contains([]string{"intel-iommu", "amd-iommu", "virtio-iommu-pci", "virtio-iommu-device", "arm-smmuv3", "smmuv3"}, name)
 }
 
 // cutIOAPIC separates the suffix from the alias of a marked iommu.
@@ -129,7 +125,7 @@ func (i IOMMU) replace(e *editor, at []*xmledit.Element) {
 func (e *editor) setIOMMUs() (last []string) {
 	for i, f := range e.domain.Fragments {
 		at := e.domain.doc.fragments[i]
-		if _, isIOMMU := f.(IOMMU); isIOMMU && e.gone[at[0]] {
+		if _, is := f.(IOMMU); is && e.gone[at[0]] {
 			e.removeIOAPIC(at)
 			e.edit(e.xml.Remove(at[0]))
 		}

@@ -13,9 +13,6 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// mostCliques is the number of cliques (QEMU hw/vfio/pci-quirks.c).
-const mostCliques = 16
-
 // clique writes GPUDirect cliques: GPUs that NVIDIA's driver may let talk to each other over
 // PCIe. The common bridge of the GPUs must be known, and no ACS between them may redirect
 // requests. KubeVirt's types lack qemu:override, so that every call writes it.
@@ -93,9 +90,9 @@ func (c *cliques) grant(used map[int]bool, top *topology.Node, gpus []placement.
 	for used[number] {
 		number++
 	}
-	if number >= mostCliques {
+	if number > domain.MaxClique {
 		for _, gpu := range gpus {
-			c.refuse(gpu.ID, fmt.Sprintf("QEMU knows only %d cliques", mostCliques))
+			c.refuse(gpu.ID, fmt.Sprintf("QEMU knows only %d cliques", domain.MaxClique+1))
 		}
 		return
 	}
@@ -119,19 +116,10 @@ func noClique(gpu placement.Decision, d *domain.Domain) string {
 		return "it is a virtual function"
 	case d.CommandLineClique:
 		return "qemu:commandline sets cliques"
-	case !isUserAlias(gpu.Alias):
+	case !domain.IsUserAlias(gpu.Alias):
 		return "it has no alias ua-… to name it by"
 	}
 	return ""
-}
-
-// isUserAlias reports whether libvirt keeps an alias (src/conf/domain_conf.c,
-// virDomainDeviceAliasIsUserAlias).
-func isUserAlias(alias string) bool {
-	rest, found := strings.CutPrefix(alias, "ua-")
-	return found && rest != "" && strings.IndexFunc(rest, func(c rune) bool {
-		return !strings.ContainsRune("_-", c) && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z')
-	}) < 0
 }
 
 // reach returns the topmost switch or PCIe root that a GPU's requests reach without ACS

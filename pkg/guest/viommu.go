@@ -77,16 +77,13 @@ func newIOMMU(d *domain.Domain, wanted policy.VIOMMU) domain.IOMMU {
 	return iommu
 }
 
-func hasModel(wanted policy.VIOMMU) func(domain.IOMMU) bool {
-	return func(i domain.IOMMU) bool { return i.Mark() == "" && i.Model == string(wanted) }
-}
-
 // conflict returns why a domain cannot have an IOMMU of the hook, "" when it can. QEMU's SMMUv3
 // does not notify VFIO of the guest's mappings (hw/arm/smmuv3.c, smmuv3_notify_flag_changed, 7.2
 // to 11.1). The host's SMMUv3 does without (accel), which KubeVirt gives to devices that need it
 // (pkg/virt-launcher/virtwrap/converter/grace.go).
 func conflict(d *domain.Domain, wanted policy.VIOMMU) string {
 	isARM := d.Arch == "aarch64"
+	isUsers := func(i domain.IOMMU) bool { return i.Mark() == "" && i.Model == string(wanted) }
 	switch {
 	case !libvirt.HasExpanderBuses(d) || isARM != (wanted == policy.VIOMMUSMMUv3):
 		return fmt.Sprintf("machine %q of architecture %q cannot have it", d.Machine, d.Arch)
@@ -94,7 +91,7 @@ func conflict(d *domain.Domain, wanted policy.VIOMMU) string {
 		return "qemu:commandline has one already"
 	case wanted == policy.VIOMMUIntel && d.IOAPIC != "" && d.IOAPIC != "qemu":
 		return fmt.Sprintf("it needs QEMU's I/O APIC, and the domain wants that of %q", d.IOAPIC)
-	case wanted == policy.VIOMMUSMMUv3 && len(d.Hostdevs) > 0 && !slices.ContainsFunc(d.IOMMUs(), hasModel(wanted)):
+	case wanted == policy.VIOMMUSMMUv3 && len(d.Hostdevs) > 0 && !slices.ContainsFunc(d.IOMMUs(), isUsers):
 		return "with it QEMU does not start with a passthrough device"
 	}
 	for _, i := range d.IOMMUs() {

@@ -81,7 +81,8 @@ func (d *Document) RemoveAttr(a *Attr) Edit {
 
 // Replace puts an element, written as for InsertAfter, in the place of e.
 func (d *Document) Replace(e *Element, element string) Edit {
-	return Edit{e.Whole().Start, e.Whole().End, d.layout(e).indent(element)}
+	layout := d.layout(e)
+	return Edit{e.Whole().Start, e.Whole().End, strings.TrimPrefix(layout.indent(element), layout.lead)}
 }
 
 // Remove removes e with the newline and the indentation before it, or the whitespace before it

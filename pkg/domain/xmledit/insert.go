@@ -45,34 +45,18 @@ func (d *Document) unit() string {
 	return "  "
 }
 
-// indent lays out an element that is indented with tabs.
-func (l layout) indent(element string) string {
+// indent lays out elements that are indented with tabs, one after the other.
+func (l layout) indent(elements ...string) string {
 	var out strings.Builder
-	l.write(&out, element)
-	return out.String()
-}
-
-func (l layout) write(out *strings.Builder, element string) {
-	first := true
-	for line := range strings.SplitSeq(element, "\n") {
-		content := strings.TrimLeft(line, "\t")
-		if !first && l.lead != "" {
+	for _, element := range elements {
+		for line := range strings.SplitSeq(element, "\n") {
+			content := strings.TrimLeft(line, "\t")
 			out.WriteString(l.lead)
 			for range len(line) - len(content) {
 				out.WriteString(l.unit)
 			}
+			out.WriteString(content)
 		}
-		out.WriteString(content)
-		first = false
-	}
-}
-
-// all lays out elements one after the other.
-func (l layout) all(elements []string) string {
-	var out strings.Builder
-	for _, element := range elements {
-		out.WriteString(l.lead)
-		l.write(&out, element)
 	}
 	return out.String()
 }
@@ -80,13 +64,13 @@ func (l layout) all(elements []string) string {
 // InsertAfter puts elements after e, each indented as e is. They are written with one element
 // per line, indented with tabs; a newline in a value or a text is written as a reference.
 func (d *Document) InsertAfter(e *Element, elements ...string) Edit {
-	return Edit{e.Whole().End, e.Whole().End, d.layout(e).all(elements)}
+	return Edit{e.Whole().End, e.Whole().End, d.layout(e).indent(elements...)}
 }
 
 // InsertBefore puts elements before e; see InsertAfter. e may be removed at the same time.
 func (d *Document) InsertBefore(e *Element, elements ...string) Edit {
 	at := d.Remove(e).Start
-	return Edit{at, at, d.layout(e).all(elements)}
+	return Edit{at, at, d.layout(e).indent(elements...)}
 }
 
 // InsertLast puts elements after all that parent holds; see InsertAfter. A parent without
@@ -104,7 +88,7 @@ func (d *Document) InsertLast(parent *Element, elements ...string) Edit {
 		own.lead = newline
 		inner = layout{lead: newline + d.unit(), unit: d.unit()}
 	}
-	added := inner.all(elements)
+	added := inner.indent(elements...)
 	if parent.ClosesItself() {
 		slash := parent.Open().End - len("/>")
 		return Edit{d.trimmed(slash), parent.Open().End, ">" + added + own.lead + "</" + parent.Name + ">"}
