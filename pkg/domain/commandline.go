@@ -170,13 +170,7 @@ func (e *editor) setOptions() error {
 
 // qemuElements returns the root's elements with a name in QEMU's namespace.
 func qemuElements(root *xmledit.Element, name string) []*xmledit.Element {
-	var found []*xmledit.Element
-	for _, child := range root.Children {
-		if child.Is(qemuSpace, name) {
-			found = append(found, child)
-		}
-	}
-	return found
+	return slices.DeleteFunc(slices.Clone(root.Children), func(child *xmledit.Element) bool { return !child.Is(qemuSpace, name) })
 }
 
 // withChildren returns the first element with children, or nil. The user's empty element stays

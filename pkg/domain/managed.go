@@ -32,13 +32,7 @@ type Managed struct {
 
 // Managed returns the fragments with a mark.
 func (d *Domain) Managed(mark Mark) []Fragment {
-	var found []Fragment
-	for _, f := range d.Fragments {
-		if f.Mark() == mark {
-			found = append(found, f)
-		}
-	}
-	return found
+	return slices.DeleteFunc(slices.Clone(d.Fragments), func(f Fragment) bool { return f.Mark() != mark })
 }
 
 // Options returns the options of qemu:commandline, in document order.

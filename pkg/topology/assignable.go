@@ -45,13 +45,7 @@ func HasPair(functions []*Device) bool {
 
 // GroupBlockers returns the functions that block an IOMMU group.
 func (h *Host) GroupBlockers(group int) []Device {
-	var blockers []Device
-	for _, d := range h.Devices {
-		if d.BlocksGroup() && *d.IOMMUGroup == group {
-			blockers = append(blockers, d)
-		}
-	}
-	return blockers
+	return slices.DeleteFunc(slices.Clone(h.Devices), func(d Device) bool { return !d.BlocksGroup() || *d.IOMMUGroup != group })
 }
 
 // BlocksGroup reports whether a driver of the host holds a function of an IOMMU group: VFIO then
