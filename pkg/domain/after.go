@@ -85,9 +85,7 @@ func nameOf(f Fragment) string {
 
 func verifyControllers(want, have []Controller) error {
 	byIndex := func(x, y Controller) int { return cmp.Compare(x.Index, y.Index) }
-	want, have = slices.Clone(want), slices.Clone(have)
-	slices.SortFunc(want, byIndex)
-	slices.SortFunc(have, byIndex)
+	want, have = slices.SortedFunc(slices.Values(want), byIndex), slices.SortedFunc(slices.Values(have), byIndex)
 	if len(want) != len(have) {
 		return fmt.Errorf("the result has %d pci controllers, the plan %d", len(have), len(want))
 	}

@@ -14,8 +14,7 @@ import (
 // that is already right keeps its spelling, and no changes give a copy of the parsed bytes.
 //
 // The error is for a position that does not exist or appears twice in one list, and for an
-// addition that libvirt would refuse (an address out of range, a bus number on a controller that
-// cannot have one) or whose controller index or device is in the domain already.
+// addition that libvirt would refuse, or whose index or device is in the domain already.
 func (d *Domain) Apply(c Changes) ([]byte, error) {
 	places := slices.Sorted(maps.Keys(c.Place))
 	if err := cmp.Or(

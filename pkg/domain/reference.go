@@ -56,8 +56,7 @@ func (r *reader) references(root *xmledit.Element) error {
 }
 
 // busIndex returns the index in the name pci.N of a controller without an alias (libvirt
-// src/qemu/qemu_alias.c, qemuAssignDeviceControllerAlias). The root bus, pcie.0, does not count:
-// it never changes.
+// src/qemu/qemu_alias.c, qemuAssignDeviceControllerAlias), but not of the root bus, pcie.0.
 func busIndex(name string) (int, bool) {
 	digits, found := strings.CutPrefix(name, "pci.")
 	if !found || strings.Trim(digits, "0123456789") != "" {

@@ -50,8 +50,8 @@ type Taken struct{ RootBus, Expanders Aperture }
 
 // BARs returns the sum of the 64-bit BARs of the PCI devices, and the space that they take in the
 // guest's tree: a bridge's window begins at a multiple of the largest BAR under it, so that the
-// space after that BAR is lost to the next bridge. By this 8 GPUs with BARs of 512 GiB and less
-// take 8 TiB (edk2 pull request 12997).
+// space after it is lost to the next one. 8 GPUs with BARs of 512 GiB take 8 TiB (edk2 pull request
+// 12997).
 func (g Guest) BARs() (sum uint64, taken Taken) {
 	own := map[topology.ID][]Aperture{}
 	var root, expanders []Aperture

@@ -16,9 +16,8 @@ import (
 )
 
 // portSpeed makes root ports advertise at least the fastest link of a device on the host, with
-// one -global for all. KubeVirt keeps the qemu:commandline of a plugin's answer
-// (virtwrap/converter/translate/translate.go, transferQEMUCommandline). The user's own option
-// stays.
+// one -global for all; the user's own stays. KubeVirt keeps the qemu:commandline of a plugin's
+// answer (virtwrap/converter/translate/translate.go, transferQEMUCommandline).
 func portSpeed() Key {
 	return Key{Name: policy.KeyPortSpeed, Mark: optionMark(policy.KeyPortSpeed), Write: writePortSpeed}
 }

@@ -1,7 +1,6 @@
 // Package policy has the keys of a policy and their values, and resolves flags and annotations
 // into one policy. A new key is a constant, a field of Policy, an entry of Settings and its use;
-// flags, completion, annotations and warnings follow from the entry, and a test compares it with
-// the table in README.md.
+// flags, completion, annotations and warnings follow from the entry.
 package policy
 
 import (

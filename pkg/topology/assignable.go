@@ -34,13 +34,8 @@ func (d *Device) IsPaired() bool { return d.IsGPU() || d.IsNIC() }
 // HasPair reports whether NCCL or RCCL moves data between two of the functions, one of which has
 // to be a GPU.
 func HasPair(functions []*Device) bool {
-	paired := 0
-	for _, f := range functions {
-		if f.IsPaired() {
-			paired++
-		}
-	}
-	return paired > 1 && slices.ContainsFunc(functions, (*Device).IsGPU)
+	paired := slices.DeleteFunc(slices.Clone(functions), func(f *Device) bool { return !f.IsPaired() })
+	return len(paired) > 1 && slices.ContainsFunc(paired, (*Device).IsGPU)
 }
 
 // GroupBlockers returns the functions that block an IOMMU group.

@@ -22,8 +22,7 @@ type Tree struct {
 //	Index      a root bus or a bridge of a guest
 //	DeviceID   a passthrough device
 //
-// and whatever else a package puts into a tree. A node that is never looked up by its
-// ID may have none.
+// and others of a package's own. A node that is never looked up by its ID may have none.
 type ID interface{ String() string }
 
 // Index is the index of a PCI controller in a libvirt domain; 0 is the root bus (pcie.0).

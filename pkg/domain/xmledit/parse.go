@@ -7,14 +7,12 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Parse reads a document. It takes time and memory in proportion to the bytes.
+// Parse reads a document, in time and memory proportional to its bytes. Tests compare it with
+// encoding/xml, which reads all that Parse accepts in the same way.
 //
-// The error is an *Error: for whatever is not well formed, and for a document over MaxBytes, a
-// declared encoding other than UTF-8, a document type or any other declaration, an entity other
-// than XML's own five, and elements nested deeper than 256. A byte order mark at the start is
-// accepted, and kept.
-//
-// The tests compare it with encoding/xml, which reads all that Parse accepts in the same way.
+// The error is an *Error: for a document that is not well formed or over MaxBytes, a declared
+// encoding other than UTF-8, a document type or any other declaration, an entity other than XML's
+// own five, and elements nested deeper than 256. A byte order mark at the start is kept.
 func Parse(src []byte) (*Document, error) {
 	if len(src) > MaxBytes {
 		return nil, errorAt(string(src[:MaxBytes]), MaxBytes, "the document has %d bytes, more than %d", len(src), MaxBytes)
