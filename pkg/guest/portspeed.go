@@ -14,10 +14,9 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// portSpeed makes root ports advertise at least the fastest link of a device on the host.
-// One -global is for all of them. KubeVirt keeps the qemu:commandline of a plugin's answer
-// (virtwrap/converter/translate/translate.go, transferQEMUCommandline). The user's own
-// option for it stays.
+// portSpeed makes root ports advertise at least the fastest link of a device on the host, with
+// one -global for all; the user's own stays. KubeVirt keeps the qemu:commandline of a plugin's
+// answer (virtwrap/converter/translate/translate.go, transferQEMUCommandline).
 func portSpeed() Key {
 	return Key{Name: policy.KeyPortSpeed, Mark: optionMark(policy.KeyPortSpeed), Needs: linkNeeds, Write: writePortSpeed}
 }
@@ -26,7 +25,7 @@ func linkNeeds(p policy.Policy) host.Needs {
 	return host.Needs{LinkSpeeds: p.PortSpeed == policy.PortSpeedHost}
 }
 
-// optionMark is the mark of a key that writes one option of QEMU: its id.
+// optionMark returns the mark of a key that writes one option of QEMU: its id.
 func optionMark(key policy.Key) domain.Mark { return domain.OptionPrefix + domain.Mark(key) }
 
 func writePortSpeed(vm VM) Writing {
@@ -99,9 +98,8 @@ func SpeedWarnings(plan *placement.Plan) []reasons.Warning {
 		number(port), len(fast), number(highest)))}
 }
 
-// atRootPorts are the host's functions of the GPUs and NICs that the topology file
-// would name and that are directly under a root port of the guest. A mediated device
-// has a link of its own.
+// atRootPorts returns the host's functions of the GPUs and NICs that the topology file would name
+// and that are directly under a root port of the guest. The link of a mediated device is unknown.
 func atRootPorts(plan *placement.Plan) []*topology.Device {
 	var devices []*topology.Device
 	for _, d := range plan.Devices {
