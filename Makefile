@@ -48,7 +48,7 @@ kubevirt: ## run the tests against KubeVirt's own client; needs root
 launcher: ## run KubeVirt's real virt-launcher beside the hook, on this machine; needs root
 	test/boot/get-kernel $(CACHE)/kernel
 	test/e2e/get-image $(CACHE)/e2e
-	LAUNCHER=$(CACHE)/launcher BOOT_KERNEL=$(CACHE)/kernel E2E_IMAGE=$(CACHE)/e2e go test -count=1 -v -parallel 4 -timeout 20m -run TestLauncher ./test/launcher
+	LAUNCHER=$(CACHE)/launcher BOOT_KERNEL=$(CACHE)/kernel E2E_IMAGE=$(CACHE)/e2e go test -count=1 -v -parallel 4 -timeout 40m -run TestLauncher ./test/launcher
 
 launcher-e2e: ## run it with vfio-pci in a nested machine; needs root
 	test/boot/get-kernel $(CACHE)/kernel
@@ -100,7 +100,7 @@ generate: ## regenerate the generated code
 	go generate ./...
 
 golden: ## regenerate the golden files and the generated pages; read the diff before you commit it
-	go test ./pkg/mutate -run Golden -update
+	go test ./pkg/plan -run Golden -update
 	go test ./test/docs -run Generated -update
 	go test ./cmd/hook-sidecar -run 'CommandsDoc|PicturesDoc' -update
 

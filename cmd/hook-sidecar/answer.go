@@ -14,28 +14,28 @@ import (
 
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/hooks"
-	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/report"
 )
 
 // answerer answers calls and logs each.
 type answerer struct {
-	mutator mutate.Mutator
+	mutator plan.Planner
 	log     logFunc
 	logs    *sync.WaitGroup // of calls that are not logged yet
 }
 
 // logFunc logs a call after its answer, which took so long.
-type logFunc func(protocol string, answer mutate.Result, took time.Duration)
+type logFunc func(protocol string, answer plan.Result, took time.Duration)
 
-func newAnswerer(m mutate.Mutator, log logFunc) answerer {
+func newAnswerer(m plan.Planner, log logFunc) answerer {
 	return answerer{mutator: m, log: log, logs: &sync.WaitGroup{}}
 }
 
 // answer returns the answer to a call, and a function that logs it.
-func (a answerer) answer(protocol string, req mutate.Request) (result mutate.Result, log func()) {
+func (a answerer) answer(protocol string, req plan.Request) (result plan.Result, log func()) {
 	start := time.Now()
 	result = a.mutator.Answer(req)
 	took := time.Since(start)
@@ -45,8 +45,8 @@ func (a answerer) answer(protocol string, req mutate.Request) (result mutate.Res
 // Mutate answers a call of virt-launcher. It implements hooks.Mutator. The call is
 // logged after its reply, because to find the warnings takes as long as the answer.
 func (a answerer) Mutate(ctx context.Context, call hooks.Call) ([]byte, error) {
-	result, log := a.answer(call.Protocol, mutate.Request{
-		Domain: call.Domain, VMI: call.VMI, Discarded: call.Migration, NoReader: a.noReader(call.Protocol),
+	result, log := a.answer(call.Protocol, plan.Request{
+		Domain: call.Domain, VMI: call.VMI, Discarded: call.Migration, CloudInitSkipped: a.noReader(call.Protocol),
 	})
 	a.logs.Go(func() {
 		hooks.AwaitReply(ctx)
@@ -58,8 +58,8 @@ func (a answerer) Mutate(ctx context.Context, call hooks.Call) ([]byte, error) {
 	if result.Err == nil || !result.Strict {
 		return result.Domain, nil
 	}
-	var e *mutate.Error
-	if errors.As(result.Err, &e) && e.Kind == mutate.Malformed {
+	var e *plan.Error
+	if errors.As(result.Err, &e) && e.Kind == plan.Malformed {
 		return nil, &hooks.MalformedError{Err: e}
 	}
 	return nil, &hooks.RefusedError{Err: result.Err}
@@ -109,8 +109,8 @@ func (a *app) hookAnswerer(log *slog.Logger, sysfs string, lock []string, policy
 // logTo returns a function that logs one line per call, device and warning,
 // with the field names of the report. It never logs the domain and the VMI,
 // because they hold passwords. It catches its panics: the VM needs the answer.
-func logTo(log *slog.Logger, m mutate.Mutator) logFunc {
-	return func(protocol string, answer mutate.Result, took time.Duration) {
+func logTo(log *slog.Logger, m plan.Planner) logFunc {
+	return func(protocol string, answer plan.Result, took time.Duration) {
 		defer func() {
 			if cause := recover(); cause != nil {
 				log.Error("a panic ended the log of this call", "stack", string(debug.Stack()))
@@ -173,7 +173,7 @@ func withVMI(log *slog.Logger, vmi *env.VMI) *slog.Logger {
 	return log.With("vmi", cutName(vmi.Namespace)+"/"+cutName(vmi.Name), "uid", cutName(string(vmi.UID)))
 }
 
-func logCall(log *slog.Logger, protocol string, result mutate.Result, r report.Report, took time.Duration) {
+func logCall(log *slog.Logger, protocol string, result plan.Result, r report.Report, took time.Duration) {
 	attrs := []any{"protocol", protocol}
 	if result.Policy.Layout != "" {
 		attrs = append(attrs, "layout", cmp.Or(r.Layout, result.Policy.Layout))
@@ -191,7 +191,7 @@ func logCall(log *slog.Logger, protocol string, result mutate.Result, r report.R
 		return
 	}
 	attrs = append(attrs, "strict", result.Strict, "error", result.Err)
-	var panicked *mutate.PanicError
+	var panicked *plan.PanicError
 	if errors.As(result.Err, &panicked) {
 		attrs = append(attrs, "stack", string(panicked.Stack))
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"hook-sidecar/pkg/hooks"
-	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 )
 
@@ -79,7 +79,7 @@ func TestAnswerTooLong(t *testing.T) {
 }
 
 // quiet answers without a log.
-func quiet(m mutate.Mutator) answerer {
+func quiet(m plan.Planner) answerer {
 	return newAnswerer(m, logTo(slog.New(slog.DiscardHandler), m))
 }
 
@@ -126,7 +126,7 @@ func TestLogThatHangs(t *testing.T) {
 	s := demoSample(t)
 	synctest.Test(t, func(t *testing.T) {
 		forever := make(chan struct{})
-		a := newAnswerer(s.mutator, func(string, mutate.Result, time.Duration) { <-forever })
+		a := newAnswerer(s.mutator, func(string, plan.Result, time.Duration) { <-forever })
 		for range 3 {
 			if got, err := a.Mutate(t.Context(), hooks.Call{Domain: s.request.Domain, VMI: s.request.VMI}); err != nil || bytes.Equal(got, s.request.Domain) {
 				t.Errorf("the call changes nothing, error %v", err)

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"hook-sidecar/pkg/host"
-	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/plan"
 	"hook-sidecar/test/speed"
 	"hook-sidecar/testdata"
 )
@@ -64,10 +64,10 @@ func BenchmarkMutate(b *testing.B) {
 			b.Fatal(err)
 		}
 		b.Run(fmt.Sprintf("devices=%d", count), func(b *testing.B) {
-			m := mutate.Mutator{Sysfs: sysfs}
-			var result mutate.Result
+			m := plan.Planner{Sysfs: sysfs}
+			var result plan.Result
 			for b.Loop() {
-				result = m.Answer(mutate.Request{Domain: vm.Domain, VMI: vm.VMI})
+				result = m.Answer(plan.Request{Domain: vm.Domain, VMI: vm.VMI})
 			}
 			if result.Err != nil || len(result.Plan.Devices) != count {
 				b.Fatalf("%d devices, error %v", len(result.Plan.Devices), result.Err)

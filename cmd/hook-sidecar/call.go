@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/hooks"
 )
 
@@ -43,7 +44,7 @@ Exit status:
 	addOutputFlag(flags, &output)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if socket == "" {
-			return failed(seeHelp(cmd), errors.New("missing flag --socket"))
+			return cli.Failed(seeHelp(cmd), errors.New("missing flag --socket"))
 		}
 		before, err := a.readDomain(domainFile, vmiFile)
 		if err != nil {
@@ -56,7 +57,7 @@ Exit status:
 			}
 		}
 		answered := func(call string, took time.Duration) {
-			a.say("%s answered in %.1f ms", call, float64(took.Microseconds())/1000)
+			a.Say("%s answered in %.1f ms", call, float64(took.Microseconds())/1000)
 		}
 		after, err := callHook(cmd.Context(), socket, plugin, before.XML, vmi, answered)
 		if err != nil {
@@ -101,11 +102,11 @@ func callFailure(err error, plugin bool) error {
 	var refused *hooks.RefusedError
 	switch {
 	case errors.As(err, &refused):
-		return failure{exitRefused, err, "the hook is strict; explain shows every device"}
+		return cli.Refused("the hook is strict; explain shows every device", err)
 	case status.Code(err) == codes.Unimplemented && plugin:
-		return failed("this socket serves no structured plugin; call a hook without --plugin", err)
+		return cli.Failed("this socket serves no structured plugin; call a hook without --plugin", err)
 	case status.Code(err) == codes.Unimplemented:
-		return failed("this socket serves no hook; call a structured plugin with --plugin", err)
+		return cli.Failed("this socket serves no hook; call a structured plugin with --plugin", err)
 	}
 	return err
 }

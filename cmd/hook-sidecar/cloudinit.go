@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/cloudinit"
 )
 
@@ -37,9 +38,9 @@ Exit status:
 		}
 		merged, err := cloudinit.Merge(given)
 		if err != nil {
-			return failed("cloud-init reads data that begins with #cloud-config, #! and the like", fmt.Errorf("%s: %w", inputName(userData), err))
+			return cli.Failed("cloud-init reads data that begins with #cloud-config, #! and the like", fmt.Errorf("%s: %w", inputName(userData), err))
 		}
-		return a.write(output, merged)
+		return a.Write(output, merged)
 	}
 	return cmd
 }

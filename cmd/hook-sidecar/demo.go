@@ -15,7 +15,7 @@ import (
 
 	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/host"
-	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/report"
 	"hook-sidecar/testdata"
 )
@@ -51,8 +51,8 @@ Exit status:
 
 // sample is the input of demo.
 type sample struct {
-	mutator mutate.Mutator
-	request mutate.Request
+	mutator plan.Planner
+	request plan.Request
 }
 
 func readSample(flags *policyFlags) (sample, error) {
@@ -60,7 +60,7 @@ func readSample(flags *policyFlags) (sample, error) {
 	if err != nil {
 		return sample{}, err
 	}
-	s := sample{mutator: mutate.Mutator{Source: source}}
+	s := sample{mutator: plan.Planner{Source: source}}
 	var snapshot []byte
 	for name, to := range map[string]*[]byte{
 		testdata.DemoHost: &snapshot, testdata.DemoDomain: &s.request.Domain, testdata.DemoVMI: &s.request.VMI,
@@ -86,27 +86,27 @@ func (a *app) demo(ctx context.Context, s sample, showDiff bool) (err error) {
 	}
 	after := report.New(result.Plan, result.Changed(), result.Err)
 	if !showDiff {
-		before := s.mutator.Unchanged().Mutate(s.request)
+		before := s.mutator.Read(s.request).Current()
 		comparison := report.BeforeAfter{Before: report.New(before.Plan, false, nil), After: after}
-		if err := comparison.WriteText(a.out, a.style("")); err != nil {
+		if err := comparison.WriteText(a.Out, a.Style("")); err != nil {
 			return err
 		}
-		_, err = fmt.Fprint(a.out, "\nIts XML: hook-sidecar demo --diff. For your VM: hook-sidecar explain --domain vm.xml --vmi vmi.json\n")
+		_, err = fmt.Fprint(a.Out, "\nIts XML: hook-sidecar demo --diff. For your VM: hook-sidecar explain --domain vm.xml --vmi vmi.json\n")
 		return err
 	}
-	if err := a.write("", colouredDiff(diff.Diff("a/domain.xml", s.request.Domain, "b/domain.xml", domain), a.style(""))); err != nil {
+	if err := a.Write("", colouredDiff(diff.Diff("a/domain.xml", s.request.Domain, "b/domain.xml", domain), a.Style(""))); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintln(a.out); err != nil {
+	if _, err := fmt.Fprintln(a.Out); err != nil {
 		return err
 	}
-	return after.WriteSummary(a.out)
+	return after.WriteSummary(a.Out)
 }
 
 // serveAndCall runs the server for one call of virt-launcher. It returns the
 // domain that the client received and the result that the server had.
-func serveAndCall(ctx context.Context, socket string, s sample) (domain []byte, result mutate.Result, err error) {
-	answerer := newAnswerer(s.mutator, func(_ string, answer mutate.Result, _ time.Duration) { result = s.mutator.Diagnose(answer) })
+func serveAndCall(ctx context.Context, socket string, s sample) (domain []byte, result plan.Result, err error) {
+	answerer := newAnswerer(s.mutator, func(_ string, answer plan.Result, _ time.Duration) { result = s.mutator.Diagnose(answer) })
 	server := hooks.New(hooks.Config{Mutator: answerer, Logger: slog.New(slog.DiscardHandler), HookSocket: socket})
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -10,12 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/doctor"
 	"hook-sidecar/pkg/env"
-	"hook-sidecar/pkg/explain"
-	"hook-sidecar/pkg/host"
-	"hook-sidecar/pkg/mutate"
-	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/plan"
 )
 
 // doctorFlags are the flags of doctor except for its inputs.
@@ -54,7 +51,7 @@ Exit status:
 	domainFlag := cmd.Flags().Lookup("domain")
 	domainFlag.Value, domainFlag.DefValue = &flags.domains, ""
 	domainFlag.Usage += " (default: none);\nrepeat it, or pass a directory of *.xml, for several VMs of a node"
-	cmd.Flags().StringVar(&flags.format, "format", explain.Text, "text or json")
+	cmd.Flags().StringVar(&flags.format, "format", cli.Text, "text or json")
 	cmd.Flags().BoolVarP(&flags.quiet, "quiet", "q", false, "leave out what is as it should be")
 	cmd.Flags().StringVar(&flags.socketDir, "socket-dir", socketDirectory, "directory of the hook sockets; \"\" skips its checks")
 	cmd.Flags().StringVar(&flags.cgroup, "cgroup", "/sys/fs/cgroup", "cgroup v2 directory with the limits of this container; \"\" skips\ntheir checks")
@@ -88,7 +85,7 @@ func (d *domainFiles) files() (names []string, node bool, err error) {
 		}
 		found, err := filepath.Glob(filepath.Join(name, "*.xml"))
 		if err != nil || len(found) == 0 {
-			return nil, false, failed("virsh dumpxml VM > DIRECTORY/VM.xml writes one", errors.Join(fmt.Errorf("read domains: no *.xml in %s", name), err))
+			return nil, false, cli.Failed("virsh dumpxml VM > DIRECTORY/VM.xml writes one", errors.Join(fmt.Errorf("read domains: no *.xml in %s", name), err))
 		}
 		names, node = append(names, found...), true
 	}
@@ -96,11 +93,11 @@ func (d *domainFiles) files() (names []string, node bool, err error) {
 }
 
 func (a *app) doctor(in *inputFlags, flags doctorFlags) error {
-	if err := checkFormat(flags.format, explain.Text, explain.JSON); err != nil {
+	if err := cli.CheckFormat(flags.format, cli.Text, cli.JSON); err != nil {
 		return err
 	}
 	if flags.physBits < 0 || flags.physBits > maxPhysBits {
-		return failed("see address sizes in /proc/cpuinfo of the host", fmt.Errorf("invalid --phys-bits %d: must be between 0 and %d", flags.physBits, maxPhysBits))
+		return cli.Failed("see address sizes in /proc/cpuinfo of the host", fmt.Errorf("invalid --phys-bits %d: must be between 0 and %d", flags.physBits, maxPhysBits))
 	}
 	inputs, err := a.doctorInputs(in, flags)
 	if err != nil {
@@ -118,14 +115,11 @@ func (a *app) doctor(in *inputFlags, flags doctorFlags) error {
 		inputs.Limits, err = readLimits(flags.cgroup)
 		a.warnOfUnknown(err)
 	}
-	r := doctor.NewReport(inputs)
-	if err := a.writeDoctor(r, flags); err != nil {
-		return err
+	err = a.Doctor(inputs, "", flags.format, flags.quiet)
+	if len(flags.domains) == 0 && (err == nil || errors.Is(err, cli.ErrFound)) {
+		a.Say("hint: --domain and --vmi check a VM too")
 	}
-	if len(flags.domains) == 0 {
-		a.say("hint: --domain and --vmi check a VM too")
-	}
-	return changeError(r.Counts[doctor.Fail] > 0)
+	return err
 }
 
 // doctorInputs reads the whole host and the inputs that are given.
@@ -135,23 +129,22 @@ func (a *app) doctorInputs(in *inputFlags, flags doctorFlags) (doctor.Inputs, er
 		return doctor.Inputs{}, err
 	}
 	if node && (in.vmi != "" || in.environ != "") {
-		return doctor.Inputs{}, failed("pass --vmi and --env with the domain of their VM alone", errors.New("--vmi and --env are of one VM, and several domains are given"))
+		return doctor.Inputs{}, cli.Failed("pass --vmi and --env with the domain of their VM alone", errors.New("--vmi and --env are of one VM, and several domains are given"))
 	}
-	m, err := a.mutator(in)
+	planner, err := a.planner(in)
 	if err != nil {
 		return doctor.Inputs{}, err
 	}
 	if flags.physBits > 0 {
-		m.PhysBits = func() int { return flags.physBits }
+		planner.PhysBits = func() int { return flags.physBits }
 	}
 	if node {
-		m.Variables, m.Problems = nil, nil // they are of one VM, too
+		planner.Variables, planner.Problems = nil, nil // they are of one VM, too
 	}
-	shown, problems := host.ReadWholeHost(m.Sysfs)
-	problems = append(problems, host.ReadDetails(m.Sysfs, shown)...)
-	inputs := doctor.Inputs{Host: shown, Variables: m.Variables, Problems: append(m.Problems, problems...), Node: node}
+	inputs, planner := doctor.NewInputs(planner)
+	inputs.Node = node
 	if len(files) == 0 {
-		inputs.VM, err = a.vmWithoutDomain(m, in.vmi)
+		inputs.VM, err = a.vmWithoutDomain(planner, in.vmi)
 		return inputs, err
 	}
 	for i, file := range files {
@@ -159,12 +152,12 @@ func (a *app) doctorInputs(in *inputFlags, flags doctorFlags) (doctor.Inputs, er
 		if err != nil {
 			return inputs, err
 		}
-		vm, err := vmOf(m, req, inputName(file))
+		vm := doctor.NewVM(planner.Read(req), inputName(file))
 		switch {
-		case err != nil && node:
-			return inputs, fmt.Errorf("%s: %w", inputName(file), err)
-		case err != nil:
-			return inputs, err
+		case vm.Err != nil && !vm.IsRefused() && node:
+			return inputs, fmt.Errorf("%s: %w", inputName(file), failureOf(vm.Result))
+		case vm.Err != nil && !vm.IsRefused():
+			return inputs, failureOf(vm.Result)
 		case i == 0:
 			inputs.VM = vm
 		default:
@@ -175,33 +168,19 @@ func (a *app) doctorInputs(in *inputFlags, flags doctorFlags) (doctor.Inputs, er
 }
 
 // vmWithoutDomain returns what is known of a VM by its VMI, if there is one.
-func (a *app) vmWithoutDomain(m mutate.Mutator, vmiFile string) (doctor.VM, error) {
+func (a *app) vmWithoutDomain(planner plan.Planner, vmiFile string) (doctor.VM, error) {
 	var vm doctor.VM
 	var err error
-	if vm.VMI, err = a.readVMI(vmiFile); err != nil {
-		return vm, err
+	if vm.VMI, err = a.readVMI(vmiFile); err == nil {
+		vm.Policy, vm.PolicyWarnings, err = planner.Policy(vm.VMI)
 	}
-	if vm.VMI != nil {
-		m.HasVMI, m.Annotations = true, vm.VMI.Annotations
-	}
-	resolved, warnings, err := policy.Resolve(m.Source)
-	vm.Layout, vm.PolicyWarnings = resolved.Layout, warnings
 	return vm, err
-}
-
-// vmOf plans a domain as mutate does.
-func vmOf(m mutate.Mutator, req mutate.Request, name string) (doctor.VM, error) {
-	result := m.Mutate(req)
-	if result.Err != nil && !mutate.IsRefusal(result.Err) {
-		return doctor.VM{}, failureOf(result)
-	}
-	return explain.VM(result, explain.Alternatives(m, req), name), nil
 }
 
 // warnOfUnknown warns of an input that cannot be read. Its checks are skipped.
 func (a *app) warnOfUnknown(err error) {
 	if err != nil {
-		a.say("warning: %v", err)
+		a.Say("warning: %v", err)
 	}
 }
 
@@ -217,7 +196,7 @@ func hostPhysBits() (int, error) {
 	return env.ParsePhysBits(string(cpuinfo)), nil
 }
 
-// physBitsOf are the physical address bits of a host, for mutate.Mutator: those of this
+// physBitsOf are the physical address bits of a host, for plan.Planner: those of this
 // machine, if it is that host.
 func physBitsOf(sysfs string) func() int {
 	if sysfs != liveSysfs {
@@ -235,12 +214,4 @@ func readLimits(dir string) (*env.Limits, error) {
 		return nil, fmt.Errorf("read this container's cgroup: %w", err)
 	}
 	return env.ReadLimits(os.DirFS(dir), string(membership))
-}
-
-func (a *app) writeDoctor(r doctor.Report, flags doctorFlags) error {
-	var b bytes.Buffer
-	if err := explain.WriteDoctor(&b, r, flags.quiet, flags.format, a.style("")); err != nil {
-		return err
-	}
-	return a.write("", b.Bytes())
 }

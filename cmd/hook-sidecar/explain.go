@@ -1,16 +1,16 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
 
-	"hook-sidecar/pkg/explain"
-	"hook-sidecar/pkg/mutate"
-	"hook-sidecar/pkg/nccl"
+	"hook-sidecar/pkg/cli"
+	"hook-sidecar/pkg/host"
+	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/report"
 )
 
@@ -57,71 +57,93 @@ Exit status:
 }
 
 func (a *app) explain(in *inputFlags, flags explainFlags) error {
-	flags.format = cmp.Or(flags.format, explain.FormatOf(flags.output))
-	formats := explain.Formats()
+	flags.format = cmp.Or(flags.format, cli.FormatOf(flags.output))
+	formats := cli.Formats()
 	if flags.guest != "" {
-		formats = []string{explain.Text, explain.JSON}
+		formats = []string{cli.Text, cli.JSON}
 	}
 	if flags.details {
-		formats = slices.DeleteFunc(formats, func(format string) bool { return format == explain.JSON || format == explain.NCCL })
+		formats = slices.DeleteFunc(formats, func(format string) bool { return format == cli.JSON || format == cli.NCCL })
 	}
-	if err := checkFormat(flags.format, formats...); err != nil {
+	if err := cli.CheckFormat(flags.format, formats...); err != nil {
 		return err
 	}
-	read, err := a.read(in)
+	read, err := a.read(in, flags.format == cli.NCCL || flags.details)
 	if err != nil {
 		return err
 	}
-	read.Details = flags.format == explain.NCCL || flags.details
-	planned := read.Mutate(read.Request)
-	shown := planned
+	shown := read.VM.Plan()
 	if flags.asIs {
-		shown = read.Mutator.Unchanged().Mutate(read.Request)
+		shown = read.Current()
 	}
-	if shown.Plan == nil || shown.Err != nil && !mutate.IsRefusal(shown.Err) {
+	if shown.Plan == nil || shown.Err != nil && !shown.IsRefused() {
 		return failureOf(shown)
 	}
-	a.warnOfLimit(read.Domain)
-	subject := a.subject(in, read, shown, flags)
-	if flags.format == explain.NCCL {
-		file := nccl.New(shown.Plan)
-		a.warn(file.Warnings)
-		return errors.Join(a.write(flags.output, []byte(file.String())), failureOf(shown))
+	a.warnOfLimit(read.domain)
+	e := cli.Explanation{Subject: a.subject(in, read, shown, flags), Details: flags.details, Format: flags.format, Output: flags.output}
+	switch {
+	case flags.format == cli.NCCL:
+		warnings, err := a.WriteNCCL(shown.Plan, flags.output)
+		a.Warn(warnings)
+		return errors.Join(err, failureOf(shown))
+	case flags.guest != "" && flags.asIs:
+		return a.compareWithGuest(e, e.OfCurrent(read.VM), flags.guest)
+	case flags.guest != "":
+		return a.compareWithGuest(e, e.OfPlan(shown), flags.guest)
+	case flags.asIs:
+		err = a.Explain(e, e.AsIs(read.VM))
+	default:
+		err = a.Explain(e, e.OfPlan(shown))
 	}
-	r := report.New(planned.Plan, planned.Changed(), planned.Err)
-	r.Subject, r.Details = subject, flags.details
-	if flags.asIs {
-		current := report.New(shown.Plan, false, nil)
-		current.Subject, current.Details = subject, flags.details
-		r = report.AsIs(current, explain.Prospect(read.Mutator, read.Request, shown.Plan, r))
-	}
-	if flags.guest != "" {
-		return a.compareWithGuest(r, flags)
-	}
-	if err := a.writeExplanation(r, flags); err != nil {
-		return err
-	}
-	return failureOf(shown)
+	return cmp.Or(err, failureOf(shown))
 }
 
 // subject says what is explained. Programs that read the output do not see its doubt,
 // so it is a warning for them.
-func (a *app) subject(in *inputFlags, read input, shown mutate.Result, flags explainFlags) report.Subject {
+func (a *app) subject(in *inputFlags, read input, shown plan.Result, flags explainFlags) report.Subject {
 	s := report.NewSubject(shown.Plan.Domain(), shown.VMI)
-	s.Host, s.Source, s.Tool = fileName(in.sysfs), read.source, programVersion()
+	s.Host, s.Source, s.Tool = fileName(in.sysfs), read.source, cli.Version(programName)
 	if in.sysfs == liveSysfs {
 		s.Host = "this machine"
 	}
-	if flags.format != explain.Text && s.Doubt != "" {
-		a.say("warning: %s", s.Doubt)
+	if flags.format != cli.Text && s.Doubt != "" {
+		a.Say("warning: %s", s.Doubt)
 	}
 	return s
 }
 
-func (a *app) writeExplanation(r report.Report, flags explainFlags) error {
-	var b bytes.Buffer
-	if err := explain.Write(&b, r, flags.format, a.style(flags.output)); err != nil {
+// compareWithGuest prints which devices the guest of a file shows as the report has them,
+// and finds something if any differs.
+func (a *app) compareWithGuest(e cli.Explanation, r report.Report, file string) error {
+	data, err := a.readInput(file)
+	if err != nil {
 		return err
 	}
-	return a.write(flags.output, b.Bytes())
+	guest, problems, err := host.ReadGuest(data)
+	if err == nil && isHost(r, guest) {
+		err = errors.New("a snapshot of the host and not of the guest: it has every device at its host address")
+	}
+	if err != nil {
+		return cli.Failed("run lspci -Dvmmnn or hook-sidecar snapshot in the guest", fmt.Errorf("%s: %w", file, err))
+	}
+	c, err := a.CompareGuest(e, r, guest, problems)
+	if err != nil {
+		return err
+	}
+	if len(c.Devices) > 0 && c.Count(report.NotCompared) == len(c.Devices) {
+		return cli.Failed("pass the domain as libvirt has it: virsh dumpxml", errors.New("no device was compared: the domain has no addresses yet"))
+	}
+	return cli.Found(c.Count(report.Differs) > 0)
+}
+
+// isHost reports whether a guest shows every PCI device where the host does and under
+// the same bridges, and not where it is planned: then it is the host.
+func isHost(r report.Report, guest host.Guest) bool {
+	isThere := func(d report.Device) bool {
+		a, isPCI := d.ID.PCI()
+		found := guest.Device(a)
+		return isPCI && found != nil && d.PCIeRoot != nil && found.Root == *d.PCIeRoot && slices.Equal(found.Bridges, d.HostPath) &&
+			(d.Predicted == nil || *d.Predicted != a)
+	}
+	return guest.Paths && len(r.Devices) > 0 && !slices.ContainsFunc(r.Devices, func(d report.Device) bool { return !isThere(d) })
 }

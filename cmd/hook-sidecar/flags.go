@@ -3,13 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"hook-sidecar/pkg/explain"
+	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/topology"
@@ -67,7 +65,7 @@ func (p *policyFlags) given() (policy.Source, error) {
 	}
 	source := policy.Source{Flags: given, Keep: p.keep}
 	if _, _, err := policy.Resolve(source); err != nil {
-		return source, failed("--help lists the values of each flag", err)
+		return source, cli.Failed("--help lists the values of each flag", err)
 	}
 	return source, nil
 }
@@ -78,19 +76,11 @@ func lockedKeys(names []string) ([]policy.Key, error) {
 	for _, name := range names {
 		key, err := policy.ParseKey(name)
 		if err != nil {
-			return nil, failed("--lock takes policy keys, as in --lock strict,layout", fmt.Errorf("flag --lock: %w", err))
+			return nil, cli.Failed("--lock takes policy keys, as in --lock strict,layout", fmt.Errorf("flag --lock: %w", err))
 		}
 		keys = append(keys, key)
 	}
 	return keys, nil
-}
-
-// checkFormat checks the value of --format.
-func checkFormat(format string, formats ...string) error {
-	if slices.Contains(formats, format) {
-		return nil
-	}
-	return failed("", fmt.Errorf("invalid --format %q: must be one of %s", topology.Abridge(format), strings.Join(formats, ", ")))
 }
 
 // exclude rejects two flags that contradict each other.
@@ -98,7 +88,7 @@ func exclude(cmd *cobra.Command, one, other string) error {
 	if !cmd.Flags().Changed(one) || !cmd.Flags().Changed(other) {
 		return nil
 	}
-	return failed(seeHelp(cmd), fmt.Errorf("flags --%s and --%s cannot be used together", one, other))
+	return cli.Failed(seeHelp(cmd), fmt.Errorf("flags --%s and --%s cannot be used together", one, other))
 }
 
 // flagError returns an error of pflag in the words of the other errors.
@@ -131,9 +121,9 @@ func completeValues(root *cobra.Command) error {
 	}
 	for _, cmd := range root.Commands() {
 		cmd.ValidArgsFunction = cobra.NoFileCompletions
-		values["format"] = []string{explain.Text, explain.JSON}
+		values["format"] = []string{cli.Text, cli.JSON}
 		if cmd.Name() == "explain" {
-			values["format"] = explain.Formats()
+			values["format"] = cli.Formats()
 		}
 		for name, choices := range values {
 			if cmd.Flags().Lookup(name) == nil {

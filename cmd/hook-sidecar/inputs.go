@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/host"
-	"hook-sidecar/pkg/mutate"
-	"hook-sidecar/pkg/terminal"
+	"hook-sidecar/pkg/plan"
 )
 
 // liveSysfs is where Linux mounts sysfs.
@@ -38,22 +38,27 @@ func addInputFlags(flags *pflag.FlagSet) *inputFlags {
 
 // input is what mutate and explain read.
 type input struct {
-	mutate.Mutator
-	mutate.Request
+	*plan.VM
+	domain []byte
 	source string // where the domain comes from: "launcher.log, dump 2 of 2"
 }
 
-// read reads the inputs.
-func (a *app) read(in *inputFlags) (all input, err error) {
-	if all.Mutator, err = a.mutator(in); err != nil {
-		return all, err
+// read reads the inputs, with the details of devices if they are asked for.
+func (a *app) read(in *inputFlags, details bool) (input, error) {
+	planner, err := a.planner(in)
+	if err != nil {
+		return input{}, err
 	}
-	all.Request, all.source, err = a.readRequest(in)
-	return all, err
+	req, source, err := a.readRequest(in)
+	if err != nil {
+		return input{}, err
+	}
+	planner.Details = details
+	return input{planner.Read(req), req.Domain, source}, nil
 }
 
 // readRequest reads the domain and the VMI, and says where the domain comes from.
-func (a *app) readRequest(in *inputFlags) (req mutate.Request, source string, err error) {
+func (a *app) readRequest(in *inputFlags) (req plan.Request, source string, err error) {
 	domain, err := a.readDomain(in.domain, in.vmi)
 	if err != nil {
 		return req, "", err
@@ -63,11 +68,11 @@ func (a *app) readRequest(in *inputFlags) (req mutate.Request, source string, er
 		source += fmt.Sprintf(", dump %d of %d", domain.Dump, domain.Dumps)
 	}
 	vmi, err := a.readVMI(in.vmi)
-	return mutate.Request{Domain: domain.XML, Parsed: vmi}, source, err
+	return plan.Request{Domain: domain.XML, Parsed: vmi}, source, err
 }
 
-// mutator returns a Mutator with the host, the variables and the flags.
-func (a *app) mutator(in *inputFlags) (mutate.Mutator, error) {
+// planner returns a Planner with the host, the variables and the flags.
+func (a *app) planner(in *inputFlags) (plan.Planner, error) {
 	m, err := a.withoutHost(in.environ, in.policy)
 	if err != nil {
 		return m, err
@@ -81,26 +86,26 @@ func (a *app) mutator(in *inputFlags) (mutate.Mutator, error) {
 func (a *app) openSysfs(name string) (fs.FS, error) {
 	host, closer, err := host.OpenSysfs(name)
 	if err != nil {
-		return nil, failed("--sysfs takes a sysfs directory or a snapshot file", err)
+		return nil, cli.Failed("--sysfs takes a sysfs directory or a snapshot file", err)
 	}
 	a.closers = append(a.closers, closer)
 	return host, nil
 }
 
-// withoutHost returns a Mutator with the variables and the flags.
-func (a *app) withoutHost(environFile string, policy *policyFlags) (mutate.Mutator, error) {
+// withoutHost returns a Planner with the variables and the flags.
+func (a *app) withoutHost(environFile string, policy *policyFlags) (plan.Planner, error) {
 	source, err := policy.given()
 	if err != nil {
-		return mutate.Mutator{}, err
+		return plan.Planner{}, err
 	}
-	environ := a.environ
+	environ := []string(a.Environ)
 	if environFile != "" {
 		if environ, err = readEnviron(environFile); err != nil {
-			return mutate.Mutator{}, err
+			return plan.Planner{}, err
 		}
 	}
 	variables, problems := env.ParseVariables(environ)
-	return mutate.Mutator{Variables: variables, Problems: problems, Source: source}, nil
+	return plan.Planner{Variables: variables, Problems: problems, Source: source}, nil
 }
 
 func readEnviron(file string) ([]string, error) {
@@ -119,7 +124,7 @@ func readEnviron(file string) ([]string, error) {
 // readDomain reads the domain from file, before the VMI from vmiFile.
 func (a *app) readDomain(file, vmiFile string) (env.FoundDomain, error) {
 	if file == "-" && vmiFile == "-" {
-		return env.FoundDomain{}, failed("pass a file to --domain or --vmi", errors.New("cannot read both the domain and the VMI from standard input"))
+		return env.FoundDomain{}, cli.Failed("pass a file to --domain or --vmi", errors.New("cannot read both the domain and the VMI from standard input"))
 	}
 	data, err := a.readInput(file)
 	if err != nil {
@@ -133,7 +138,7 @@ func (a *app) readDomain(file, vmiFile string) (env.FoundDomain, error) {
 	if errors.Is(err, env.ErrCutOff) {
 		hint = "pass the whole line of virt-launcher's log; a log viewer may have truncated it"
 	}
-	return domain, failed(hint, fmt.Errorf("%s: %w", inputName(file), err))
+	return domain, cli.Failed(hint, fmt.Errorf("%s: %w", inputName(file), err))
 }
 
 // readVMI reads the VMI from a file, nil when there is none.
@@ -147,7 +152,7 @@ func (a *app) readVMI(file string) (*env.VMI, error) {
 	}
 	vmi, err := env.ParseVMI(data)
 	if err != nil {
-		return nil, failed("pass the VMI as JSON: kubectl get vmi NAME -o json", fmt.Errorf("%s: %w", inputName(file), err))
+		return nil, cli.Failed("pass the VMI as JSON: kubectl get vmi NAME -o json", fmt.Errorf("%s: %w", inputName(file), err))
 	}
 	return vmi, nil
 }
@@ -168,7 +173,7 @@ func fileName(file string) string { return filepath.Base(inputName(file)) }
 const maxInput = 64 << 20
 
 func (a *app) readInput(file string) ([]byte, error) {
-	in := a.in
+	in := a.In
 	if file != "-" {
 		f, err := os.Open(file)
 		if err != nil {
@@ -183,7 +188,7 @@ func (a *app) readInput(file string) ([]byte, error) {
 	}
 	switch {
 	case err != nil:
-		err = terminal.WithoutName(err)
+		err = cli.WithoutName(err)
 	case len(bytes.TrimSpace(data)) == 0:
 		err = errors.New("no data")
 	default:

@@ -105,6 +105,6 @@ func (w *logWriter) flush() {
 // which Go's runtime would end the process when the reader is gone (os/signal, SIGPIPE).
 func (a *app) logInBackground() {
 	signal.Ignore(syscall.SIGPIPE)
-	a.log = newLogWriter(a.err)
-	a.err = a.log
+	a.log = newLogWriter(a.Err)
+	a.Err = a.log
 }

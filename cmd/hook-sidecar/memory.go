@@ -47,7 +47,7 @@ func serveLimit() domain.Limit {
 // commands have no limit.
 func (a *app) warnOfLimit(domain []byte) {
 	if err := serveLimit().Check(domain); err != nil {
-		a.say("warning: serve would return this domain unchanged: %v", err)
+		a.Say("warning: serve would return this domain unchanged: %v", err)
 	}
 }
 

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
+	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
-	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/cli"
+	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/report"
 )
@@ -34,23 +37,23 @@ placed, as serve does. Everything else stays the same, byte for byte.
 		if err := cmp.Or(exclude(cmd, "diff", "check"), exclude(cmd, "check", "output")); err != nil {
 			return err
 		}
-		read, err := a.read(in)
+		read, err := a.read(in, false)
 		if err != nil {
 			return err
 		}
-		result := read.Mutate(read.Request)
+		result := read.Plan()
 		if result.Err != nil {
 			return failureOf(result)
 		}
 		if check {
-			return changeError(string(result.Domain) != string(read.Domain))
+			return cli.Found(string(result.Domain) != string(read.domain))
 		}
-		a.warnOfLimit(read.Domain)
+		a.warnOfLimit(read.domain)
 		if doubt := report.NewSubject(result.Plan.Domain(), result.VMI).Doubt; doubt != "" {
-			a.say("warning: %s", doubt)
+			a.Say("warning: %s", doubt)
 		}
-		a.warn(result.Plan.Warnings)
-		return a.writeDomain(output, showDiff, read.Domain, result.Domain)
+		a.Warn(result.Plan.Warnings)
+		return a.writeDomain(output, showDiff, read.domain, result.Domain)
 	}
 	return cmd
 }
@@ -58,29 +61,53 @@ placed, as serve does. Everything else stays the same, byte for byte.
 // writeDomain writes a domain, or what was changed in it.
 func (a *app) writeDomain(output string, showDiff bool, before, after []byte) error {
 	if !showDiff {
-		return a.write(output, after)
+		return a.Write(output, after)
 	}
-	if err := a.write(output, colouredDiff(diff.Diff("a/domain.xml", before, "b/domain.xml", after), a.style(output))); err != nil {
+	if err := a.Write(output, colouredDiff(diff.Diff("a/domain.xml", before, "b/domain.xml", after), a.Style(output))); err != nil {
 		return err
 	}
-	return changeError(string(before) != string(after))
+	return cli.Found(string(before) != string(after))
 }
 
 // failureOf returns the error of a call with its exit code and a hint.
-func failureOf(result mutate.Result) error {
+func failureOf(result plan.Result) error {
 	var remedied interface{ Remedy() string }
 	switch err := result.Err; {
 	case err == nil:
 		return nil
-	case mutate.IsRefusal(err):
+	case result.IsRefused():
 		hint := "without --strict they stay where they are"
 		if result.Policy.Origins[policy.KeyStrict] == policy.OriginAnnotation {
 			hint = "without the annotation " + policy.AnnotationPrefix + string(policy.KeyStrict) + " they stay where they are (try --strict=false)"
 		}
-		return failure{exitRefused, err, "explain shows every device; " + hint}
+		return cli.Refused("explain shows every device; "+hint, err)
 	case errors.As(err, &remedied):
-		return failed(remedied.Remedy(), err)
+		return cli.Failed(remedied.Remedy(), err)
 	default:
-		return failed("", err)
+		return cli.Failed("", err)
 	}
+}
+
+// colouredDiff returns a unified diff in the colours of git diff.
+func colouredDiff(diff []byte, style report.Style) []byte {
+	if !style.Colour {
+		return diff
+	}
+	var b bytes.Buffer
+	for line := range bytes.Lines(diff) {
+		text, isWhole := strings.CutSuffix(string(line), "\n")
+		switch {
+		case strings.HasPrefix(text, "@@"):
+			text = style.Paint(report.Cyan, text)
+		case strings.HasPrefix(text, "-"):
+			text = style.Paint(report.Red, text)
+		case strings.HasPrefix(text, "+"):
+			text = style.Paint(report.Green, text)
+		}
+		b.WriteString(text)
+		if isWhole {
+			b.WriteByte('\n')
+		}
+	}
+	return b.Bytes()
 }

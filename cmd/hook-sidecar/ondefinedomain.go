@@ -2,10 +2,13 @@ package main
 
 import (
 	"errors"
+	"io"
+	"log/slog"
 
 	"github.com/spf13/cobra"
 
-	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/cli"
+	"hook-sidecar/pkg/plan"
 )
 
 // onDefineDomainName is the program that KubeVirt's sidecar-shim looks for in
@@ -37,20 +40,25 @@ Exit status:
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		a.logInBackground()
 		if !cmd.Flags().Changed("domain") {
-			return failed(seeHelp(cmd), errors.New("missing flag --domain"))
+			return cli.Failed(seeHelp(cmd), errors.New("missing flag --domain"))
 		}
-		answerer, err := a.hookAnswerer(newLog(a.err), sysfs, lock, policy)
+		answerer, err := a.hookAnswerer(newLog(a.Err), sysfs, lock, policy)
 		if err != nil {
 			return err
 		}
-		result, log := answerer.answer(onDefineDomainName, mutate.Request{
-			Domain: []byte(domain), VMI: []byte(vmi), NoReader: answerer.noReader(onDefineDomainName),
+		result, log := answerer.answer(onDefineDomainName, plan.Request{
+			Domain: []byte(domain), VMI: []byte(vmi), CloudInitSkipped: answerer.noReader(onDefineDomainName),
 		})
 		defer log()
 		if result.Err != nil && result.Strict {
 			return failureOf(result)
 		}
-		return a.write("", result.Domain)
+		return a.Write("", result.Domain)
 	}
 	return cmd
+}
+
+// newLog returns the log of serve and onDefineDomain.
+func newLog(w io.Writer) *slog.Logger {
+	return slog.New(slog.NewJSONHandler(cli.JSONWriter{To: w}, nil))
 }

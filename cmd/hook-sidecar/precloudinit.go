@@ -6,7 +6,7 @@ import (
 	"log/slog"
 
 	"hook-sidecar/pkg/hooks"
-	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 )
 
@@ -41,7 +41,7 @@ func (a answerer) cloudInit(log *slog.Logger, call hooks.CloudInitCall) []byte {
 		return result.Data
 	}
 	attrs := []any{"error", result.Err}
-	if panicked := (*mutate.PanicError)(nil); errors.As(result.Err, &panicked) {
+	if panicked := (*plan.PanicError)(nil); errors.As(result.Err, &panicked) {
 		attrs = append(attrs, "stack", string(panicked.Stack))
 	}
 	log.Error("cloud-init data left unchanged", attrs...)

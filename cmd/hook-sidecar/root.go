@@ -12,12 +12,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"hook-sidecar/pkg/terminal"
+	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/topology"
 )
 
-// streams are standard input, output and error. Data goes to out, messages go
-// to err.
+// streams are standard input, output and error.
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
@@ -25,8 +24,7 @@ type streams struct {
 
 // app is what the commands share.
 type app struct {
-	streams
-	environ []string
+	cli.Program
 	closers []io.Closer // closed when the command has ended
 	log     *logWriter  // nil unless standard error is written in the background
 }
@@ -34,7 +32,7 @@ type app struct {
 // run is main without the process: it takes arguments and environment and
 // returns the exit code.
 func run(ctx context.Context, args, environ []string, s streams) int {
-	a := &app{streams: s, environ: environ}
+	a := &app{Program: cli.Program{Streams: cli.Streams{In: s.in, Out: s.out, Err: s.err}, Environ: environ, Prefix: "hook-sidecar: "}}
 	root := a.newRoot()
 	var help bytes.Buffer // cobra ignores errors when it prints
 	root.SetOut(&help)
@@ -44,14 +42,14 @@ func run(ctx context.Context, args, environ []string, s streams) int {
 		err = root.ExecuteContext(ctx)
 	}
 	if help.Len() > 0 {
-		err = errors.Join(err, a.write("", help.Bytes()))
+		err = errors.Join(err, a.Write("", help.Bytes()))
 	}
 	for _, closer := range a.closers {
 		if err := closer.Close(); err != nil { // of files that were read only
-			a.say("warning: %v", err)
+			a.Say("warning: %v", err)
 		}
 	}
-	code := a.exitCode(err)
+	code := a.ExitStatus(err)
 	if a.log != nil {
 		a.log.close()
 	}
@@ -98,10 +96,10 @@ Exit status: that of the command; 2 for an unknown command or flag.`,
 			return cmd.Help()
 		},
 	}
-	root.SetIn(a.in)
-	root.SetErr(a.err)
+	root.SetIn(a.In)
+	root.SetErr(a.Err)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return failed(didYouMean(nearestFlag(cmd, err))+seeHelp(cmd), flagError(err))
+		return cli.Failed(didYouMean(nearestFlag(cmd, err))+seeHelp(cmd), flagError(err))
 	})
 	root.AddCommand(a.newServe(), a.newOnDefineDomain(), a.newMutate(), a.newExplain(), a.newDoctor(), a.newSnapshot(), a.newCall(), a.newCloudInit(), a.newDemo(), a.newVersion())
 	addCompletion(root)
@@ -131,13 +129,13 @@ func noArguments(cmd *cobra.Command, args []string) error {
 		for _, c := range cmd.Commands() {
 			names = append(names, c.Name())
 		}
-		return failed(didYouMean(topology.Nearest(args[0], names))+seeHelp(cmd), fmt.Errorf("unknown command %q", args[0]))
+		return cli.Failed(didYouMean(topology.Nearest(args[0], names))+seeHelp(cmd), fmt.Errorf("unknown command %q", args[0]))
 	}
 	hint := "pass files with flags, " + seeHelp(cmd)
 	if args[0] == "true" || args[0] == "false" {
 		hint = "set a boolean flag with =, as in --strict=" + args[0]
 	}
-	return failed(hint, fmt.Errorf("unexpected argument %q", args[0]))
+	return cli.Failed(hint, fmt.Errorf("unexpected argument %q", args[0]))
 }
 
 // didYouMean begins a hint with what a user may have meant; "" is nothing.
@@ -161,65 +159,9 @@ func nearestFlag(cmd *cobra.Command, err error) string {
 
 func seeHelp(cmd *cobra.Command) string { return fmt.Sprintf("see %s --help", cmd.CommandPath()) }
 
-// The exit codes are those of diff(1) and one more.
-const (
-	exitDone    = 0
-	exitChanged = 1 // --diff or --check found a change, doctor a FAIL
-	exitFailed  = 2 // usage error, invalid input, failure
-	exitRefused = 3 // refused by strict policy
-)
-
 // exitStatus is the exit status in the help of a command.
 const exitStatus = `Exit status:
   0  success, or no change with --diff or --check
   1  --diff or --check found a change
   2  usage error, invalid input or failure
   3  refused by strict policy`
-
-// failure is an error with an exit code, and a hint what to do about it.
-type failure struct {
-	code int
-	err  error
-	hint string
-}
-
-func (f failure) Error() string { return f.err.Error() }
-
-func (f failure) Unwrap() error { return f.err }
-
-// failed returns a failure with exitFailed.
-func failed(hint string, err error) error { return failure{exitFailed, err, hint} }
-
-// errChanged ends the program with exitChanged, without a message.
-var errChanged = errors.New("there is a change")
-
-func changeError(changed bool) error {
-	if changed {
-		return errChanged
-	}
-	return nil
-}
-
-// exitCode prints an error and its hint, and returns the exit code.
-func (a *app) exitCode(err error) int {
-	if err == nil {
-		return exitDone
-	}
-	if errors.Is(err, errChanged) {
-		return exitChanged
-	}
-	a.say("error: %v", err)
-	var f failure
-	if !errors.As(err, &f) {
-		return exitFailed
-	}
-	if f.hint != "" {
-		a.say("hint: %s", f.hint)
-	}
-	return f.code
-}
-
-// say prints a line to standard error, escaped for a terminal.
-func (a *app) say(format string, args ...any) {
-	fmt.Fprintln(a.err, "hook-sidecar: "+terminal.Escaped(fmt.Sprintf(format, args...)))
-}

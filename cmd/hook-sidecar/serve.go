@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/hooks"
-	"hook-sidecar/pkg/terminal"
 )
 
 // socketDirectory is where KubeVirt mounts the directory of a sidecar's socket.
@@ -52,7 +52,7 @@ Exit status:
 		a.limitMemory()
 		a.useOneProcessor()
 		a.logInBackground()
-		log := newLog(a.err)
+		log := newLog(a.Err)
 		answerer, err := a.hookAnswerer(log, sysfs, lock, policy)
 		if err != nil {
 			return err
@@ -80,14 +80,14 @@ Exit status:
 func serveFailure(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return failed("KubeVirt mounts the directory of the socket; elsewhere, set --socket-dir, or see hook-sidecar --help for other commands", err)
+		return cli.Failed("KubeVirt mounts the directory of the socket; elsewhere, set --socket-dir, or see hook-sidecar --help for other commands", err)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
-		return failed("give this user write permission to the directory of the socket, or set --socket-dir or --plugin-socket", err)
+		return cli.Failed("give this user write permission to the directory of the socket, or set --socket-dir or --plugin-socket", err)
 	case errors.Is(err, syscall.EADDRINUSE):
-		return failed("give each server its own CONTAINER_NAME, --socket-dir or --plugin-socket", err)
+		return cli.Failed("give each server its own CONTAINER_NAME, --socket-dir or --plugin-socket", err)
 	}
 	return err
 }
 
 // variable returns an environment variable, "" when it is not set.
-func (a *app) variable(name string) string { return terminal.Environ(a.environ).Variable(name) }
+func (a *app) variable(name string) string { return a.Environ.Variable(name) }

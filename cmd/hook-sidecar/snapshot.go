@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/host"
-	"hook-sidecar/pkg/topology"
 )
 
 func (a *app) newSnapshot() *cobra.Command {
@@ -42,7 +42,7 @@ Exit status:
 		if err != nil {
 			return err
 		}
-		return a.write(output, data)
+		return a.Write(output, data)
 	}
 	return cmd
 }
@@ -52,12 +52,9 @@ func (a *app) snapshot(sysfs string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	snapshot, problems, err := host.TakeSnapshot(fsys)
+	snapshot, err := a.TakeSnapshot(fsys)
 	if err != nil {
-		return nil, failed("--sysfs takes a sysfs directory or a snapshot file", err)
-	}
-	for _, p := range problems {
-		a.say("warning: left out of the snapshot: %s: %s", p.Source, p.Text)
+		return nil, cli.Failed("--sysfs takes a sysfs directory or a snapshot file", err)
 	}
 	comment, err := a.snapshotComment(sysfs, snapshot)
 	if err != nil {
@@ -89,9 +86,7 @@ func (a *app) snapshotComment(sysfs string, s *host.Snapshot) (string, error) {
 		}
 		source = "/sys of Linux " + strings.TrimSpace(string(release))
 	}
-	return fmt.Sprintf("Host snapshot, taken %s from %s\nby %s: %s, %s, %s.\n\n",
-		taken.UTC().Format(time.RFC3339), source, version(),
-		topology.Counted(s.Nodes, "NUMA node"), topology.Counted(s.Functions, "PCI function"), topology.Counted(s.MDEVs, "mediated device")), nil
+	return cli.SnapshotComment(s, taken, source, version()), nil
 }
 
 // now returns the current time, or that of SOURCE_DATE_EPOCH

@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
+
+	"hook-sidecar/pkg/cli"
 )
 
 // onTerminal runs the program on a terminal of Linux, with as many columns (man 7
@@ -50,7 +52,7 @@ func onTerminal(t *testing.T, columns uint16, environ []string, args ...string) 
 	if err := control.Close(); err != nil {
 		t.Error(err)
 	}
-	if code == exitFailed {
+	if code == cli.ExitFailed {
 		t.Fatalf("%v: %s", args, &messages)
 	}
 	return text

@@ -5,6 +5,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"hook-sidecar/pkg/cli"
 )
 
 func (a *app) newVersion() *cobra.Command {
@@ -15,7 +17,7 @@ func (a *app) newVersion() *cobra.Command {
 		Example: "  hook-sidecar version\n  hook-sidecar --version",
 		Args:    noArguments,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintln(a.out, version())
+			_, err := fmt.Fprintln(a.Out, version())
 			return err
 		},
 	}
@@ -23,18 +25,10 @@ func (a *app) newVersion() *cobra.Command {
 
 // version returns what the build recorded: the tag or the commit, and Go's release.
 func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return programVersion()
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return cli.Version(programName) + " " + info.GoVersion
 	}
-	return programVersion() + " " + info.GoVersion
+	return cli.Version(programName)
 }
 
-// programVersion returns the version without Go's release.
-func programVersion() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "hook-sidecar unknown"
-	}
-	return "hook-sidecar " + info.Main.Version
-}
+const programName = "hook-sidecar"

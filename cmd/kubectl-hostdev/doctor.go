@@ -1,15 +1,14 @@
 package main
 
 import (
-	"bytes"
 	"context"
 
 	"github.com/spf13/cobra"
 
+	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/cluster"
 	"hook-sidecar/pkg/doctor"
-	"hook-sidecar/pkg/explain"
-	"hook-sidecar/pkg/terminal"
+	"hook-sidecar/pkg/plan"
 )
 
 func (a *app) newDoctor() *cobra.Command {
@@ -30,33 +29,35 @@ Exit status:
 		Example: "  kubectl hostdev doctor dgx -n ml",
 		Args:    oneVM,
 	}
-	cmd.Flags().StringVar(&format, "format", explain.Text, "text or json")
+	cmd.Flags().StringVar(&format, "format", cli.Text, "text or json")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "leave out what is as it should be")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return a.doctor(cmd.Context(), args[0], format, quiet) }
 	cmd.ValidArgsFunction = a.completeVMs
-	fixed(cmd, "format", []string{explain.Text, explain.JSON})
+	fixed(cmd, "format", []string{cli.Text, cli.JSON})
 	return cmd
 }
 
 func (a *app) doctor(ctx context.Context, argument, format string, quiet bool) error {
-	if err := checkFormat(format, explain.Text, explain.JSON); err != nil {
+	if err := cli.CheckFormat(format, cli.Text, cli.JSON); err != nil {
 		return err
 	}
-	_, vm, err := a.load(ctx, argument, cluster.WholeNode, false)
+	_, vm, err := a.load(ctx, argument, cluster.WholeNode)
 	if err != nil {
 		return err
 	}
-	r := doctor.NewReport(doctorInputs(vm))
-	var b bytes.Buffer
-	if format == explain.Text {
-		b.WriteString(heading(vm.Running))
+	inputs, running, err := check(vm)
+	if err != nil {
+		return planFailed(vm, err)
 	}
-	err = explain.WriteDoctor(&b, r, quiet, format, terminal.StyleOf(a.Out, a.environ, ""))
+	return a.Doctor(inputs, running.Heading(), format, quiet)
+}
+
+// check plans a VM on the part of its node that was read, and returns what doctor looks at.
+func check(vm cluster.VM) (doctor.Inputs, cli.Running, error) {
+	inputs, planner := doctor.NewInputs(plan.Planner{Sysfs: vm.Host})
+	running, err := newRunning(vm, planner)
 	if err == nil {
-		err = a.write("", b.Bytes())
+		inputs.VM = doctor.NewVM(running.VM, vm.Name)
 	}
-	if err == nil && r.Counts[doctor.Fail] > 0 {
-		err = errFound
-	}
-	return err
+	return inputs, running, err
 }

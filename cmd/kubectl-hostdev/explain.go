@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -9,13 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/cluster"
-	"hook-sidecar/pkg/explain"
 	"hook-sidecar/pkg/host"
-	"hook-sidecar/pkg/nccl"
+	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/report"
-	"hook-sidecar/pkg/terminal"
 )
 
 // explainFlags are the flags of explain.
@@ -64,22 +62,22 @@ Exit status:
 
 // check checks the flags of explain for one VM.
 func (f *explainFlags) check() error {
-	f.format = cmp.Or(f.format, explain.FormatOf(f.output))
-	formats := explain.Formats()
+	f.format = cmp.Or(f.format, cli.FormatOf(f.output))
+	formats := cli.Formats()
 	if f.details {
-		formats = []string{explain.Text, explain.SVG}
+		formats = []string{cli.Text, cli.SVG}
 	}
 	if f.guest {
-		formats = []string{explain.Text, explain.JSON}
+		formats = []string{cli.Text, cli.JSON}
 	}
-	if err := checkFormat(f.format, formats...); err != nil {
+	if err := cli.CheckFormat(f.format, formats...); err != nil {
 		return err
 	}
 	if f.guest && (f.layout != "" || f.details) {
-		return usage{errors.New("--guest is of the VM as it is, without --layout and --details"), "leave out one of them"}
+		return cli.Failed("leave out one of them", errors.New("--guest is of the VM as it is, without --layout and --details"))
 	}
 	if f.all {
-		return usage{errors.New("-A is a table of all VMs, and a VM is given"), "leave out one of them"}
+		return cli.Failed("leave out one of them", errors.New("-A is a table of all VMs, and a VM is given"))
 	}
 	return checkLayout(f.layout)
 }
@@ -96,65 +94,51 @@ func (a *app) explain(ctx context.Context, argument string, flags explainFlags) 
 	if err := flags.check(); err != nil {
 		return err
 	}
-	client, vm, err := a.load(ctx, argument, cluster.DevicesOnly, flags.details || flags.format == explain.NCCL)
+	client, vm, err := a.load(ctx, argument, cluster.DevicesOnly)
 	if err != nil {
 		return err
 	}
+	running, err := newRunning(vm, plan.Planner{Sysfs: vm.Host, Details: flags.details || flags.format == cli.NCCL})
+	if err != nil {
+		return planFailed(vm, err)
+	}
+	e := cli.Explanation{
+		Subject: report.NewSubject(running.Planned.Plan.Domain(), vm.VMI),
+		Details: flags.details, Format: flags.format, Output: flags.output, Heading: running.Heading(),
+	}
+	e.Subject.Host, e.Subject.Source, e.Subject.Tool = "node "+vm.Node, "pod "+vm.Pod, version()
 	if flags.guest {
-		return a.compareWithGuest(ctx, client, vm, flags)
+		return a.compareWithGuest(ctx, client, vm, e, e.OfCurrent(running.VM))
 	}
-	data, err := a.shown(vm, flags)
-	if err != nil {
+	return a.show(e, running, policy.Layout(flags.layout))
+}
+
+// show writes what explain shows: the current tree, or what a layout would build.
+func (a *app) show(e cli.Explanation, running cli.Running, layout policy.Layout) error {
+	shown := running.VM.Current()
+	if layout != "" {
+		if shown = running.WithLayout(layout); shown.Plan == nil {
+			return shown.Err
+		}
+	}
+	switch {
+	case e.Format == cli.NCCL:
+		warnings, err := a.WriteNCCL(shown.Plan, e.Output)
+		for _, w := range warnings {
+			a.Say("warning: %s: %s", w.Code, w.Text)
+		}
 		return err
+	case layout != "":
+		return a.Explain(e, e.OfPlan(shown))
 	}
-	return a.write(flags.output, data)
-}
-
-// shown is what explain prints: of the current tree, or of what --layout would build.
-func (a *app) shown(vm planned, flags explainFlags) ([]byte, error) {
-	subject := subjectOf(vm)
-	result, plan := vm.Planned, vm.Planned.Plan
-	if flags.layout != "" {
-		result = vm.mutator.With(map[policy.Key]string{policy.KeyLayout: flags.layout}).Mutate(vm.request)
-		if plan = result.Plan; plan == nil {
-			return nil, result.Err
-		}
-	}
-	r := report.New(result.Plan, result.Changed(), result.Err)
-	r.Subject, r.Details = subject, flags.details
-	if flags.layout == "" {
-		current := vm.Current
-		current.Subject, current.Details = subject, flags.details
-		r = report.AsIs(current, explain.Prospect(vm.mutator, vm.request, vm.CurrentPlan, r))
-		plan = vm.CurrentPlan
-	}
-	var b bytes.Buffer
-	switch flags.format {
-	case explain.NCCL:
-		file := nccl.New(plan)
-		for _, w := range file.Warnings {
-			a.say("warning: %s: %s", w.Code, w.Text)
-		}
-		return []byte(file.String()), nil
-	case explain.Text:
-		b.WriteString(heading(vm.Running))
-	}
-	err := explain.Write(&b, r, flags.format, terminal.StyleOf(a.Out, a.environ, flags.output))
-	return b.Bytes(), err
-}
-
-// subjectOf says what is explained.
-func subjectOf(vm planned) report.Subject {
-	s := report.NewSubject(vm.Planned.Plan.Domain(), vm.VMI)
-	s.Host, s.Source, s.Tool = "node "+vm.Node, "pod "+vm.Pod, version()
-	return s
+	return a.Explain(e, e.AsIs(running.VM))
 }
 
 // compareWithGuest prints which devices the guest shows where the domain has them.
-func (a *app) compareWithGuest(ctx context.Context, client *cluster.Client, vm planned, flags explainFlags) error {
+func (a *app) compareWithGuest(ctx context.Context, client *cluster.Client, vm cluster.VM, e cli.Explanation, current report.Report) error {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
-	data, err := client.Guest(ctx, vm.VM)
+	data, err := client.Guest(ctx, vm)
 	if err != nil {
 		return err
 	}
@@ -162,29 +146,8 @@ func (a *app) compareWithGuest(ctx context.Context, client *cluster.Client, vm p
 	if err != nil {
 		return fmt.Errorf("read what the guest's agent prints: %w", err)
 	}
-	for _, p := range problems {
-		a.say("warning: %s: %s: %s", p.Code, p.Source, p.Text)
-	}
-	current := vm.Current
-	current.Subject = subjectOf(vm)
-	comparison := report.CompareGuest(current, guest)
-	var b bytes.Buffer
-	if err = explain.WriteComparison(&b, comparison, flags.format, terminal.StyleOf(a.Out, a.environ, flags.output)); err == nil {
-		err = a.write(flags.output, b.Bytes())
-	}
-	if err == nil && comparison.Count(report.Differs) > 0 {
-		err = errFound
-	}
-	return err
-}
-
-// heading is the first lines of the text: the verdict and what to do.
-func heading(r explain.Running) string {
-	text := terminal.Escaped(r.Verdict()) + "\n"
-	if todo := r.ToDo(); todo != "" {
-		text += terminal.Escaped("to do: "+todo) + "\n"
-	}
-	return text + "\n"
+	comparison, err := a.CompareGuest(e, current, guest, problems)
+	return cmp.Or(err, cli.Found(comparison.Count(report.Differs) > 0))
 }
 
 // completeExplain sets what shells complete.
@@ -195,5 +158,5 @@ func (a *app) completeExplain(cmd *cobra.Command) {
 		names = append(names, string(l))
 	}
 	fixed(cmd, "layout", names)
-	fixed(cmd, "format", explain.Formats())
+	fixed(cmd, "format", cli.Formats())
 }

@@ -2,16 +2,14 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
 
+	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/cluster"
-	"hook-sidecar/pkg/host"
-	"hook-sidecar/pkg/topology"
 )
 
 func (a *app) newSnapshot() *cobra.Command {
@@ -51,20 +49,15 @@ func (a *app) snapshot(ctx context.Context, argument, output string) error {
 		return err
 	}
 	// Taken again, so that it has one form, whoever printed it.
-	s, problems, err := host.TakeSnapshot(vm.Host)
+	s, err := a.TakeSnapshot(vm.Host)
 	if err != nil {
 		return err
 	}
-	for _, p := range problems {
-		a.say("warning: left out of the snapshot: %s: %s", p.Source, p.Text)
-	}
-	data, err := s.Format(fmt.Sprintf("Host snapshot, taken %s from /sys in a virt-launcher pod\nby %s: %s, %s, %s.\n\n",
-		time.Now().UTC().Format(time.RFC3339), version(),
-		topology.Counted(s.Nodes, "NUMA node"), topology.Counted(s.Functions, "PCI function"), topology.Counted(s.MDEVs, "mediated device")))
+	data, err := s.Format(cli.SnapshotComment(s, time.Now(), "/sys in a virt-launcher pod", version()))
 	if err != nil {
 		return err
 	}
-	return a.write(output, data)
+	return a.Write(output, data)
 }
 
 // ofSnapshot is the VM through whose pod a node is read.

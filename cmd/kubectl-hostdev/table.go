@@ -12,12 +12,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/cluster"
 	"hook-sidecar/pkg/doctor"
-	"hook-sidecar/pkg/explain"
-	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/policy"
-	"hook-sidecar/pkg/terminal"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -50,12 +48,12 @@ const concurrency = 8
 // table prints the VMs with passthrough devices. One that cannot be read has its error
 // in its row; where none can be read, that is the error.
 func (a *app) table(ctx context.Context, flags explainFlags) error {
-	flags.format = cmp.Or(flags.format, explain.FormatOf(flags.output))
-	if err := checkFormat(flags.format, explain.Text, explain.JSON); err != nil {
+	flags.format = cmp.Or(flags.format, cli.FormatOf(flags.output))
+	if err := cli.CheckFormat(flags.format, cli.Text, cli.JSON); err != nil {
 		return err
 	}
 	if flags.layout != "" || flags.details {
-		return usage{errors.New("--layout and --details are of one VM, and none is given"), "name the VM"}
+		return cli.Failed("name the VM", errors.New("--layout and --details are of one VM, and none is given"))
 	}
 	client, namespace, err := a.connect()
 	if err != nil {
@@ -88,15 +86,15 @@ func (a *app) table(ctx context.Context, flags explainFlags) error {
 		return failures[0]
 	}
 	var b bytes.Buffer
-	if flags.format == explain.JSON {
-		err = terminal.EncodeJSON(&b, vmTable{tableVersion, rows})
+	if flags.format == cli.JSON {
+		err = cli.EncodeJSON(&b, vmTable{tableVersion, rows})
 	} else {
 		writeTable(&b, rows)
 	}
 	if err != nil {
 		return err
 	}
-	return a.write(flags.output, b.Bytes())
+	return a.Write(flags.output, b.Bytes())
 }
 
 // row reads one VM of the table.
@@ -115,23 +113,16 @@ func (a *app) row(ctx context.Context, client *cluster.Client, in cluster.Instan
 }
 
 func (r *row) fill(vm cluster.VM) error {
-	p, err := plan(vm, false)
+	inputs, running, err := check(vm)
 	if err != nil {
 		return err
 	}
-	r.Devices, r.Pairs, r.Alike, r.Layout = len(p.Current.Devices), p.Pairs.Known, p.Pairs.Alike, p.Layout
-	found := doctor.NewReport(doctorInputs(p)).Results // the worst first
+	r.Devices, r.Pairs, r.Alike, r.Layout = len(running.Current.Devices), running.Pairs.Known, running.Pairs.Alike, running.Layout
+	found := doctor.NewReport(inputs).Results // the worst first
 	if len(found) > 0 && (found[0].Status == doctor.Fail || found[0].Status == doctor.Warn) {
 		r.Finding = &found[0]
 	}
 	return nil
-}
-
-// doctorInputs are what doctor looks at.
-func doctorInputs(vm planned) doctor.Inputs {
-	shown, problems := host.ReadWholeHost(vm.Host)
-	problems = append(problems, host.ReadDetails(vm.Host, shown)...)
-	return doctor.Inputs{Host: shown, Problems: problems, VM: explain.VM(vm.Planned, vm.Options, vm.Name)}
 }
 
 func writeTable(b *bytes.Buffer, rows []row) {

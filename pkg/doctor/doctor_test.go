@@ -12,8 +12,7 @@ import (
 	"hook-sidecar/pkg/doctor"
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/host"
-	"hook-sidecar/pkg/mutate"
-	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/test/hostfs"
@@ -44,9 +43,9 @@ func (g given) read(t *testing.T) doctor.Inputs {
 	}
 	var in doctor.Inputs
 	in.Variables, in.Problems = env.ParseVariables(g.environ)
-	shown, problems := host.ReadWholeHost(sysfs)
-	in.Host, in.Layout = shown, policy.LayoutNUMA
-	in.Problems = slices.Concat(in.Problems, problems, host.ReadDetails(sysfs, shown))
+	shown, problems := host.Read(sysfs, nil, host.Needs{All: true, Details: true})
+	in.Host, in.Policy.Layout = shown, policy.LayoutNUMA
+	in.Problems = slices.Concat(in.Problems, problems)
 	var vmi []byte
 	if g.vmi != "" {
 		vmi = []byte(g.vmi)
@@ -54,19 +53,19 @@ func (g given) read(t *testing.T) doctor.Inputs {
 			t.Fatal(err)
 		}
 	}
-	numa := policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(in.Layout)}}
-	plan := func(domain string) *placement.Plan {
-		result := mutate.Mutator{Sysfs: sysfs, Variables: in.Variables, Source: numa}.Mutate(mutate.Request{Domain: []byte(domain), VMI: vmi})
+	numa := policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(policy.LayoutNUMA)}}
+	planned := func(domain string) plan.Result {
+		result := plan.Planner{Sysfs: sysfs, Variables: in.Variables, Source: numa}.Mutate(plan.Request{Domain: []byte(domain), VMI: vmi})
 		if result.Err != nil {
 			t.Fatal(result.Err)
 		}
-		return result.Plan
+		return result
 	}
 	if g.domain != "" {
-		in.Plan, in.Name = plan(g.domain), "first"
+		in.Result, in.Name = planned(g.domain), "first"
 	}
 	for _, other := range g.others {
-		in.Others, in.Node = append(in.Others, doctor.VM{Name: "other", Plan: plan(other), Layout: in.Layout}), true
+		in.Others, in.Node = append(in.Others, doctor.VM{Name: "other", Result: planned(other)}), true
 	}
 	if g.inputs != nil {
 		g.inputs(&in)

@@ -136,7 +136,7 @@ func (in Inputs) noCells(found string) []Result {
 	if missing := in.missingForNUMA(); len(missing) > 0 {
 		hint = "set " + strings.Join(missing, " and ") + " in the VMI"
 	}
-	if in.Layout == policy.LayoutNUMA {
+	if in.layout() == policy.LayoutNUMA {
 		return fail(hint, "%s, so layout numa cannot place a device", found)
 	}
 	hint, _, _ = strings.Cut(hint, ";") // the rest recommends this layout

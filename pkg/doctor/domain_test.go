@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/doctor"
+	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 )
@@ -95,7 +96,7 @@ func domainTests() map[string]map[string]test {
 				"WARN 2 guest NUMA cells, on unknown host nodes (bind cells to nodes with numatune/memnode, or pin the vCPUs)",
 			}},
 			// root and mirror need no cells.
-			"no cells and another layout": {given{host: aHost, domain: domainWith("", uefi, gpu), inputs: func(in *doctor.Inputs) { in.Layout = policy.LayoutRoot }}, []string{
+			"no cells and another layout": {given{host: aHost, domain: domainWith("", uefi, gpu), inputs: func(in *doctor.Inputs) { in.Plan.Layout = policy.LayoutRoot }}, []string{
 				"WARN the guest has no NUMA cells, so it sees no NUMA node of a device (give the guest NUMA cells: set dedicatedCpuPlacement, hugepages and numa.guestMappingPassthrough in the VMI)",
 			}},
 			// Without devices the guest needs no cells.
@@ -115,7 +116,9 @@ func domainTests() map[string]map[string]test {
 		"layout-fit": {
 			"all as on the host": {given{host: aHost, domain: domainOf(gpu, audio, nic)}, []string{"PASS layout numa: 3 of 3 pairs as on the host"}},
 			"a better layout": {given{host: twoRoots, domain: domainOf(gpu, nic), inputs: func(in *doctor.Inputs) {
-				in.Alternatives = []doctor.Alternative{{Layout: policy.LayoutNUMA}, {Layout: policy.LayoutRoot, Alike: 1}, {Layout: policy.LayoutMirror, Alike: 1}}
+				in.Alternatives = func() []plan.Alternative {
+					return []plan.Alternative{{Layout: policy.LayoutNUMA}, {Layout: policy.LayoutRoot, Alike: 1}, {Layout: policy.LayoutMirror, Alike: 1}}
+				}
 			}}, []string{"WARN layout numa: 0 of 1 pair as on the host (1 with layout root, 1 with layout mirror)"}},
 			"chosen by auto": {given{host: twoRoots, domain: domainOf(gpu, nic), inputs: func(in *doctor.Inputs) { in.Plan.Why = "it is so" }}, []string{
 				"NOTE layout numa: 0 of 1 pair as on the host, since it is so",
@@ -125,7 +128,7 @@ func domainTests() map[string]map[string]test {
 		"strict": {
 			"starts": {given{host: aHost, domain: domainOf(gpu), inputs: func(in *doctor.Inputs) { in.Plan.Policy.Strict = true }}, []string{"PASS the VM starts"}},
 			"refused": {given{host: aHost, domain: domainOf(gpu), inputs: func(in *doctor.Inputs) {
-				in.Plan.Policy.Strict, in.Refusal = true, errors.New("strict: a\nb")
+				in.Plan.Policy.Strict, in.Err = true, errors.New("strict: a\nb")
 			}}, []string{"FAIL strict: a b (remedy what the message names, or unset strict)"}},
 			"not asked for": {given{host: aHost, domain: domainOf(gpu)}, nil},
 		},

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"hook-sidecar/pkg/doctor"
-	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/test/cases"
 )
@@ -22,12 +22,8 @@ func TestEverywhere(t *testing.T) {
 		if result.Plan == nil {
 			continue
 		}
-		shown, problems := host.ReadWholeHost(c.Mutator.Sysfs)
-		problems = slices.Concat(c.Mutator.Problems, problems, host.ReadDetails(c.Mutator.Sysfs, shown))
-		in := doctor.Inputs{
-			Host: shown, Problems: problems, Variables: c.Mutator.Variables,
-			VM: doctor.VM{Plan: result.Plan, Layout: result.Plan.Layout, VMI: result.VMI},
-		}
+		in, planner := doctor.NewInputs(c.Mutator)
+		in.VM = doctor.NewVM(planner.Read(c.Request), "")
 		results := doctor.NewReport(in).Results
 		wantSound(t, c.Name, results)
 		wantWarnings(t, c.Name, result.Plan.Warnings, results)
@@ -38,6 +34,36 @@ func TestEverywhere(t *testing.T) {
 		if unplaced != reported {
 			t.Errorf("%s: a device without a place: %v, reported: %v", c.Name, unplaced, reported)
 		}
+	}
+}
+
+// TestAgreesWithKey sets mmio-window in every case: bar-window fails exactly where the
+// key warns that it cannot make the window large enough.
+func TestAgreesWithKey(t *testing.T) {
+	refused := 0
+	for _, c := range cases.Load(t, "../..") {
+		m := c.Mutator
+		m.Flags = maps.Clone(m.Flags)
+		m.Flags[policy.KeyMMIOWindow], m.Flags[policy.KeyStrict] = string(policy.MMIOWindowAuto), "false"
+		m.Locked = []policy.Key{policy.KeyMMIOWindow, policy.KeyStrict} // whatever the VMI's annotations say
+		result := m.Mutate(c.Request)
+		if result.Plan == nil {
+			continue
+		}
+		in, planner := doctor.NewInputs(m)
+		in.VM = doctor.NewVM(planner.Read(c.Request), "")
+		results := doctor.NewReport(in).Results
+		warns := slices.ContainsFunc(result.Plan.Warnings, func(w reasons.Warning) bool { return w.Code == reasons.CodeMMIOWindow })
+		fails := slices.ContainsFunc(results, func(r doctor.Result) bool { return r.Name == "bar-window" && r.Status == doctor.Fail })
+		if warns != fails {
+			t.Errorf("%s: the key warns: %v, bar-window fails: %v", c.Name, warns, fails)
+		}
+		if warns {
+			refused++
+		}
+	}
+	if refused == 0 {
+		t.Error("the key warns in no case")
 	}
 }
 

@@ -1,10 +1,12 @@
 package doctor
 
 import (
+	"cmp"
 	"slices"
 
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
@@ -27,14 +29,36 @@ type Inputs struct {
 
 // VM is what is known of a VM.
 type VM struct {
-	Name   string          // for results, where several VMs are given
-	Plan   *placement.Plan // what the hook would do with its domain; nil without one
-	Layout policy.Layout
-	VMI    *env.VMI
+	Name        string // for results, where several VMs are given
+	plan.Result        // what the hook would do with its domain; no plan without one
 
-	Refusal        error             // of strict mode
-	PolicyWarnings []reasons.Warning // where there is no plan
-	Alternatives   []Alternative     // what other layouts would give
+	PolicyWarnings []reasons.Warning         // where there is no plan
+	Alternatives   func() []plan.Alternative // what other layouts would give; nil when not known
+}
+
+// NewInputs returns what the checks of a host look at, and the planner of its VMs, which
+// has read all of it.
+func NewInputs(p plan.Planner) (Inputs, plan.Planner) {
+	p, host, problems := p.WholeHost()
+	return Inputs{Host: host, Problems: slices.Concat(p.Problems, problems), Variables: p.Variables}, p
+}
+
+// NewVM returns what the checks of a VM with a domain look at. A domain without a name gets
+// the other one.
+func NewVM(vm *plan.VM, name string) VM {
+	planned := VM{Name: name, Result: vm.Plan(), Alternatives: vm.Alternatives}
+	if planned.Plan != nil {
+		planned.Name = cmp.Or(planned.Plan.Domain().Name, name)
+	}
+	return planned
+}
+
+// layout is that of the plan, or of the policy without one.
+func (vm VM) layout() policy.Layout {
+	if vm.Plan != nil {
+		return vm.Plan.Layout
+	}
+	return vm.Policy.Layout
 }
 
 // Alternative is how many pairs of devices are as on the host with another

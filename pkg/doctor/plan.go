@@ -12,8 +12,8 @@ func strict(in Inputs) []Result {
 	switch {
 	case !in.Plan.Policy.Strict:
 		return nil
-	case in.Refusal != nil:
-		return fail("remedy what the message names, or unset strict", "%s", oneLine(in.Refusal.Error()))
+	case in.Err != nil:
+		return fail("remedy what the message names, or unset strict", "%s", oneLine(in.Err.Error()))
 	}
 	return pass("the VM starts")
 }
@@ -29,16 +29,18 @@ func layoutFit(in Inputs) []Result {
 	if pairs.Alike == pairs.Known {
 		return pass("%s", found)
 	}
+	if in.Plan.Why != "" {
+		return note("", "%s, since %s", found, in.Plan.Why)
+	}
 	var better []string
-	for _, a := range in.Alternatives {
-		if a.Alike > pairs.Alike {
-			better = append(better, fmt.Sprintf("%d with layout %s", a.Alike, a.Layout))
+	if in.Alternatives != nil {
+		for _, a := range in.Alternatives() {
+			if a.Alike > pairs.Alike {
+				better = append(better, fmt.Sprintf("%d with layout %s", a.Alike, a.Layout))
+			}
 		}
 	}
-	switch {
-	case in.Plan.Why != "":
-		return note("", "%s, since %s", found, in.Plan.Why)
-	case len(better) == 0:
+	if len(better) == 0 {
 		return note("", "%s; no layout has more", found)
 	}
 	return warn(strings.Join(better, ", "), "%s", found)

@@ -8,6 +8,7 @@ import (
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/firmware"
+	"hook-sidecar/pkg/guest"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
@@ -60,13 +61,7 @@ func (in Inputs) windowHint() string {
 
 // firmware is what the guest's firmware finds.
 func (in Inputs) firmware() firmware.Guest {
-	const intel, hostBridge = 0x8086, 0x0600
-	return firmware.Guest{
-		Domain: in.Plan.Domain(), Tree: in.Plan.GuestTree, Functions: in.guestFunctions(), HostPhysBits: in.HostPhysBits,
-		IntelHost: slices.ContainsFunc(in.Host.Devices, func(d topology.Device) bool {
-			return d.Class>>8 == hostBridge && d.Vendor == intel
-		}),
-	}
+	return guest.Firmware(in.Plan, in.Plan.Domain(), in.HostPhysBits)
 }
 
 // ovmfIOPorts is how many ports with an I/O BAR under them have room in OVMF's

@@ -135,6 +135,9 @@ const (
 	// LeastWindow is OVMF's window without address bits, unless X-PciMmio64Mb names another, and
 	// MostWindow the largest that may be named: OVMF ignores more.
 	LeastWindow, MostWindow = 32 << 30, 16 << 40
+	// virtWindow is the window of QEMU's machine virt for aarch64 (hw/arm/virt.c,
+	// VIRT_HIGH_PCIE_MMIO).
+	virtWindow = 512 << 30
 	// q35 has 2 GiB of memory below 4 GiB, or up to 2.75 GiB and none above (QEMU
 	// hw/i386/pc_q35.c, pc_q35_init).
 	lowMemory, allLow = 2 << 30, 0xb0000000
@@ -151,6 +154,8 @@ func (g Guest) Window(taken Taken) (w Window, known bool) {
 	guest, source := g.Bits()
 	d := g.Domain
 	switch set := d.WindowBytes(); {
+	case d.Arch == "aarch64":
+		return Window{virtWindow, "QEMU's machine virt"}, true
 	case d.UEFI && guest == 0 && set > 0 && set <= MostWindow:
 		return Window{set, "OVMF, X-PciMmio64Mb"}, true
 	case guest == 0:
@@ -167,10 +172,6 @@ func (g Guest) Window(taken Taken) (w Window, known bool) {
 	space := uint64(1) << used
 	return Window{space - min(space, roundUp(g.memoryEnd(), taken.RootBus.Align)), fmt.Sprintf("SeaBIOS, %d bits of %s less the guest's memory", used, source)}, true
 }
-
-// VirtWindow returns the window of QEMU's machine virt for aarch64 (hw/arm/virt.c,
-// VIRT_HIGH_PCIE_MMIO).
-func VirtWindow() Window { return Window{512 << 30, "QEMU's machine virt"} }
 
 // memoryEnd returns the address after the guest's memory, 4 GiB at least, and after the region for
 // hotplugged memory, which begins at a multiple of 1 GiB and has 1 GiB more per slot for alignment

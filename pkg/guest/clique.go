@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
@@ -17,7 +18,13 @@ import (
 // PCIe. The common bridge of the GPUs must be known, and no ACS between them may redirect
 // requests. KubeVirt's types lack qemu:override, so that every call writes it.
 func clique() Key {
-	return Key{Name: policy.KeyClique, Mark: domain.CliqueMark, Write: writeCliques}
+	return Key{Name: policy.KeyClique, Mark: domain.CliqueMark, Needs: cliqueNeeds, Write: writeCliques}
+}
+
+// cliqueNeeds are the ports above the GPUs and their ACS.
+func cliqueNeeds(p policy.Policy) host.Needs {
+	asked := p.Clique != policy.CliqueNone
+	return host.Needs{Related: asked, Details: asked}
 }
 
 func writeCliques(vm VM) Writing {

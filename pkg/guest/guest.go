@@ -3,10 +3,9 @@
 package guest
 
 import (
-	"io/fs"
-
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
@@ -15,8 +14,7 @@ import (
 // VM is the input of keys: a VM with a plan of its devices' places.
 type VM struct {
 	*placement.Plan
-	VMI   *env.VMI // nil when there is none
-	Sysfs fs.FS
+	VMI *env.VMI // nil when there is none
 
 	PhysBits func() int // physical address bits of the host's CPUs, 0 for unknown; may be nil
 
@@ -28,7 +26,8 @@ type VM struct {
 // Key is a policy key that writes fragments into a domain.
 type Key struct {
 	Name  policy.Key
-	Mark  domain.Mark // of all that it writes
+	Mark  domain.Mark                    // of all that it writes
+	Needs func(policy.Policy) host.Needs // of the host beside places; nil for nothing
 	Write func(VM) Writing
 }
 
@@ -42,6 +41,17 @@ type Writing struct {
 // Keys returns all keys.
 func Keys() []Key {
 	return []Key{ncclTopology(), portSpeed(), mmioWindow(), vIOMMU(), clique()}
+}
+
+// Needs returns what the policy's keys need of the host.
+func Needs(p policy.Policy) host.Needs {
+	var needs host.Needs
+	for _, key := range Keys() {
+		if key.Needs != nil {
+			needs = needs.With(key.Needs(p))
+		}
+	}
+	return needs
 }
 
 // Write returns the plan with the fragments of the policy's keys. Without a VMI, and without a

@@ -5,6 +5,8 @@ import (
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/firmware"
+	"hook-sidecar/pkg/host"
+	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
@@ -16,7 +18,12 @@ import (
 // pcihole64 does not matter: no firmware reads it, and QEMU reports all that the firmware has given
 // to the root bus (hw/pci-host/q35.c, q35_host_get_pci_hole64_end).
 func mmioWindow() Key {
-	return Key{Name: policy.KeyMMIOWindow, Mark: optionMark(policy.KeyMMIOWindow), Write: writeMMIOWindow}
+	return Key{Name: policy.KeyMMIOWindow, Mark: optionMark(policy.KeyMMIOWindow), Needs: windowNeeds, Write: writeMMIOWindow}
+}
+
+// windowNeeds are the devices' BARs, and the vendor of the root ports above them.
+func windowNeeds(p policy.Policy) host.Needs {
+	return host.Needs{Related: p.MMIOWindow == policy.MMIOWindowAuto}
 }
 
 func writeMMIOWindow(vm VM) Writing {
@@ -28,7 +35,12 @@ func writeMMIOWindow(vm VM) Writing {
 	if len(vm.Domain().Managed(mark)) > 0 {
 		written = vm.Domain().WindowBytes()
 	}
-	set, text, isEnough := chooseWindow(firmwareOf(vm), written)
+	bits := 0
+	if vm.PhysBits != nil {
+		bits = vm.PhysBits()
+	}
+	without := domain.Changes{Managed: map[domain.Mark]domain.Managed{mark: {}}}
+	set, text, isEnough := chooseWindow(Firmware(vm.Plan, vm.Domain().After(without), bits), written)
 	switch {
 	case !isEnough:
 		return refused(reasons.CodeMMIOWindow, text)
@@ -39,24 +51,21 @@ func writeMMIOWindow(vm VM) Writing {
 	return one(domain.Option{Name: domain.OptionFWCfg, Value: value}, text)
 }
 
-// firmwareOf returns the input of the firmware model, without the option of this hook. Ports that
-// libvirt and KubeVirt will yet add to the root bus can hotplug.
-func firmwareOf(vm VM) firmware.Guest {
-	without := domain.Changes{Managed: map[domain.Mark]domain.Managed{optionMark(policy.KeyMMIOWindow): {}}}
-	guest := firmware.Guest{Domain: vm.Domain().After(without), Tree: vm.GuestTree}
-	for _, device := range vm.Devices {
+// Firmware returns the input of the firmware model: a domain with the devices of a plan, on a host
+// with these physical address bits, 0 for unknown. Ports that libvirt and KubeVirt will yet add to
+// the root bus can hotplug.
+func Firmware(plan *placement.Plan, d *domain.Domain, hostPhysBits int) firmware.Guest {
+	guest := firmware.Guest{Domain: d, Tree: plan.GuestTree, HostPhysBits: hostPhysBits}
+	for _, device := range plan.Devices {
 		if device.ID.Kind() == topology.KindPCI && device.Function != nil {
 			guest.Functions = append(guest.Functions, device.Function)
 		}
 	}
-	guest.IntelHost = isIntel(vm.Host, guest.Functions)
-	if vm.PhysBits != nil {
-		guest.HostPhysBits = vm.PhysBits()
-	}
-	guest.PendingPorts = vm.Budgets.BusNumbers.Used - 1 // of the bus itself
-	for _, c := range vm.Controllers {
-		n := vm.GuestTree.Node(topology.Index(c.Index))
-		if c.Index != 0 && c.Model != domain.ExpanderBus && n != nil && n.Top() == vm.GuestTree.Roots[0] {
+	guest.IntelHost = isIntel(plan.Host, guest.Functions)
+	guest.PendingPorts = plan.Budgets.BusNumbers.Used - 1 // of the bus itself
+	for _, c := range plan.Controllers {
+		n := plan.GuestTree.Node(topology.Index(c.Index))
+		if c.Index != 0 && c.Model != domain.ExpanderBus && n != nil && n.Top() == plan.GuestTree.Roots[0] {
 			guest.PendingPorts--
 		}
 	}
@@ -91,7 +100,7 @@ func chooseWindow(guest firmware.Guest, written uint64) (set uint64, text string
 	window, known := guest.Window(taken)
 	enough := guest.SmallestWindow(taken)
 	if guest.Domain.Arch == "aarch64" {
-		window, known, enough = firmware.VirtWindow(), true, 0
+		enough = 0 // OVMF chooses none
 	}
 	need := "64-bit BARs of " + topology.BytesNeeded(sum)
 	if all := guest.Required(taken, max(window.Bytes, enough)); all > sum {

@@ -6,6 +6,7 @@ import (
 
 	"hook-sidecar/pkg/cloudinit"
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/nccl"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
@@ -19,7 +20,13 @@ const NCCLEntry = domain.EntryPrefix + "nccl-topology"
 // keeps XML references and single commas, at which QEMU ends the value (src/qemu/qemu_command.c,
 // qemuBuildSysinfoCommandLine; seen in its arguments).
 func ncclTopology() Key {
-	return Key{Name: policy.KeyNCCLTopology, Mark: NCCLEntry, Write: writeNCCLTopology}
+	return Key{Name: policy.KeyNCCLTopology, Mark: NCCLEntry, Needs: ncclNeeds, Write: writeNCCLTopology}
+}
+
+// ncclNeeds are the ids of the devices and the links of the ports above them.
+func ncclNeeds(p policy.Policy) host.Needs {
+	asked := p.NCCLTopology != policy.NCCLTopologyNone
+	return host.Needs{Related: asked, Details: asked}
 }
 
 func writeNCCLTopology(vm VM) Writing {

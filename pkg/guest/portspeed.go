@@ -2,7 +2,6 @@ package guest
 
 import (
 	"fmt"
-	"io/fs"
 	"slices"
 	"strconv"
 
@@ -19,7 +18,11 @@ import (
 // one -global for all; the user's own stays. KubeVirt keeps the qemu:commandline of a plugin's
 // answer (virtwrap/converter/translate/translate.go, transferQEMUCommandline).
 func portSpeed() Key {
-	return Key{Name: policy.KeyPortSpeed, Mark: optionMark(policy.KeyPortSpeed), Write: writePortSpeed}
+	return Key{Name: policy.KeyPortSpeed, Mark: optionMark(policy.KeyPortSpeed), Needs: linkNeeds, Write: writePortSpeed}
+}
+
+func linkNeeds(p policy.Policy) host.Needs {
+	return host.Needs{LinkSpeeds: p.PortSpeed == policy.PortSpeedHost}
 }
 
 // optionMark returns the mark of a key that writes one option of QEMU: its id.
@@ -29,10 +32,8 @@ func writePortSpeed(vm VM) Writing {
 	if vm.Policy.PortSpeed != policy.PortSpeedHost || len(vm.Devices) == 0 {
 		return Writing{}
 	}
-	fastest, link, warnings := fastestLink(vm)
-	w := chooseSpeed(vm, fastest, link)
-	w.Warnings = warnings
-	return w
+	fastest, link := fastestLink(vm)
+	return chooseSpeed(vm, fastest, link)
 }
 
 func chooseSpeed(vm VM, fastest float64, link string) Writing {
@@ -61,20 +62,14 @@ func chooseSpeed(vm VM, fastest float64, link string) Writing {
 
 // fastestLink returns the speed of the fastest link of a passthrough PCI device on the host, and
 // a text about it, "" where none is known.
-func fastestLink(vm VM) (fastest float64, text string, warnings []reasons.Warning) {
-	var devices []*topology.Device
+func fastestLink(vm VM) (fastest float64, text string) {
 	for _, d := range vm.Devices {
-		if d.Function != nil && d.ID.Kind() == topology.KindPCI {
-			devices = append(devices, d.Function)
+		if a, isPCI := d.ID.PCI(); isPCI && vm.Host.LinkSpeeds[a] > fastest {
+			fastest = vm.Host.LinkSpeeds[a]
+			text = fmt.Sprintf("the fastest link on the host, of %s, has %s GT/s", a, number(fastest))
 		}
 	}
-	speeds, problems := host.ReadMaxLinkSpeeds(vm.Sysfs, linkEnds(devices))
-	for _, d := range devices {
-		if speed := speedOf(d, speeds); speed > fastest {
-			fastest, text = speed, fmt.Sprintf("the fastest link on the host, of %s, has %s GT/s", d.Address, number(speed))
-		}
-	}
-	return fastest, text, reasons.Warnings(problems)
+	return fastest, text
 }
 
 func number(speed float64) string { return strconv.FormatFloat(speed, 'f', -1, 64) }
@@ -83,28 +78,23 @@ func number(speed float64) string { return strconv.FormatFloat(speed, 'f', -1, 6
 // a faster link. They take speed and width each as the minimum of a device and the port above it
 // (src/graph/xml.cc, ncclTopoGetXmlFromSys), and the slowest link on the path between two
 // devices, so that only pairs of fast devices count, at least one of them a GPU.
-func SpeedWarnings(plan *placement.Plan, sysfs fs.FS) []reasons.Warning {
+func SpeedWarnings(plan *placement.Plan) []reasons.Warning {
 	if plan.Policy.NCCLTopology != policy.NCCLTopologyNone {
 		return nil
 	}
-	devices := atRootPorts(plan)
-	if !topology.HasPair(devices) {
+	port := libvirt.RootPortLink(plan.Domain()).Speed
+	speeds := plan.Host.LinkSpeeds
+	fast := slices.DeleteFunc(atRootPorts(plan), func(d *topology.Device) bool { return speeds[d.Address] <= port })
+	if !topology.HasPair(fast) {
 		return nil
 	}
-	port := libvirt.RootPortLink(plan.Domain()).Speed
-	speeds, problems := host.ReadMaxLinkSpeeds(sysfs, linkEnds(devices))
-	fast := slices.DeleteFunc(devices, func(d *topology.Device) bool { return speedOf(d, speeds) <= port })
-	warnings := reasons.Warnings(problems)
-	if topology.HasPair(fast) {
-		highest := 0.0
-		for _, d := range fast {
-			highest = max(highest, speedOf(d, speeds))
-		}
-		warnings = append(warnings, reasons.NewWarning(reasons.CodePortSpeed, nil, fmt.Sprintf(
-			"emulated root ports advertise %s GT/s: NCCL underestimates the links of %d GPUs and NICs, the fastest of which has %s GT/s on the host",
-			number(port), len(fast), number(highest))))
+	highest := 0.0
+	for _, d := range fast {
+		highest = max(highest, speeds[d.Address])
 	}
-	return warnings
+	return []reasons.Warning{reasons.NewWarning(reasons.CodePortSpeed, nil, fmt.Sprintf(
+		"emulated root ports advertise %s GT/s: NCCL underestimates the links of %d GPUs and NICs, the fastest of which has %s GT/s on the host",
+		number(port), len(fast), number(highest)))}
 }
 
 // atRootPorts returns the host's functions of the GPUs and NICs that the topology file would name
@@ -119,28 +109,4 @@ func atRootPorts(plan *placement.Plan) []*topology.Device {
 		}
 	}
 	return devices
-}
-
-// linkEnds returns the functions at both ends of the devices' links.
-func linkEnds(devices []*topology.Device) []topology.Address {
-	var ends []topology.Address
-	for _, d := range devices {
-		ends = append(ends, d.LinkEnd())
-		if above := d.PortAbove(); above != nil {
-			ends = append(ends, *above)
-		}
-	}
-	return ends
-}
-
-// speedOf returns the speed that a device and the port above it support; 0 where that of the
-// device is unknown.
-func speedOf(d *topology.Device, speeds map[topology.Address]float64) float64 {
-	speed := speeds[d.LinkEnd()]
-	if above := d.PortAbove(); above != nil {
-		if port, known := speeds[*above]; known {
-			return min(speed, port)
-		}
-	}
-	return speed
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"hook-sidecar/pkg/host"
-	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -19,7 +18,7 @@ func BenchmarkReadHost(b *testing.B) {
 	if err := os.CopyFS(dir, snapshot); err != nil {
 		b.Fatal(err)
 	}
-	whole, _ := host.ReadWholeHost(snapshot)
+	whole, _ := host.Read(snapshot, nil, host.Needs{All: true})
 	var ids []topology.DeviceID
 	for i := range whole.Devices {
 		if d := &whole.Devices[i]; d.Driver == "vfio-pci" && d.Class != 0x068000 {
@@ -30,16 +29,11 @@ func BenchmarkReadHost(b *testing.B) {
 		b.Fatalf("%d devices", len(ids))
 	}
 	for name, fsys := range map[string]fs.FS{"snapshot": snapshot, "directory": open(b, dir)} {
-		readPlaces := func(fsys fs.FS, ids []topology.DeviceID) (*topology.Host, []reasons.Problem) {
-			return host.ReadPlaces(fsys, ids, host.Needs{Classes: true, Groups: true})
-		}
-		for what, read := range map[string]func(fs.FS, []topology.DeviceID) (*topology.Host, []reasons.Problem){
-			"places": readPlaces, "all": host.ReadHost,
-		} {
+		for what, needs := range map[string]host.Needs{"places": {Classes: true, Groups: true}, "related": {Related: true}} {
 			b.Run(what+"/"+name, func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					if _, problems := read(fsys, ids); len(problems) > 0 {
+					if _, problems := host.Read(fsys, ids, needs); len(problems) > 0 {
 						b.Fatal(problems)
 					}
 				}

@@ -29,11 +29,11 @@ func TestConventional(t *testing.T) {
 		t.Fatal(err)
 	}
 	for address, want := range map[topology.Address]bool{{Device: 0x14}: true, {Device: 0x02}: false, {Bus: 1}: false} {
-		live, _ := host.ReadWholeHost(fsys)
+		live, _ := host.Read(fsys, nil, host.Needs{All: true})
 		if got := live.Device(address).Conventional; got != want {
 			t.Errorf("%s: conventional %v, want %v", address, got, want)
 		}
-		read, _ := host.ReadWholeHost(copied)
+		read, _ := host.Read(copied, nil, host.Needs{All: true})
 		if got := read.Device(address).Conventional; got != want {
 			t.Errorf("%s in a snapshot: conventional %v, want %v", address, got, want)
 		}

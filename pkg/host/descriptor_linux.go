@@ -21,12 +21,6 @@ func openDescriptor(name string) (descriptor, error) {
 	return descriptor(fd), err
 }
 
-// isSysfs reports whether a directory is one of sysfs.
-func (d descriptor) isSysfs() bool {
-	var stat unix.Statfs_t
-	return unix.Fstatfs(int(d), &stat) == nil && stat.Type == unix.SYSFS_MAGIC
-}
-
 // dir opens a directory under d. No component of its path may be a symbolic link
 // (openat2(2), RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS; Linux 5.6).
 func (d descriptor) dir(name string) (descriptor, error) {

@@ -9,7 +9,6 @@ import "errors"
 type descriptor int
 
 func openDescriptor(string) (descriptor, error)     { return 0, errors.ErrUnsupported }
-func (descriptor) isSysfs() bool                    { return false }
 func (descriptor) dir(string) (descriptor, error)   { return 0, errors.ErrUnsupported }
 func (descriptor) file(string) (descriptor, error)  { return 0, errors.ErrUnsupported }
 func (descriptor) read([]byte) (int, error)         { return 0, errors.ErrUnsupported }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,42 +16,46 @@ import (
 
 const cpusDir = "devices/system/cpu"
 
-// ReadDetails reads what diagnosis needs beyond placement: the Details of each
-// PCI function of the host, and the number of CPU packages. A hook does not call
-// it, because the kernel wakes a device to read the state of its link.
-func ReadDetails(fsys fs.FS, host *topology.Host) []reasons.Problem {
-	r := newHostReader(fsys)
-	for i := range host.Devices {
-		d := &host.Devices[i]
-		if dir, _ := r.deviceDir(path.Join(pciDevices, d.Address.String())); dir != "" {
-			d.Details = r.details(dir)
+// linkSpeeds reads, of each function that was read but for bridges that were not requested,
+// the speed in GT/s of the fastest link that both ends of its link support; that of the
+// lower end where that of the upper one is not known. A function whose speed is not known is
+// left out.
+func (r *hostReader) linkSpeeds(requested []topology.DeviceID) map[topology.Address]float64 {
+	ends := map[topology.Address]float64{} // 0 where it is not known
+	end := func(a topology.Address) float64 {
+		if _, seen := ends[a]; !seen {
+			ends[a] = r.maxLinkSpeed(a)
 		}
+		return ends[a]
 	}
-	host.Packages = r.packages()
-	r.close()
-	return reasons.SortProblems(r.problems)
-}
-
-// ReadMaxLinkSpeeds reads the speed, in GT/s, of the fastest link that each function
-// supports. One whose link the kernel does not know is left out. Unlike the state of a
-// link it takes one small file.
-func ReadMaxLinkSpeeds(fsys fs.FS, functions []topology.Address) (map[topology.Address]float64, []reasons.Problem) {
-	r := newHostReader(fsys)
 	speeds := map[topology.Address]float64{}
-	for _, a := range functions {
-		if _, seen := speeds[a]; seen {
+	for a, device := range r.devices {
+		if device == nil || device.IsBridge && !slices.Contains(requested, topology.PCIDevice(a)) || end(device.LinkEnd()) == 0 {
 			continue
 		}
-		if dir, _ := r.deviceDir(path.Join(pciDevices, a.String())); dir != "" {
-			if speed, known := r.linkSpeed(path.Join(dir, "max_link_speed")); known {
-				speeds[a] = speed
-			}
+		speeds[a] = end(device.LinkEnd())
+		if above := device.PortAbove(); above != nil && end(*above) > 0 {
+			speeds[a] = min(speeds[a], end(*above))
 		}
 	}
-	r.close()
-	return speeds, reasons.SortProblems(r.problems)
+	return speeds
 }
 
+// maxLinkSpeed reads the speed of the fastest link that a function supports; 0 where it is
+// not known.
+func (r *hostReader) maxLinkSpeed(a topology.Address) float64 {
+	dir, _ := r.deviceDir(path.Join(pciDevices, a.String()))
+	if dir == "" {
+		return 0
+	}
+	speed, known := r.linkSpeed(dir + "/max_link_speed")
+	if !known {
+		return 0
+	}
+	return speed
+}
+
+// details reads the details of a function.
 func (r *hostReader) details(dir string) *topology.Details {
 	d := &topology.Details{
 		SubsystemVendor: uint16(r.hex(dir+"/subsystem_vendor", 16)),

@@ -1,7 +1,6 @@
 package host_test
 
 import (
-	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -68,14 +67,14 @@ func described(t *testing.T, text string) fstest.MapFS {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return fsys
+	return fsys.MapFS
 }
 
 // detailsOf returns the details of function 0000:01:00.0, read without problems.
 func detailsOf(t *testing.T, fsys fstest.MapFS) *topology.Details {
 	t.Helper()
-	whole, _ := host.ReadWholeHost(fsys)
-	expect.Problems(t, host.ReadDetails(fsys, whole), nil)
+	whole, problems := readAll(fsys)
+	expect.Problems(t, problems, nil)
 	return whole.Device(topology.Address{Bus: 1}).Details
 }
 
@@ -107,8 +106,8 @@ func TestSnapshotKeepsVGPUs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole, _ := host.ReadWholeHost(parse(t, string(data)))
-	expect.Problems(t, host.ReadDetails(parse(t, string(data)), whole), nil)
+	whole, problems := readAll(parse(t, string(data)))
+	expect.Problems(t, problems, nil)
 	got := whole.Device(topology.Address{Bus: 1}).Details
 	if d := cmp.Diff(detailsOf(t, fsys), got); d != "" || got.VGPU == nil || len(got.MDEVTypes) != 1 {
 		t.Errorf("(-host +snapshot):\n%s", d)
@@ -121,9 +120,9 @@ func TestReadVGPUProblems(t *testing.T) {
 	const gpu = "devices/pci0000:00/0000:00:01.0/0000:01:00.0"
 	fsys := described(t, "pci0000:00/0000:00:01.0/0000:01:00.0 mdevtype=nvidia-232:GRID_T4-8Q:many:2 mdevtype=i915:GVTg:1:2 vgpu=some creatable=")
 	fsys[gpu+"/mdev_supported_types/i915/description"].Data = []byte("low_gm_size: 128MB\n")
-	whole, _ := host.ReadWholeHost(fsys)
+	whole, problems := readAll(fsys)
 	var sources []string
-	for _, p := range host.ReadDetails(fsys, whole) {
+	for _, p := range problems {
 		sources = append(sources, p.Source)
 	}
 	want := []string{gpu + "/mdev_supported_types/nvidia-232/available_instances", gpu + "/nvidia/current_vgpu_type"}
@@ -139,8 +138,7 @@ func TestReadVGPUProblems(t *testing.T) {
 // Content that no kernel writes is a problem and counts as unknown.
 func TestReadDetailsProblems(t *testing.T) {
 	fsys := described(t, "pci0000:00/0000:00:01.0/0000:01:00.0 link=fastx16")
-	whole, _ := host.ReadWholeHost(fsys)
-	problems := host.ReadDetails(fsys, whole)
+	whole, problems := readAll(fsys)
 	if len(problems) != 1 || problems[0].Source != "devices/pci0000:00/0000:00:01.0/0000:01:00.0/current_link_speed" {
 		t.Errorf("problems %v, want one about current_link_speed", problems)
 	}
@@ -155,29 +153,39 @@ func TestReadDetailsPackages(t *testing.T) {
 		"packages 1": 1,
 		"cpus 0 0-3": 0, // no CPU shows its package
 	} {
-		fsys := described(t, text)
-		whole, _ := host.ReadWholeHost(fsys)
-		expect.Problems(t, host.ReadDetails(fsys, whole), nil)
+		fsys := described(t, text+"\npci0000:00/0000:00:01.0")
+		whole, problems := readAll(fsys)
+		expect.Problems(t, problems, nil)
 		if whole.Packages != want {
 			t.Errorf("%q: %d packages, want %d", text, whole.Packages, want)
 		}
 	}
 }
 
-// A function whose link speed is not known is left out, and a speed that cannot be
+// The speed of a link is what both ends support, or the lower one where the upper one is
+// not known. A function whose speed is not known is left out, and a speed that cannot be
 // read is reported.
-func TestReadMaxLinkSpeeds(t *testing.T) {
+func TestReadLinkSpeeds(t *testing.T) {
 	fsys := described(t, `pci0000:00/0000:00:01.0/0000:01:00.0 maxlink=32.0x16
 pci0000:00/0000:00:01.0/0000:01:00.1 maxlink=Unknownx255
+pci0000:00/0000:00:01.0/0000:01:08.0 physfn=0000:01:00.0
 pci0000:00/0000:00:02.0/0000:02:00.0 maxlink=fastx16
+pci0000:00/0000:00:03.0 maxlink=16.0x16
+pci0000:00/0000:00:03.0/0000:03:00.0 maxlink=32.0x16
 `)
 	fsys["devices/pci0000:00/0000:00:01.0/0000:01:00.1/max_link_speed"].Data = []byte("Unknown\n")
-	functions := []topology.Address{{Bus: 1}, {Bus: 1, Function: 1}, {Device: 1}, {Bus: 2}, {Bus: 1}}
-	speeds, problems := host.ReadMaxLinkSpeeds(fsys, functions)
-	if d := cmp.Diff(map[topology.Address]float64{{Bus: 1}: 32}, speeds); d != "" {
+	var ids []topology.DeviceID
+	for _, a := range []topology.Address{{Bus: 1}, {Bus: 1, Function: 1}, {Bus: 1, Device: 8}, {Bus: 2}, {Bus: 3}, {Bus: 9}} {
+		ids = append(ids, topology.PCIDevice(a))
+	}
+	ids = append(ids, topology.MediatedDevice("4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01"))
+	read, problems := host.Read(fsys, ids, host.Needs{LinkSpeeds: true})
+	want := map[topology.Address]float64{{Bus: 1}: 32, {Bus: 1, Device: 8}: 32, {Bus: 3}: 16}
+	if d := cmp.Diff(want, read.LinkSpeeds); d != "" {
 		t.Errorf("speeds (-want +got):\n%s", d)
 	}
-	if len(problems) != 1 || !strings.Contains(problems[0].Text, `invalid link speed "fast GT/s PCIe"`) {
-		t.Errorf("problems %v", problems)
-	}
+	expect.Problems(t, problems, []string{
+		`bad-sysfs devices/pci0000:00/0000:00:02.0/0000:02:00.0/max_link_speed: invalid link speed "fast GT/s PCIe"`,
+		"no-sysfs bus/pci/devices/0000:09:00.0: ", "no-sysfs bus/mdev/devices/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01: ",
+	})
 }

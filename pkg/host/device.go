@@ -12,28 +12,29 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// device reads the files of a PCI function from its directory. The last is one that
-// stays open: that it can be read says that everything before it is of a device that
-// is there.
+// device reads the files of a PCI function from its directory.
 func (r *hostReader) device(a topology.Address, dir string) *topology.Device {
 	d := &topology.Device{Address: a, Conventional: r.configSize(dir) == conventionalBytes}
-	if r.needs.Groups || r.extent >= warnings {
+	if r.needs.Groups {
 		d.IOMMUGroup = r.iommuGroup(dir + "/iommu_group")
 	}
-	// Of a function 0 it decides nothing: placement asks which functions may share its
+	// Of a function 0 it decides no place: placement asks which functions may share its
 	// slot, and virtual ones may not.
-	if a.Function != 0 || r.needs.Groups || r.extent >= warnings {
+	if a.Function != 0 || r.needs.Groups || r.needs.LinkSpeeds {
 		d.PhysFn = r.physFn(dir + "/physfn")
 	}
-	if r.needs.Classes || r.extent >= warnings {
+	if r.needs.Classes {
 		d.Class = uint32(r.hex(dir+"/class", 24))
 		d.IsBridge = d.Class>>8 == classBridgePCI
 	}
-	if r.extent >= warnings {
+	if r.needs.Warnings {
 		d.Driver, d.BARs = r.linkBase(dir+"/driver"), r.bars(dir+"/resource")
 	}
-	if r.extent >= everything {
+	if r.needs.Related {
 		d.Vendor, d.Device = uint16(r.hex(dir+"/vendor", 16)), uint16(r.hex(dir+"/device", 16))
+	}
+	if r.needs.Details {
+		d.Details = r.details(dir)
 	}
 	d.Node = r.affinity(dir + "/numa_node")
 	var err error

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"sync"
 )
 
 // directory is a directory of this machine. No path leads out of it.
@@ -12,9 +11,6 @@ type directory struct {
 	rootFS
 	root *os.Root
 	top  *descriptor // of the directory; nil where the system has no descriptors for it
-
-	reading sync.Mutex // held by a reader of kept
-	kept    *tree      // open between readings; nil but on sysfs
 }
 
 // rootFS is what the file system of an os.Root implements.
@@ -31,10 +27,6 @@ func openDirectory(name string) (*directory, error) {
 	d := &directory{rootFS: root.FS().(rootFS), root: root}
 	if top, err := openDescriptor(name); err == nil {
 		d.top = &top
-		if top.isSysfs() {
-			d.kept = newTree(d)
-			d.kept.keep, d.kept.most = true, maxKept
-		}
 	}
 	return d, nil
 }
@@ -42,9 +34,6 @@ func openDirectory(name string) (*directory, error) {
 // Close closes the directory.
 func (d *directory) Close() error {
 	errs := []error{d.root.Close()}
-	if d.kept != nil {
-		errs = append(errs, d.kept.closeAll())
-	}
 	if d.top != nil {
 		errs = append(errs, d.top.close())
 	}

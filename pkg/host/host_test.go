@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"hook-sidecar/pkg/host"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/test/expect"
 )
@@ -28,10 +29,20 @@ func open(tb testing.TB, name string) fs.FS {
 	return fsys
 }
 
+// readHost reads devices and the functions that belong to them.
+func readHost(fsys fs.FS, ids []topology.DeviceID) (*topology.Host, []reasons.Problem) {
+	return host.Read(fsys, ids, host.Needs{Related: true})
+}
+
+// readAll reads all devices with their details.
+func readAll(fsys fs.FS) (*topology.Host, []reasons.Problem) {
+	return host.Read(fsys, nil, host.Needs{All: true, Details: true})
+}
+
 // read reads devices from a snapshot of testdata, without problems.
 func read(t *testing.T, name string, ids []topology.DeviceID) *topology.Host {
 	t.Helper()
-	host, problems := host.ReadHost(open(t, filepath.Join(hostsDir, name+".txtar")), ids)
+	host, problems := readHost(open(t, filepath.Join(hostsDir, name+".txtar")), ids)
 	expect.Problems(t, problems, nil)
 	return host
 }

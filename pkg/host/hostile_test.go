@@ -98,7 +98,7 @@ func TestReadHostHostile(t *testing.T) {
 			if _, ok := fsys["bus/mdev/devices/"+uuid]; ok {
 				ids = append(ids, topology.MediatedDevice(uuid))
 			}
-			host, problems := host.ReadHost(fsys, ids)
+			host, problems := readHost(fsys, ids)
 			expect.Problems(t, problems, tc.want)
 			gpu := host.Device(address(t, "0000:00:02.0"))
 			if (gpu != nil) != tc.shown {
@@ -124,7 +124,7 @@ func TestReadWholeHostNames(t *testing.T) {
 	fsys := simple(fstest.MapFS{
 		"bus/pci/devices/x": link("x"), "bus/pci/devices/0000:3B:00.0": link("x"), "bus/mdev/devices/y": link("y"),
 	})
-	host, problems := host.ReadWholeHost(fsys)
+	host, problems := host.Read(fsys, nil, host.Needs{All: true})
 	expect.Problems(t, problems, []string{
 		"bad-sysfs bus/pci/devices: the kernel writes 0000:3b:00.0", `bad-sysfs bus/pci/devices: "x"`, `bad-sysfs bus/mdev/devices: "y"`,
 	})

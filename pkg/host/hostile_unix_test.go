@@ -39,7 +39,7 @@ func TestReadHostHostileDirectory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	host, problems := host.ReadHost(open(t, sys), []topology.DeviceID{
+	host, problems := readHost(open(t, sys), []topology.DeviceID{
 		pci(t, "0000:00:02.0"), pci(t, "0000:00:03.0"), pci(t, "0000:00:04.0"), pci(t, "0000:00:05.0"),
 	})
 	expect.Problems(t, problems, []string{
@@ -98,7 +98,7 @@ func TestReadHostOpensFewFiles(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	host, problems := host.ReadWholeHost(open(t, sys))
+	host, problems := host.Read(open(t, sys), nil, host.Needs{All: true})
 	if len(problems) > 0 || len(host.Devices) != devices+1 {
 		t.Errorf("%d devices, want %d; %d problems, the first %.1v", len(host.Devices), devices+1, len(problems), problems)
 	}

@@ -192,7 +192,7 @@ func TestReadHostIsPartOfWholeHost(t *testing.T) {
 	for _, name := range names {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			fsys := open(t, name)
-			whole, problems := host.ReadWholeHost(fsys)
+			whole, problems := host.Read(fsys, nil, host.Needs{All: true})
 			expect.Problems(t, problems, nil)
 			entries, err := fs.ReadDir(fsys, "bus/pci/devices")
 			if err != nil || len(entries) != len(whole.Devices) {
@@ -207,14 +207,14 @@ func TestReadHostIsPartOfWholeHost(t *testing.T) {
 			}
 			rand.New(rand.NewPCG(1, 2)).Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
 			for _, id := range ids {
-				part, _ := host.ReadHost(fsys, []topology.DeviceID{id})
+				part, _ := readHost(fsys, []topology.DeviceID{id})
 				for i := range part.Devices {
 					if diff := cmp.Diff(whole.Device(part.Devices[i].Address), &part.Devices[i], compare); diff != "" {
 						t.Errorf("requested %s (-whole +part):\n%s", id, diff)
 					}
 				}
 			}
-			all, problems := host.ReadHost(fsys, ids)
+			all, problems := readHost(fsys, ids)
 			expect.Problems(t, problems, nil)
 			if diff := cmp.Diff(whole, all, compare); diff != "" {
 				t.Errorf("requested all (-whole +all):\n%s", diff)
@@ -225,7 +225,7 @@ func TestReadHostIsPartOfWholeHost(t *testing.T) {
 					PhysFn: d.PhysFn, IOMMUGroup: d.IOMMUGroup, IsBridge: d.IsBridge, Conventional: d.Conventional,
 				}
 			}
-			places, problems := host.ReadPlaces(fsys, ids, host.Needs{Classes: true, Groups: true})
+			places, problems := host.Read(fsys, ids, host.Needs{Classes: true, Groups: true})
 			expect.Problems(t, problems, nil)
 			if diff := cmp.Diff(all, places, compare); diff != "" {
 				t.Errorf("places of all (-all +places):\n%s", diff)
@@ -242,8 +242,8 @@ func TestReadHostFromDirectory(t *testing.T) {
 		if err := os.CopyFS(dir, snapshot); err != nil {
 			t.Fatal(err)
 		}
-		want, _ := host.ReadWholeHost(snapshot)
-		got, problems := host.ReadWholeHost(open(t, dir))
+		want, _ := host.Read(snapshot, nil, host.Needs{All: true})
+		got, problems := host.Read(open(t, dir), nil, host.Needs{All: true})
 		expect.Problems(t, problems, nil)
 		if diff := cmp.Diff(want, got, compare); diff != "" {
 			t.Errorf("%s (-snapshot +directory):\n%s", name, diff)
@@ -257,7 +257,7 @@ func TestReadHostLive(t *testing.T) {
 	if err != nil {
 		t.Skip("no PCI bus in /sys: ", err)
 	}
-	host, problems := host.ReadWholeHost(open(t, "/sys"))
+	host, problems := host.Read(open(t, "/sys"), nil, host.Needs{All: true})
 	if len(host.Devices) != len(entries) {
 		t.Errorf("read %d devices of %d; problems %v", len(host.Devices), len(entries), problems)
 	}

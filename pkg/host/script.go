@@ -14,7 +14,7 @@ import (
 var script string
 
 // Script returns a script for POSIX sh that prints a snapshot of the tree at root, such
-// as /sys: of these devices and of what ReadHost reads for them, or without devices of
+// as /sys: of these devices and of what Read reads for them, or without devices of
 // all. It is for a machine or a container where this program is not. A file that cannot
 // be read is left out. ParseSnapshot reads what it
 // prints.

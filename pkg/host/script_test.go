@@ -116,12 +116,12 @@ func withoutCapabilities(snapshot string) string {
 	return regexp.MustCompile(`-- \S+/extended_capabilities --\n(acs .*\n)?(ats\n)?`).ReplaceAllString(snapshot, "")
 }
 
-// Of some devices the script prints what ReadHost reads for them and ReadDetails of
-// these functions, and no more functions than that.
+// Of some devices the script prints what Read reads of them and of the
+// functions that belong to them, and no more functions than that.
 func TestScriptOfDevices(t *testing.T) {
 	for name, fsys := range scriptHosts(t) {
 		dir := directoryOf(t, fsys)
-		whole, _ := host.ReadWholeHost(fsys)
+		whole, _ := host.Read(fsys, nil, host.Needs{All: true})
 		var all []topology.DeviceID
 		for i := range whole.Devices {
 			all = append(all, topology.PCIDevice(whole.Devices[i].Address))
@@ -136,18 +136,17 @@ func TestScriptOfDevices(t *testing.T) {
 			}
 		}
 		for _, ids := range sets[:min(len(sets), 8)] {
-			want, problems := host.ReadHost(fsys, ids)
-			problems = append(problems, host.ReadDetails(fsys, want)...)
+			needs := host.Needs{Related: true, Details: true}
+			want, problems := host.Read(fsys, ids, needs)
 			printed := runScript(t, "sh", dir, ids)
-			got, gotProblems := host.ReadHost(printed, ids)
-			gotProblems = append(gotProblems, host.ReadDetails(printed, got)...)
+			got, gotProblems := host.Read(printed, ids, needs)
 			if d := cmp.Diff(want, got, compare, emptyIsNil); d != "" {
 				t.Errorf("%s, %v (-whole +script):\n%s", name, ids, d)
 			}
 			if d := cmp.Diff(fmt.Sprint(problems), fmt.Sprint(gotProblems)); d != "" {
 				t.Errorf("%s, %v: problems (-whole +script):\n%s", name, ids, d)
 			}
-			if shown, _ := host.ReadWholeHost(printed); len(shown.Devices) > len(want.Devices)+1 { // and VMD's own function
+			if shown, _ := host.Read(printed, nil, host.Needs{All: true}); len(shown.Devices) > len(want.Devices)+1 { // and VMD's own function
 				t.Errorf("%s, %v: %d functions, want %d", name, ids, len(shown.Devices), len(want.Devices))
 			}
 		}

@@ -17,10 +17,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"hook-sidecar/pkg/host"
-	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/report"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/test/cases"
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/hostfs"
 )
 
@@ -108,7 +109,7 @@ func TestSnapshotPlansTheSame(t *testing.T) {
 	}
 }
 
-func explain(t *testing.T, r mutate.Result) string {
+func explain(t *testing.T, r plan.Result) string {
 	t.Helper()
 	data, err := json.MarshalIndent(report.New(r.Plan, r.Changed(), r.Err), "", " ")
 	if err != nil {
@@ -132,16 +133,14 @@ func snapshotOf(t *testing.T, fsys fs.FS) fs.FS {
 	return parse(t, string(data))
 }
 
-// A snapshot has the files that ReadDetails reads, but for config.
+// A snapshot has the files of details, but for config.
 func TestSnapshotKeepsDetails(t *testing.T) {
 	for _, file := range snapshotFiles(t) {
 		source := open(t, file)
-		want, _ := host.ReadWholeHost(source)
+		want, problems := readAll(source)
 		copied := parse(t, string(take(t, source, "")))
-		got, _ := host.ReadWholeHost(copied)
-		if problems := slices.Concat(host.ReadDetails(source, want), host.ReadDetails(copied, got)); len(problems) > 0 {
-			t.Errorf("%s: %v", file, problems)
-		}
+		got, gotProblems := readAll(copied)
+		expect.Problems(t, slices.Concat(problems, gotProblems), nil)
 		if !slices.ContainsFunc(want.Devices, func(d topology.Device) bool { return d.Details.MaxLink != nil && d.Details.ResetKnown }) {
 			t.Fatalf("%s: no details were read", file)
 		}
@@ -163,13 +162,11 @@ pci0000:00/0000:00:02.0/0000:02:00.0 conventional`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, _ := host.ReadWholeHost(files)
+	want, problems := readAll(files)
 	first := take(t, files, "")
 	second := take(t, parse(t, string(first)), "")
-	got, _ := host.ReadWholeHost(parse(t, string(second)))
-	if problems := slices.Concat(host.ReadDetails(files, want), host.ReadDetails(parse(t, string(second)), got)); len(problems) > 0 {
-		t.Error(problems)
-	}
+	got, gotProblems := readAll(parse(t, string(second)))
+	expect.Problems(t, slices.Concat(problems, gotProblems), nil)
 	if d := cmp.Diff(want, got, compare); d != "" || !want.Devices[0].Details.ExtendedConfig || want.Devices[0].Details.ACS == nil {
 		t.Errorf("-source +snapshot of the snapshot:\n%s", d)
 	}
@@ -207,7 +204,7 @@ pci0000:00/0000:00:01.0/0000:01:00.0/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01 type=n
 		"devices/system/cpu/cpu0/topology/ppin": "secret-ppin",
 	}
 	for name, secret := range secrets {
-		host[name] = &fstest.MapFile{Data: []byte(secret), Mode: 0o444}
+		host.MapFS[name] = &fstest.MapFile{Data: []byte(secret), Mode: 0o444}
 	}
 	data := string(take(t, host, ""))
 	if at := strings.Index(data, "secret-"); at >= 0 {
@@ -225,9 +222,9 @@ func TestSnapshotReportsWhatItLeavesOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	const gpu = "devices/pci0000:00/0000:00:01.0/0000:01:00.0"
-	files[gpu+"/reset_method"] = &fstest.MapFile{Data: []byte("flr\n-- devices/evil --\n"), Mode: 0o444}
-	files[gpu+"/driver"] = &fstest.MapFile{Data: []byte("../../../../../../etc"), Mode: fs.ModeSymlink | 0o777}
-	files["bus/pci/devices/nonsense"] = &fstest.MapFile{Data: []byte("x"), Mode: 0o444}
+	files.MapFS[gpu+"/reset_method"] = &fstest.MapFile{Data: []byte("flr\n-- devices/evil --\n"), Mode: 0o444}
+	files.MapFS[gpu+"/driver"] = &fstest.MapFile{Data: []byte("../../../../../../etc"), Mode: fs.ModeSymlink | 0o777}
+	files.MapFS["bus/pci/devices/nonsense"] = &fstest.MapFile{Data: []byte("x"), Mode: 0o444}
 	snapshot, problems, err := host.TakeSnapshot(files)
 	if err != nil {
 		t.Fatal(err)

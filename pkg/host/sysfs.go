@@ -22,52 +22,107 @@ const (
 	iommuGroups = "kernel/iommu_groups"
 )
 
-// ReadHost reads what a plan says of the given devices from a sysfs tree: the
-// online NUMA nodes; each device, and the parent of a mediated device; and for each
-// of these functions the bridges above it, the other functions of the same device,
-// its physical function and the members of its IOMMU group. A device that sysfs does
-// not show is left out and becomes a Problem with the code no-sysfs. A file that
-// cannot be read or parsed becomes a Problem and counts as absent; an absent file is
-// not a Problem. For no devices nothing is read.
-func ReadHost(fsys fs.FS, ids []topology.DeviceID) (*topology.Host, []reasons.Problem) {
-	return newHostReader(fsys).read(ids)
-}
-
-// ReadWarnings reads the part of ReadHost that warnings of a plan follow from: what
-// ReadPlaces reads, the drivers and BARs, and the members of the IOMMU groups.
-func ReadWarnings(fsys fs.FS, ids []topology.DeviceID) (*topology.Host, []reasons.Problem) {
-	r := newHostReader(fsys)
-	r.extent = warnings
-	return r.read(ids)
-}
-
-// Needs is what ReadPlaces reads only for who needs it.
+// Needs names what to read of a host beside what decides where devices are placed: the
+// online NUMA nodes, and of each device the NUMA node, the path, the size of the
+// configuration space and, of a function other than 0, the physical function.
 type Needs struct {
-	Classes bool // to know which devices NCCL pairs
-	Groups  bool // to know which functions of a device belong together
+	// Classes of the functions, by which NCCL pairs devices.
+	Classes bool
+	// Groups are the IOMMU groups, by which functions of a device belong together, and
+	// the physical functions of all virtual ones.
+	Groups bool
+	// Warnings is what the warnings of a plan follow from: drivers, BARs and the members
+	// of the IOMMU groups. It includes Classes and Groups.
+	Warnings bool
+	// Related is the ids of vendor and device, and the functions that belong to a device:
+	// the bridges above it, the other functions of the same device and its physical
+	// function. It includes Warnings.
+	Related bool
+	// LinkSpeeds of the PCI functions that are read, but for bridges that are not requested.
+	// Unlike Details they take two small files of each.
+	LinkSpeeds bool
+	// Details of each function that is read, and the number of CPU packages. A hook does
+	// not ask for them unless a policy key does, because the kernel wakes a device to read
+	// the state of its link.
+	Details bool
+	// All is all PCI functions and mediated devices. It includes Related.
+	All bool
 }
 
-// ReadPlaces reads the part of ReadHost that decides where devices are placed: of
-// each the NUMA node, the path and the size of its configuration space, of functions
-// other than 0 the physical function, and what is needed. On sysfs it keeps files open
-// for the next call, and no value.
-func ReadPlaces(fsys fs.FS, ids []topology.DeviceID, needs Needs) (*topology.Host, []reasons.Problem) {
-	r := &hostReader{extent: places, needs: needs}
-	if d, ok := fsys.(*directory); ok && d.kept != nil {
-		d.reading.Lock()
-		defer d.reading.Unlock()
-		r.tree = d.kept
-	} else {
-		r.tree = newTree(fsys)
+// With returns the union of two needs.
+func (n Needs) With(other Needs) Needs {
+	return Needs{
+		Classes:    n.Classes || other.Classes,
+		Groups:     n.Groups || other.Groups,
+		Warnings:   n.Warnings || other.Warnings,
+		Related:    n.Related || other.Related,
+		LinkSpeeds: n.LinkSpeeds || other.LinkSpeeds,
+		Details:    n.Details || other.Details,
+		All:        n.All || other.All,
 	}
-	return r.read(ids)
 }
 
-// ReadWholeHost reads all PCI functions and mediated devices of a sysfs tree as
-// ReadHost does.
-func ReadWholeHost(fsys fs.FS) (*topology.Host, []reasons.Problem) {
-	r := newHostReader(fsys)
-	r.start()
+// complete returns the needs with those that they include.
+func (n Needs) complete() Needs {
+	n.Related = n.Related || n.All
+	n.Warnings = n.Warnings || n.Related
+	n.Classes, n.Groups = n.Classes || n.Warnings, n.Groups || n.Warnings
+	return n
+}
+
+// Read reads devices, and the parents of mediated devices, from a sysfs tree. A device
+// that sysfs does not show is left out and becomes a Problem with the code no-sysfs. A
+// file that cannot be read or parsed becomes a Problem and counts as absent; an absent
+// file is not a Problem. For no devices nothing is read, unless all are needed.
+func Read(fsys fs.FS, ids []topology.DeviceID, needs Needs) (*topology.Host, []reasons.Problem) {
+	if len(ids) == 0 && !needs.All {
+		return &topology.Host{}, nil
+	}
+	r := newHostReader(fsys, needs.complete())
+	host := &topology.Host{Nodes: r.nodes}
+	for _, id := range ids {
+		if a, ok := id.PCI(); ok {
+			r.addRequested(a)
+		} else if u, ok := id.MDEV(); ok {
+			r.addMDEV(u)
+		}
+	}
+	if needs.All {
+		r.addAll()
+	}
+	if needs.Details {
+		host.Packages = r.packages()
+	}
+	if needs.LinkSpeeds {
+		host.LinkSpeeds = r.linkSpeeds(ids)
+	}
+	return r.fill(host)
+}
+
+// hostReader reads a host. It reads each device once.
+type hostReader struct {
+	tree     *tree
+	needs    Needs
+	problems []reasons.Problem
+
+	nodes   []topology.NUMANode
+	devices map[topology.Address]*topology.Device // nil: cannot be read
+	mdevs   map[topology.UUID]*topology.MDEV      // nil: cannot be read
+	groups  map[int]bool                          // whose members are read
+}
+
+// newHostReader returns a reader that has read the NUMA nodes, which every device needs.
+func newHostReader(fsys fs.FS, needs Needs) *hostReader {
+	r := &hostReader{
+		tree: newTree(fsys), needs: needs,
+		devices: map[topology.Address]*topology.Device{}, mdevs: map[topology.UUID]*topology.MDEV{}, groups: map[int]bool{},
+	}
+	r.nodes = r.numaNodes()
+	return r
+}
+
+// addAll reads all PCI functions and mediated devices.
+func (r *hostReader) addAll() {
 	if _, err := r.tree.list(pciDevices); errors.Is(err, fs.ErrNotExist) {
 		r.problem(reasons.CodeNoSysfs, pciDevices, "sysfs shows no PCI devices")
 	}
@@ -77,55 +132,6 @@ func ReadWholeHost(fsys fs.FS) (*topology.Host, []reasons.Problem) {
 	for _, u := range listed(r, mdevDevices, topology.ParseUUID) {
 		r.addMDEV(u)
 	}
-	return r.result()
-}
-
-// extent is how much is read of a host.
-type extent int
-
-const (
-	places     extent = iota // what ReadPlaces reads
-	warnings                 // what ReadWarnings reads
-	everything               // what ReadHost reads
-)
-
-// hostReader reads a host. It reads each device once.
-type hostReader struct {
-	tree     *tree
-	extent   extent
-	needs    Needs // of extent places; the others have it all
-	problems []reasons.Problem
-
-	nodes   []topology.NUMANode
-	devices map[topology.Address]*topology.Device // nil: cannot be read
-	mdevs   map[topology.UUID]*topology.MDEV      // nil: cannot be read
-	groups  map[int]bool                          // whose members are read
-}
-
-func newHostReader(fsys fs.FS) *hostReader {
-	return &hostReader{tree: newTree(fsys), extent: everything}
-}
-
-// start reads what every device needs.
-func (r *hostReader) start() {
-	r.devices, r.mdevs, r.groups = map[topology.Address]*topology.Device{}, map[topology.UUID]*topology.MDEV{}, map[int]bool{}
-	r.nodes = r.numaNodes()
-}
-
-// read reads devices.
-func (r *hostReader) read(ids []topology.DeviceID) (*topology.Host, []reasons.Problem) {
-	if len(ids) == 0 {
-		return &topology.Host{}, nil
-	}
-	r.start()
-	for _, id := range ids {
-		if a, ok := id.PCI(); ok {
-			r.addRequested(a)
-		} else if u, ok := id.MDEV(); ok {
-			r.addMDEV(u)
-		}
-	}
-	return r.result()
 }
 
 // listed are the devices of a bus.
@@ -228,10 +234,10 @@ func (r *hostReader) addRequested(a topology.Address) {
 	if !shown {
 		r.notShown(topology.PCIDevice(a), pciDevices)
 	}
-	if device == nil || r.extent < warnings {
+	if device == nil {
 		return
 	}
-	if r.extent == everything {
+	if r.needs.Related {
 		for function := range uint8(8) {
 			companion := a
 			companion.Function = function
@@ -241,6 +247,13 @@ func (r *hostReader) addRequested(a topology.Address) {
 			r.add(*device.PhysFn)
 		}
 	}
+	if r.needs.Warnings {
+		r.addGroup(device)
+	}
+}
+
+// addGroup reads the members of a device's IOMMU group.
+func (r *hostReader) addGroup(device *topology.Device) {
 	if device.IOMMUGroup == nil || r.groups[*device.IOMMUGroup] {
 		return
 	}
@@ -267,15 +280,9 @@ func (r *hostReader) add(a topology.Address) (device *topology.Device, shown boo
 	if dir == "" {
 		return nil, true
 	}
-	dropped, problems := r.tree.dropped, len(r.problems)
 	device = r.device(a, dir)
-	if r.tree.dropped != dropped { // some of it was of a device that is gone
-		r.problems = r.problems[:problems]
-		delete(r.devices, a)
-		return r.add(a)
-	}
 	r.devices[a] = device
-	if r.extent != everything {
+	if !r.needs.Related {
 		return device, true
 	}
 	for _, bridge := range device.Bridges {
@@ -286,10 +293,9 @@ func (r *hostReader) add(a topology.Address) (device *topology.Device, shown boo
 	return device, true
 }
 
-// result returns the host with its devices sorted.
-func (r *hostReader) result() (*topology.Host, []reasons.Problem) {
+// fill adds the devices that were read to the host, sorted.
+func (r *hostReader) fill(host *topology.Host) (*topology.Host, []reasons.Problem) {
 	r.close()
-	host := &topology.Host{Nodes: r.nodes}
 	for _, a := range slices.SortedFunc(maps.Keys(r.devices), topology.Address.Compare) {
 		if device := r.devices[a]; device != nil {
 			host.Devices = append(host.Devices, *device)

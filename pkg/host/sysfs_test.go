@@ -71,7 +71,7 @@ const shapes = `
 func TestReadHostShapes(t *testing.T) {
 	fsys := parse(t, shapes)
 	mtty := topology.MediatedDevice("83b8f4f2-509f-382f-3c1e-e6bfe0fa1001")
-	host, problems := host.ReadHost(fsys, []topology.DeviceID{
+	host, problems := readHost(fsys, []topology.DeviceID{
 		pci(t, "10000:01:00.0"), pci(t, "0000:00:02.0"), pci(t, "0002:01:00.0"), pci(t, "0000:40:10.2"), mtty,
 	})
 	expect.Problems(t, problems, nil)
@@ -113,7 +113,7 @@ func TestReadHostShapes(t *testing.T) {
 	}
 }
 
-// ReadHost also reads the functions that belong to a requested device.
+// Read also reads the functions that belong to a requested device.
 func TestReadHostRelatives(t *testing.T) {
 	for _, tc := range []struct {
 		name, id string
@@ -122,7 +122,7 @@ func TestReadHostRelatives(t *testing.T) {
 		{"the members of its group", "0000:50:00.0", []string{"0000:50:00.0", "0000:50:03.0"}},
 		{"the other functions, even in another group", "0000:50:04.3", []string{"0000:50:04.0", "0000:50:04.3"}},
 	} {
-		host, problems := host.ReadHost(parse(t, shapes), []topology.DeviceID{pci(t, tc.id)})
+		host, problems := readHost(parse(t, shapes), []topology.DeviceID{pci(t, tc.id)})
 		expect.Problems(t, problems, nil)
 		var got []string
 		for i := range host.Devices {
@@ -137,7 +137,7 @@ func TestReadHostRelatives(t *testing.T) {
 func TestReadHostAbsent(t *testing.T) {
 	ids := []topology.DeviceID{pci(t, "0000:99:00.0"), topology.MediatedDevice("4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01")}
 	for name, fsys := range map[string]fs.FS{"other devices": parse(t, shapes), "nothing": fstest.MapFS{}} {
-		host, problems := host.ReadHost(fsys, ids)
+		host, problems := readHost(fsys, ids)
 		expect.Problems(t, problems, []string{
 			"no-sysfs bus/pci/devices/0000:99:00.0: does not show this device",
 			"no-sysfs bus/mdev/devices/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01: does not show this device",
@@ -150,10 +150,10 @@ func TestReadHostAbsent(t *testing.T) {
 			t.Errorf("%s: %+v", name, host)
 		}
 	}
-	if _, problems := host.ReadHost(fstest.MapFS{}, nil); len(problems) > 0 {
+	if _, problems := readHost(fstest.MapFS{}, nil); len(problems) > 0 {
 		t.Errorf("no devices requested: %v", problems)
 	}
-	_, problems := host.ReadWholeHost(fstest.MapFS{})
+	_, problems := host.Read(fstest.MapFS{}, nil, host.Needs{All: true})
 	expect.Problems(t, problems, []string{"no-sysfs bus/pci/devices: no PCI devices"})
 }
 
@@ -200,15 +200,15 @@ func TestReadHostFailingFiles(t *testing.T) {
 		{"bus/pci/devices/0000:00:02.0", false, "bad-sysfs bus/pci/devices/0000:00:02.0: permission denied"},
 		{"devices/system/node/online", true, "bad-sysfs devices/system/node/online: permission denied"},
 	} {
-		_, problems := host.ReadHost(failing{simple(nil), tc.path, fs.ErrPermission}, []topology.DeviceID{pci(t, "0000:00:02.0")})
+		_, problems := readHost(failing{simple(nil), tc.path, fs.ErrPermission}, []topology.DeviceID{pci(t, "0000:00:02.0")})
 		expect.Problems(t, problems, []string{tc.want})
-		host, _ := host.ReadHost(failing{simple(nil), tc.path, errors.New("input/output error")}, []topology.DeviceID{pci(t, "0000:00:02.0")})
+		host, _ := readHost(failing{simple(nil), tc.path, errors.New("input/output error")}, []topology.DeviceID{pci(t, "0000:00:02.0")})
 		if shown := len(host.Devices) == 1; shown != tc.shown {
 			t.Errorf("%s: devices %+v", tc.path, host.Devices)
 		}
 	}
 	// A bus that cannot be listed is a problem in addition to the device.
-	_, problems := host.ReadHost(failing{simple(nil), "bus/pci/devices", fs.ErrPermission}, []topology.DeviceID{pci(t, "0000:00:02.0")})
+	_, problems := readHost(failing{simple(nil), "bus/pci/devices", fs.ErrPermission}, []topology.DeviceID{pci(t, "0000:00:02.0")})
 	expect.Problems(t, problems, []string{"bad-sysfs bus/pci/devices: permission denied", "no-sysfs bus/pci/devices/0000:00:02.0: "})
 }
 

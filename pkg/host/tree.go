@@ -28,32 +28,23 @@ type tree struct {
 	fsys fs.FS
 	top  *descriptor        // of fsys; nil where it has none
 	dirs map[string]treeDir // by path
-	open int                // the number of open descriptors in dirs
-	most int                // bounds it
+	open int                // the number of open directories in dirs
 	data []byte             // what is read goes here
-
-	keep    bool // files and their directories stay open between readings
-	dropped int  // how many directories turned out to be of a device that is gone
 }
 
 // treeDir is a real directory whose parents are real directories, or err says
 // why it cannot be read.
 type treeDir struct {
-	at    *descriptor           // nil where it is not open
-	files map[string]descriptor // by name, those that stay open
-	err   error
+	at  *descriptor // nil where it is not open
+	err error
 }
 
-// maxOpen bounds the open descriptors, maxKept those that stay open: a directory and
-// two files of 256 devices. The default limit for a process is 1024 open files (Linux
-// include/uapi/linux/fs.h, INR_OPEN_CUR).
-const (
-	maxOpen = 256
-	maxKept = 768
-)
+// maxOpen bounds the open directories. The default limit for a process is 1024 open
+// files (Linux include/uapi/linux/fs.h, INR_OPEN_CUR).
+const maxOpen = 256
 
 func newTree(fsys fs.FS) *tree {
-	t := &tree{fsys: fsys, dirs: map[string]treeDir{}, most: maxOpen, data: make([]byte, maxLinkBytes+1)}
+	t := &tree{fsys: fsys, dirs: map[string]treeDir{}, data: make([]byte, maxLinkBytes+1)}
 	if d, ok := fsys.(*directory); ok {
 		t.top = d.top
 	}
@@ -75,8 +66,8 @@ func (t *tree) openDir(name string) treeDir {
 	if t.top == nil {
 		return treeDir{err: t.checkDir(name)}
 	}
-	if t.open >= t.most {
-		if err := t.closeAll(); err != nil {
+	if t.open >= maxOpen {
+		if err := t.close(); err != nil {
 			return treeDir{err: err}
 		}
 	}
@@ -107,37 +98,16 @@ func (t *tree) checkDir(name string) error {
 	return nil
 }
 
-// close ends a reading. What does not stay open is closed.
+// close closes the open directories. The tree stays usable.
 func (t *tree) close() error {
 	var errs []error
-	for name, d := range t.dirs {
-		if len(d.files) == 0 {
-			errs = append(errs, t.closeDir(name))
+	for _, d := range t.dirs {
+		if d.at != nil {
+			errs = append(errs, d.at.close())
 		}
 	}
-	return errors.Join(errs...)
-}
-
-// closeAll closes everything.
-func (t *tree) closeAll() error {
-	var errs []error
-	for name := range t.dirs {
-		errs = append(errs, t.closeDir(name))
-	}
-	return errors.Join(errs...)
-}
-
-func (t *tree) closeDir(name string) error {
-	d := t.dirs[name]
-	delete(t.dirs, name)
-	if d.at == nil {
-		return nil
-	}
-	errs := []error{d.at.close()}
-	for _, f := range d.files {
-		errs = append(errs, f.close())
-	}
-	t.open -= len(errs)
+	clear(t.dirs)
+	t.open = 0
 	return errors.Join(errs...)
 }
 
@@ -206,7 +176,7 @@ func (t *tree) raw(name string) (string, error) {
 		return "", err
 	}
 	if dir.at != nil {
-		if content, err := t.read(dir, name); isCertain(err) {
+		if content, err := t.read(dir.at, path.Base(name)); isCertain(err) {
 			return content, err
 		}
 	}
@@ -233,43 +203,13 @@ func (t *tree) raw(name string) (string, error) {
 }
 
 // read reads a file of an open directory.
-func (t *tree) read(dir treeDir, name string) (string, error) {
-	base := path.Base(name)
-	if f, isOpen := dir.files[base]; isOpen {
-		if n, err := f.read(t.data); err == nil {
-			return string(t.data[:n]), nil
-		}
-		// Its device is gone (kept), and another one may be there by now.
-		t.dropped++
-		if err := t.closeDir(path.Dir(name)); err != nil {
-			return "", err
-		}
-		var err error
-		if dir, err = t.dir(path.Dir(name)); err != nil || dir.at == nil {
-			return "", errors.Join(err, errors.ErrUnsupported)
-		}
-	}
-	f, err := dir.at.file(base)
+func (t *tree) read(dir *descriptor, name string) (string, error) {
+	f, err := dir.file(name)
 	if err != nil {
 		return "", err
 	}
 	n, err := f.read(t.data)
-	if err == nil && t.keep {
-		t.keepOpen(path.Dir(name), base, f)
-		return string(t.data[:n]), nil
-	}
 	return string(t.data[:n]), errors.Join(err, f.close())
-}
-
-// keepOpen keeps a file of an open directory open between readings.
-func (t *tree) keepOpen(dir, base string, f descriptor) {
-	d := t.dirs[dir]
-	if d.files == nil {
-		d.files = map[string]descriptor{}
-	}
-	d.files[base] = f
-	t.dirs[dir] = d
-	t.open++
 }
 
 // link returns the target of a symbolic link as a path from the root of the tree.

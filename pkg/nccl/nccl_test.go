@@ -14,9 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"hook-sidecar/pkg/host"
-	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/nccl"
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
@@ -64,8 +64,8 @@ func wholeHost(t *testing.T, host fs.FS) []byte {
 
 func planOf(t *testing.T, host fs.FS, domain []byte, layout policy.Layout) *placement.Plan {
 	t.Helper()
-	m := mutate.Mutator{Sysfs: host, Details: true, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}}
-	result := m.Mutate(mutate.Request{Domain: domain})
+	m := plan.Planner{Sysfs: host, Details: true, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}}
+	result := m.Mutate(plan.Request{Domain: domain})
 	if result.Err != nil {
 		t.Fatal(result.Err)
 	}

@@ -16,8 +16,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/picture"
+	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/report"
 	"hook-sidecar/test/machines"
@@ -236,8 +236,8 @@ func TestDetails(t *testing.T) {
 		{"numa", "default", "16 GT/s x32"}, {"numa", "host", "32 GT/s x32"}, {"mirror", "host", "2.5 GT/s x1"}, {"keep", "default", "-"},
 	} {
 		layout, port := tt.layout, tt.port
-		m := mutate.Mutator{Sysfs: sysfs, Details: true, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: layout, policy.KeyPortSpeed: tt.speed}}}
-		result := m.Mutate(mutate.Request{Domain: machines.Domain(t, sysfs)})
+		m := plan.Planner{Sysfs: sysfs, Details: true, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: layout, policy.KeyPortSpeed: tt.speed}}}
+		result := m.Mutate(plan.Request{Domain: machines.Domain(t, sysfs)})
 		r := report.New(result.Plan, result.Changed(), result.Err)
 		if strings.Contains(draw(t, r), "GT/s") {
 			t.Errorf("%s: speeds are drawn without being asked for", layout)

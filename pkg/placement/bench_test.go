@@ -15,7 +15,7 @@ import (
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/test/hostfs"
 	"hook-sidecar/test/matrix"
-	"hook-sidecar/test/readback"
+	"hook-sidecar/test/oracle"
 	"hook-sidecar/testdata"
 )
 
@@ -94,7 +94,7 @@ func (c benchCall) again(b *testing.B) benchCall {
 		c.xml = changed
 	}
 	var err error
-	if c.xml, err = readback.Libvirt(c.xml); err != nil {
+	if c.xml, err = oracle.New(b).Readback(c.xml); err != nil {
 		b.Fatal(err)
 	}
 	return c
@@ -118,7 +118,7 @@ func demoCall(b *testing.B) benchCall {
 		b.Fatal(err)
 	}
 	call.in = defaults(b)
-	call.in.Host, _ = host.ReadHost(sysfs, placement.Candidates(d, nil))
+	call.in.Host, _ = host.Read(sysfs, placement.Candidates(d, nil), host.Needs{Related: true})
 	if call.in.VMI, err = env.ParseVMI(read(testdata.DemoVMI)); err != nil {
 		b.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func crowdCall(b *testing.B, count int) benchCall {
 		call.in.VMI.HostDevices = append(call.in.VMI.HostDevices, env.Request{Name: fmt.Sprint(i), Resource: "example.com/device"})
 	}
 	call.in.Variables, _ = env.ParseVariables([]string{"PCI_RESOURCE_EXAMPLE_COM_DEVICE=" + strings.Join(devices, ",")})
-	call.in.Host, _ = host.ReadHost(sysfs, placement.Candidates(d, nil))
+	call.in.Host, _ = host.Read(sysfs, placement.Candidates(d, nil), host.Needs{Related: true})
 	return call
 }
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/test/hostfs"
 	"hook-sidecar/test/oracle"
@@ -156,13 +156,13 @@ func TestUnmanagedControllers(t *testing.T) {
 			policy.KeyLayout:       []string{"numa", "root", "mirror"}[r.IntN(3)],
 			policy.KeyHotplugPorts: []string{"auto", "0", "20", "255"}[r.IntN(4)],
 		}
-		m := mutate.Mutator{Sysfs: host, Source: policy.Source{Flags: flags}}
+		m := plan.Planner{Sysfs: host, Source: policy.Source{Flags: flags}}
 		in := d.write()
-		first := m.Mutate(mutate.Request{Domain: in})
+		first := m.Mutate(plan.Request{Domain: in})
 		if first.Err != nil {
 			t.Fatalf("seed %d: %v", seed, first.Err)
 		}
-		if second := m.Mutate(mutate.Request{Domain: first.Domain}); !bytes.Equal(second.Domain, first.Domain) {
+		if second := m.Mutate(plan.Request{Domain: first.Domain}); !bytes.Equal(second.Domain, first.Domain) {
 			t.Errorf("seed %d, %v: a second call changes the result\n%s\nof the domain\n%s", seed, flags, first.Domain, in)
 		}
 		if libvirt != nil && seed%10 == 0 {
@@ -173,7 +173,7 @@ func TestUnmanagedControllers(t *testing.T) {
 
 // afterLibvirt checks a result that libvirt has read and written again. It skips
 // a domain with an unplaced device, since libvirt chooses that device's address.
-func afterLibvirt(t *testing.T, libvirt *oracle.Libvirt, m mutate.Mutator, in []byte, first mutate.Result) {
+func afterLibvirt(t *testing.T, libvirt *oracle.Libvirt, m plan.Planner, in []byte, first plan.Result) {
 	t.Helper()
 	for _, d := range first.Plan.Devices {
 		if d.Outcome == placement.Unplaced {
@@ -187,7 +187,7 @@ func afterLibvirt(t *testing.T, libvirt *oracle.Libvirt, m mutate.Mutator, in []
 		}
 		return
 	}
-	after := m.Mutate(mutate.Request{Domain: readback})
+	after := m.Mutate(plan.Request{Domain: readback})
 	if after.Err != nil {
 		t.Fatal(after.Err)
 	}

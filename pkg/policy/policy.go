@@ -121,12 +121,6 @@ type Policy struct {
 	Origins map[Key]Origin // where each value comes from
 }
 
-// HasExtras reports whether a key gives the guest something besides places.
-func (p Policy) HasExtras() bool {
-	return p.NCCLTopology != NCCLTopologyNone || p.PortSpeed != PortSpeedDefault || p.MMIOWindow != MMIOWindowDefault ||
-		p.VIOMMU != VIOMMUNone || p.Clique != CliqueNone
-}
-
 // Setting describes a key.
 type Setting struct {
 	Key        Key

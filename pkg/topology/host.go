@@ -31,7 +31,7 @@ type Device struct {
 
 	Conventional bool // conventional PCI: config has 256 bytes
 
-	Details *Details // nil until host.ReadDetails reads them
+	Details *Details // nil unless host.Read was asked for them
 }
 
 // BAR is a base address register in use.
@@ -57,7 +57,11 @@ type Host struct {
 	Devices []Device
 	MDEVs   []MDEV
 
-	Packages int // CPU packages with a CPU online; 0 until host.ReadDetails reads them
+	Packages int // CPU packages with a CPU online; 0 unless details were read
+
+	// LinkSpeeds has, per PCI function, the speed in GT/s of the fastest link that it and
+	// the port above it support; nil unless they were read.
+	LinkSpeeds map[Address]float64
 }
 
 // Device returns the PCI function at a, or nil when the host has none.

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"hook-sidecar/pkg/env"
-	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 )
 
@@ -40,9 +40,9 @@ func TestNothingUnescaped(t *testing.T) {
 					"PCI_RESOURCE_NVIDIA_COM_GPU=0000:02:00.0", "PCI_RESOURCE_" + value + "=0000:02:00.0",
 					"MDEV_PCI_RESOURCE_VENDOR_EXAMPLE_" + strings.ToUpper(value) + "=4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01",
 				})
-				m := mutate.Mutator{Sysfs: hostOfOne(t), Variables: variables, Problems: problems, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyAdd: add}}}
+				m := plan.Planner{Sysfs: hostOfOne(t), Variables: variables, Problems: problems, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyAdd: add}}}
 				const domain = `<domain type="kvm"><name>a</name><os><type arch="x86_64" machine="q35">hvm</type></os><devices></devices></domain>`
-				result := m.Mutate(mutate.Request{Domain: []byte(domain), VMI: vmiWith(t, value)})
+				result := m.Mutate(plan.Request{Domain: []byte(domain), VMI: vmiWith(t, value)})
 				if result.Err != nil {
 					if string(result.Domain) != domain {
 						t.Errorf("an error, and the domain changed: %s", result.Domain)

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"hook-sidecar/pkg/env"
-	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/test/hostfs"
 )
@@ -93,13 +93,13 @@ func TestPathsStayInside(t *testing.T) {
 			variables, problems := env.ParseVariables([]string{
 				"PCI_RESOURCE_EVIL=" + value, "MDEV_PCI_RESOURCE_EVIL=" + value + ",0000:02:00.0", "PCI_RESOURCE_" + value + "=0000:02:00.0",
 			})
-			m := mutate.Mutator{Sysfs: sysfs, Variables: variables, Problems: problems, Details: true, Source: policy.Source{Flags: map[policy.Key]string{
+			m := plan.Planner{Sysfs: sysfs, Variables: variables, Problems: problems, Details: true, Source: policy.Source{Flags: map[policy.Key]string{
 				policy.KeyAdd: "all", policy.KeyCompanions: "add", policy.KeyLayout: "mirror",
 			}}}
 			for _, domain := range [][]byte{
 				domainWith(value, goodAddress, goodUUID), domainWith(value, value, goodUUID), domainWith(value, goodAddress, value),
 			} {
-				m.Mutate(mutate.Request{Domain: domain, VMI: vmiWith(t, value)})
+				m.Mutate(plan.Request{Domain: domain, VMI: vmiWith(t, value)})
 			}
 			if !slices.Contains(sysfs.asked, "bus/pci/devices/0000:02:00.0") {
 				t.Errorf("the device was not read, so nothing was tried: %q", sysfs.asked)

@@ -11,7 +11,7 @@ import (
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/host"
-	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/plan"
 )
 
 // TestSysfsVanishes: a device comes and goes while its host is read, as in a
@@ -38,7 +38,7 @@ func TestSysfsVanishes(t *testing.T) {
 	input := domainWith("x", goodAddress, goodUUID)
 	placed, left := 0, 0
 	for range 2000 {
-		result := mutate.Mutator{Sysfs: sysfs}.Mutate(mutate.Request{Domain: input})
+		result := plan.Planner{Sysfs: sysfs}.Mutate(plan.Request{Domain: input})
 		if result.Err != nil {
 			t.Errorf("%v", result.Err)
 			break

@@ -8,7 +8,6 @@ import (
 
 	"hook-sidecar/test/oracle"
 	"hook-sidecar/test/tree"
-	"hook-sidecar/test/xmltree"
 )
 
 // cellMemory is the usual memory in MiB of each NUMA cell: enough for firmware,
@@ -18,7 +17,7 @@ const cellMemory = 256
 // arguments are QEMU's for a domain that libvirt has read back, without firmware,
 // CPU and kernel.
 func arguments(lib *oracle.Libvirt, readback []byte, instead standIn, cellMemory int) ([]string, error) {
-	root, err := xmltree.Parse(readback)
+	root, err := tree.Parse(readback)
 	if err != nil {
 		return nil, err
 	}
@@ -67,21 +66,21 @@ var flash = regexp.MustCompile(`,pflash[01]=[^,]*`)
 // slim removes from a domain what needs a large host or does not decide where
 // devices sit, and gives each cell that many MiB. It removes the NICs too, and
 // returns them.
-func slim(root *xmltree.Node, cellMemory int) (nics []*xmltree.Node) {
-	root.Remove(func(n *xmltree.Node) bool {
+func slim(root *tree.Node, cellMemory int) (nics []*tree.Node) {
+	root.Remove(func(n *tree.Node) bool {
 		switch n.Name {
 		case "memoryBacking", "numatune", "cputune", "sysinfo", "maxMemory", "currentMemory", "launchSecurity", "iommufd":
 			return true
 		}
 		return false
 	})
-	root.Find("os").Remove(func(n *xmltree.Node) bool {
+	root.Find("os").Remove(func(n *tree.Node) bool {
 		loader := n.Name == "loader" || n.Name == "nvram"
 		return loader && root.Find("os", "type").Attr("arch") != "aarch64" || n.Name == "smbios" || n.Name == "firmware"
 	})
 	cells := root.Find("cpu", "numa").All("cell")
 	count := max(2, len(cells))
-	cpu := &xmltree.Node{Name: "cpu"}
+	cpu := &tree.Node{Name: "cpu"}
 	if len(cells) > 0 {
 		numa := cpu.Add("numa")
 		for i := range cells {
@@ -89,7 +88,7 @@ func slim(root *xmltree.Node, cellMemory int) (nics []*xmltree.Node) {
 		}
 		count = len(cells)
 	}
-	root.Remove(func(n *xmltree.Node) bool {
+	root.Remove(func(n *tree.Node) bool {
 		return n.Name == "cpu" || n.Name == "memory" || n.Name == "vcpu" || n.Name == "vcpus"
 	})
 	root.Nodes = append(root.Nodes, cpu)
@@ -97,7 +96,7 @@ func slim(root *xmltree.Node, cellMemory int) (nics []*xmltree.Node) {
 	root.Add("vcpu").Text = fmt.Sprint(count)
 	devices := root.Find("devices")
 	nics = devices.All("interface")
-	devices.Remove(func(n *xmltree.Node) bool { return n.Name == "interface" })
+	devices.Remove(func(n *tree.Node) bool { return n.Name == "interface" })
 	for _, h := range devices.All("hostdev") {
 		if h.Attr("type") == "pci" && h.Find("driver") == nil {
 			h.Add("driver", "name", "vfio")
@@ -109,7 +108,7 @@ func slim(root *xmltree.Node, cellMemory int) (nics []*xmltree.Node) {
 // nicArguments is a NIC as libvirt would make it (src/qemu/qemu_command.c): on
 // the bus that is named after its controller. It is JSON as libvirt's devices
 // are: QEMU makes all others before those, and before their bus.
-func nicArguments(i int, nic *xmltree.Node) ([]string, error) {
+func nicArguments(i int, nic *tree.Node) ([]string, error) {
 	at := nic.Find("address")
 	bus := "pcie.0"
 	if index := tree.Number(at.Attr("bus")); index != 0 {

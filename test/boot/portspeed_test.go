@@ -73,8 +73,7 @@ func portAbove(t *testing.T, guest *Guest, address string) topology.Link {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen, _ := host.ReadWholeHost(files)
-	host.ReadDetails(files, seen)
+	seen, _ := host.Read(files, nil, host.Needs{All: true, Details: true})
 	a, err := topology.ParseAddress(address)
 	if err != nil {
 		t.Fatal(err)

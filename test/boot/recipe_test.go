@@ -14,7 +14,7 @@ import (
 
 	"hook-sidecar/test/cloudinit"
 	"hook-sidecar/test/oracle"
-	"hook-sidecar/test/xmltree"
+	"hook-sidecar/test/tree"
 )
 
 // CloudInitVariable names the environment variable with the directory that
@@ -42,12 +42,12 @@ func TestRecipe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	domain, err := xmltree.Parse(text)
+	domain, err := tree.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	file := entryOf(t, domain)
-	domain.Find("devices").Remove(func(n *xmltree.Node) bool { return n.Name == "disk" }) // the guest's own come instead
+	domain.Find("devices").Remove(func(n *tree.Node) bool { return n.Name == "disk" }) // the guest's own come instead
 	instead := largeBAR(recipeBARBits)
 	instead.bytes = func(alias string) uint64 {
 		if strings.HasPrefix(alias, "ua-gpu-") {
@@ -77,7 +77,7 @@ func TestRecipe(t *testing.T) {
 const topologyEntry = "org.kubevirt.hostdev/nccl-topology"
 
 // entryOf is the text of the topology file's entry.
-func entryOf(t *testing.T, domain *xmltree.Node) string {
+func entryOf(t *testing.T, domain *tree.Node) string {
 	t.Helper()
 	for _, info := range domain.All("sysinfo") {
 		for _, entry := range info.All("entry") {

@@ -76,7 +76,7 @@ func checkGroups(t *testing.T, guest *Guest) (alone int) {
 		}
 		ids = append(ids, topology.PCIDevice(a))
 	}
-	host, _ := host.ReadHost(sysfs, ids)
+	host, _ := host.Read(sysfs, ids, host.Needs{Related: true})
 	members := map[int][]string{}
 	for _, d := range host.Devices {
 		if d.IOMMUGroup != nil && !d.IsBridge {

@@ -28,7 +28,7 @@ import (
 
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/host"
-	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/test/hostfs"
 )
@@ -36,8 +36,8 @@ import (
 // Case is one golden case.
 type Case struct {
 	Name    string
-	Mutator mutate.Mutator
-	Request mutate.Request
+	Mutator plan.Planner
+	Request plan.Request
 	// NoLibvirt says why libvirt is not asked about the result; "" when it is.
 	NoLibvirt string
 
@@ -111,8 +111,8 @@ func settings(text string) (map[string]string, error) {
 	return said, nil
 }
 
-func mutator(root string, said map[string]string, host, environ []byte) (mutate.Mutator, error) {
-	m := mutate.Mutator{Source: policy.Source{Flags: map[policy.Key]string{}, AnnotationsFirst: true, Keep: strings.Fields(said["keep"])}}
+func mutator(root string, said map[string]string, host, environ []byte) (plan.Planner, error) {
+	m := plan.Planner{Source: policy.Source{Flags: map[policy.Key]string{}, AnnotationsFirst: true, Keep: strings.Fields(said["keep"])}}
 	for _, flag := range strings.Fields(said["flags"]) {
 		key, value, _ := strings.Cut(flag, "=")
 		m.Flags[policy.Key(key)] = value

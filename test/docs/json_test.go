@@ -20,7 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"hook-sidecar/pkg/host"
-	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/report"
 	"hook-sidecar/test/program"
@@ -146,8 +146,8 @@ func example(t *testing.T) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := mutate.Mutator{Sysfs: host, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: "mirror", policy.KeyPortSpeed: "host"}}}
-	result := m.Mutate(mutate.Request{Domain: []byte(read(t, demoDomain)), VMI: []byte(read(t, demoVMI))})
+	m := plan.Planner{Sysfs: host, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: "mirror", policy.KeyPortSpeed: "host"}}}
+	result := m.Mutate(plan.Request{Domain: []byte(read(t, demoDomain)), VMI: []byte(read(t, demoVMI))})
 	r := report.New(result.Plan, result.Changed(), result.Err)
 	r.Devices, r.Controllers, r.Paths.Devices = r.Devices[:2], r.Controllers[:2], r.Paths.Devices[:2]
 	r.Budgets.BusNumbers.Expanders = r.Budgets.BusNumbers.Expanders[:2]

@@ -32,6 +32,7 @@ package hostfs
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -40,8 +41,33 @@ import (
 	"testing/fstest"
 )
 
+// Files is a sysfs in memory. Each directory is in the map, so that it is found, and the
+// lack of a file noticed, without looking at all others as fstest does.
+type Files struct{ fstest.MapFS }
+
+// Lstat implements fs.ReadLinkFS.
+func (f Files) Lstat(name string) (fs.FileInfo, error) {
+	if f.lacks(name) {
+		return nil, &fs.PathError{Op: "lstat", Path: name, Err: fs.ErrNotExist}
+	}
+	return f.MapFS.Lstat(name)
+}
+
+// lacks reports whether a file is missing in a directory that is no link.
+func (f Files) lacks(name string) bool {
+	dir := f.MapFS[path.Dir(name)]
+	return dir != nil && dir.Mode.IsDir() && f.MapFS[name] == nil
+}
+
+// Leaves are the files and links, without directories.
+func (f Files) Leaves() fstest.MapFS {
+	leaves := maps.Clone(f.MapFS)
+	maps.DeleteFunc(leaves, func(_ string, file *fstest.MapFile) bool { return file.Mode.IsDir() })
+	return leaves
+}
+
 // Parse makes the sysfs that the text describes.
-func Parse(text string) (fstest.MapFS, error) {
+func Parse(text string) (Files, error) {
 	h := host{fstest.MapFS{}, map[string]bool{}}
 	for i, line := range strings.Split(text, "\n") {
 		fields := strings.Fields(line)
@@ -49,7 +75,7 @@ func Parse(text string) (fstest.MapFS, error) {
 			continue
 		}
 		if err := h.add(fields); err != nil {
-			return nil, fmt.Errorf("host line %d: %w", i+1, err)
+			return Files{}, fmt.Errorf("host line %d: %w", i+1, err)
 		}
 	}
 	if len(h.nodes) > 0 {
@@ -61,7 +87,12 @@ func Parse(text string) (fstest.MapFS, error) {
 		}
 		h.file("devices/system/node/online", strings.Join(online, ","))
 	}
-	return h.files, nil
+	for name := range maps.Clone(h.files) {
+		for dir := path.Dir(name); dir != "." && h.files[dir] == nil; dir = path.Dir(dir) {
+			h.files[dir] = &fstest.MapFile{Mode: fs.ModeDir | 0o555}
+		}
+	}
+	return Files{h.files}, nil
 }
 
 type host struct {

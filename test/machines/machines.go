@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"hook-sidecar/pkg/host"
-	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/report"
 )
@@ -60,7 +60,7 @@ func Sysfs(t testing.TB, name string) fs.FS {
 // to vfio-pci, and each mediated device, with a cell for each node.
 func Domain(t testing.TB, sysfs fs.FS) []byte {
 	t.Helper()
-	shown, problems := host.ReadWholeHost(sysfs)
+	shown, problems := host.Read(sysfs, nil, host.Needs{All: true})
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -114,10 +114,10 @@ func OneGPU(t testing.TB, alias string) []byte {
 }
 
 // Result is what a layout makes of a domain on a host.
-func Result(t testing.TB, sysfs fs.FS, domain []byte, layout string) mutate.Result {
+func Result(t testing.TB, sysfs fs.FS, domain []byte, layout string) plan.Result {
 	t.Helper()
-	m := mutate.Mutator{Sysfs: sysfs, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: layout}}}
-	result := m.Mutate(mutate.Request{Domain: domain})
+	m := plan.Planner{Sysfs: sysfs, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: layout}}}
+	result := m.Mutate(plan.Request{Domain: domain})
 	if result.Err != nil {
 		t.Fatal(result.Err)
 	}

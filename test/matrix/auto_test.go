@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/test/hostfs"
@@ -46,8 +46,8 @@ func everyMachine(t *testing.T, test func(t *testing.T, host matrix.Sysfs, numa 
 
 func run(t *testing.T, host matrix.Sysfs, flags map[policy.Key]string, domain []byte) (after []byte, fits bool) {
 	t.Helper()
-	m := mutate.Mutator{Sysfs: host.FS, Source: policy.Source{Flags: flags}}
-	result := m.Mutate(mutate.Request{Domain: domain})
+	m := plan.Planner{Sysfs: host.FS, Source: policy.Source{Flags: flags}}
+	result := m.Mutate(plan.Request{Domain: domain})
 	if result.Err != nil {
 		t.Fatal(result.Err)
 	}
@@ -69,23 +69,21 @@ func steps(t *testing.T, host matrix.Sysfs, domain []byte, devices []string) map
 		t.Fatal(err)
 	}
 	types := []string{"PIX", "PXB", "PHB", "NODE", "SYS"}
+	spots := make([]tree.Spot, len(devices))
+	for i, id := range devices {
+		if spots[i], _, err = host.Spot(id); err != nil {
+			t.Fatal(err)
+		}
+	}
 	all := map[string]int{}
-	for i, a := range devices {
-		for _, b := range devices[:i] {
-			spotA, _, err := host.Spot(a)
-			if err != nil {
-				t.Fatal(err)
-			}
-			spotB, _, err := host.Spot(b)
-			if err != nil {
-				t.Fatal(err)
-			}
-			unknown := spotA.Node == tree.Unknown || spotB.Node == tree.Unknown
-			if sameRoot, sameNode := spotA.Root == spotB.Root, spotA.Node == spotB.Node; !sameRoot && unknown || sameRoot && !sameNode {
+	for i, a := range spots {
+		for j, b := range spots[:i] {
+			unknown := a.Node == tree.Unknown || b.Node == tree.Unknown
+			if sameRoot, sameNode := a.Root == b.Root, a.Node == b.Node; !sameRoot && unknown || sameRoot && !sameNode {
 				continue
 			}
-			far := slices.Index(types, guestType(guest, a, b)) - slices.Index(types, tree.PathType(spotA, spotB))
-			all[a+" and "+b] = max(far, -far)
+			far := slices.Index(types, guestType(guest, devices[i], devices[j])) - slices.Index(types, tree.PathType(a, b))
+			all[devices[i]+" and "+devices[j]] = max(far, -far)
 		}
 	}
 	return all

@@ -8,13 +8,13 @@ import (
 	"strings"
 	"testing"
 
-	"hook-sidecar/pkg/mutate"
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/test/hostfs"
 	"hook-sidecar/test/matrix"
-	"hook-sidecar/test/rules"
+	"hook-sidecar/test/tree"
 )
 
 // machine is a host of n equal parts, each with as many devices.
@@ -70,8 +70,8 @@ func (m machine) plan(t *testing.T, layout policy.Layout, n int) (refused string
 		t.Fatal(err)
 	}
 	domain := matrix.Domain(matrix.GuestNUMA{{0}}, devices)
-	mutator := mutate.Mutator{Sysfs: host, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}}
-	result := mutator.Mutate(mutate.Request{Domain: domain})
+	mutator := plan.Planner{Sysfs: host, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}}
+	result := mutator.Mutate(plan.Request{Domain: domain})
 	if result.Err != nil {
 		t.Fatal(result.Err)
 	}
@@ -85,7 +85,7 @@ func (m machine) plan(t *testing.T, layout policy.Layout, n int) (refused string
 			t.Fatalf("%s is %s (%s), and the plan warns %q", d.ID, d.Outcome, d.Reason, refused)
 		}
 	}
-	for _, violation := range rules.Violations(domain, result.Domain) {
+	for _, violation := range tree.Violations(domain, result.Domain) {
 		t.Errorf("%s with %s, %d parts: %s", m.name, layout, n, violation)
 	}
 	return refused
@@ -157,14 +157,14 @@ func TestShrink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mutator := mutate.Mutator{Sysfs: host, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: "numa"}}}
-	large := mutator.Mutate(mutate.Request{Domain: matrix.Domain(matrix.GuestNUMA{{0}, {1}, {2}, {3}}, devices)})
+	mutator := plan.Planner{Sysfs: host, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: "numa"}}}
+	large := mutator.Mutate(plan.Request{Domain: matrix.Domain(matrix.GuestNUMA{{0}, {1}, {2}, {3}}, devices)})
 	if large.Err != nil {
 		t.Fatal(large.Err)
 	}
 	for _, left := range []int{159, 120, 80, 40, 20, 4, 1} {
 		domain := regexp.MustCompile(`(?s)\s*<hostdev.*?</hostdev>`).ReplaceAllFunc(large.Domain, keepFirst(left))
-		small := mutator.Mutate(mutate.Request{Domain: domain})
+		small := mutator.Mutate(plan.Request{Domain: domain})
 		if small.Err != nil {
 			t.Fatal(small.Err)
 		}

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"hook-sidecar/pkg/host"
-	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/report"
 )
@@ -20,8 +20,8 @@ func TestDocsTrees(t *testing.T) {
 		t.Fatal(err)
 	}
 	plan := func(layout string) report.Report {
-		m := mutate.Mutator{Sysfs: host, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: layout}}}
-		result := m.Mutate(mutate.Request{
+		m := plan.Planner{Sysfs: host, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: layout}}}
+		result := m.Mutate(plan.Request{
 			Domain: []byte(readFile(t, "../../testdata/samples/02-8gpu-8nic-gate-off.xml")),
 			VMI:    []byte(readFile(t, "../../testdata/samples/02-8gpu-8nic-gate-off.vmi.json")),
 		})

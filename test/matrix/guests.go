@@ -28,7 +28,7 @@ func (g GuestNUMA) CellOf(node int) int {
 func Domain(numa GuestNUMA, devices []string) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "<domain type=\"kvm\">\n\t<name>matrix</name>\n\t<memory unit=\"MiB\">%d</memory>\n", 4096*max(1, len(numa)))
-	fmt.Fprintf(&b, "\t<vcpu>%d</vcpu>\n", 2*max(1, len(numa)))
+	fmt.Fprintf(&b, "\t<vcpu placement=\"static\">%d</vcpu>\n", 2*max(1, len(numa)))
 	if len(numa) > 0 {
 		fmt.Fprintf(&b, "\t<numatune>\n\t\t<memory mode=\"strict\" nodeset=\"%s\"></memory>\n", list(slices.Concat(numa...)))
 		for cell, nodes := range numa {

@@ -7,24 +7,33 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"hook-sidecar/pkg/host"
-	"hook-sidecar/pkg/mutate"
+	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/test/hostfs"
 	"hook-sidecar/test/matrix"
 	"hook-sidecar/test/oracle"
-	"hook-sidecar/test/readback"
-	"hook-sidecar/test/rules"
 	"hook-sidecar/test/tree"
 )
 
-// trees is how many random hosts are tried. Their seeds are 0, 1, …, so that a
-// failure can be reproduced.
-const trees = 120
+// trees is how many random hosts are tried, 40 or the value of TREES: `.ci/run fuzz`
+// tries more. Their seeds are 0, 1, …, so that a failure can be reproduced.
+func trees(t *testing.T) int {
+	t.Helper()
+	if text := os.Getenv("TREES"); text != "" {
+		count, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return count
+	}
+	return 40
+}
 
 // TestHosts passes through everything that each host of testdata has for that,
 // and compares the path types of the guest with those of the host.
@@ -33,6 +42,7 @@ func TestHosts(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no hosts: %v", err)
 	}
+	lib := oracle.New(t)
 	for _, file := range files {
 		host := readHost(t, file)
 		sysfs := matrix.Sysfs{FS: host}
@@ -41,7 +51,7 @@ func TestHosts(t *testing.T) {
 			t.Fatalf("%s: devices %v, %v", file, devices, err)
 		}
 		for _, numa := range []matrix.GuestNUMA{{{0}, {1}}, {{0, 1}}, {{0}}, nil} {
-			checkLayouts(t, fmt.Sprintf("%s/cells %v", filepath.Base(file), numa), host, devices, numa)
+			checkLayouts(t, lib, fmt.Sprintf("%s/cells %v", filepath.Base(file), numa), host, devices, numa)
 		}
 	}
 }
@@ -61,7 +71,7 @@ func readHost(t *testing.T, file string) fs.FS {
 
 // TestTrees does the same for random hosts.
 func TestTrees(t *testing.T) {
-	fitted := 0
+	lib, fitted, trees := oracle.New(t), 0, trees(t)
 	for seed := range uint64(trees) {
 		h := matrix.NewRandomHost(seed)
 		host, err := hostfs.Parse(h.Text)
@@ -69,7 +79,7 @@ func TestTrees(t *testing.T) {
 			t.Fatalf("seed %d: %v\n%s", seed, err, h.Text)
 		}
 		name := fmt.Sprintf("seed %d", seed)
-		fitted += checkLayouts(t, name, host, h.Devices, h.NUMA)
+		fitted += checkLayouts(t, lib, name, host, h.Devices, h.NUMA)
 		if t.Failed() {
 			t.Fatalf("%s: cells %v, devices %v of the host\n%s", name, h.NUMA, h.Devices, h.Text)
 		}
@@ -92,8 +102,8 @@ func TestTreesLibvirt(t *testing.T) {
 		}
 		for _, layout := range []policy.Layout{policy.LayoutRoot, policy.LayoutMirror} {
 			t.Run(fmt.Sprintf("seed %d/%s", seed, layout), func(t *testing.T) {
-				m := mutate.Mutator{Sysfs: host, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}}
-				lib.Check(t, m.Mutate(mutate.Request{Domain: matrix.Domain(h.NUMA, h.Devices)}).Domain)
+				m := plan.Planner{Sysfs: host, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}}
+				lib.Check(t, m.Mutate(plan.Request{Domain: matrix.Domain(h.NUMA, h.Devices)}).Domain)
 			})
 		}
 	}
@@ -101,9 +111,9 @@ func TestTreesLibvirt(t *testing.T) {
 
 // checkLayouts checks every layout, for the domain of a first call and for that of
 // a later one, which libvirt has read back. It returns how many plans fit.
-func checkLayouts(t *testing.T, name string, host fs.FS, devices []string, numa matrix.GuestNUMA) (fitted int) {
+func checkLayouts(t *testing.T, lib *oracle.Libvirt, name string, host fs.FS, devices []string, numa matrix.GuestNUMA) (fitted int) {
 	first := matrix.Domain(numa, devices)
-	later, err := readback.Libvirt(first)
+	later, err := lib.Readback(first)
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
@@ -138,18 +148,18 @@ type device struct {
 
 // check is false when the plan does not fit.
 func (c checker) check(domain []byte, devices []string) bool {
-	m := mutate.Mutator{Sysfs: c.host.FS, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(c.layout)}}}
-	result := m.Mutate(mutate.Request{Domain: domain})
+	m := plan.Planner{Sysfs: c.host.FS, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(c.layout)}}}
+	result := m.Mutate(plan.Request{Domain: domain})
 	if result.Err != nil {
 		c.Fatal(result.Err)
 	}
 	if slices.ContainsFunc(result.Plan.Warnings, func(w reasons.Warning) bool { return w.Code == reasons.CodeBudget }) {
 		return false
 	}
-	if again := m.Mutate(mutate.Request{Domain: result.Domain}); again.Err != nil || !bytes.Equal(again.Domain, result.Domain) {
+	if again := m.Mutate(plan.Request{Domain: result.Domain}); again.Err != nil || !bytes.Equal(again.Domain, result.Domain) {
 		c.Errorf("a second call changes the result, error %v", again.Err)
 	}
-	for _, violation := range rules.Violations(domain, result.Domain) {
+	for _, violation := range tree.Violations(domain, result.Domain) {
 		c.Error(violation)
 	}
 	guest, err := tree.Read(result.Domain)

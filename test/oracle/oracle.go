@@ -1,27 +1,22 @@
 // Package oracle asks a real libvirt, for tests only: it defines a domain with
-// schema validation, reads it back and compares. No daemon is needed and
-// nothing is shared: virsh runs libvirt's QEMU driver in its own process
-// (qemu:///embed, https://libvirt.org/drvqemu.html, "Embedded driver") with a
-// directory of its own.
+// schema validation, reads it back and compares. No daemon is needed: virsh runs
+// libvirt's QEMU driver in its own process (qemu:///embed,
+// https://libvirt.org/drvqemu.html, "Embedded driver") with a directory of its own.
 package oracle
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
-	"time"
 
 	"hook-sidecar/test/tree"
-	"hook-sidecar/test/xmltree"
 )
 
 // RequireVariable names the environment variable that turns a missing libvirt
@@ -49,17 +44,19 @@ namespaces = []
 stdio_handler = "file"
 `
 
-// defineTimeout bounds one virsh process. A define takes about 0.05 s, the first
-// one in a directory 1.6 s, since libvirt asks QEMU for its capabilities.
-const defineTimeout = time.Minute
-
-// Libvirt is an embedded libvirt with a directory of its own. The first domain
-// costs 1.6 s, so share one among the cases of a test. It is safe for concurrent
-// use; calls wait for each other.
+// Libvirt is an embedded libvirt with a directory of its own. It is safe for
+// concurrent use; calls wait for each other.
 type Libvirt struct {
 	dir     string
 	version int
 	mu      sync.Mutex
+	session *session          // nil before the first call and after a failure
+	known   map[string]answer // readbacks, by domain
+}
+
+type answer struct {
+	domain []byte
+	err    error
 }
 
 // Available reports whether New returns an oracle, or must return one. It is for
@@ -102,7 +99,7 @@ func New(tb testing.TB) *Libvirt {
 		tb.Fatalf("libvirt oracle: %v", err)
 	}
 	tb.Cleanup(func() {
-		if err := os.RemoveAll(l.dir); err != nil {
+		if err := l.close(); err != nil {
 			tb.Errorf("libvirt oracle: %v", err)
 		}
 	})
@@ -148,7 +145,7 @@ func newLibvirt() (*Libvirt, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Libvirt{dir: dir}
+	l := &Libvirt{dir: dir, known: map[string]answer{}}
 	if err := l.fill(); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
@@ -156,23 +153,42 @@ func newLibvirt() (*Libvirt, error) {
 }
 
 func (l *Libvirt) fill() error {
-	if err := os.Mkdir(filepath.Join(l.dir, "etc"), 0o755); err != nil {
+	etc := filepath.Join(l.dir, "etc")
+	if err := os.Mkdir(etc, 0o755); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(l.dir, "etc", "qemu.conf"), []byte(conf), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(etc, "qemu.conf"), []byte(conf), 0o644); err != nil {
+		return err
+	}
+	if err := l.loadCapabilities(); err != nil {
 		return err
 	}
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	return errors.Join(os.Chown(l.dir, nobody, nobody), os.Chown(filepath.Join(l.dir, "etc"), nobody, nobody))
+	return filepath.WalkDir(l.dir, func(path string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, os.Chown(path, nobody, nobody))
+	})
+}
+
+func (l *Libvirt) close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.session != nil {
+		l.session.end()
+	}
+	return errors.Join(l.saveCapabilities(), os.RemoveAll(l.dir))
 }
 
 // Define passes a domain to libvirt as it is, with schema validation, and returns
 // what `dumpxml --inactive` prints. Nothing stays defined. The error has libvirt's
 // own words.
 func (l *Libvirt) Define(domain []byte) (readback []byte, err error) {
-	root, err := xmltree.Parse(domain)
+	return l.define(domain, "define --validate ")
+}
+
+func (l *Libvirt) define(domain []byte, command string) (readback []byte, err error) {
+	root, err := tree.Parse(domain)
 	if err != nil {
 		return nil, err
 	}
@@ -187,41 +203,25 @@ func (l *Libvirt) Define(domain []byte) (readback []byte, err error) {
 		return nil, err
 	}
 	quoted := quote(name.Text)
-	return l.virsh("define --validate " + quote(l.inside(file)) + "; dumpxml --inactive " + quoted + "; undefine --nvram " + quoted)
+	return l.virsh(command + quote(l.inside(file)) + "; dumpxml --inactive " + quoted + "; undefine --nvram " + quoted)
 }
 
-// logLine is a line of libvirt's own log, which an embedded driver writes to
-// the process's standard error.
-var logLine = regexp.MustCompile(`(?m)^\d{4}-\d\d-\d\d [\d:.+]+: \d+: .*\n?`)
-
-func (l *Libvirt) virsh(commands string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), defineTimeout)
-	defer cancel()
-	dir := l.inside(l.dir)
-	words := []string{"virsh", "-q", "-c", "qemu:///embed?root=" + dir, commands}
-	if root := os.Getenv(RootVariable); root != "" {
-		words = append([]string{"unshare", "--mount", "sh", "-ec", inRoot, root}, words...)
+// Readback is what this libvirt makes of a domain in a boot, without what it is
+// known to refuse. As when virt-launcher defines a domain, there is no schema
+// validation. It asks once about each domain.
+func (l *Libvirt) Readback(domain []byte) ([]byte, error) {
+	l.mu.Lock()
+	a, known := l.known[string(domain)]
+	l.mu.Unlock()
+	if !known {
+		prepared, _ := prepare(domain, rulesOf(l.version))
+		a.domain, a.err = l.define(prepared, "define ")
+		l.mu.Lock()
+		l.known[string(domain)] = a
+		l.mu.Unlock()
 	}
-	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "HOME=" + dir, "XDG_RUNTIME_DIR=" + dir}
-	cmd.Dir = l.dir
-	if os.Geteuid() == 0 && words[0] == "virsh" {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-	}
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		message := strings.TrimSpace(logLine.ReplaceAllString(stderr.String(), ""))
-		return nil, fmt.Errorf("virsh %s: %w: %s", strings.Fields(commands)[0], err, message)
-	}
-	return bytes.TrimSpace(stdout.Bytes()), nil
+	return a.domain, a.err
 }
-
-// inRoot runs a command as nobody in the root directory $0, with its own /proc and
-// this machine's /dev/null, which a root that was only unpacked lacks.
-const inRoot = `mount -t proc proc "$0/proc"
-mount --bind /dev/null "$0/dev/null"
-exec chroot --userspec=65534:65534 "$0" "$@"`
 
 // inside is the path that libvirt sees.
 func (l *Libvirt) inside(path string) string {
@@ -231,11 +231,4 @@ func (l *Libvirt) inside(path string) string {
 // quote makes one word of virsh's command language, which quotes as a shell does.
 func quote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-}
-
-// Readback is what this libvirt makes of a domain, without what it is known to
-// refuse: the libvirt of a boot sequence (package readback).
-func (l *Libvirt) Readback(domain []byte) ([]byte, error) {
-	prepared, _ := prepare(domain, rulesOf(l.version))
-	return l.Define(prepared)
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"hook-sidecar/test/tree"
-	"hook-sidecar/test/xmltree"
 )
 
 // rule changes one thing that a libvirt refuses though KubeVirt emits it or
@@ -17,7 +16,7 @@ type rule struct {
 	name  string // also the note that prepare returns
 	from  int    // the first version of libvirt that needs the rule, as version counts
 	until int    // the first one that does not, 0 where all need it
-	apply func(*splices, *xmltree.Node)
+	apply func(*splices, *tree.Node)
 }
 
 // version counts a version of libvirt as libvirt does (virGetVersion).
@@ -51,7 +50,7 @@ func rulesOf(version int) []rule {
 // of change. Everything else stays byte for byte; so does input that is not XML, for
 // libvirt to refuse.
 func prepare(domain []byte, list []rule) (stripped []byte, notes []string) {
-	root, err := xmltree.Parse(domain)
+	root, err := tree.Parse(domain)
 	if err != nil {
 		return domain, nil
 	}
@@ -78,7 +77,7 @@ type splice struct {
 }
 
 // drop removes an element.
-func (s *splices) drop(n *xmltree.Node) {
+func (s *splices) drop(n *tree.Node) {
 	if n != nil {
 		s.edits = append(s.edits, splice{n.Start, n.End, ""})
 	}
@@ -90,13 +89,13 @@ func attribute(name string) *regexp.Regexp {
 }
 
 // set replaces an attribute's value; unset removes the attribute.
-func (s *splices) set(n *xmltree.Node, name, value string) {
+func (s *splices) set(n *tree.Node, name, value string) {
 	s.replaceAttribute(n, name, " "+name+`="`+value+`"`)
 }
 
-func (s *splices) unset(n *xmltree.Node, name string) { s.replaceAttribute(n, name, "") }
+func (s *splices) unset(n *tree.Node, name string) { s.replaceAttribute(n, name, "") }
 
-func (s *splices) replaceAttribute(n *xmltree.Node, name, text string) {
+func (s *splices) replaceAttribute(n *tree.Node, name, text string) {
 	if n == nil {
 		return
 	}
@@ -122,7 +121,7 @@ func (s *splices) bytes() []byte {
 	return out.Bytes()
 }
 
-func kvmAsQEMU(s *splices, root *xmltree.Node) {
+func kvmAsQEMU(s *splices, root *tree.Node) {
 	if root.Attr("type") == "kvm" {
 		s.set(root, "type", "qemu")
 	}
@@ -132,7 +131,7 @@ func kvmAsQEMU(s *splices, root *xmltree.Node) {
 // "pc-q35-rhel9.6.0", has none.
 var versioned = regexp.MustCompile(`^(?:pc-)?(q35|virt)-(?:(\d+)\.(\d+)$|.*)`)
 
-func knownMachine(s *splices, root *xmltree.Node) {
+func knownMachine(s *splices, root *tree.Node) {
 	kind := root.Find("os", "type")
 	match := versioned.FindStringSubmatch(kind.Attr("machine"))
 	if match == nil {
@@ -144,7 +143,7 @@ func knownMachine(s *splices, root *xmltree.Node) {
 	s.set(kind, "machine", match[1])
 }
 
-func knownEmulator(s *splices, root *xmltree.Node) {
+func knownEmulator(s *splices, root *tree.Node) {
 	if emulator := root.Find("devices", "emulator"); emulator != nil {
 		if _, err := os.Stat(emulator.Text); err != nil {
 			s.drop(emulator)
@@ -152,7 +151,7 @@ func knownEmulator(s *splices, root *xmltree.Node) {
 	}
 }
 
-func fullSysinfo(s *splices, root *xmltree.Node) {
+func fullSysinfo(s *splices, root *tree.Node) {
 	for _, sysinfo := range root.All("sysinfo") {
 		for _, section := range []string{"bios", "system", "baseBoard", "chassis"} {
 			if n := sysinfo.Find(section); n != nil && len(n.Nodes) == 0 {
@@ -162,20 +161,20 @@ func fullSysinfo(s *splices, root *xmltree.Node) {
 	}
 }
 
-func slottedMaxMemory(s *splices, root *xmltree.Node) {
+func slottedMaxMemory(s *splices, root *tree.Node) {
 	if n := root.Find("maxMemory"); tree.Number(n.Attr("slots")) == 0 {
 		s.drop(n)
 	}
 }
 
-func plainDisk(s *splices, root *xmltree.Node) {
+func plainDisk(s *splices, root *tree.Node) {
 	for _, disk := range root.Find("devices").All("disk") {
 		s.drop(disk.Find("filesystemOverhead"))
 		s.drop(disk.Find("capacity"))
 	}
 }
 
-func plainDiskSource(s *splices, root *xmltree.Node) {
+func plainDiskSource(s *splices, root *tree.Node) {
 	for _, disk := range root.Find("devices").All("disk") {
 		if disk.Attr("type") != "network" {
 			s.unset(disk.Find("source"), "name")
@@ -183,13 +182,13 @@ func plainDiskSource(s *splices, root *xmltree.Node) {
 	}
 }
 
-func plainSourceAddress(s *splices, root *xmltree.Node) {
+func plainSourceAddress(s *splices, root *tree.Node) {
 	for _, hostdev := range root.Find("devices").All("hostdev") {
 		s.unset(hostdev.Find("source", "address"), "type")
 	}
 }
 
-func withoutIOMMUFD(s *splices, root *xmltree.Node) {
+func withoutIOMMUFD(s *splices, root *tree.Node) {
 	s.drop(root.Find("iommufd"))
 	for _, hostdev := range root.Find("devices").All("hostdev") {
 		driver := hostdev.Find("driver")
@@ -204,7 +203,7 @@ func withoutIOMMUFD(s *splices, root *xmltree.Node) {
 	}
 }
 
-func withoutNodeset(s *splices, root *xmltree.Node) {
+func withoutNodeset(s *splices, root *tree.Node) {
 	for _, hostdev := range root.Find("devices").All("hostdev") {
 		if acpi := hostdev.Find("acpi"); acpi.Attr("nodeset") != "" {
 			s.drop(acpi)
@@ -212,7 +211,7 @@ func withoutNodeset(s *splices, root *xmltree.Node) {
 	}
 }
 
-func withoutPCIBus(s *splices, root *xmltree.Node) {
+func withoutPCIBus(s *splices, root *tree.Node) {
 	for _, iommu := range root.Find("devices").All("iommu") {
 		if iommu.Find("driver").Attr("pciBus") != "" {
 			s.drop(iommu)
@@ -220,7 +219,7 @@ func withoutPCIBus(s *splices, root *xmltree.Node) {
 	}
 }
 
-func driverFirst(s *splices, root *xmltree.Node) {
+func driverFirst(s *splices, root *tree.Node) {
 	for _, hostdev := range root.Find("devices").All("hostdev") {
 		driver, source := hostdev.Find("driver"), hostdev.Find("source")
 		if driver == nil || source == nil || driver.Start < source.Start {
@@ -231,7 +230,7 @@ func driverFirst(s *splices, root *xmltree.Node) {
 	}
 }
 
-func lowerSSIDSize(s *splices, root *xmltree.Node) {
+func lowerSSIDSize(s *splices, root *tree.Node) {
 	for _, iommu := range root.Find("devices").All("iommu") {
 		driver := iommu.Find("driver")
 		if value, present := driver.Lookup("ssidSize"); present {

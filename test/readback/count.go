@@ -2,12 +2,13 @@ package readback
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
-	"hook-sidecar/test/xmltree"
+	"hook-sidecar/test/tree"
 )
 
 // vmi is what KubeVirt's count of hotplug ports reads of the VMI.
@@ -63,7 +64,7 @@ func ExtraPorts(domain, vmiJSON []byte, placeholders int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	root, err := xmltree.Parse(domain)
+	root, err := tree.Parse(domain)
 	if err != nil {
 		return 0, err
 	}
@@ -72,9 +73,13 @@ func ExtraPorts(domain, vmiJSON []byte, placeholders int) (int, error) {
 	}
 	total, least := 8, 3
 	// KubeVirt writes the memory in bytes, unit="b".
-	if memory, err := strconv.Atoi(root.Find("memory").Text); err != nil {
+	memory := root.Find("memory")
+	if memory == nil {
+		return 0, errors.New("domain has no <memory>")
+	}
+	if bytes, err := strconv.Atoi(memory.Text); err != nil {
 		return 0, fmt.Errorf("<memory>: %w", err)
-	} else if memory > largeMemory {
+	} else if bytes > largeMemory {
 		total, least = 16, 6
 	}
 	return max(0, max(total-countPCI(root.Find("devices")), least)-placeholders), nil
@@ -83,7 +88,7 @@ func ExtraPorts(domain, vmiJSON []byte, placeholders int) (int, error) {
 // countPCI is KubeVirt's CountPCIDevices (converter/pci-placement.go): devices
 // whose address is PCI or not there yet. It counts a USB controller of model
 // none, too.
-func countPCI(devices *xmltree.Node) int {
+func countPCI(devices *tree.Node) int {
 	count := 0
 	for _, device := range devices.Nodes {
 		switch device.Name {

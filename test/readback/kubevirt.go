@@ -1,9 +1,7 @@
-// Package readback models what happens to a libvirt domain between two hook
-// calls of one boot: libvirt assigns addresses and adds controllers, KubeVirt
-// reads that back into its own types, which lose what they do not know, and
-// prints it again. With it tests play the calls of a boot and see whether the
-// answers converge. Where there is a real libvirt, they use that in place of this
-// package's model.
+// Package readback models what KubeVirt does to a libvirt domain between two hook
+// calls of one boot: it reads back what libvirt (package oracle) holds into its own
+// types, which lose what they do not know, and prints it again. With it tests play
+// the calls of a boot and see whether the answers converge.
 package readback
 
 import (
@@ -13,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"hook-sidecar/test/xmltree"
+	"hook-sidecar/test/tree"
 )
 
 //go:embed fields.txt
@@ -87,8 +85,8 @@ func (v Version) Remarshal(domain []byte) ([]byte, error) {
 	return spec.Bytes(), nil
 }
 
-func (v Version) parse(domain []byte) (*xmltree.Node, error) {
-	in, err := xmltree.Parse(domain)
+func (v Version) parse(domain []byte) (*tree.Node, error) {
+	in, err := tree.Parse(domain)
 	if err != nil {
 		return nil, err
 	}
@@ -100,12 +98,12 @@ func (v Version) parse(domain []byte) (*xmltree.Node, error) {
 
 // keep copies the fields of one type out of an element; in is nil when the
 // element is absent and KubeVirt prints it nevertheless.
-func (s schema) keep(in *xmltree.Node, name, kind string) (*xmltree.Node, error) {
+func (s schema) keep(in *tree.Node, name, kind string) (*tree.Node, error) {
 	fields, known := s[kind]
 	if !known {
 		return nil, fmt.Errorf("field table has no type %q", kind)
 	}
-	out := &xmltree.Node{Name: name}
+	out := &tree.Node{Name: name}
 	for _, f := range fields {
 		var err error
 		switch {
@@ -137,7 +135,7 @@ func (s schema) keep(in *xmltree.Node, name, kind string) (*xmltree.Node, error)
 	return out, nil
 }
 
-func (s schema) keepChildren(out, in *xmltree.Node, f field) error {
+func (s schema) keepChildren(out, in *tree.Node, f field) error {
 	found := in.All(f.name)
 	if strings.Contains(f.name, ":") {
 		found = nil // qemu:commandline, lost for the same reason as xmlns:qemu
@@ -149,7 +147,7 @@ func (s schema) keepChildren(out, in *xmltree.Node, f field) error {
 		return keepScalars(out, found, f)
 	}
 	if len(found) == 0 && f.mark == "" {
-		found = []*xmltree.Node{nil}
+		found = []*tree.Node{nil}
 	}
 	for _, element := range found {
 		kid, err := s.keep(element, f.name, f.kind)
@@ -161,7 +159,7 @@ func (s schema) keepChildren(out, in *xmltree.Node, f field) error {
 	return nil
 }
 
-func keepScalars(out *xmltree.Node, found []*xmltree.Node, f field) error {
+func keepScalars(out *tree.Node, found []*tree.Node, f field) error {
 	text := ""
 	if len(found) > 0 {
 		text = found[0].Text

@@ -7,16 +7,15 @@ import (
 	"strings"
 
 	"hook-sidecar/test/tree"
-	"hook-sidecar/test/xmltree"
 )
 
 // Placeholders adds n placeholder interfaces after the domain's own
 // (virtwrap/network/nichotplug.go newInterfacePlaceholder).
 func Placeholders(domain []byte, n int) ([]byte, error) {
-	return edit(domain, func(devices *xmltree.Node) {
+	return edit(domain, func(devices *tree.Node) {
 		for i := range n {
 			name := fmt.Sprintf("placeholder-%d", i)
-			nic := &xmltree.Node{Name: "interface", Attrs: []xmltree.Attr{{Name: "type", Value: "ethernet"}}}
+			nic := &tree.Node{Name: "interface", Attrs: []tree.Attr{{Name: "type", Value: "ethernet"}}}
 			nic.Add("source")
 			nic.Add("target", "dev", name, "managed", "no")
 			nic.Add("model", "type", "virtio-non-transitional")
@@ -30,9 +29,9 @@ func Placeholders(domain []byte, n int) ([]byte, error) {
 // call, and returns how many there were.
 func WithoutPlaceholders(domain []byte) ([]byte, int, error) {
 	removed := 0
-	out, err := edit(domain, func(devices *xmltree.Node) {
+	out, err := edit(domain, func(devices *tree.Node) {
 		before := len(devices.Nodes)
-		devices.Remove(func(n *xmltree.Node) bool {
+		devices.Remove(func(n *tree.Node) bool {
 			return n.Name == "interface" && strings.HasPrefix(n.Find("alias").Attr("name"), "placeholder-")
 		})
 		removed = before - len(devices.Nodes)
@@ -43,13 +42,15 @@ func WithoutPlaceholders(domain []byte) ([]byte, int, error) {
 // AppendRootPorts adds n root ports after the controllers, from the highest PCI
 // index on, up to index 31 (virtwrap/manager.go appendPCIeRootPortControllers).
 func AppendRootPorts(domain []byte, n int) ([]byte, error) {
-	return edit(domain, func(devices *xmltree.Node) {
+	return edit(domain, func(devices *tree.Node) {
 		highest := 0
-		for _, c := range controllers(devices, "pci") {
-			highest = max(highest, tree.Number(c.Attr("index")))
+		for _, c := range devices.All("controller") {
+			if c.Attr("type") == "pci" {
+				highest = max(highest, tree.Number(c.Attr("index")))
+			}
 		}
 		for index := highest + 1; index <= min(highest+n, highestPortIndex); index++ {
-			port := &xmltree.Node{Name: "controller"}
+			port := &tree.Node{Name: "controller"}
 			port.Set("type", "pci")
 			port.Set("index", strconv.Itoa(index))
 			port.Set("model", "pcie-root-port")
@@ -58,8 +59,8 @@ func AppendRootPorts(domain []byte, n int) ([]byte, error) {
 	})
 }
 
-func edit(domain []byte, change func(devices *xmltree.Node)) ([]byte, error) {
-	root, err := xmltree.Parse(domain)
+func edit(domain []byte, change func(devices *tree.Node)) ([]byte, error) {
+	root, err := tree.Parse(domain)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +73,7 @@ func edit(domain []byte, change func(devices *xmltree.Node)) ([]byte, error) {
 }
 
 // insertAfter inserts an element after the last one of its name.
-func insertAfter(devices *xmltree.Node, name string, element *xmltree.Node) {
+func insertAfter(devices *tree.Node, name string, element *tree.Node) {
 	at := 0
 	for i, n := range devices.Nodes {
 		if n.Name == name {
@@ -92,9 +93,9 @@ func (v Version) TakeDevices(readback, original []byte, keepInterfaces bool) ([]
 		return nil, fmt.Errorf("readback: %w", err)
 	}
 	devices := read.Find("devices")
-	return edit(original, func(old *xmltree.Node) {
+	return edit(original, func(old *tree.Node) {
 		if keepInterfaces {
-			devices.Remove(func(n *xmltree.Node) bool { return n.Name == "interface" })
+			devices.Remove(func(n *tree.Node) bool { return n.Name == "interface" })
 			at := len(devices.All("emulator"))
 			devices.Nodes = slices.Insert(devices.Nodes, at, old.All("interface")...)
 		}

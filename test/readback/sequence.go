@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"hook-sidecar/test/xmltree"
+	"hook-sidecar/test/tree"
 )
 
 // Hook is an OnDefineDomain hook, Lib a libvirt: define and read back.
@@ -117,7 +117,7 @@ func (b *boot) untilAddressed(original []byte, placeholders int) ([]byte, error)
 // checkIndexes refuses a domain that KubeVirt did not make: its controllers have an
 // index, and one without would get an empty one (virtwrap/api/schema.go, Controller).
 func checkIndexes(domain []byte) error {
-	root, err := xmltree.Parse(domain)
+	root, err := tree.Parse(domain)
 	if err != nil {
 		return err
 	}

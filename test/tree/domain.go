@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"hook-sidecar/test/xmltree"
 )
 
 // ExpanderBus is the model of the controllers that are PCIe roots of their own.
@@ -22,7 +20,7 @@ func (a Address) String() string {
 
 // AddressOf is the guest PCI address of a device. It is nil where libvirt is to
 // choose one, and for devices with an address of another type.
-func AddressOf(device *xmltree.Node) *Address {
+func AddressOf(device *Node) *Address {
 	at := device.Find("address")
 	a := Address{Number(at.Attr("bus")), Number(at.Attr("slot")), Number(at.Attr("function"))}
 	if at.Attr("type") != "pci" || a == (Address{}) {
@@ -43,7 +41,7 @@ func Number(text string) int {
 
 // Device is an element of <devices>.
 type Device struct {
-	*xmltree.Node
+	*Node
 	Label string   // its element and number, as in "disk 0"; "controller 5" for PCI controllers
 	ID    string   // of a hostdev: its PCI address on the host, or its UUID
 	At    *Address // nil without a PCI address
@@ -67,7 +65,7 @@ type Tree struct {
 
 // Read reads the tree of a domain.
 func Read(domain []byte) (*Tree, error) {
-	root, err := xmltree.Parse(domain)
+	root, err := Parse(domain)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +76,7 @@ func Read(domain []byte) (*Tree, error) {
 }
 
 // Of is the tree of a domain that has been read.
-func Of(root *xmltree.Node) *Tree {
+func Of(root *Node) *Tree {
 	t := &Tree{Controllers: map[int]Controller{0: {BusNr: Unknown, Cell: Unknown}}}
 	for _, cell := range root.Find("cpu", "numa").All("cell") {
 		t.Cells = append(t.Cells, Number(cell.Attr("id")))
@@ -114,7 +112,7 @@ func Of(root *xmltree.Node) *Tree {
 	return t
 }
 
-func readController(node *xmltree.Node) Controller {
+func readController(node *Node) Controller {
 	target := node.Find("target")
 	c := Controller{Model: node.Attr("model"), At: AddressOf(node), Index: Number(node.Attr("index")),
 		BusNr: Unknown, Cell: Unknown, Hotplug: target.Attr("hotplug")}
@@ -128,7 +126,7 @@ func readController(node *xmltree.Node) Controller {
 }
 
 // hostID is what a hostdev passes through, "" for other kinds than PCI and mdev.
-func hostID(device *xmltree.Node) string {
+func hostID(device *Node) string {
 	source := device.Find("source", "address")
 	switch {
 	case device.Name != "hostdev":

@@ -1,6 +1,8 @@
-// Package tree reads the PCI Express tree of a domain, and places in the tree of
-// a host, for tests only. It shares no code with the product: it is the second
-// opinion on what the product plans.
+// Package tree is the tests' own reader of domains. It shares no code with the
+// product, so that the two check each other: XML elements (xml.go), the PCI Express
+// tree of a domain (domain.go), what libvirt accepts and QEMU or the firmware loses
+// (faults.go), the rules for a result (rules.go), where a guest sees each device
+// (seen.go), and path types on host and guest (spot.go).
 package tree
 
 import "strings"

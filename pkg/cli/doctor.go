@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"hook-sidecar/pkg/doctor"
+	"hook-sidecar/pkg/report"
+)
+
+// Doctor runs all checks and writes what they find as JSON, or as text: a heading, a line
+// per result, then how many there are of each status. quiet leaves out what is as it should
+// be. A FAIL is ErrFound.
+func (p *Program) Doctor(in doctor.Inputs, heading, format string, quiet bool) error {
+	r := doctor.NewReport(in)
+	if quiet {
+		r.Results = slices.DeleteFunc(r.Results, func(result doctor.Result) bool { return result.Status == doctor.Pass })
+	}
+	var b bytes.Buffer
+	if format == JSON {
+		if err := EncodeJSON(&b, r); err != nil {
+			return err
+		}
+	} else {
+		writeResults(&b, heading, r, p.Style(""))
+	}
+	if err := p.Write("", b.Bytes()); err != nil {
+		return err
+	}
+	return Found(r.Counts[doctor.Fail] > 0)
+}
+
+func writeResults(b *bytes.Buffer, heading string, r doctor.Report, style report.Style) {
+	b.WriteString(heading)
+	for _, result := range r.Results {
+		fmt.Fprintln(b, statusLine(result, style))
+	}
+	var counts []string
+	for _, status := range []doctor.Status{doctor.Fail, doctor.Warn, doctor.Note, doctor.Pass} {
+		counts = append(counts, fmt.Sprintf("%d %s", r.Counts[status], status))
+	}
+	fmt.Fprintf(b, "\n%s\n", strings.Join(counts, ", "))
+}
+
+// statusLine returns a result of doctor as a line, with its status in colour.
+func statusLine(r doctor.Result, style report.Style) string {
+	status := string(r.Status)
+	colour := map[doctor.Status]report.Colour{doctor.Fail: report.Red, doctor.Warn: report.Yellow, doctor.Pass: report.Green, doctor.Note: report.Cyan}[r.Status]
+	return style.Paint(colour, status) + strings.TrimPrefix(Escaped(r.String()), status)
+}

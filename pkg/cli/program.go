@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/report"
+	"hook-sidecar/pkg/topology"
+)
+
+// Streams are standard input, output and error. Data goes to Out, messages go to Err.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// Program is a running program.
+type Program struct {
+	Streams
+	Environ Environ
+	Prefix  string // of its messages
+}
+
+// The exit statuses are those of diff(1) and one more.
+const (
+	ExitDone    = 0
+	ExitFound   = 1 // a change, a difference, a FAIL of doctor
+	ExitFailed  = 2 // usage error, invalid input, failure
+	ExitRefused = 3 // refused by strict policy
+)
+
+// Failure is an error with an exit status, and a hint what to do about it.
+type Failure struct {
+	Status int
+	Err    error
+	Hint   string // "" for none
+}
+
+func (f Failure) Error() string { return f.Err.Error() }
+
+// Unwrap returns the error alone.
+func (f Failure) Unwrap() error { return f.Err }
+
+// Remedy returns the hint.
+func (f Failure) Remedy() string { return f.Hint }
+
+// Failed returns a failure with ExitFailed.
+func Failed(hint string, err error) error { return Failure{ExitFailed, err, hint} }
+
+// Refused returns a failure with ExitRefused.
+func Refused(hint string, err error) error { return Failure{ExitRefused, err, hint} }
+
+// ErrFound ends the program with ExitFound, without a message.
+var ErrFound = errors.New("something was found")
+
+// Found returns ErrFound where something was found.
+func Found(found bool) error {
+	if found {
+		return ErrFound
+	}
+	return nil
+}
+
+// ExitStatus prints an error and its hint, and returns the exit status.
+func (p *Program) ExitStatus(err error) int {
+	switch {
+	case err == nil:
+		return ExitDone
+	case errors.Is(err, ErrFound):
+		return ExitFound
+	}
+	p.Say("error: %v", err)
+	var remedied interface{ Remedy() string }
+	if errors.As(err, &remedied) && remedied.Remedy() != "" {
+		p.Say("hint: %s", remedied.Remedy())
+	}
+	var f Failure
+	if errors.As(err, &f) {
+		return f.Status
+	}
+	return ExitFailed
+}
+
+// Say prints a line to standard error, escaped for a terminal.
+func (p *Program) Say(format string, args ...any) {
+	fmt.Fprintln(p.Err, p.Prefix+Escaped(fmt.Sprintf(format, args...)))
+}
+
+// Warn prints warnings. Several of a kind share one hint.
+func (p *Program) Warn(warnings []reasons.Warning) {
+	for i, w := range warnings {
+		p.Say("warning: %s: %s", w.Code, w.Text)
+		last := i == len(warnings)-1 || warnings[i+1].Code != w.Code
+		if last && w.Remedy != "" {
+			p.Say("hint: %s", w.Remedy)
+		}
+	}
+}
+
+// Write writes to a file, or to standard output when file is "" or "-".
+func (p *Program) Write(file string, data []byte) error { return write(p.Out, file, data) }
+
+// Style returns the style of text in a file or, for "" and "-", on standard output.
+func (p *Program) Style(file string) report.Style { return styleOf(p.Out, p.Environ, file) }
+
+// Version returns the version of a program that the build recorded: the tag or the commit.
+func Version(program string) string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return program + " " + info.Main.Version
+	}
+	return program + " unknown"
+}
+
+// CheckFormat checks the value of --format.
+func CheckFormat(format string, formats ...string) error {
+	if slices.Contains(formats, format) {
+		return nil
+	}
+	return Failed("", fmt.Errorf("invalid --format %q: must be one of %s", topology.Abridge(format), strings.Join(formats, ", ")))
+}

@@ -1,0 +1,41 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"hook-sidecar/pkg/cli"
+)
+
+// FuzzEscaped: nothing that a terminal obeys is left, printable text stays, and JSON
+// has the same value.
+func FuzzEscaped(f *testing.F) {
+	for _, text := range []string{"plain", "ä € 漢", "\x1b[31m\n\u009b1m", "\u00a0\u0080\u009f\u202e", "\xc2", "a\xc2\x9b\x9b", "\\u009b\\"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		line := cli.Escaped(text)
+		if at := strings.IndexFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }); at >= 0 {
+			t.Errorf("%q becomes %q", text, line)
+		}
+		if strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 && utf8.ValidString(text) && line != text {
+			t.Errorf("%q becomes %q", text, line)
+		}
+		data, err := json.Marshal(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		safe := cli.EscapedJSON(data)
+		if at := strings.IndexFunc(string(safe), func(r rune) bool { return r < ' ' || r >= 0x80 && r <= 0x9f }); at >= 0 {
+			t.Errorf("%q is %q in JSON", text, safe)
+		}
+		var want, got string
+		if err := errors.Join(json.Unmarshal(data, &want), json.Unmarshal(safe, &got)); err != nil || got != want {
+			t.Errorf("%q is %q in JSON: %q, %v", text, safe, got, err)
+		}
+	})
+}

@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/plan"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/topology"
+)
+
+// Running is a running VM, as the hook sees it.
+type Running struct {
+	*plan.VM
+	Current *placement.Plan // of the domain as it is
+	Planned plan.Result     // what the hook would do with it
+	Pairs   placement.Pairs // of the current tree
+	Layout  policy.Layout   // of the current tree, "" where no device is under an expander bus
+	HasHook bool            // the hook answers in the pod
+}
+
+// NewRunning plans a running VM. An error is why it has no plan.
+func NewRunning(vm *plan.VM, hasHook bool) (Running, error) {
+	current, planned := vm.Current(), vm.Plan()
+	if err := cmp.Or(current.PlanError(), planned.PlanError()); err != nil {
+		return Running{}, err
+	}
+	return Running{
+		VM: vm, Current: current.Plan, Planned: planned, Pairs: current.Plan.Pairs(),
+		Layout: current.Plan.TreeLayout(), HasHook: hasHook,
+	}, nil
+}
+
+// Heading is the first lines of what is said of the VM: the verdict and what to do.
+func (r Running) Heading() string {
+	text := Escaped(r.Verdict()) + "\n"
+	if todo := r.ToDo(); todo != "" {
+		text += Escaped("to do: "+todo) + "\n"
+	}
+	return text + "\n"
+}
+
+// Verdict is the first line: how much of the host the guest sees now, and how much with
+// which layout: "0 of 120 pairs as on the host; with layout root 112, mirror 120".
+func (r Running) Verdict() string {
+	switch {
+	case len(r.Current.Devices) == 0:
+		return "the domain passes no PCI or mediated device through"
+	case r.Pairs.All == 0:
+		return fmt.Sprintf("one device, which %s its NUMA node", map[bool]string{true: "knows", false: "does not know"}[r.Current.Devices[0].Cell != nil])
+	case r.Pairs.Known == 0:
+		return fmt.Sprintf("the node shows none of the %d devices", len(r.Current.Devices))
+	}
+	text := fmt.Sprintf("%d of %s as on the host", r.Pairs.Alike, topology.Counted(r.Pairs.Known, "pair"))
+	if r.Layout != "" {
+		text += ", in a tree of layout " + string(r.Layout)
+	}
+	var better []string
+	for _, o := range r.better() {
+		better = append(better, fmt.Sprintf("%s %d", o.Layout, o.Alike))
+	}
+	if len(better) > 0 {
+		text += "; with layout " + strings.Join(better, ", ")
+	}
+	return text
+}
+
+// better are the layouts that show more of the host than the current tree: that of the
+// plan, and those that show more than it.
+func (r Running) better() []plan.Alternative {
+	options, planned := r.Alternatives(), r.Pairs.Alike
+	for _, o := range options {
+		if o.Layout == r.Planned.Plan.Layout {
+			planned = max(planned, o.Alike)
+		}
+	}
+	return slices.DeleteFunc(options, func(o plan.Alternative) bool {
+		return o.Alike <= r.Pairs.Alike || o.Alike <= planned && o.Layout != r.Planned.Plan.Layout
+	})
+}
+
+// ToDo is the second line: what to do about it, "" where there is nothing to place.
+func (r Running) ToDo() string {
+	reason, hasUnplaced := r.unplaced()
+	start := "add the hook to the VM (docs/install.md) and restart it"
+	if r.HasHook {
+		start = "restart the VM: the hook is in its pod"
+	}
+	switch {
+	case len(r.Current.Devices) == 0:
+		return ""
+	case r.Planned.Err != nil:
+		return "see why the hook would refuse this domain: " + oneLine(r.Planned.Err.Error())
+	case hasUnplaced:
+		return fmt.Sprintf("%s (%s); then %s", reason.Remedy(), reason, start)
+	case r.Planned.Changed():
+		return start
+	}
+	if better := r.better(); len(better) > 0 {
+		best := slices.MaxFunc(better, func(a, b plan.Alternative) int { return cmp.Compare(a.Alike, b.Alike) })
+		return fmt.Sprintf("nothing, or annotate the VM with %s%s: %s, which --layout %s shows", policy.AnnotationPrefix, policy.KeyLayout, best.Layout, best.Layout)
+	}
+	return "nothing: no layout shows more of the host"
+}
+
+// unplaced is why the first device that has no place has none; false where all have one.
+func (r Running) unplaced() (reasons.Reason, bool) {
+	i := slices.IndexFunc(r.Planned.Plan.Devices, func(d placement.Decision) bool { return d.Outcome == placement.Unplaced })
+	if i < 0 {
+		return "", false
+	}
+	return r.Planned.Plan.Devices[i].Reason, true
+}
+
+// oneLine is a text without newlines.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -1,0 +1,48 @@
+package plan
+
+import (
+	"fmt"
+
+	"hook-sidecar/pkg/cloudinit"
+	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/policy"
+)
+
+// CloudInitResult is the result of a call before virt-launcher writes the VM's
+// cloud-init data.
+type CloudInitResult struct {
+	Data   []byte        // the bytes to return, those of the call where nothing changes
+	Policy policy.Policy // zero when an error came before it
+	VMI    *env.VMI      // nil when an error came before it
+	Err    error         // why the data is unchanged, though it should not be
+}
+
+// CloudInit handles such a call: it adds what reads the topology file to KubeVirt's
+// CloudInitData, where the policy asks for it. It never panics.
+func (p Planner) CloudInit(vmi, data []byte) (result CloudInitResult) {
+	result.Data = data
+	defer func() {
+		if cause := recover(); cause != nil {
+			result.Data, result.Err = data, newPanicError(cause)
+		}
+	}()
+	if result.VMI, result.Err = env.ParseVMI(vmi); result.Err != nil {
+		return result
+	}
+	// What is wrong with an annotation is the domain's call to say.
+	result.Policy, _, _ = p.Policy(result.VMI)
+	if result.Policy.NCCLTopology != policy.NCCLTopologyCloudInit || result.Policy.DryRun {
+		return result
+	}
+	var original []byte
+	if volume := result.VMI.CloudInit(); volume != nil {
+		original = volume.UserData
+	}
+	changed, err := cloudinit.Answer(data, original)
+	if err != nil {
+		result.Err = fmt.Errorf("add the reader of the topology file: %w", err)
+		return result
+	}
+	result.Data = changed
+	return result
+}

@@ -1,0 +1,131 @@
+package plan_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/plan"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/test/oracle"
+	"hook-sidecar/test/readback"
+)
+
+// boots returns the samples that KubeVirt made, each with a matching host.
+func boots() map[string]string {
+	return map[string]string{
+		"01-single-gpu":          "x86-2n8g-hgx-h100",
+		"02-8gpu-8nic-gate-off":  "x86-2n8g-hgx-h100",
+		"03-vgpu-mdev-display":   "x86-2n2g-t4-vgpu",
+		"04-hostdevices-pci-usb": "x86-2n8g-hgx-h100",
+	}
+}
+
+// TestBoot plays KubeVirt's calls of one boot, with a libvirt readback and
+// KubeVirt's lossy round trip between them. Every later call keeps the
+// placement of the first, one more call does not change the last answer, and
+// disks and NICs end up where they do without the hook.
+func TestBoot(t *testing.T) {
+	t.Parallel()
+	lib := oracle.New(t).Readback
+	for sample, host := range boots() {
+		for _, version := range []readback.Version{readback.V190, readback.Main} {
+			for _, layout := range []policy.Layout{policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror} {
+				t.Run(fmt.Sprintf("%s/%v/%s", sample, version, layout), func(t *testing.T) {
+					m := plan.Planner{Sysfs: hosts(t)[host+".txtar"], Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}}
+					boot(t, m, version, lib, sampleFile(t, sample+".xml"), sampleFile(t, sample+".vmi.json"))
+				})
+			}
+		}
+	}
+}
+
+func sampleFile(t *testing.T, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(root, "testdata", "samples", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The host's UUIDs are invented, so the sample's vGPU is not on it: without this
+	// there is nothing to place.
+	return bytes.ReplaceAll(data, []byte("aa618089-8b16-4d01-a136-25a0f3c73123"), []byte("4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01"))
+}
+
+func boot(t *testing.T, m plan.Planner, version readback.Version, lib readback.Lib, first, vmi []byte) {
+	t.Helper()
+	var plans []*placement.Plan
+	hook := func(domain []byte) ([]byte, error) {
+		result := m.Mutate(plan.Request{Domain: domain, VMI: vmi})
+		plans = append(plans, result.Plan)
+		return result.Domain, result.Err
+	}
+	_, answers := version.Sequence(t, first, vmi, hook, lib)
+	for call, plan := range plans[1:] {
+		if d := cmp.Diff(places(plans[0]), places(plan)); d != "" {
+			t.Errorf("call %d moves devices (-first +now):\n%s", call+2, d)
+		}
+	}
+	last := answers[len(answers)-1]
+	if again := m.Mutate(plan.Request{Domain: last, VMI: vmi}); !bytes.Equal(again.Domain, last) {
+		t.Errorf("one more call changes the last answer:\n%s", changes(last, again.Domain))
+	}
+	identity := func(domain []byte) ([]byte, error) { return domain, nil }
+	_, without := version.Sequence(t, first, vmi, identity, lib)
+	if d := cmp.Diff(readBack(t, lib, without[len(without)-1]), readBack(t, lib, last)); d != "" {
+		t.Errorf("disks or NICs move (-without the hook +with it):\n%s", d)
+	}
+}
+
+// places returns where each device is that the plan places, or finds in its place:
+// the address that the guest will show, its path, and its port's hotplug.
+func places(plan *placement.Plan) map[string]string {
+	all := map[string]string{}
+	for _, d := range plan.Devices {
+		if d.Outcome != placement.Placed && d.Reason != reasons.AlreadyAligned {
+			continue
+		}
+		hotplug := ""
+		for _, c := range plan.Controllers {
+			if d.Address != nil && c.Index == d.Address.Bus {
+				hotplug = fmt.Sprintf("hotplug off %v", c.HotplugOff)
+			}
+		}
+		all[d.ID.String()] = fmt.Sprint(d.Predicted, " on ", d.GuestPath, " ", hotplug)
+	}
+	return all
+}
+
+// TestBootOnMigrationTarget checks that strict is off on the target of a
+// migration, where the answer is discarded but an error is not. The single GPU
+// has no guest NUMA, for which strict refuses any other boot.
+func TestBootOnMigrationTarget(t *testing.T) {
+	m := plan.Planner{Sysfs: hosts(t)["x86-2n8g-hgx-h100.txtar"], Source: policy.Source{Flags: map[policy.Key]string{policy.KeyStrict: "true"}}}
+	domain, vmi := sampleFile(t, "01-single-gpu.xml"), sampleFile(t, "01-single-gpu.vmi.json")
+	if result := m.Mutate(plan.Request{Domain: domain, VMI: vmi}); !result.Strict || result.Err == nil {
+		t.Fatal("strict does not refuse a boot: the test below shows nothing")
+	}
+	migrating := strings.Replace(string(vmi), `"status": {`, `"status": {"migrationState": {"migrationUid": "1"},`, 1)
+	if _, err := env.ParseVMI([]byte(migrating)); err != nil {
+		t.Fatal(err)
+	}
+	for name, req := range map[string]plan.Request{
+		"by the VMI's status":   {Domain: domain, VMI: []byte(migrating)},
+		"by the call's context": {Domain: domain, VMI: vmi, Discarded: true},
+		"without devices":       {Domain: hostdevElement.ReplaceAll(domain, nil), VMI: []byte(migrating)},
+	} {
+		if result := m.Mutate(req); result.Strict || result.Err != nil {
+			t.Errorf("%s: strict %v, error %v", name, result.Strict, result.Err)
+		}
+	}
+	if result := m.Mutate(plan.Request{Domain: hostdevElement.ReplaceAll(domain, nil), VMI: vmi}); result.Err != nil {
+		t.Errorf("a domain without devices is refused: %v", result.Err)
+	}
+}

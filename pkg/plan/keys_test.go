@@ -1,0 +1,80 @@
+package plan_test
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"hook-sidecar/pkg/plan"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/test/cases"
+)
+
+// guestKeys are the keys that write something into the guest, with a value that asks
+// for it. By default they write nothing.
+func guestKeys() map[policy.Key]string {
+	return map[policy.Key]string{
+		policy.KeyNCCLTopology: string(policy.NCCLTopologyFWCfg), policy.KeyPortSpeed: "host", policy.KeyMMIOWindow: "auto",
+		policy.KeyVIOMMU: "intel", policy.KeyClique: "host",
+	}
+}
+
+// TestKeys sets, in every case, each key of the guest alone and all at once: a second
+// call changes nothing, Answer returns what Mutate returns, and a call without the keys
+// gives the bytes that there are without them. With layout auto a key may change the
+// layout, so both runs have the layout that is chosen without them.
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	all := guestKeys()
+	sets := map[string][]policy.Key{"all": slices.Sorted(maps.Keys(all))}
+	for key := range all {
+		sets[string(key)] = []policy.Key{key}
+	}
+	written := map[string]int{}
+	for _, c := range cases.Load(t, root) {
+		off := c.Mutator
+		off.Flags = maps.Clone(off.Flags)
+		off.Flags[policy.KeyStrict] = "false"              // a refused domain stays as it is
+		off.Locked = append(sets["all"], policy.KeyStrict) // whatever the VMI's annotations say
+		for _, setting := range policy.Settings() {
+			if all[setting.Key] != "" {
+				off.Flags[setting.Key] = setting.Default
+			}
+		}
+		without := off.Mutate(c.Request)
+		if p := without.Plan; p != nil && p.Policy.Layout == policy.LayoutAuto {
+			off.Flags[policy.KeyLayout] = string(p.Layout)
+		}
+		for name, keys := range sets {
+			t.Run(fmt.Sprintf("%s/%s", c.Name, name), func(t *testing.T) {
+				on := off
+				on.Flags = maps.Clone(off.Flags)
+				for _, key := range keys {
+					on.Flags[key] = all[key]
+				}
+				with := on.Mutate(c.Request)
+				if !bytes.Equal(with.Domain, without.Domain) {
+					written[name]++
+				}
+				compareAnswer(t, with, on.Diagnose(on.Answer(c.Request)))
+				if again := on.Mutate(plan.Request{Domain: with.Domain, VMI: c.Request.VMI}); !bytes.Equal(again.Domain, with.Domain) {
+					t.Errorf("a second call changes the result:\n%s", changes(with.Domain, again.Domain))
+				}
+				// Its iommu is the trace that KubeVirt leaves of the hook's own, and is replaced.
+				if c.Name == "viommu-intel-after-kubevirt" {
+					return
+				}
+				if out := off.Mutate(plan.Request{Domain: with.Domain, VMI: c.Request.VMI}); !bytes.Equal(out.Domain, without.Domain) {
+					t.Errorf("off again is not the domain without the keys:\n%s", changes(without.Domain, out.Domain))
+				}
+			})
+		}
+	}
+	for name := range sets {
+		if written[name] < 5 {
+			t.Errorf("%s: only %d cases have something written: the test shows little", name, written[name])
+		}
+	}
+}

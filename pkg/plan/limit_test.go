@@ -1,0 +1,40 @@
+package plan_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/plan"
+)
+
+func TestLimit(t *testing.T) {
+	const text = `<domain type="kvm"><hostdev/><hostdev/></domain>` // 48 bytes, 4 < and 1 =
+	for name, tt := range map[string]struct {
+		limit domain.Limit
+		want  string
+	}{
+		"none":               {domain.Limit{}, ""},
+		"just fits":          {domain.Limit{Bytes: len(text), Marks: 5, Hostdevs: 2}, ""},
+		"a byte too many":    {domain.Limit{Bytes: len(text) - 1, Marks: 5}, "48 bytes"},
+		"a mark too many":    {domain.Limit{Bytes: len(text), Marks: 4}, "5 elements and attributes"},
+		"a hostdev too many": {domain.Limit{Hostdevs: 1}, "2 hostdevs, the limit is 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			result := plan.Planner{Sysfs: fstest.MapFS{}, Limit: tt.limit}.Mutate(plan.Request{Domain: []byte(text)})
+			if string(result.Domain) != text {
+				t.Errorf("the domain is now %s", result.Domain)
+			}
+			var limited *plan.Error
+			if tt.want == "" {
+				if result.Err != nil {
+					t.Error(result.Err)
+				}
+			} else if !errors.As(result.Err, &limited) || limited.Kind != plan.Malformed || !strings.Contains(limited.Error(), tt.want) {
+				t.Errorf("error %v, want one with %q", result.Err, tt.want)
+			}
+		})
+	}
+}

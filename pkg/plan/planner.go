@@ -1,0 +1,166 @@
+package plan
+
+import (
+	"fmt"
+	"io/fs"
+	"runtime/debug"
+
+	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/guest"
+	"hook-sidecar/pkg/host"
+	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/topology"
+)
+
+// Planner holds what all VMs of a host share. It keeps no state between calls.
+type Planner struct {
+	Sysfs     fs.FS // the host, or a snapshot of one
+	Variables []env.Variable
+	Problems  []reasons.Problem // of the variables; every plan reports them
+
+	policy.Source // of the policy, without the VMI's annotations
+
+	Details bool // read the details of devices, such as links, whatever the policy
+	Limit   domain.Limit
+
+	// PhysBits returns how many physical address bits the host's CPUs have, 0 where that
+	// is not known; nil for never. It is called only where a policy key asks for it.
+	PhysBits func() int
+
+	whole *reading // all of the host; nil unless WholeHost has read it
+}
+
+// Request is one domain to plan.
+type Request struct {
+	Domain []byte
+	VMI    []byte   // JSON; empty when there is none
+	Parsed *env.VMI // the VMI where the caller has parsed it; VMI is ignored then
+	// Discarded says that the caller ignores the result, as KubeVirt does on the
+	// target of a migration. Strict is off then.
+	Discarded bool
+	// CloudInitSkipped says why CloudInit is not called for this VM; "" if it is called, or
+	// if that is unknown.
+	CloudInitSkipped string
+}
+
+// reading is what was read of a host.
+type reading struct {
+	host     *topology.Host
+	problems []reasons.Problem
+	needs    host.Needs // that it was read for
+}
+
+func (p Planner) readHost(ids []topology.DeviceID, needs host.Needs) reading {
+	shown, problems := host.Read(p.Sysfs, ids, needs)
+	return reading{host: shown, problems: problems, needs: needs}
+}
+
+// WholeHost returns the planner after it has read all of its host with details, and what
+// it has read. Its VMs read nothing more.
+func (p Planner) WholeHost() (Planner, *topology.Host, []reasons.Problem) {
+	whole := p.readHost(nil, host.Needs{All: true, Details: true, LinkSpeeds: true})
+	p.whole = &whole
+	return p, whole.host, whole.problems
+}
+
+// answerNeeds is what the answer to a call depends on. Layout auto asks which devices
+// NCCL pairs, devices of variables are added by group, and companions are found among the
+// related functions. Who needs those has nearly all read, and so what warnings need, too.
+func (p Planner) answerNeeds(wanted policy.Policy) host.Needs {
+	needs := guest.Needs(wanted).With(host.Needs{
+		Classes: wanted.Layout == policy.LayoutAuto,
+		Groups:  len(p.Variables) > 0,
+		Related: wanted.Companions == policy.CompanionsAdd,
+	})
+	if needs.Related {
+		needs = needs.With(warningNeeds())
+	}
+	return needs
+}
+
+// warningNeeds is what only warnings follow from.
+func warningNeeds() host.Needs { return host.Needs{Warnings: true, LinkSpeeds: true} }
+
+// planNeeds is all that plans say something about.
+func (p Planner) planNeeds(wanted policy.Policy) host.Needs {
+	return p.answerNeeds(wanted).With(warningNeeds()).With(host.Needs{Related: true, Details: p.Details})
+}
+
+// Read reads a VM and all of the host that its plans say something about. What is wrong
+// with it is an error of each plan.
+func (p Planner) Read(req Request) *VM { return p.read(req, p.planNeeds) }
+
+// Mutate handles a call and says all there is to say. It never panics. On an error the
+// result has the domain of the request.
+func (p Planner) Mutate(req Request) Result { return p.Read(req).Plan() }
+
+// Answer handles a call as Mutate does, and reads no more of the host than the
+// answer depends on. The plan lacks what Diagnose adds.
+func (p Planner) Answer(req Request) Result {
+	return p.read(req, p.answerNeeds).guarded(variant{}, false)
+}
+
+// Diagnose adds to an answer the rest of what the host says of the devices, and the
+// warnings that follow from it.
+func (p Planner) Diagnose(answer Result) Result {
+	vm := answer.vm
+	if answer.Plan == nil {
+		return answer
+	}
+	if needs := vm.shown.needs.With(warningNeeds()); needs != vm.shown.needs {
+		vm.shown = p.readHost(vm.candidates, needs)
+	}
+	return vm.diagnosed(answer)
+}
+
+// read reads a VM, and of the host what the policy needs.
+func (p Planner) read(req Request, needs func(policy.Policy) host.Needs) (vm *VM) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			vm = &VM{planner: p, request: req, panicked: newPanicError(cause)}
+		}
+	}()
+	vm = &VM{planner: p, request: req, plans: map[variant]Result{}}
+	if vm.VMI = req.Parsed; vm.VMI == nil && len(req.VMI) > 0 {
+		if vm.VMI, vm.vmiErr = env.ParseVMI(req.VMI); vm.vmiErr != nil {
+			vm.resolved = resolve(p.Source)
+			return vm
+		}
+	}
+	vm.resolved = resolve(p.withVMI(vm.VMI))
+	if vm.domainErr = p.Limit.Check(req.Domain); vm.domainErr != nil {
+		return vm
+	}
+	var err error
+	if vm.domain, err = domain.Parse(req.Domain); err != nil {
+		vm.domainErr = fmt.Errorf("parse domain: %w", err)
+		return vm
+	}
+	vm.candidates = placement.Candidates(vm.domain, p.Variables)
+	if p.whole != nil && len(vm.candidates) > 0 {
+		vm.shown = *p.whole
+	} else {
+		vm.shown = p.readHost(vm.candidates, needs(vm.resolved.Policy))
+	}
+	return vm
+}
+
+// Policy returns the policy of a VMI, which may be nil, and what is wrong with its flags and
+// annotations.
+func (p Planner) Policy(vmi *env.VMI) (policy.Policy, []reasons.Warning, error) {
+	return policy.Resolve(p.withVMI(vmi))
+}
+
+// withVMI is the source of the policy with a VMI, which may be nil.
+func (p Planner) withVMI(vmi *env.VMI) policy.Source {
+	source := p.Source
+	if vmi != nil {
+		source.HasVMI, source.Annotations = true, vmi.Annotations
+	}
+	return source
+}
+
+func newPanicError(cause any) *PanicError { return &PanicError{Cause: cause, Stack: debug.Stack()} }

@@ -1,0 +1,74 @@
+package plan_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"hook-sidecar/pkg/plan"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/test/hostfs"
+	"hook-sidecar/test/matrix"
+)
+
+// TestPortSpeed: a plan warns once where NCCL would take the speed of emulated root
+// ports for that of a faster link between devices that it pairs.
+func TestPortSpeed(t *testing.T) {
+	const (
+		gpu     = "pci0000:16/0000:16:01.0/0000:17:00.0 node=0 class=0x030200 "
+		amd     = "pci0000:16/0000:16:01.0/0000:17:00.0 node=0 class=0x120000 "
+		nic     = "pci0000:16/0000:16:02.0/0000:18:00.0 node=0 class=0x020700 "
+		other   = "pci0000:16/0000:16:02.0/0000:18:00.0 node=0 class=0x010802 "
+		vf      = "pci0000:16/0000:16:02.0/0000:18:00.1 node=0 class=0x020700 physfn=0000:18:00.0"
+		slow    = "maxlink=16.0x16\n"
+		fast    = "maxlink=32.0x16\n"
+		switch1 = "pci0000:16/0000:16:01.0/0000:17:00.0/0000:18:00.0/0000:19:00.0 node=0 class=0x030200 " + fast
+		switch2 = "pci0000:16/0000:16:01.0/0000:17:00.0/0000:18:01.0/0000:1a:00.0 node=0 class=0x020700 " + fast
+	)
+	for _, tt := range []struct {
+		name, host, devices string
+		flags               map[policy.Key]string
+		want                string // part of the only such warning, "" for none
+	}{
+		{"GPU and NIC", gpu + fast + nic + fast, "17:00.0 18:00.0", nil, "the links of 2 GPUs and NICs, the fastest of which has 32 GT/s on the host"},
+		{"accelerator and NIC", amd + fast + nic + "maxlink=64.0x16\n", "17:00.0 18:00.0", nil, "the fastest of which has 64 GT/s"},
+		{"a virtual function has the link of its physical one", gpu + fast + nic + fast + vf, "17:00.0 18:00.1", nil, "2 GPUs and NICs"},
+		{"no faster than the port", gpu + slow + nic + slow, "17:00.0 18:00.0", nil, ""},
+		{"one of the two is no faster", gpu + fast + nic + slow, "17:00.0 18:00.0", nil, ""},
+		{"the host's port is no faster", "pci0000:16/0000:16:01.0 " + slow + gpu + fast + nic + fast, "17:00.0 18:00.0", nil, ""},
+		{"not known", gpu + "\n" + nic + "\n", "17:00.0 18:00.0", nil, ""},
+		{"one GPU has nothing to pair with", gpu + fast + nic + fast, "17:00.0", nil, ""},
+		{"NICs are not paired", nic + fast + vf, "18:00.0 18:00.1", nil, ""},
+		{"an NVMe is not for NCCL", gpu + fast + other + fast, "17:00.0 18:00.0", nil, ""},
+		{"NCCL has the host's speeds", gpu + fast + nic + fast, "17:00.0 18:00.0", map[policy.Key]string{policy.KeyNCCLTopology: "fwcfg"}, ""},
+		{"under a switch of the host", switch1 + switch2, "19:00.0 1a:00.0", nil, "2 GPUs and NICs"},
+		{"under a switch of the guest", switch1 + switch2, "19:00.0 1a:00.0", map[policy.Key]string{policy.KeyLayout: "mirror"}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			host, err := hostfs.Parse("cpus 0 0-3\n" + tt.host)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var devices []string
+			for _, d := range strings.Fields(tt.devices) {
+				devices = append(devices, "0000:"+d)
+			}
+			m := withLayout(host, policy.LayoutRoot)
+			for key, value := range tt.flags {
+				m.Flags[key] = value
+			}
+			result := m.Mutate(plan.Request{Domain: matrix.Domain(matrix.GuestNUMA{{0}}, devices)})
+			if result.Err != nil {
+				t.Fatal(result.Err)
+			}
+			found := slices.DeleteFunc(slices.Clone(result.Plan.Warnings), func(w reasons.Warning) bool { return w.Code != "port-link-speed" })
+			switch {
+			case tt.want == "" && len(found) > 0:
+				t.Errorf("warnings %v, want none", found)
+			case tt.want != "" && (len(found) != 1 || found[0].Device != nil || !strings.Contains(found[0].Text, tt.want)):
+				t.Errorf("warnings %v, want one with %q", found, tt.want)
+			}
+		})
+	}
+}

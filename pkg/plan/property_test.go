@@ -1,0 +1,196 @@
+package plan_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hook-sidecar/pkg/host"
+	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/plan"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/report"
+	"hook-sidecar/test/cases"
+	"hook-sidecar/test/tree"
+)
+
+// everywhere runs a test for every case, on its own host with every layout, and on one
+// of the hosts in testdata with those that build the simplest and the largest tree.
+func everywhere(t *testing.T, test func(t *testing.T, m plan.Planner, req plan.Request)) {
+	hosts := hosts(t)
+	names := slices.Sorted(maps.Keys(hosts))
+	for i, c := range cases.Load(t, root) {
+		other := names[i%len(names)]
+		for _, on := range []struct {
+			name    string
+			sysfs   fs.FS
+			layouts []policy.Layout
+		}{
+			{"", c.Mutator.Sysfs, append(layouts(), policy.LayoutAuto, policy.LayoutKeep)},
+			{other, hosts[other], []policy.Layout{policy.LayoutNUMA, policy.LayoutMirror}},
+		} {
+			for _, layout := range on.layouts {
+				m := c.Mutator
+				m.Sysfs = on.sysfs
+				m.Flags = maps.Clone(m.Flags)
+				m.Flags[policy.KeyLayout] = string(layout)
+				t.Run(fmt.Sprintf("%s/%s/%s", c.Name, on.name, layout), func(t *testing.T) { test(t, m, c.Request) })
+			}
+		}
+	}
+}
+
+func hosts(t *testing.T) map[string]fs.FS {
+	files, err := filepath.Glob(filepath.Join(root, "testdata", "hosts", "*.txtar"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no hosts: %v", err)
+	}
+	hosts := map[string]fs.FS{}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if hosts[filepath.Base(file)], err = host.ParseSnapshot(data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return hosts
+}
+
+// TestInvariants checks the invariants 1, 2, 4, 5 and 6 of the design for one
+// mutation.
+func TestInvariants(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, m plan.Planner, req plan.Request) {
+		given := bytes.Clone(req.Domain)
+		result := m.Mutate(req)
+		if !bytes.Equal(req.Domain, given) {
+			t.Fatal("the input's bytes were written to")
+		}
+		compareAnswer(t, result, m.Diagnose(m.Answer(req)))
+		if result.Err != nil || !result.Changed() {
+			if !bytes.Equal(result.Domain, given) {
+				t.Fatal("the plan changes nothing, but the bytes differ")
+			}
+			return
+		}
+		again := m.Mutate(plan.Request{Domain: result.Domain, VMI: req.VMI})
+		if !bytes.Equal(again.Domain, result.Domain) {
+			t.Errorf("a second call changes the result:\n%s", changes(result.Domain, again.Domain))
+		}
+		for _, violation := range tree.Violations(req.Domain, result.Domain) {
+			t.Error(violation)
+		}
+		if !result.Plan.Policy.DryRun {
+			comparePlan(t, result.Plan, read(t, result.Domain))
+		}
+	})
+}
+
+// compareAnswer compares a result with an answer that reads first what it depends on and
+// then the rest.
+func compareAnswer(t *testing.T, result, answer plan.Result) {
+	t.Helper()
+	if !bytes.Equal(answer.Domain, result.Domain) || fmt.Sprint(answer.Err) != fmt.Sprint(result.Err) || answer.Strict != result.Strict {
+		t.Errorf("the answer differs: error %v and %v\n%s", result.Err, answer.Err, changes(result.Domain, answer.Domain))
+	}
+	if diff := cmp.Diff(reportOf(t, result), reportOf(t, answer)); diff != "" {
+		t.Errorf("the report of the answer differs (-result +answer):\n%s", diff)
+	}
+}
+
+func reportOf(t *testing.T, r plan.Result) string {
+	t.Helper()
+	text, err := json.MarshalIndent(report.New(r.Plan, r.Changed(), r.Err), "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func read(t *testing.T, xml []byte) *tree.Tree {
+	t.Helper()
+	d, err := tree.Read(xml)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// comparePlan compares where each hostdev of the domain is with the plan.
+func comparePlan(t *testing.T, plan *placement.Plan, got *tree.Tree) {
+	t.Helper()
+	seen := got.Hostdevs()
+	for _, d := range plan.Devices {
+		want := "<nil>"
+		if d.Address != nil {
+			want = fmt.Sprintf("0000:%02x:%02x.%x", d.Address.Bus, d.Address.Slot, d.Address.Function)
+		}
+		if at := fmt.Sprint(seen[d.ID.String()].At); at != want {
+			t.Errorf("device %s: planned at %s, is at %s", d.ID, want, at)
+		}
+	}
+}
+
+var hostdevElement = regexp.MustCompile(`(?s)<hostdev\b.*?</hostdev>`)
+
+// TestOrder reorders the hostdevs of each case: the plan does not change. The
+// seeds are fixed, so that a failure can be reproduced.
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, m plan.Planner, req plan.Request) {
+		want := m.Mutate(req)
+		elements := hostdevElement.FindAll(req.Domain, -1)
+		if len(elements) < 2 {
+			t.Skip("one hostdev has one order")
+		}
+		for seed := range uint64(3) {
+			shuffled := slices.Clone(elements)
+			rand.New(rand.NewPCG(seed, 1)).Shuffle(len(shuffled), func(i, j int) {
+				shuffled[i], shuffled[j] = shuffled[j], shuffled[i]
+			})
+			next := -1
+			domain := hostdevElement.ReplaceAllFunc(req.Domain, func([]byte) []byte {
+				next++
+				return shuffled[next]
+			})
+			got := m.Mutate(plan.Request{Domain: domain, VMI: req.VMI})
+			if d := cmp.Diff(reportOf(t, want), reportOf(t, got)); d != "" {
+				t.Errorf("order %d (-want +got):\n%s", seed, d)
+			}
+		}
+	})
+}
+
+// TestDamaged truncates each case's domain at many offsets: every error leaves
+// the bytes as they are, and says where in the document it is.
+func TestDamaged(t *testing.T) {
+	for _, c := range cases.Load(t, root) {
+		whole := len(bytes.TrimSpace(c.Request.Domain))
+		for cut := 0; cut < whole; cut += 1 + whole/97 {
+			damaged := c.Request.Domain[:cut]
+			result := c.Mutator.Mutate(plan.Request{Domain: damaged, VMI: c.Request.VMI})
+			switch {
+			case result.Err == nil:
+				t.Errorf("%s cut at %d: no error", c.Name, cut)
+			case !bytes.Equal(result.Domain, damaged):
+				t.Errorf("%s cut at %d: the bytes differ", c.Name, cut)
+			case !strings.Contains(result.Err.Error(), "line ") && !errors.As(result.Err, new(*policy.Error)):
+				t.Errorf("%s cut at %d: the error does not say where: %v", c.Name, cut, result.Err)
+			}
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/topology"
+)
+
+// maxRefusal is the size in bytes of the largest refusal. virt-handler writes it, with
+// some words before it, into an event, of which Kubernetes keeps 1024 bytes.
+const maxRefusal = 896
+
+// refusal returns the error of strict mode: every unplaced device with the
+// reason and the remedy. Devices that are kept on purpose, layout keep and a
+// domain without devices are no reason to refuse.
+func refusal(plan *placement.Plan) error {
+	if plan.Policy.Layout == policy.LayoutKeep || len(plan.Devices) == 0 {
+		return nil
+	}
+	complaints := complaintsOf(plan)
+	if len(complaints) == 0 {
+		return nil
+	}
+	return &Error{Refused, fmt.Errorf("strict: %s", join(complaints, maxRefusal))}
+}
+
+// complaint is why several devices make strict policy refuse.
+type complaint struct {
+	about  []string
+	comma  string // between them
+	is     string // after one of them
+	are    string // after several
+	remedy string
+}
+
+// complaintsOf has one complaint per reason and kind of warning, in the order of
+// their first devices.
+func complaintsOf(plan *placement.Plan) []complaint {
+	var all []complaint
+	index := map[string]int{}
+	add := func(code, about string, c complaint) {
+		i, known := index[code]
+		if !known {
+			i = len(all)
+			index[code], all = i, append(all, c)
+		}
+		all[i].about = append(all[i].about, topology.Printable(about))
+	}
+	for _, d := range plan.Devices {
+		if d.Outcome == placement.Unplaced {
+			about := fmt.Sprintf("%s (%s)", d.ID, cmp.Or(topology.Abridge(d.Alias), "no alias"))
+			reason := " not placed: " + string(d.Reason)
+			add(string(d.Reason), about, complaint{comma: ", ", is: " is" + reason, are: " are" + reason, remedy: ": " + d.Reason.Remedy()})
+		}
+	}
+	for _, w := range plan.Warnings {
+		switch w.Code {
+		case reasons.CodeNotAllocated, reasons.CodeBadDeviceName:
+			add("warning "+string(w.Code), w.Text, complaint{comma: "; ", remedy: ": " + w.Remedy})
+		case reasons.CodeBudget, reasons.CodeBrokenRule:
+			add("warning "+string(w.Code), w.Text, complaint{comma: "; "}) // the reason of the same name has the remedy
+		}
+	}
+	return all
+}
+
+// join leaves out what does not fit: first devices, then complaints.
+func join(complaints []complaint, limit int) string {
+	const most = "; and more, which explain shows"
+	var texts []string
+	for i, c := range complaints {
+		share := (limit - len(most)) / (len(complaints) - i)
+		text := c.text(share)
+		if len(text)+len(most) > limit {
+			texts = append(texts, strings.TrimPrefix(most, "; "))
+			break
+		}
+		texts = append(texts, text)
+		limit -= len(text) + len("; ")
+	}
+	return strings.Join(texts, "; ")
+}
+
+// text names as many devices as fit, but at least one.
+func (c complaint) text(limit int) string {
+	whole := func(shown int) string {
+		list, left := strings.Join(c.about[:shown], c.comma), len(c.about)-shown
+		switch {
+		case left > 0:
+			return fmt.Sprintf("%s and %d more%s%s", list, left, c.are, c.remedy)
+		case shown > 1:
+			return list + c.are + c.remedy
+		}
+		return list + c.is + c.remedy
+	}
+	shown := len(c.about)
+	for shown > 1 && len(whole(shown)) > limit {
+		shown--
+	}
+	return whole(shown)
+}

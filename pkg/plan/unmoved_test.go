@@ -1,0 +1,238 @@
+package plan_test
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hook-sidecar/pkg/plan"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/test/cases"
+	"hook-sidecar/test/hostfs"
+	"hook-sidecar/test/matrix"
+	"hook-sidecar/test/oracle"
+	"hook-sidecar/test/readback"
+	"hook-sidecar/test/tree"
+)
+
+// TestNothingElseMoves defines each domain in libvirt as it is and as the hook
+// returns it, with every layout: no disk, NIC, filesystem or controller other than
+// for PCI is elsewhere.
+func TestNothingElseMoves(t *testing.T) {
+	t.Parallel()
+	lib := oracle.New(t).Readback
+	for _, d := range definable(t) {
+		without, err := lib(d.domain)
+		if err != nil || movesAnyway()[d.name] != "" {
+			continue // libvirt refuses it with the hook or without
+		}
+		want := unmoved(t, without)
+		for _, layout := range layouts() {
+			t.Run(d.name+"/"+string(layout), func(t *testing.T) {
+				m := d.host
+				m.Source = laidOut(m.Source, layout)
+				got, err := lib(m.Mutate(plan.Request{Domain: d.domain, VMI: d.vmi}).Domain)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(want, unmoved(t, got)); diff != "" {
+					t.Errorf("disks, NICs or controllers move (-without the hook +with it):\n%s", diff)
+				}
+				// libvirt adds no more bridges than were counted.
+				for _, shortage := range shortages(t, got) {
+					if !slices.Contains(shortages(t, without), shortage) {
+						t.Error(shortage)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestNothingElseMovesDuringBoot does the same for KubeVirt's calls of one boot:
+// each domain that is defined has everything else where it is without the hook.
+func TestNothingElseMovesDuringBoot(t *testing.T) {
+	t.Parallel()
+	lib := oracle.New(t).Readback
+	identity := func(domain []byte) ([]byte, error) { return domain, nil }
+	for _, d := range definable(t) {
+		for _, version := range []readback.Version{readback.V190, readback.Main} {
+			if !d.first || !isKubeVirts(lib, version, d.domain) {
+				continue
+			}
+			_, without := version.Sequence(t, d.domain, d.vmi, identity, lib)
+			for _, layout := range layouts() {
+				t.Run(fmt.Sprintf("%s/%v/%s", d.name, version, layout), func(t *testing.T) {
+					m := d.host
+					m.Source = laidOut(m.Source, layout)
+					boot(t, m, version, lib, d.domain, d.vmi) // the calls agree
+					hook := func(domain []byte) ([]byte, error) {
+						result := m.Mutate(plan.Request{Domain: domain, VMI: d.vmi})
+						return result.Domain, result.Err
+					}
+					_, answers := version.Sequence(t, d.domain, d.vmi, hook, lib)
+					for call, answer := range answers {
+						want, err := lib(without[call])
+						if err != nil {
+							t.Fatal(err)
+						}
+						got, err := lib(answer)
+						if err != nil {
+							t.Fatal(err)
+						}
+						if diff := cmp.Diff(unmoved(t, want), unmoved(t, got)); diff != "" {
+							t.Errorf("call %d: disks, NICs or controllers move (-without the hook +with it):\n%s", call+1, diff)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+var expanderAddress = regexp.MustCompile(`(model="pcie-expander-bus">(?s:.*?)</target>)\s*<address [^>]*></address>`)
+
+// TestNothingElseMovesFromUnaddressed starts from trees whose expander buses have no
+// address, as KubeVirt's with PCINUMAAwareTopology: those of each layout on random
+// hosts, which every other layout replaces, by more expander buses or by fewer.
+func TestNothingElseMovesFromUnaddressed(t *testing.T) {
+	t.Parallel()
+	lib := oracle.New(t).Readback
+	for seed := range uint64(8) {
+		h := matrix.NewRandomHost(2000 + seed)
+		host, err := hostfs.Parse(h.Text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, from := range layouts() {
+			placed := withLayout(host, from).Mutate(plan.Request{Domain: matrix.Domain(h.NUMA, h.Devices)})
+			domain := expanderAddress.ReplaceAll(placed.Domain, []byte("$1"))
+			for _, to := range layouts() {
+				t.Run(fmt.Sprintf("seed %d/%s to %s", 2000+seed, from, to), func(t *testing.T) {
+					without, with := domain, withLayout(host, to).Mutate(plan.Request{Domain: domain}).Domain
+					// As it is, and in the last call with KubeVirt's root ports.
+					for range 2 {
+						if diff := cmp.Diff(readBack(t, lib, without), readBack(t, lib, with)); diff != "" {
+							t.Errorf("disks, NICs or controllers move (-without the hook +with it):\n%s", diff)
+						}
+						without = lastCall(t, lib, without)
+						with = withLayout(host, to).Mutate(plan.Request{Domain: lastCall(t, lib, with)}).Domain
+					}
+				})
+			}
+		}
+	}
+}
+
+// readBack is unmoved of a domain that libvirt reads back.
+func readBack(t *testing.T, lib readback.Lib, domain []byte) map[string]string {
+	t.Helper()
+	back, err := lib(domain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return unmoved(t, back)
+}
+
+// lastCall is the domain of a later call with root ports for hotplug.
+func lastCall(t *testing.T, lib readback.Lib, domain []byte) []byte {
+	t.Helper()
+	next, err := readback.AppendRootPorts(nextCall(t, lib, domain), 6)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return next
+}
+
+// isKubeVirts reports whether libvirt accepts a domain as KubeVirt would write it:
+// that of a case may have less than KubeVirt writes.
+func isKubeVirts(lib readback.Lib, version readback.Version, domain []byte) bool {
+	written, err := version.Remarshal(domain)
+	if err != nil {
+		return false
+	}
+	_, err = lib(written)
+	return err == nil
+}
+
+// definition is a domain, with its VMI and the host that has its devices.
+type definition struct {
+	name        string
+	domain, vmi []byte
+	host        plan.Planner
+	first       bool // it is that of a boot's first call, with a VMI
+}
+
+// definable is all cases and samples.
+func definable(t *testing.T) []definition {
+	t.Helper()
+	var all []definition
+	for _, c := range cases.Load(t, root) {
+		if c.NoLibvirt == "" {
+			all = append(all, definition{c.Name, c.Request.Domain, c.Request.VMI, c.Mutator, len(c.Request.VMI) > 0})
+		}
+	}
+	for sample, host := range boots() {
+		files, err := filepath.Glob(filepath.Join(root, "testdata", "samples", sample+"*.xml"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no sample %s: %v", sample, err)
+		}
+		for _, file := range files {
+			name := filepath.Base(file)
+			all = append(all, definition{
+				name, sampleFile(t, name), sampleFile(t, sample+".vmi.json"),
+				withLayout(hosts(t)[host+".txtar"], policy.LayoutNUMA), name == sample+".xml",
+			})
+		}
+	}
+	return all
+}
+
+// movesAnyway is why a case's disks or NICs get another address. None of these
+// domains is KubeVirt's.
+func movesAnyway() map[string]string {
+	return map[string]string{
+		"expander-empty-with-free-port": "the NIC would go to a free port under an expander bus that nobody uses",
+		"expander-without-number":       "libvirt numbers the NIC's expander bus below all others",
+		"unmanaged-device-on-expander":  "the NIC shares an expander bus with devices that leave it",
+	}
+}
+
+// laidOut is a source with another layout, whatever the VMI says, and without
+// strict.
+func laidOut(s policy.Source, layout policy.Layout) policy.Source {
+	s.Flags, s.AnnotationsFirst = maps.Clone(s.Flags), false
+	s.Flags[policy.KeyLayout], s.Flags[policy.KeyStrict] = string(layout), "false"
+	return s
+}
+
+// shortages are the root buses with too few bus numbers.
+func shortages(t *testing.T, readback []byte) []string {
+	t.Helper()
+	read, err := tree.Read(readback)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read.BusShortages()
+}
+
+// unmoved is where a guest sees what the hook must not move.
+func unmoved(t *testing.T, readback []byte) map[string]string {
+	t.Helper()
+	read, err := tree.Read(readback)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := read.Seen()
+	maps.DeleteFunc(seen, func(label, _ string) bool {
+		kind, rest, _ := strings.Cut(label, " ")
+		return !slices.Contains([]string{"disk", "interface", "filesystem"}, kind) && (kind != "controller" || !strings.Contains(rest, " "))
+	})
+	return seen
+}

@@ -1,0 +1,209 @@
+package plan
+
+import (
+	"errors"
+	"maps"
+	"slices"
+
+	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/guest"
+	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/topology"
+)
+
+// VM is a VM whose domain, VMI and host were read. It makes each plan at most once. It is
+// for one goroutine.
+type VM struct {
+	VMI *env.VMI // nil when there is none
+
+	planner    Planner
+	request    Request
+	resolved   resolved
+	domain     *domain.Domain
+	candidates []topology.DeviceID // what the host is read for
+	shown      reading
+	plans      map[variant]Result
+
+	vmiErr, domainErr error       // why nothing can be planned
+	panicked          *PanicError // of the reading
+}
+
+// variant is a plan that a VM can have. The zero value is that of the policy.
+type variant struct {
+	layout  policy.Layout // in place of the policy's, unless ""
+	current bool          // nothing is moved or added, and what a hook has written stays
+}
+
+// resolved is a policy, and what is wrong with its flags and annotations.
+type resolved struct {
+	Policy   policy.Policy
+	Warnings []reasons.Warning
+	Err      error
+}
+
+func resolve(source policy.Source) resolved {
+	p, warnings, err := policy.Resolve(source)
+	return resolved{p, warnings, err}
+}
+
+// Plan returns what the policy makes of the domain.
+func (v *VM) Plan() Result { return v.plan(variant{}) }
+
+// WithLayout returns what a layout makes of the domain.
+func (v *VM) WithLayout(layout policy.Layout) Result { return v.plan(variant{layout: layout}) }
+
+// Current returns the plan of the domain as it is.
+func (v *VM) Current() Result { return v.plan(variant{current: true}) }
+
+// Alternative is how many pairs of devices a layout has as on the host.
+type Alternative struct {
+	Layout policy.Layout
+	Alike  int
+}
+
+// Alternatives returns what each layout gives.
+func (v *VM) Alternatives() []Alternative {
+	var all []Alternative
+	for _, layout := range policy.TreeLayouts() {
+		if result := v.WithLayout(layout); result.Plan != nil {
+			all = append(all, Alternative{Layout: layout, Alike: result.Plan.Pairs().Alike})
+		}
+	}
+	return all
+}
+
+// Prospect returns what the hook would make of the domain. Where neither a flag nor a VMI
+// names the layout it is that of the current tree, the one that the hook was given, rather
+// than the policy's default; then it is true.
+func (v *VM) Prospect() (result Result, ofCurrent bool) {
+	_, isGiven := v.planner.Flags[policy.KeyLayout]
+	if current := v.Current().Plan; !isGiven && v.VMI == nil && current != nil && current.TreeLayout() != "" {
+		return v.WithLayout(current.TreeLayout()), true
+	}
+	return v.Plan(), false
+}
+
+// plan makes a plan, with all that the host says of it.
+func (v *VM) plan(of variant) Result {
+	result, isMade := v.plans[of]
+	if !isMade {
+		result = v.guarded(of, true)
+		if v.plans != nil {
+			v.plans[of] = result
+		}
+	}
+	return result
+}
+
+// guarded makes a plan, or an error of a panic.
+func (v *VM) guarded(of variant, diagnosed bool) (result Result) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			result = Result{Domain: v.request.Domain, Err: &Error{Internal, newPanicError(cause)}}
+		}
+	}()
+	if v.panicked != nil {
+		return Result{Domain: v.request.Domain, Err: &Error{Internal, v.panicked}}
+	}
+	result = v.answer(of)
+	if diagnosed {
+		result = v.diagnosed(result)
+	}
+	return result
+}
+
+// answer makes a plan and the domain that it results in.
+func (v *VM) answer(of variant) Result {
+	result := Result{Domain: v.request.Domain, vm: v}
+	changed, err := v.fill(of, &result)
+	var known *Error
+	switch {
+	case errors.As(err, &known):
+		result.Err = known
+	case err != nil:
+		result.Err = &Error{Internal, err}
+	case changed != nil && !result.Policy.DryRun:
+		result.Domain = changed
+	}
+	return result
+}
+
+// fill fills in a result until an error occurs. It returns the changed domain, nil when
+// nothing changes.
+func (v *VM) fill(of variant, result *Result) ([]byte, error) {
+	wanted := v.policyOf(of)
+	// A dry run and a discarded result never fail a VM.
+	result.Strict = wanted.Policy.Strict && !wanted.Policy.DryRun && !v.request.Discarded && (v.VMI == nil || !v.VMI.MigrationInProgress)
+	if v.vmiErr != nil {
+		return nil, &Error{Malformed, v.vmiErr}
+	}
+	result.VMI, result.Policy = v.VMI, wanted.Policy
+	if wanted.Err != nil && result.Strict {
+		return nil, &Error{Malformed, wanted.Err}
+	}
+	if v.domainErr != nil {
+		return nil, &Error{Malformed, v.domainErr}
+	}
+	plan, err := v.place(of, wanted)
+	if err != nil {
+		return nil, &Error{Malformed, err}
+	}
+	result.Plan = plan
+	changed, err := plan.Apply()
+	if err == nil && result.Strict {
+		err = refusal(plan)
+	}
+	if err == nil && !wanted.Policy.DryRun {
+		if err := v.planner.Limit.CheckResult(v.request.Domain, changed); err != nil {
+			return nil, &Error{Refused, err}
+		}
+	}
+	return changed, err
+}
+
+// place plans the places of the devices, and what keys write.
+func (v *VM) place(of variant, wanted resolved) (*placement.Plan, error) {
+	plan, err := placement.New(placement.Input{
+		Domain: v.domain, Host: v.shown.host, Variables: v.planner.Variables, VMI: v.VMI, Policy: wanted.Policy,
+		Warnings: slices.Concat(wanted.Warnings, reasons.Warnings(v.shown.problems), reasons.Warnings(v.planner.Problems)),
+	})
+	if err != nil || of.current {
+		return plan, err
+	}
+	return guest.Write(guest.VM{Plan: plan, VMI: v.VMI, PhysBits: v.planner.PhysBits, CloudInitSkipped: v.request.CloudInitSkipped}), nil
+}
+
+// diagnosed adds to a result what the host says of the devices, and the warnings that
+// follow from it.
+func (v *VM) diagnosed(result Result) Result {
+	if result.Plan != nil {
+		plan := result.Plan.Diagnosed(v.shown.host, reasons.Warnings(v.shown.problems))
+		result.Plan = plan.With(plan.Changes.Managed, nil, guest.SpeedWarnings(plan))
+	}
+	return result
+}
+
+// policyOf is the policy of a variant.
+func (v *VM) policyOf(of variant) resolved {
+	if of == (variant{}) {
+		return v.resolved
+	}
+	source := v.planner.withVMI(v.VMI)
+	flags := map[policy.Key]string{}
+	maps.Copy(flags, source.Flags)
+	if of.layout != "" {
+		flags[policy.KeyLayout] = string(of.layout)
+	}
+	if of.current {
+		source.AnnotationsFirst = false
+		maps.Copy(flags, map[policy.Key]string{
+			policy.KeyLayout: "keep", policy.KeyAdd: "none", policy.KeyCompanions: "keep",
+			policy.KeyStrict: "false", policy.KeyNCCLTopology: "none",
+		})
+	}
+	source.Flags = flags
+	return resolve(source)
+}

@@ -1,0 +1,51 @@
+// Package test is the index of what is proved and where. The doc.go or package comment
+// of each directory says how. Tiers 0 and 1 run with `go test ./...`, and those that ask
+// libvirt are skipped without it; the others have a command of their own (docs/testing.md).
+//
+// Results of a mutation, tier 0:
+//
+//	pkg/plan     what changes and what explain prints, case by case: TestGolden
+//	pkg/plan     rules, second call, Answer and plan agree with the bytes: TestInvariants, TestKeys
+//	pkg/plan     order of inputs, damaged and random input: TestOrder, TestDamaged, FuzzMutate
+//	pkg/plan     an added hostdev is virt-launcher's: TestKubeVirtHostdevs
+//	pkg/plan     any tree becomes any other: TestReplace, TestReplaceBesideReferenced
+//	pkg/plan     strict: TestStrictOverBoot, TestStrictNearBudget, TestBootOnMigrationTarget, TestRefusal
+//	test/matrix    path types as promised, on real and random hosts: TestHosts, TestTrees, TestAuto, TestNeverWorse
+//	test/matrix    the largest guests: TestBudgets, TestSixteenSwitches, TestShrink
+//	pkg/placement  controllers of others, and predicted addresses: TestUnmanagedControllers, TestPredictMirror
+//	pkg/domain     bytes outside the edits stay: TestSamplesWithoutEdits, TestLibvirtTestdata, FuzzApply
+//	test/tree      the tests' own reader and its rules can fail: TestRead, TestViolations
+//	test/docs      pages agree with tables and code: TestTablesHaveEveryConstant, TestGenerated, TestLinks
+//
+// libvirt, tier 1:
+//
+//	pkg/plan     accepts each result with --validate and keeps it: TestLibvirt, TestLibvirtLayouts
+//	pkg/plan     calls of a boot converge: TestBoot, TestNCCLEntry
+//	pkg/plan     disks, NICs, controllers stay: TestNothingElseMoves, TestNothingElseMovesDuringBoot, TestNothingElseMovesFromUnaddressed
+//	pkg/libvirt    gives its controllers the predicted addresses: TestRootBusAddresses
+//	test/matrix    accepts results on random hosts: TestTreesLibvirt
+//	test/oracle    the check can fail: TestRefused, TestAcceptedButWrong
+//	test/readback  KubeVirt's rewriting is as recorded: TestSequenceReproducesTheRecordings, TestRealLauncher
+//
+// Other programs:
+//
+//	test/boot       tier 2, make boot, boot-sizes, boot-largest, recipe: TestKubeVirt, TestControls, TestLayouts, TestSizes, TestPCIHole, TestIOSpace, TestPortSpeed, TestVIOMMU, TestAArch64, TestOVMF2025, TestRecipe
+//	test/cloudinit  tier 2, make cloudinit: TestParts, TestGuest
+//	test/e2e        tier 3, make e2e: TestEndToEnd, TestExtras
+//	test/launcher   tier 5, make launcher, launcher-e2e: TestLauncher, TestNested
+//
+// Failures and hostile input (docs/reliability.md):
+//
+//	pkg/plan        limits: TestLimit
+//	pkg/env           VMIs that are too large: TestParseVMILimit, TestParseVMILarge
+//	pkg/domain        two addresses; names are escaped: TestParseRefuses, TestApplyEscapes
+//	pkg/host          sysfs that lies, loops or fails: TestReadHostHostile, TestReadHostHostileDirectory
+//	pkg/hooks         errors and panics return the input: TestRefusal, TestInputIsReturned, TestPreCloudInitIso
+//	pkg/hooks         sockets and the end: TestStaleSocketIsReplaced, TestOtherFileIsLeftAlone, TestEnd
+//	cmd/hook-sidecar  answers over 4 MiB, panics, standard error: TestAnswerTooLong, TestLogPanic, TestLogThatHangs
+//	pkg/cli           control characters: FuzzEscaped
+//	test/abuse        paths, quotes, devices that vanish: TestPathsStayInside, TestNothingUnescaped, TestSysfsVanishes
+//	test/sidecar      the process: TestMemory, TestTermDuringCalls, TestFullDisk, TestLauncherEnds, TestPrivileges
+//	test/speed        a host that changes: TestLikeFresh, TestGuestChanges
+//	pkg/cloudinit     data that cannot be merged: TestAnswerRefuses, TestMergeRefuses
+package test
