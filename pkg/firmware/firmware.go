@@ -173,10 +173,9 @@ func (g Guest) Window(taken Taken) (w Window, known bool) {
 	return Window{space - min(space, roundUp(g.memoryEnd(), taken.RootBus.Align)), fmt.Sprintf("SeaBIOS, %d bits of %s less the guest's memory", used, source)}, true
 }
 
-// memoryEnd is the address after the guest's memory, 4 GiB at least, and after the region
-// for memory that can be hotplugged. That begins at a multiple of 1 GiB, and each slot adds
-// 1 GiB for its alignment (QEMU hw/i386/pc.c, pc_memory_init). Both firmwares learn its end
-// from the file etc/reserved-memory-end.
+// memoryEnd returns the address after the guest's memory, 4 GiB at least, and after the region for
+// hotplugged memory, which begins at a multiple of 1 GiB and has 1 GiB more per slot for alignment
+// (QEMU hw/i386/pc.c, pc_memory_init). Both firmwares read it from etc/reserved-memory-end.
 func (g Guest) memoryEnd() uint64 {
 	const align = 1 << 30
 	end, d := uint64(4<<30), g.Domain

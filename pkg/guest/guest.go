@@ -54,8 +54,8 @@ func Needs(p policy.Policy) host.Needs {
 	return needs
 }
 
-// Write returns the plan with what the policy's keys write. Without a VMI, and without a
-// flag for it, nothing is known of a key: what the domain has stays as it is.
+// Write returns the plan with the fragments of the policy's keys. Without a VMI, and without a
+// flag for it, a key is unknown: its fragments in the domain stay as they are.
 func Write(vm VM) *placement.Plan {
 	managed := map[domain.Mark]domain.Managed{}
 	var extras []placement.Extra

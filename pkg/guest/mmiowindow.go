@@ -51,9 +51,9 @@ func writeMMIOWindow(vm VM) Writing {
 	return one(domain.Option{Name: domain.OptionFWCfg, Value: value}, text)
 }
 
-// Firmware is the input of the firmware model: a domain with the devices of a plan, on a
-// host whose CPUs have so many physical address bits, 0 where that is not known. Ports that
-// libvirt and KubeVirt will yet add to the root bus can hotplug.
+// Firmware returns the input of the firmware model: a domain with the devices of a plan, on a host
+// with these physical address bits, 0 for unknown. Ports that libvirt and KubeVirt will yet add to
+// the root bus can hotplug.
 func Firmware(plan *placement.Plan, d *domain.Domain, hostPhysBits int) firmware.Guest {
 	guest := firmware.Guest{Domain: d, Tree: plan.GuestTree, HostPhysBits: hostPhysBits}
 	for _, device := range plan.Devices {

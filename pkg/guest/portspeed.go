@@ -60,9 +60,8 @@ func chooseSpeed(vm VM, fastest float64, link string) Writing {
 		fmt.Sprintf("root ports advertise %s GT/s, which takes QEMU %s or newer: %s", number(to.GTs), to.Since, link))
 }
 
-// fastestLink is the speed of the fastest link of a passed through PCI device on the
-// host, and a sentence about it, "" where none is known. A mediated device has a link of
-// its own.
+// fastestLink returns the speed of the fastest link of a passthrough PCI device on the host, and
+// a text about it, "" where none is known.
 func fastestLink(vm VM) (fastest float64, text string) {
 	for _, d := range vm.Devices {
 		if a, isPCI := d.ID.PCI(); isPCI && vm.Host.LinkSpeeds[a] > fastest {
@@ -75,10 +74,10 @@ func fastestLink(vm VM) (fastest float64, text string) {
 
 func number(speed float64) string { return strconv.FormatFloat(speed, 'f', -1, 64) }
 
-// SpeedWarnings warns where NCCL and RCCL would take the speed of emulated root ports for
-// that of a faster link. They take speed and width each as the minimum of a device and the
-// port above it (src/graph/xml.cc, ncclTopoGetXmlFromSys), and the slowest link on the path
-// between two devices. So it takes two fast devices, at least one of them a GPU.
+// SpeedWarnings warns where NCCL and RCCL would take the speed of emulated root ports for that of
+// a faster link. They take speed and width each as the minimum of a device and the port above it
+// (src/graph/xml.cc, ncclTopoGetXmlFromSys), and the slowest link on the path between two
+// devices, so that only pairs of fast devices count, at least one of them a GPU.
 func SpeedWarnings(plan *placement.Plan) []reasons.Warning {
 	if plan.Policy.NCCLTopology != policy.NCCLTopologyNone {
 		return nil
