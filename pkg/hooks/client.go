@@ -173,8 +173,7 @@ func (c *Client) MutateDomain(ctx context.Context, invocation string, domain, vm
 func (c *Client) Shutdown(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, hookTimeout)
 	defer cancel()
-	_, err := v1alpha3.NewCallbacksClient(c.conn).Shutdown(ctx, &v1alpha3.ShutdownParams{})
-	if err != nil {
+	if _, err := v1alpha3.NewCallbacksClient(c.conn).Shutdown(ctx, &v1alpha3.ShutdownParams{}); err != nil {
 		return c.failed("Shutdown", err)
 	}
 	return nil

@@ -10,8 +10,7 @@ const (
 	V1alpha3 = "v1alpha3"
 )
 
-// Plugin is the Protocol of a call that came through KubeVirt's structured
-// plugins.
+// Plugin is the Protocol of a call by KubeVirt's structured plugins.
 const Plugin = "plugin"
 
 // Versions returns all versions of the Callbacks service, newest first, as
@@ -29,8 +28,7 @@ const MaxReply = 4<<20 - 5
 // concurrent use and must not change the bytes of the call.
 //
 // An error fails the call, and so the start of the VM. A MalformedError blames the
-// input, any other error counts as a refusal by policy. A Mutator should not
-// panic; if it does, the server returns the input.
+// input, any other error counts as a refusal by policy.
 type Mutator interface {
 	Mutate(ctx context.Context, call Call) (domainXML []byte, err error)
 }
@@ -53,8 +51,8 @@ type CloudInitCall struct {
 	VMI      []byte // as in Call
 }
 
-// MalformedError says that a domain, a VMI or a policy in it cannot be read.
-// The server sends it as InvalidArgument.
+// MalformedError means that a domain, a VMI or a policy in it cannot be read. The server
+// sends it as InvalidArgument.
 type MalformedError struct{ Err error }
 
 // Error returns the text of the cause.
@@ -63,8 +61,8 @@ func (e *MalformedError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *MalformedError) Unwrap() error { return e.Err }
 
-// RefusedError says that strict policy refuses the domain. The server sends it
-// as FailedPrecondition.
+// RefusedError means that strict policy refuses the domain. The server sends it as
+// FailedPrecondition.
 type RefusedError struct{ Err error }
 
 // Error returns the text of the cause.

@@ -41,9 +41,7 @@ func New(config Config) *Server {
 
 // Ready returns a channel that is closed when every socket accepts calls. It
 // stays open when Run fails before that.
-func (s *Server) Ready() <-chan struct{} {
-	return s.ready
-}
+func (s *Server) Ready() <-chan struct{} { return s.ready }
 
 // Run serves until ctx is done or virt-launcher calls Shutdown, and then returns
 // nil. Calls in progress may finish within Config.Grace. Run removes the sockets
