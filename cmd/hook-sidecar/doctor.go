@@ -109,7 +109,7 @@ func (a *app) doctor(in *inputFlags, flags doctorFlags) error {
 		a.warnOfUnknown(err)
 	}
 	if flags.socketDir != "" {
-		inputs.Sockets = readSockets(flags.socketDir, a.variable("CONTAINER_NAME"))
+		inputs.Sockets = readSockets(flags.socketDir, a.Environ.Variable("CONTAINER_NAME"))
 	}
 	if flags.cgroup != "" {
 		inputs.Limits, err = readLimits(flags.cgroup)

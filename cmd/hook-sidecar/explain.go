@@ -57,7 +57,7 @@ Exit status:
 }
 
 func (a *app) explain(in *inputFlags, flags explainFlags) error {
-	flags.format = cmp.Or(flags.format, cli.FormatOf(flags.output))
+	flags.format = cli.FormatOf(flags.format, flags.output)
 	formats := cli.Formats()
 	if flags.guest != "" {
 		formats = []string{cli.Text, cli.JSON}

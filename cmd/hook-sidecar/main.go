@@ -7,10 +7,12 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"hook-sidecar/pkg/cli"
 )
 
 func main() {
-	streams := streams{in: os.Stdin, out: os.Stdout, err: os.Stderr}
+	streams := cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
 	os.Exit(run(context.Background(), os.Args, os.Environ(), streams))
 }
 

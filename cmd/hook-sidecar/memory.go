@@ -8,11 +8,10 @@ import (
 	"hook-sidecar/pkg/hooks"
 )
 
-// KubeVirt gives a sidecar 64 MB (61 MiB) when the VM has dedicated CPUs, and a
-// VM cannot ask for more (KubeVirt
-// pkg/virt-controller/services/renderresources.go, sidecarResources). A sidecar
-// that needs more is killed, and its VM does not start. So serve limits its
-// input; test/sidecar measures its memory.
+// KubeVirt gives a sidecar 64 MB (61 MiB) when the VM has dedicated CPUs, and a VM cannot
+// ask for more (pkg/virt-controller/services/renderresources.go, sidecarResources). A
+// sidecar that needs more is killed, and its VM does not start. So serve limits its input;
+// test/sidecar measures its memory.
 const (
 	// memoryLimit is the soft limit of the garbage collector in bytes, unless
 	// GOMEMLIMIT is set. The rest is for what is allocated while it runs.
@@ -23,9 +22,8 @@ const (
 	// devices and took a fifth of it, though it runs after each call in any case.
 	collectAt = 200
 
-	// maxMessage is the size in bytes of the largest request. The largest domain
-	// that virt-launcher can receive (hooks.MaxReply) fits, with a VMI of 3 MiB,
-	// twice what etcd stores.
+	// maxMessage is the size in bytes of the largest request: hooks.MaxReply, with a VMI of
+	// 3 MiB, twice what etcd stores.
 	maxMessage = 8 << 20
 
 	// maxDomain, maxMarks and maxHostdevs limit domains, see domain.Limit. They are some ten
@@ -51,21 +49,17 @@ func (a *app) warnOfLimit(domain []byte) {
 	}
 }
 
-// useOneProcessor makes serve run on one processor: a sidecar has a share of one. With
-// two, most calls take some 5% longer, because threads wake each other.
-func (a *app) useOneProcessor() {
-	if a.variable("GOMAXPROCS") == "" {
-		runtime.GOMAXPROCS(1)
-	}
-}
-
-// limitMemory makes the garbage collector keep memory under memoryLimit, and run
-// between calls.
-func (a *app) limitMemory() {
-	if a.variable("GOGC") == "" {
+// fitIntoSidecar makes the garbage collector keep memory under memoryLimit and run between
+// calls. serve runs on one processor, because a sidecar has a share of one: with two, most
+// calls take some 5% longer, because threads wake each other.
+func (a *app) fitIntoSidecar() {
+	if a.Environ.Variable("GOGC") == "" {
 		debug.SetGCPercent(collectAt)
 	}
-	if a.variable("GOMEMLIMIT") == "" {
+	if a.Environ.Variable("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memoryLimit)
+	}
+	if a.Environ.Variable("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(1)
 	}
 }

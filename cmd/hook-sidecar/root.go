@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,11 +17,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// streams are standard input, output and error.
-type streams struct {
-	in       io.Reader
-	out, err io.Writer
-}
+const programName = "hook-sidecar"
 
 // app is what the commands share.
 type app struct {
@@ -31,8 +28,8 @@ type app struct {
 
 // run is main without the process: it takes arguments and environment and
 // returns the exit code.
-func run(ctx context.Context, args, environ []string, s streams) int {
-	a := &app{Program: cli.Program{Streams: cli.Streams{In: s.in, Out: s.out, Err: s.err}, Environ: environ, Prefix: "hook-sidecar: "}}
+func run(ctx context.Context, args, environ []string, streams cli.Streams) int {
+	a := &app{Program: cli.Program{Streams: streams, Environ: environ, Prefix: programName + ": "}}
 	root := a.newRoot()
 	var help bytes.Buffer // cobra ignores errors when it prints
 	root.SetOut(&help)
@@ -159,9 +156,16 @@ func nearestFlag(cmd *cobra.Command, err error) string {
 
 func seeHelp(cmd *cobra.Command) string { return fmt.Sprintf("see %s --help", cmd.CommandPath()) }
 
-// exitStatus is the exit status in the help of a command.
-const exitStatus = `Exit status:
-  0  success, or no change with --diff or --check
-  1  --diff or --check found a change
-  2  usage error, invalid input or failure
-  3  refused by strict policy`
+func (a *app) newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version",
+		Long:    "version prints the version of the program and the Go release that built it.\nhook-sidecar --version does, too.\n\nExit status: 0",
+		Example: "  hook-sidecar version\n  hook-sidecar --version",
+		Args:    noArguments,
+		RunE:    func(*cobra.Command, []string) error { return a.Write("", []byte(version()+"\n")) },
+	}
+}
+
+// version returns what the build recorded: the tag or the commit, and Go's release.
+func version() string { return cli.Version(programName) + " " + runtime.Version() }

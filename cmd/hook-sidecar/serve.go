@@ -49,8 +49,7 @@ Exit status:
 	addLockFlag(flags, &lock)
 	policy := addPolicyFlags(flags)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		a.limitMemory()
-		a.useOneProcessor()
+		a.fitIntoSidecar()
 		a.logInBackground()
 		log := newLog(a.Err)
 		answerer, err := a.hookAnswerer(log, sysfs, lock, policy)
@@ -69,7 +68,7 @@ Exit status:
 			config.CloudInit = func(call hooks.CloudInitCall) []byte { return answerer.cloudInit(log, call) }
 		}
 		if socketDir != "" {
-			config.HookSocket = filepath.Join(socketDir, hooks.SocketName(a.variable("CONTAINER_NAME")))
+			config.HookSocket = filepath.Join(socketDir, hooks.SocketName(a.Environ.Variable("CONTAINER_NAME")))
 		}
 		return serveFailure(hooks.New(config).Run(untilSignal(cmd.Context())))
 	}
@@ -88,6 +87,3 @@ func serveFailure(err error) error {
 	}
 	return err
 }
-
-// variable returns an environment variable, "" when it is not set.
-func (a *app) variable(name string) string { return a.Environ.Variable(name) }

@@ -92,7 +92,7 @@ func (a *app) snapshotComment(sysfs string, s *host.Snapshot) (string, error) {
 // now returns the current time, or that of SOURCE_DATE_EPOCH
 // (reproducible-builds.org/specs/source-date-epoch).
 func (a *app) now() (time.Time, error) {
-	text := a.variable("SOURCE_DATE_EPOCH")
+	text := a.Environ.Variable("SOURCE_DATE_EPOCH")
 	if text == "" {
 		return time.Now(), nil
 	}

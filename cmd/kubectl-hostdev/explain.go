@@ -62,7 +62,7 @@ Exit status:
 
 // check checks the flags of explain for one VM.
 func (f *explainFlags) check() error {
-	f.format = cmp.Or(f.format, cli.FormatOf(f.output))
+	f.format = cli.FormatOf(f.format, f.output)
 	formats := cli.Formats()
 	if f.details {
 		formats = []string{cli.Text, cli.SVG}
