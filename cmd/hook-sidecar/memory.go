@@ -13,25 +13,21 @@ import (
 // sidecar that needs more is killed, and its VM does not start. So serve limits its input;
 // test/sidecar measures its memory.
 const (
-	// memoryLimit is the soft limit of the garbage collector in bytes, unless
-	// GOMEMLIMIT is set. The rest is for what is allocated while it runs.
+	// memoryLimit is the soft limit of the garbage collector in bytes, unless GOMEMLIMIT is
+	// set. The rest is for allocations while it runs.
 	memoryLimit = 32 << 20
 
-	// collectAt is how much the memory grows until the garbage collector runs, in
-	// percent, unless GOGC is set. With Go's 100 it ran in the middle of a call with 64
-	// devices and took a fifth of it, though it runs after each call in any case.
+	// collectAt is the growth of memory, in percent, that starts the garbage collector,
+	// unless GOGC is set. With Go's 100 it took a fifth of a call with 64 devices; it runs
+	// after each call in any case.
 	collectAt = 200
 
-	// maxMessage is the size in bytes of the largest request: hooks.MaxReply, with a VMI of
-	// 3 MiB, twice what etcd stores.
-	maxMessage = 8 << 20
-
-	// maxDomain, maxMarks and maxHostdevs limit domains, see domain.Limit. They are some ten
-	// times what a VM with 64 devices has.
+	// maxDomain, maxMarks and maxHostdevs limit domains, see domain.Limit. They are some
+	// ten times those of a VM with 64 devices.
 	maxDomain = 2 << 20
 	maxMarks  = 50_000
 
-	// maxHostdevs is four times what a guest can have with a port for each device:
+	// maxHostdevs is four times the maximum of a guest with a port for each device:
 	// libvirt's highest index of a PCI controller is 255.
 	maxHostdevs = 1024
 )
@@ -41,8 +37,7 @@ func serveLimit() domain.Limit {
 	return domain.Limit{Bytes: maxDomain, Marks: maxMarks, Hostdevs: maxHostdevs, Result: hooks.MaxReply}
 }
 
-// warnOfLimit warns of a domain that serve returns unchanged. The other
-// commands have no limit.
+// warnOfLimit warns of a domain that serve returns unchanged. Other commands have no limit.
 func (a *app) warnOfLimit(domain []byte) {
 	if err := serveLimit().Check(domain); err != nil {
 		a.Say("warning: serve would return this domain unchanged: %v", err)

@@ -61,7 +61,7 @@ Exit status:
 	return cmd
 }
 
-// writeDomain writes a domain, or what was changed in it.
+// writeDomain writes a domain, or its changes.
 func (a *app) writeDomain(output string, showDiff bool, before, after []byte) error {
 	if !showDiff {
 		return a.Write(output, after)

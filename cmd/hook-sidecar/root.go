@@ -19,15 +19,14 @@ import (
 
 const programName = "hook-sidecar"
 
-// app is what the commands share.
+// app has the state that the commands share.
 type app struct {
 	cli.Program
 	closers []io.Closer // closed when the command has ended
 	log     *logWriter  // nil unless standard error is written in the background
 }
 
-// run is main without the process: it takes arguments and environment and
-// returns the exit code.
+// run is main without the process: it returns the exit code.
 func run(ctx context.Context, args, environ []string, streams cli.Streams) int {
 	a := &app{Program: cli.Program{Streams: streams, Environ: environ, Prefix: programName + ": "}}
 	root := a.newRoot()
@@ -53,11 +52,10 @@ func run(ctx context.Context, args, environ []string, streams cli.Streams) int {
 	return code
 }
 
-// withCommand returns the arguments with the command that they leave out:
-// onDefineDomain when KubeVirt's sidecar-shim calls the program by that name,
-// else serve when the first argument is a flag, because KubeVirt passes a
-// sidecar its args only. A --version without a value is no flag of serve: it asks for
-// the version of the program.
+// withCommand returns the arguments with the command that they leave out: onDefineDomain
+// when KubeVirt's sidecar-shim calls the program by that name, else serve when the first
+// argument is a flag, because KubeVirt passes a sidecar its args only. A --version without
+// a value is the program's, not serve's.
 func withCommand(args []string) []string {
 	name, rest := filepath.Base(args[0]), args[1:]
 	switch {
@@ -135,7 +133,7 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	return cli.Failed(hint, fmt.Errorf("unexpected argument %q", args[0]))
 }
 
-// didYouMean begins a hint with what a user may have meant; "" is nothing.
+// didYouMean begins a hint with a suggestion; "" is none.
 func didYouMean(name string) string {
 	if name == "" {
 		return ""
@@ -143,7 +141,8 @@ func didYouMean(name string) string {
 	return "did you mean " + name + "? "
 }
 
-// nearestFlag is the flag that is spelled nearly as the unknown one of an error, or "".
+// nearestFlag returns the flag that is spelled nearly as the unknown one of an error, or
+// "".
 func nearestFlag(cmd *cobra.Command, err error) string {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
@@ -167,5 +166,5 @@ func (a *app) newVersion() *cobra.Command {
 	}
 }
 
-// version returns what the build recorded: the tag or the commit, and Go's release.
+// version returns the recorded tag or commit, and Go's release.
 func version() string { return cli.Version(programName) + " " + runtime.Version() }

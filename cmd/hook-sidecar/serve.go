@@ -60,10 +60,10 @@ Exit status:
 		answerer.mutator.Limit = serveLimit()
 		config := hooks.Config{
 			Mutator: answerer, Logger: log, Versions: versions,
-			PluginSocket: pluginSocket, MaxMessage: maxMessage,
+			PluginSocket: pluginSocket,
 		}
-		// A flag decides, because the VMI is unknown when virt-launcher asks for the hook
-		// points. Announced, the call affects all VMs (hooks.Config.CloudInit).
+		// A flag decides, because the VMI is unknown when virt-launcher calls Info.
+		// Announced, the call affects all VMs (hooks.Config.CloudInit).
 		if answerer.announcesCloudInit() {
 			config.CloudInit = func(call hooks.CloudInitCall) []byte { return answerer.cloudInit(log, call) }
 		}

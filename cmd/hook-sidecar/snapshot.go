@@ -63,8 +63,8 @@ func (a *app) snapshot(sysfs string) ([]byte, error) {
 	return snapshot.Format(comment)
 }
 
-// snapshotComment returns the header of a snapshot: when and by what it was
-// taken. A snapshot of a snapshot keeps its header.
+// snapshotComment returns the header of a snapshot. A snapshot of a snapshot keeps its
+// header.
 func (a *app) snapshotComment(sysfs string, s *host.Snapshot) (string, error) {
 	info, err := os.Stat(sysfs)
 	if err != nil {

@@ -113,7 +113,7 @@ func (a *app) explain(ctx context.Context, argument string, flags explainFlags) 
 	return a.show(e, running, policy.Layout(flags.layout))
 }
 
-// show writes what explain shows: the current tree, or what a layout would build.
+// show writes the current tree, or that of a layout.
 func (a *app) show(e cli.Explanation, running cli.Running, layout policy.Layout) error {
 	shown := running.VM.Current()
 	if layout != "" {
@@ -134,7 +134,7 @@ func (a *app) show(e cli.Explanation, running cli.Running, layout policy.Layout)
 	return a.Explain(e, e.AsIs(running.VM))
 }
 
-// compareWithGuest prints which devices the guest shows where the domain has them.
+// compareWithGuest compares the guest with the domain.
 func (a *app) compareWithGuest(ctx context.Context, client *cluster.Client, vm cluster.VM, e cli.Explanation, current report.Report) error {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
@@ -150,7 +150,7 @@ func (a *app) compareWithGuest(ctx context.Context, client *cluster.Client, vm c
 	return cmp.Or(err, cli.Found(comparison.Count(report.Differs) > 0))
 }
 
-// completeExplain sets what shells complete.
+// completeExplain sets the values that shells complete.
 func (a *app) completeExplain(cmd *cobra.Command) {
 	cmd.ValidArgsFunction = a.completeVMs
 	var names []string

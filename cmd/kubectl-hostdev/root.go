@@ -19,7 +19,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// app is what the commands share.
+// app has the state that the commands share.
 type app struct {
 	cli.Program
 	config  *genericclioptions.ConfigFlags
@@ -109,8 +109,8 @@ func (a *app) read(ctx context.Context, client *cluster.Client, name types.Names
 		return cluster.VM{}, err
 	}
 	vm, err := client.VM(ctx, in, scope)
-	if err == nil && in.Target() != "" {
-		a.Say("warning: VM %s is migrating to node %s; this is where it still runs, %s", name, in.Target(), in.Node)
+	if err == nil && in.Target != "" {
+		a.Say("warning: VM %s is migrating to node %s; this is where it still runs, %s", name, in.Target, in.Node)
 	}
 	return vm, err
 }
@@ -138,7 +138,7 @@ func planFailed(vm cluster.VM, err error) error {
 	return fmt.Errorf("plan VM %s: %w", vm.NamespacedName, err)
 }
 
-// vmName is the VM that an argument names: "dgx", or "vm/dgx" as kubectl prints it.
+// vmName returns the VM that an argument names: "dgx", or "vm/dgx" as kubectl prints it.
 func vmName(namespace, argument string) (types.NamespacedName, error) {
 	kind, name, isTyped := strings.Cut(argument, "/")
 	if !isTyped {

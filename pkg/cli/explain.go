@@ -64,7 +64,7 @@ func (e Explanation) OfCurrent(vm *plan.VM) report.Report {
 	return r
 }
 
-// AsIs returns the report of the current domain with what the hook would change in it.
+// AsIs returns the report of the current domain with the changes of the hook.
 func (e Explanation) AsIs(vm *plan.VM) report.Report {
 	current := e.OfCurrent(vm)
 	planned := e.OfPlan(vm.Plan())

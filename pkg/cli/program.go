@@ -33,7 +33,7 @@ const (
 	ExitRefused = 3 // refused by strict policy
 )
 
-// Failure is an error with an exit status, and a hint what to do about it.
+// Failure is an error with an exit status and a hint.
 type Failure struct {
 	Status int
 	Err    error

@@ -43,7 +43,7 @@ func (e *Error) Error() string { return e.err.Error() }
 // Unwrap returns the error without its remedy.
 func (e *Error) Unwrap() error { return e.err }
 
-// Remedy tells the user what to do.
+// Remedy returns the hint for the user.
 func (e *Error) Remedy() string { return e.remedy }
 
 // right is a permission that the user needs, in the terms of RBAC.

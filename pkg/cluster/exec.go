@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -109,9 +108,9 @@ func oneLine(text string) string {
 	return text
 }
 
-// bounded collects data up to a limit. It discards the rest without returning an error,
-// which client-go would print, and calls exceeded once. client-go may still write to it
-// after the end of the stream.
+// bounded collects data up to a limit. It discards the rest without an error, which
+// client-go would print, and calls exceeded once. client-go may write to it after the
+// stream's end.
 type bounded struct {
 	limit    int
 	exceeded func()
@@ -120,8 +119,6 @@ type bounded struct {
 	data strings.Builder
 	over bool
 }
-
-var _ io.Writer = (*bounded)(nil)
 
 func (b *bounded) Write(data []byte) (int, error) {
 	b.mu.Lock()

@@ -13,15 +13,14 @@ const (
 // Plugin is the Protocol of a call by KubeVirt's structured plugins.
 const Plugin = "plugin"
 
-// Versions returns all versions of the Callbacks service, newest first, as
-// virt-launcher prefers them (KubeVirt pkg/hooks/manager.go).
+// Versions returns all versions of the Callbacks service, newest first, as virt-launcher
+// prefers them (KubeVirt pkg/hooks/manager.go).
 func Versions() []string {
 	return []string{V1alpha3, V1alpha2, V1alpha1}
 }
 
-// MaxReply is the size in bytes of the largest domain that virt-launcher can
-// receive: gRPC's default limit of 4 MiB per message, minus five bytes for the
-// field's tag and length.
+// MaxReply is the size in bytes of the largest domain that virt-launcher can receive:
+// gRPC's default limit of 4 MiB, minus the tag and length of the field.
 const MaxReply = 4<<20 - 5
 
 // Mutator returns the domain to reply to a call with. It must be safe for
@@ -39,8 +38,7 @@ type Call struct {
 	Domain   []byte // libvirt domain XML, may be empty
 	VMI      []byte // VirtualMachineInstance as JSON, may be empty
 
-	// Migration means that the result will be discarded: the server returns the
-	// input whatever the Mutator returns.
+	// Migration is true where KubeVirt discards the result: the server returns the input.
 	Migration bool
 }
 

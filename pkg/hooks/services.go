@@ -90,7 +90,7 @@ func (c callbacksV1alpha3) OnDefineDomain(ctx context.Context, p *v1alpha3.OnDef
 	return &v1alpha3.OnDefineDomainResult{DomainXML: domain}, nil
 }
 
-// PreCloudInitIso changes what that of v1alpha2 changes.
+// PreCloudInitIso is as in v1alpha2.
 func (c callbacksV1alpha3) PreCloudInitIso(_ context.Context, p *v1alpha3.PreCloudInitIsoParams) (*v1alpha3.PreCloudInitIsoResult, error) {
 	call := CloudInitCall{Protocol: V1alpha3, Data: p.GetCloudInitData(), VMI: p.GetVmi()}
 	return &v1alpha3.PreCloudInitIsoResult{
