@@ -54,7 +54,7 @@ func root(t testing.TB, binary, host string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, file := range files.MapFS {
+	for name, file := range files.Leaves() {
 		full := filepath.Join(dir, "sys", name)
 		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
 			t.Fatal(err)

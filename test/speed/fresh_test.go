@@ -165,7 +165,7 @@ pci0000:c0/0000:c0:03.0/0000:c3:00.0/` + mediated + ` type=nvidia-222 group=24
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := newHost(filepath.Join(base, "sys"), filepath.Join(base, "attic"), files.MapFS, *seed)
+	h := newHost(filepath.Join(base, "sys"), filepath.Join(base, "attic"), files.Leaves(), *seed)
 	if err := os.Mkdir(h.dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
