@@ -58,14 +58,7 @@ Exit status:
 
 func (a *app) explain(in *inputFlags, flags explainFlags) error {
 	flags.format = cli.FormatOf(flags.format, flags.output)
-	formats := cli.Formats()
-	if flags.guest != "" {
-		formats = []string{cli.Text, cli.JSON}
-	}
-	if flags.details {
-		formats = slices.DeleteFunc(formats, func(format string) bool { return format == cli.JSON || format == cli.NCCL })
-	}
-	if err := cli.CheckFormat(flags.format, formats...); err != nil {
+	if err := cli.CheckFormat(flags.format, cli.FormatsWith(flags.guest != "", flags.details)...); err != nil {
 		return err
 	}
 	read, err := a.read(in, flags.format == cli.NCCL || flags.details)

@@ -63,14 +63,7 @@ Exit status:
 // check checks the flags of explain for one VM.
 func (f *explainFlags) check() error {
 	f.format = cli.FormatOf(f.format, f.output)
-	formats := cli.Formats()
-	if f.details {
-		formats = []string{cli.Text, cli.SVG}
-	}
-	if f.guest {
-		formats = []string{cli.Text, cli.JSON}
-	}
-	if err := cli.CheckFormat(f.format, formats...); err != nil {
+	if err := cli.CheckFormat(f.format, cli.FormatsWith(f.guest, f.details && !f.guest)...); err != nil {
 		return err
 	}
 	if f.guest && (f.layout != "" || f.details) {
@@ -79,14 +72,10 @@ func (f *explainFlags) check() error {
 	if f.all {
 		return cli.Failed("leave out one of them", errors.New("-A is a table of all VMs, and a VM is given"))
 	}
-	return checkLayout(f.layout)
-}
-
-func checkLayout(layout string) error {
-	if layout == "" {
+	if f.layout == "" {
 		return nil
 	}
-	_, _, err := policy.Resolve(policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: layout}})
+	_, _, err := policy.Resolve(policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: f.layout}})
 	return err
 }
 

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"hook-sidecar/pkg/host"
@@ -41,6 +42,13 @@ func FormatOf(format, output string) string {
 // Formats returns all of them.
 func Formats() []string { return []string{Text, JSON, SVG, NCCL} }
 
+// FormatsWith returns those that --guest and --details permit.
+func FormatsWith(guest, details bool) []string {
+	return slices.DeleteFunc(Formats(), func(format string) bool {
+		return guest && (format == SVG || format == NCCL) || details && (format == JSON || format == NCCL)
+	})
+}
+
 // Explanation describes the output of explain.
 type Explanation struct {
 	Subject report.Subject
@@ -66,14 +74,13 @@ func (e Explanation) OfCurrent(vm *plan.VM) report.Report {
 
 // AsIs returns the report of the current domain with the changes of the hook.
 func (e Explanation) AsIs(vm *plan.VM) report.Report {
-	current := e.OfCurrent(vm)
 	planned := e.OfPlan(vm.Plan())
 	if result, isCurrent := vm.Prospect(); isCurrent {
 		prospect := report.New(result.Plan, result.Changed(), result.Err)
 		prospect.Policy, prospect.LayoutReason = planned.Policy, new(report.TreeReason)
 		planned = prospect
 	}
-	return report.AsIs(current, planned)
+	return report.AsIs(e.OfCurrent(vm), planned)
 }
 
 // Explain writes a report.
