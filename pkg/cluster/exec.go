@@ -89,7 +89,7 @@ func (c *Client) execError(ctx context.Context, pod *corev1.Pod, cmd command, me
 	case errors.As(err, &exit):
 		return &exitError{fmt.Errorf("%s: exit status %d: %s", doing, exit.Code, oneLine(message)), exit.Code}
 	}
-	return execInPods(pod.Namespace).wrap(doing, err)
+	return right{"create", "", "pods/exec", pod.Namespace}.wrap(doing, err)
 }
 
 // exitError is the error of a command that ran and failed.

@@ -28,7 +28,7 @@ func (c *Client) launcher(ctx context.Context, in Instance) (*corev1.Pod, error)
 		"labelSelector": fmt.Sprintf("%s=virt-launcher,%s=%s", v1.AppLabel, v1.CreatedByLabel, in.UID),
 	})
 	if err != nil {
-		return nil, listPods(in.Namespace).wrap(doing, err)
+		return nil, right{"list", "", "pods", in.Namespace}.wrap(doing, err)
 	}
 	var pods corev1.PodList
 	if err := json.Unmarshal(data, &pods); err != nil {

@@ -93,7 +93,7 @@ func (c *Client) Instance(ctx context.Context, name types.NamespacedName) (Insta
 		return Instance{}, c.notRunning(ctx, name, err)
 	}
 	if err != nil {
-		return Instance{}, getVMI(name.Namespace).wrap(fmt.Sprintf("read VMI %s", name), err)
+		return Instance{}, right{"get", "kubevirt.io", "virtualmachineinstances", name.Namespace}.wrap(fmt.Sprintf("read VMI %s", name), err)
 	}
 	return parseInstance(data)
 }
@@ -137,7 +137,7 @@ func (c *Client) Instances(ctx context.Context, namespace string) ([]Instance, e
 			return nil, &Error{fmt.Errorf("list VMIs: the cluster has no KubeVirt: %s is not served", api), "name another cluster with --context"}
 		}
 		if err != nil {
-			return nil, listVMIs(namespace).wrap("list VMIs", err)
+			return nil, right{"list", "kubevirt.io", "virtualmachineinstances", namespace}.wrap("list VMIs", err)
 		}
 		var list struct {
 			Metadata struct {

@@ -62,11 +62,11 @@ func OpenSysfs(name string) (fs.FS, io.Closer, error) {
 }
 
 // ParseSnapshot reads a snapshot of sysfs: a txtar archive (package
-// golang.org/x/tools/txtar) in which "-- path --" is a file with its content and "-- path
-// -> target --" a symbolic link. Paths are relative to the root of sysfs, targets to the
-// link's directory, and both are in their shortest form. A duplicate, a path that is both a
-// file and a directory, a link out of the snapshot or in a loop is an error that names the
-// path.
+// golang.org/x/tools/txtar) whose entries are files, "-- path --" and the content, and
+// symbolic links, "-- path -> target --". Paths are relative to the root of sysfs, targets
+// to the link's directory, and both are in their shortest form. A duplicate, a path that is
+// both a file and a directory, a link out of the snapshot or in a loop is an error that
+// names the path.
 func ParseSnapshot(data []byte) (fs.FS, error) {
 	archive := txtar.Parse(data)
 	if len(archive.Files) == 0 {
