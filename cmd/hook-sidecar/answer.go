@@ -182,9 +182,8 @@ func logCall(log *slog.Logger, protocol string, result plan.Result, r report.Rep
 		}
 		attrs = append(attrs, "dryRun", result.Policy.DryRun)
 	}
-	c := r.Count()
 	attrs = append(attrs,
-		"placed", c.Placed, "kept", c.Kept, "unplaced", c.Unplaced, "added", c.Added,
+		"placed", r.Count(placement.Placed), "kept", r.Count(placement.Kept), "unplaced", r.Count(placement.Unplaced), "added", r.Added(),
 		"changed", r.Changed, "ms", float64(took.Microseconds())/1000)
 	if result.Err == nil {
 		log.Info("domain planned", attrs...)
