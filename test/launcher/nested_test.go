@@ -61,7 +61,7 @@ func (p *pod) add(d e2e.Device) {
 	resource := "lab.example/" + name
 	variable := "LAB_EXAMPLE_" + strings.ToUpper(name) + "=" + d.ID
 	switch {
-	case d.ID == mediated:
+	case !strings.Contains(d.ID, ":"): // a UUID
 		list(devices, "gpus", object{"name": name, "deviceName": resource, "virtualGPUOptions": object{"display": object{"enabled": false}}})
 		p.Env = append(p.Env, "MDEV_PCI_RESOURCE_"+variable)
 	case isVF(d): // a virtual function, as Multus' status names it

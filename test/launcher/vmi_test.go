@@ -25,6 +25,9 @@ type pod struct {
 type config struct {
 	VMI          any
 	Hook, Plugin []string
+	Second       []string
+	Other        string
+	Target       bool
 	Env          []string
 	Network      string
 	Cells, Aware bool
@@ -136,6 +139,21 @@ func hgx(t *testing.T) pod {
 		config: config{VMI: vmi, Syncs: 1, Cells: true, Network: string(info), Env: []string{"PCI_RESOURCE_NVIDIA_COM_GH100_H100_SXM5_80GB=" + strings.Join(gpus, ",")}},
 		files:  files,
 	}
+}
+
+const vgpuFile = "../../testdata/hosts/x86-2n2g-t4-vgpu.txtar"
+
+// vgpu is a VM with a mediated device of that host.
+func vgpu(t *testing.T) pod {
+	t.Helper()
+	host, err := os.ReadFile(vgpuFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := passthrough(t, "512Mi", []e2e.Device{{ID: "4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01"}})
+	at(p.VMI.(object), "spec", "domain", "cpu")["model"] = "host-model" // emulated
+	p.files = map[string][]byte{"host.txtar": host, "cpuset": []byte("0-1\n"), "capabilities.xml": capabilities()}
+	return p
 }
 
 // devicesOf are the passed-through devices of a domain.
