@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,10 +16,11 @@ import (
 
 const cpusDir = "devices/system/cpu"
 
-// linkSpeeds reads, of each function that was read and is no bridge, the speed in GT/s of
-// the fastest link that both ends of its link support; that of the lower end where that of
-// the upper one is not known. A function whose speed is not known is left out.
-func (r *hostReader) linkSpeeds() map[topology.Address]float64 {
+// linkSpeeds reads, of each function that was read but for bridges that were not requested,
+// the speed in GT/s of the fastest link that both ends of its link support; that of the
+// lower end where that of the upper one is not known. A function whose speed is not known is
+// left out.
+func (r *hostReader) linkSpeeds(requested []topology.DeviceID) map[topology.Address]float64 {
 	ends := map[topology.Address]float64{} // 0 where it is not known
 	end := func(a topology.Address) float64 {
 		if _, seen := ends[a]; !seen {
@@ -28,7 +30,7 @@ func (r *hostReader) linkSpeeds() map[topology.Address]float64 {
 	}
 	speeds := map[topology.Address]float64{}
 	for a, device := range r.devices {
-		if device == nil || device.IsBridge || end(device.LinkEnd()) == 0 {
+		if device == nil || device.IsBridge && !slices.Contains(requested, topology.PCIDevice(a)) || end(device.LinkEnd()) == 0 {
 			continue
 		}
 		speeds[a] = end(device.LinkEnd())

@@ -38,8 +38,8 @@ type Needs struct {
 	// the bridges above it, the other functions of the same device and its physical
 	// function. It includes Warnings.
 	Related bool
-	// LinkSpeeds of the PCI functions that are read, but for bridges. Unlike Details they
-	// take two small files of each.
+	// LinkSpeeds of the PCI functions that are read, but for bridges that are not requested.
+	// Unlike Details they take two small files of each.
 	LinkSpeeds bool
 	// Details of each function that is read, and the number of CPU packages. A hook does
 	// not ask for them unless a policy key does, because the kernel wakes a device to read
@@ -94,7 +94,7 @@ func Read(fsys fs.FS, ids []topology.DeviceID, needs Needs) (*topology.Host, []r
 		host.Packages = r.packages()
 	}
 	if needs.LinkSpeeds {
-		host.LinkSpeeds = r.linkSpeeds()
+		host.LinkSpeeds = r.linkSpeeds(ids)
 	}
 	return r.fill(host)
 }
