@@ -8,6 +8,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/test/expect"
 )
 
 // TestPrintsAsLibvirt compares printed controllers with those of libvirt's types, for
@@ -64,9 +65,7 @@ func comparePrinted(t *testing.T, c Controller) {
 		}
 	}
 	expected, err := newRenderer().write("controller", want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	got, err := printController(c)
 	if err != nil || got != expected {
 		t.Errorf("%s, error %v, want %s", got, err, expected)

@@ -4,31 +4,27 @@ package launcher
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"hook-sidecar/test/expect"
 )
 
 // recipe is the VM hgx with what "The HGX recipe" of docs/install.md says, and with
 // cloud-init data of its own. Package boot boots the domain that libvirt holds in the end.
 func recipe(t *testing.T) pod {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "install.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := expect.File(t, filepath.Join("..", "..", "docs", "install.md"))
 	block := regexp.MustCompile("(?s)\n## The HGX recipe\n.*?```yaml\n(.*?)```").FindSubmatch(text)
 	if block == nil {
 		t.Fatal("docs/install.md has no HGX recipe")
 	}
 	template := object{}
-	if err := yaml.Unmarshal(block[1], &template); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, yaml.Unmarshal(block[1], &template))
 	p := hgx(t)
 	merge(p.VMI.(object), template)
 	var sidecars []struct{ Args []string }
