@@ -77,7 +77,7 @@ func callHook(ctx context.Context, socket string, plugin bool, domain, vmi []byt
 	defer func() { err = errors.Join(err, client.Close()) }()
 	start := time.Now()
 	if plugin {
-		if changed, err = client.MutateDomain(ctx, "Boot", domain, vmi); err == nil {
+		if changed, err = client.MutateDomain(ctx, hooks.Boot, domain, vmi); err == nil {
 			answered("MutateDomain", time.Since(start))
 		}
 		return changed, err

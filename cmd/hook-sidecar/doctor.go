@@ -60,8 +60,8 @@ Exit status:
 	return cmd
 }
 
-// domainFiles is the value of --domain: each file or directory that was given. It
-// implements pflag.Value.
+// domainFiles is the value of --domain, with each file or directory. It implements
+// pflag.Value.
 type domainFiles []string
 
 func (d *domainFiles) String() string { return strings.Join(*d, " ") }
@@ -75,8 +75,8 @@ func (d *domainFiles) Set(name string) error {
 	return nil
 }
 
-// files returns the files of domains; of a directory those named *.xml. node is
-// true where they are the domains of a node and not the one domain of a VM.
+// files returns the files of domains; of a directory those named *.xml. node is true where
+// they are the domains of a node and not the one of a VM.
 func (d *domainFiles) files() (names []string, node bool, err error) {
 	for _, name := range *d {
 		if info, err := os.Stat(name); err != nil || !info.IsDir() {
@@ -109,7 +109,7 @@ func (a *app) doctor(in *inputFlags, flags doctorFlags) error {
 		a.warnOfUnknown(err)
 	}
 	if flags.socketDir != "" {
-		inputs.Sockets = readSockets(flags.socketDir, a.variable("CONTAINER_NAME"))
+		inputs.Sockets = readSockets(flags.socketDir, a.Environ.Variable("CONTAINER_NAME"))
 	}
 	if flags.cgroup != "" {
 		inputs.Limits, err = readLimits(flags.cgroup)
@@ -139,7 +139,7 @@ func (a *app) doctorInputs(in *inputFlags, flags doctorFlags) (doctor.Inputs, er
 		planner.PhysBits = func() int { return flags.physBits }
 	}
 	if node {
-		planner.Variables, planner.Problems = nil, nil // they are of one VM, too
+		planner.Variables, planner.Problems = nil, nil // of one VM, too
 	}
 	inputs, planner := doctor.NewInputs(planner)
 	inputs.Node = node
@@ -167,7 +167,7 @@ func (a *app) doctorInputs(in *inputFlags, flags doctorFlags) (doctor.Inputs, er
 	return inputs, nil
 }
 
-// vmWithoutDomain returns what is known of a VM by its VMI, if there is one.
+// vmWithoutDomain returns the policy of a VMI, if there is one.
 func (a *app) vmWithoutDomain(planner plan.Planner, vmiFile string) (doctor.VM, error) {
 	var vm doctor.VM
 	var err error
@@ -196,14 +196,14 @@ func hostPhysBits() (int, error) {
 	return env.ParsePhysBits(string(cpuinfo)), nil
 }
 
-// physBitsOf are the physical address bits of a host, for plan.Planner: those of this
-// machine, if it is that host.
+// physBitsOf returns plan.Planner.PhysBits for a host: that of this machine, if it is that
+// host.
 func physBitsOf(sysfs string) func() int {
 	if sysfs != liveSysfs {
 		return nil
 	}
 	return func() int {
-		bits, _ := hostPhysBits() // 0 where they are not known
+		bits, _ := hostPhysBits() // 0 where unknown
 		return bits
 	}
 }

@@ -57,15 +57,8 @@ Exit status:
 }
 
 func (a *app) explain(in *inputFlags, flags explainFlags) error {
-	flags.format = cmp.Or(flags.format, cli.FormatOf(flags.output))
-	formats := cli.Formats()
-	if flags.guest != "" {
-		formats = []string{cli.Text, cli.JSON}
-	}
-	if flags.details {
-		formats = slices.DeleteFunc(formats, func(format string) bool { return format == cli.JSON || format == cli.NCCL })
-	}
-	if err := cli.CheckFormat(flags.format, formats...); err != nil {
+	flags.format = cli.FormatOf(flags.format, flags.output)
+	if err := cli.CheckFormat(flags.format, cli.FormatsWith(flags.guest != "", flags.details)...); err != nil {
 		return err
 	}
 	read, err := a.read(in, flags.format == cli.NCCL || flags.details)
@@ -98,8 +91,8 @@ func (a *app) explain(in *inputFlags, flags explainFlags) error {
 	return cmp.Or(err, failureOf(shown))
 }
 
-// subject says what is explained. Programs that read the output do not see its doubt,
-// so it is a warning for them.
+// subject describes the VM. Programs that read the output do not see its doubt, so it is a
+// warning for them.
 func (a *app) subject(in *inputFlags, read input, shown plan.Result, flags explainFlags) report.Subject {
 	s := report.NewSubject(shown.Plan.Domain(), shown.VMI)
 	s.Host, s.Source, s.Tool = fileName(in.sysfs), read.source, cli.Version(programName)
@@ -112,8 +105,8 @@ func (a *app) subject(in *inputFlags, read input, shown plan.Result, flags expla
 	return s
 }
 
-// compareWithGuest prints which devices the guest of a file shows as the report has them,
-// and finds something if any differs.
+// compareWithGuest compares the guest of a file with the report, and finds something if any
+// device differs.
 func (a *app) compareWithGuest(e cli.Explanation, r report.Report, file string) error {
 	data, err := a.readInput(file)
 	if err != nil {
@@ -136,8 +129,8 @@ func (a *app) compareWithGuest(e cli.Explanation, r report.Report, file string) 
 	return cli.Found(c.Count(report.Differs) > 0)
 }
 
-// isHost reports whether a guest shows every PCI device where the host does and under
-// the same bridges, and not where it is planned: then it is the host.
+// isHost reports whether a guest shows every PCI device where the host does and under the
+// same bridges, and not where it is planned: then it is the host.
 func isHost(r report.Report, guest host.Guest) bool {
 	isThere := func(d report.Device) bool {
 		a, isPCI := d.ID.PCI()

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"hook-sidecar/pkg/cli"
 )
 
 // TestHelp checks that the help of every command has an example and the meaning of
@@ -17,7 +19,7 @@ func TestHelp(t *testing.T) {
 		t.Run(strings.Join(command, " "), func(t *testing.T) {
 			var out, messages bytes.Buffer
 			args := append([]string{"hook-sidecar"}, command...)
-			code := run(t.Context(), append(args, "--help"), nil, streams{strings.NewReader(""), &out, &messages})
+			code := run(t.Context(), append(args, "--help"), nil, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &messages})
 			if code != 0 || messages.Len() > 0 {
 				t.Errorf("exit status %d, on standard error: %s", code, &messages)
 			}

@@ -36,14 +36,14 @@ func addInputFlags(flags *pflag.FlagSet) *inputFlags {
 	return in
 }
 
-// input is what mutate and explain read.
+// input is the input of mutate and explain.
 type input struct {
 	*plan.VM
 	domain []byte
 	source string // where the domain comes from: "launcher.log, dump 2 of 2"
 }
 
-// read reads the inputs, with the details of devices if they are asked for.
+// read reads the inputs, with the details of devices on request.
 func (a *app) read(in *inputFlags, details bool) (input, error) {
 	planner, err := a.planner(in)
 	if err != nil {
@@ -57,7 +57,7 @@ func (a *app) read(in *inputFlags, details bool) (input, error) {
 	return input{planner.Read(req), req.Domain, source}, nil
 }
 
-// readRequest reads the domain and the VMI, and says where the domain comes from.
+// readRequest reads the domain and the VMI. source names the file of the domain.
 func (a *app) readRequest(in *inputFlags) (req plan.Request, source string, err error) {
 	domain, err := a.readDomain(in.domain, in.vmi)
 	if err != nil {
@@ -168,8 +168,8 @@ func inputName(file string) string {
 // fileName returns the name of an input file without its directory.
 func fileName(file string) string { return filepath.Base(inputName(file)) }
 
-// maxInput is the most that is read of a file, in bytes, also of what gzip has
-// compressed: a domain of 8 MiB as base64 in a log.
+// maxInput limits the bytes of a file, also after gzip: a domain of 8 MiB as base64 in a
+// log.
 const maxInput = 64 << 20
 
 func (a *app) readInput(file string) ([]byte, error) {

@@ -12,19 +12,18 @@ import (
 )
 
 const (
-	// maxPending is how many bytes of the log wait to be written: those of some
-	// twenty calls with 64 devices.
+	// maxPending limits the bytes of the log that wait: some twenty calls with 64 devices.
 	maxPending = 512 << 10
 
-	// flushGrace is how long the end of the process waits for the log. With the
-	// grace of calls in progress (hooks.DefaultGrace) it is less than the 30 s after
-	// which a kubelet kills.
+	// flushGrace is the time that the end of the process waits for the log. With the grace
+	// of calls in progress (hooks.DefaultGrace) it is less than the 30 s after which a
+	// kubelet kills.
 	flushGrace = 2 * time.Second
 )
 
-// logWriter writes a log in the background, because a VM must not wait for the
-// reader of a log: a write to a full pipe blocks. Lines that cannot be written are
-// dropped, and their number is logged when writing works again.
+// logWriter writes a log in the background: a write to a full pipe blocks, and a VM must
+// not wait for the reader of a log. Lines that cannot be written are dropped, and their
+// number is logged when writing works again.
 type logWriter struct {
 	to   io.Writer
 	wake chan struct{} // full when there is something to write
@@ -80,7 +79,7 @@ func (w *logWriter) run() {
 	}
 }
 
-// flush writes what is pending, and then how many lines were lost after it.
+// flush writes the pending lines, and then the number of lines that were lost.
 func (w *logWriter) flush() {
 	w.mu.Lock()
 	lines, lost := w.pending, w.lost

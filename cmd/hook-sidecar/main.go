@@ -7,17 +7,18 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"hook-sidecar/pkg/cli"
 )
 
 func main() {
-	streams := streams{in: os.Stdin, out: os.Stdout, err: os.Stderr}
+	streams := cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
 	os.Exit(run(context.Background(), os.Args, os.Environ(), streams))
 }
 
-// untilSignal returns a context that SIGTERM and SIGINT cancel. Only commands
-// that clean up use it: the others would not notice a signal, and would continue
-// to read from a terminal after Ctrl-C. The signals are caught until the process
-// ends, so that a second one does not interrupt the cleanup.
+// untilSignal returns a context that SIGTERM and SIGINT cancel, for commands that clean up:
+// the others would not notice a signal, and would continue to read from a terminal after
+// Ctrl-C. A second signal does not interrupt the cleanup.
 func untilSignal(ctx context.Context) context.Context {
 	ctx, _ = signal.NotifyContext(ctx, syscall.SIGTERM, os.Interrupt)
 	return ctx

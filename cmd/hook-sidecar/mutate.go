@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -24,7 +23,11 @@ func (a *app) newMutate() *cobra.Command {
 		Long: `mutate reads a libvirt domain and writes it with every passthrough device
 placed, as serve does. Everything else stays the same, byte for byte.
 
-` + exitStatus,
+Exit status:
+  0  success, or no change with --diff or --check
+  1  --diff or --check found a change
+  2  usage error, invalid input or failure
+  3  refused by strict policy`,
 		Example: `  hook-sidecar mutate --domain vm.xml --vmi vmi.json --diff
   hook-sidecar mutate --env launcher.env --sysfs host.txtar -o placed.xml < vm.xml`,
 		Args: noArguments,
@@ -58,7 +61,7 @@ placed, as serve does. Everything else stays the same, byte for byte.
 	return cmd
 }
 
-// writeDomain writes a domain, or what was changed in it.
+// writeDomain writes a domain, or its changes.
 func (a *app) writeDomain(output string, showDiff bool, before, after []byte) error {
 	if !showDiff {
 		return a.Write(output, after)
@@ -69,23 +72,16 @@ func (a *app) writeDomain(output string, showDiff bool, before, after []byte) er
 	return cli.Found(string(before) != string(after))
 }
 
-// failureOf returns the error of a call with its exit code and a hint.
+// failureOf returns the error of a call; that of a refusal with its exit status and a hint.
 func failureOf(result plan.Result) error {
-	var remedied interface{ Remedy() string }
-	switch err := result.Err; {
-	case err == nil:
-		return nil
-	case result.IsRefused():
-		hint := "without --strict they stay where they are"
-		if result.Policy.Origins[policy.KeyStrict] == policy.OriginAnnotation {
-			hint = "without the annotation " + policy.AnnotationPrefix + string(policy.KeyStrict) + " they stay where they are (try --strict=false)"
-		}
-		return cli.Refused("explain shows every device; "+hint, err)
-	case errors.As(err, &remedied):
-		return cli.Failed(remedied.Remedy(), err)
-	default:
-		return cli.Failed("", err)
+	if !result.IsRefused() {
+		return result.Err
 	}
+	hint := "without --strict they stay where they are"
+	if result.Policy.Origins[policy.KeyStrict] == policy.OriginAnnotation {
+		hint = "without the annotation " + policy.AnnotationPrefix + string(policy.KeyStrict) + " they stay where they are (try --strict=false)"
+	}
+	return cli.Refused("explain shows every device; "+hint, result.Err)
 }
 
 // colouredDiff returns a unified diff in the colours of git diff.

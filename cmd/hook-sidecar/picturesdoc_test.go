@@ -25,7 +25,7 @@ func TestPicturesDoc(t *testing.T) {
 	} {
 		var out, messages bytes.Buffer
 		args = append([]string{"hook-sidecar", "explain", "--format", "svg", "--sysfs", filepath.Join(data, "hosts", "x86-2n8g-hgx-h100.txtar")}, args...)
-		if code := run(t.Context(), args, nil, streams{nil, &out, &messages}); code != cli.ExitDone {
+		if code := run(t.Context(), args, nil, cli.Streams{Out: &out, Err: &messages}); code != cli.ExitDone {
 			t.Fatalf("%v: exit status %d: %s", args, code, &messages)
 		}
 		expect.Golden(t, *update, filepath.Join("..", "..", "docs", "images", name), out.Bytes())

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,23 +17,18 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// streams are standard input, output and error.
-type streams struct {
-	in       io.Reader
-	out, err io.Writer
-}
+const programName = "hook-sidecar"
 
-// app is what the commands share.
+// app has the state that the commands share.
 type app struct {
 	cli.Program
 	closers []io.Closer // closed when the command has ended
 	log     *logWriter  // nil unless standard error is written in the background
 }
 
-// run is main without the process: it takes arguments and environment and
-// returns the exit code.
-func run(ctx context.Context, args, environ []string, s streams) int {
-	a := &app{Program: cli.Program{Streams: cli.Streams{In: s.in, Out: s.out, Err: s.err}, Environ: environ, Prefix: "hook-sidecar: "}}
+// run is main without the process: it returns the exit code.
+func run(ctx context.Context, args, environ []string, streams cli.Streams) int {
+	a := &app{Program: cli.Program{Streams: streams, Environ: environ, Prefix: programName + ": "}}
 	root := a.newRoot()
 	var help bytes.Buffer // cobra ignores errors when it prints
 	root.SetOut(&help)
@@ -56,11 +52,10 @@ func run(ctx context.Context, args, environ []string, s streams) int {
 	return code
 }
 
-// withCommand returns the arguments with the command that they leave out:
-// onDefineDomain when KubeVirt's sidecar-shim calls the program by that name,
-// else serve when the first argument is a flag, because KubeVirt passes a
-// sidecar its args only. A --version without a value is no flag of serve: it asks for
-// the version of the program.
+// withCommand returns the arguments with the command that they leave out: onDefineDomain
+// when KubeVirt's sidecar-shim calls the program by that name, else serve when the first
+// argument is a flag, because KubeVirt passes a sidecar its args only. A --version without
+// a value is the program's, not serve's.
 func withCommand(args []string) []string {
 	name, rest := filepath.Base(args[0]), args[1:]
 	switch {
@@ -138,7 +133,7 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	return cli.Failed(hint, fmt.Errorf("unexpected argument %q", args[0]))
 }
 
-// didYouMean begins a hint with what a user may have meant; "" is nothing.
+// didYouMean begins a hint with a suggestion; "" is none.
 func didYouMean(name string) string {
 	if name == "" {
 		return ""
@@ -146,7 +141,8 @@ func didYouMean(name string) string {
 	return "did you mean " + name + "? "
 }
 
-// nearestFlag is the flag that is spelled nearly as the unknown one of an error, or "".
+// nearestFlag returns the flag that is spelled nearly as the unknown one of an error, or
+// "".
 func nearestFlag(cmd *cobra.Command, err error) string {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
@@ -159,9 +155,16 @@ func nearestFlag(cmd *cobra.Command, err error) string {
 
 func seeHelp(cmd *cobra.Command) string { return fmt.Sprintf("see %s --help", cmd.CommandPath()) }
 
-// exitStatus is the exit status in the help of a command.
-const exitStatus = `Exit status:
-  0  success, or no change with --diff or --check
-  1  --diff or --check found a change
-  2  usage error, invalid input or failure
-  3  refused by strict policy`
+func (a *app) newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version",
+		Long:    "version prints the version of the program and the Go release that built it.\nhook-sidecar --version does, too.\n\nExit status: 0",
+		Example: "  hook-sidecar version\n  hook-sidecar --version",
+		Args:    noArguments,
+		RunE:    func(*cobra.Command, []string) error { return a.Write("", []byte(version()+"\n")) },
+	}
+}
+
+// version returns the recorded tag or commit, and Go's release.
+func version() string { return cli.Version(programName) + " " + runtime.Version() }

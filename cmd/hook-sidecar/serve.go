@@ -4,11 +4,14 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"hook-sidecar/pkg/cli"
+	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/hooks"
 )
 
@@ -49,8 +52,7 @@ Exit status:
 	addLockFlag(flags, &lock)
 	policy := addPolicyFlags(flags)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		a.limitMemory()
-		a.useOneProcessor()
+		a.fitIntoSidecar()
 		a.logInBackground()
 		log := newLog(a.Err)
 		answerer, err := a.hookAnswerer(log, sysfs, lock, policy)
@@ -61,15 +63,15 @@ Exit status:
 		answerer.mutator.Limit = serveLimit()
 		config := hooks.Config{
 			Mutator: answerer, Logger: log, Versions: versions,
-			PluginSocket: pluginSocket, MaxMessage: maxMessage,
+			PluginSocket: pluginSocket,
 		}
-		// A flag decides, because the VMI is unknown when virt-launcher asks for the hook
-		// points. Announced, the call affects all VMs (hooks.Config.CloudInit).
+		// A flag decides, because the VMI is unknown when virt-launcher calls Info.
+		// Announced, the call affects all VMs (hooks.Config.CloudInit).
 		if answerer.announcesCloudInit() {
 			config.CloudInit = func(call hooks.CloudInitCall) []byte { return answerer.cloudInit(log, call) }
 		}
 		if socketDir != "" {
-			config.HookSocket = filepath.Join(socketDir, hooks.SocketName(a.variable("CONTAINER_NAME")))
+			config.HookSocket = filepath.Join(socketDir, hooks.SocketName(a.Environ.Variable("CONTAINER_NAME")))
 		}
 		return serveFailure(hooks.New(config).Run(untilSignal(cmd.Context())))
 	}
@@ -89,5 +91,53 @@ func serveFailure(err error) error {
 	return err
 }
 
-// variable returns an environment variable, "" when it is not set.
-func (a *app) variable(name string) string { return a.Environ.Variable(name) }
+// KubeVirt gives a sidecar 64 MB (61 MiB) when the VM has dedicated CPUs, and a VM cannot
+// ask for more (pkg/virt-controller/services/renderresources.go, sidecarResources). A
+// sidecar that needs more is killed, and its VM does not start. So serve limits its input;
+// test/sidecar measures its memory.
+const (
+	// memoryLimit is the soft limit of the garbage collector in bytes, unless GOMEMLIMIT is
+	// set. The rest is for allocations while it runs.
+	memoryLimit = 32 << 20
+
+	// collectAt is the growth of memory, in percent, that starts the garbage collector,
+	// unless GOGC is set. With Go's 100 it took a fifth of a call with 64 devices; it runs
+	// after each call in any case.
+	collectAt = 200
+
+	// maxDomain, maxMarks and maxHostdevs limit domains, see domain.Limit. They are some
+	// ten times those of a VM with 64 devices.
+	maxDomain = 2 << 20
+	maxMarks  = 50_000
+
+	// maxHostdevs is four times the maximum of a guest with a port for each device:
+	// libvirt's highest index of a PCI controller is 255.
+	maxHostdevs = 1024
+)
+
+// serveLimit returns the limit of domains in serve.
+func serveLimit() domain.Limit {
+	return domain.Limit{Bytes: maxDomain, Marks: maxMarks, Hostdevs: maxHostdevs, Result: hooks.MaxReply}
+}
+
+// warnOfLimit warns of a domain that serve returns unchanged. Other commands have no limit.
+func (a *app) warnOfLimit(domain []byte) {
+	if err := serveLimit().Check(domain); err != nil {
+		a.Say("warning: serve would return this domain unchanged: %v", err)
+	}
+}
+
+// fitIntoSidecar makes the garbage collector keep memory under memoryLimit and run between
+// calls. serve runs on one processor, because a sidecar has a share of one: with two, most
+// calls take some 5% longer, because threads wake each other.
+func (a *app) fitIntoSidecar() {
+	if a.Environ.Variable("GOGC") == "" {
+		debug.SetGCPercent(collectAt)
+	}
+	if a.Environ.Variable("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(memoryLimit)
+	}
+	if a.Environ.Variable("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(1)
+	}
+}

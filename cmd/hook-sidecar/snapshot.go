@@ -63,8 +63,8 @@ func (a *app) snapshot(sysfs string) ([]byte, error) {
 	return snapshot.Format(comment)
 }
 
-// snapshotComment returns the header of a snapshot: when and by what it was
-// taken. A snapshot of a snapshot keeps its header.
+// snapshotComment returns the header of a snapshot. A snapshot of a snapshot keeps its
+// header.
 func (a *app) snapshotComment(sysfs string, s *host.Snapshot) (string, error) {
 	info, err := os.Stat(sysfs)
 	if err != nil {
@@ -92,7 +92,7 @@ func (a *app) snapshotComment(sysfs string, s *host.Snapshot) (string, error) {
 // now returns the current time, or that of SOURCE_DATE_EPOCH
 // (reproducible-builds.org/specs/source-date-epoch).
 func (a *app) now() (time.Time, error) {
-	text := a.variable("SOURCE_DATE_EPOCH")
+	text := a.Environ.Variable("SOURCE_DATE_EPOCH")
 	if text == "" {
 		return time.Now(), nil
 	}

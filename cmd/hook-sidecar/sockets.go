@@ -18,12 +18,12 @@ const (
 	// connectTimeout limits the attempt to connect to a socket.
 	connectTimeout = time.Second
 
-	// writable asks access(2) for write permission.
+	// writable is write permission for access(2).
 	writable = 2
 )
 
-// readSockets lists the directory of the hook sockets: that of a sidecar, or
-// that of virt-launcher, which has a directory per sidecar.
+// readSockets lists the directory of the hook sockets: that of a sidecar, or that of
+// virt-launcher, which has a directory per sidecar.
 func readSockets(dir, container string) *doctor.Sockets {
 	s := &doctor.Sockets{Dir: dir}
 	if container != "" {

@@ -43,7 +43,7 @@ func onTerminal(t *testing.T, columns uint16, environ []string, args ...string) 
 		printed <- string(data)
 	}()
 	var messages bytes.Buffer
-	code := run(t.Context(), append([]string{"hook-sidecar"}, args...), environ, streams{strings.NewReader(""), terminal, &messages})
+	code := run(t.Context(), append([]string{"hook-sidecar"}, args...), environ, cli.Streams{In: strings.NewReader(""), Out: terminal, Err: &messages})
 	if err := terminal.Close(); err != nil {
 		t.Error(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newCompletion prints what kubectl runs to complete a plugin's arguments
+// newCompletion prints the script by which kubectl completes a plugin's arguments
 // (https://kubernetes.io/docs/tasks/extend-kubectl/kubectl-plugins, "Shell completion").
 func (a *app) newCompletion() *cobra.Command {
 	return &cobra.Command{

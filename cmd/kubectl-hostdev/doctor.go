@@ -52,7 +52,7 @@ func (a *app) doctor(ctx context.Context, argument, format string, quiet bool) e
 	return a.Doctor(inputs, running.Heading(), format, quiet)
 }
 
-// check plans a VM on the part of its node that was read, and returns what doctor looks at.
+// check plans a VM on the part of its node that was read, and returns doctor's inputs.
 func check(vm cluster.VM) (doctor.Inputs, cli.Running, error) {
 	inputs, planner := doctor.NewInputs(plan.Planner{Sysfs: vm.Host})
 	running, err := newRunning(vm, planner)

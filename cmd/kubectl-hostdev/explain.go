@@ -62,15 +62,8 @@ Exit status:
 
 // check checks the flags of explain for one VM.
 func (f *explainFlags) check() error {
-	f.format = cmp.Or(f.format, cli.FormatOf(f.output))
-	formats := cli.Formats()
-	if f.details {
-		formats = []string{cli.Text, cli.SVG}
-	}
-	if f.guest {
-		formats = []string{cli.Text, cli.JSON}
-	}
-	if err := cli.CheckFormat(f.format, formats...); err != nil {
+	f.format = cli.FormatOf(f.format, f.output)
+	if err := cli.CheckFormat(f.format, cli.FormatsWith(f.guest, f.details && !f.guest)...); err != nil {
 		return err
 	}
 	if f.guest && (f.layout != "" || f.details) {
@@ -79,14 +72,10 @@ func (f *explainFlags) check() error {
 	if f.all {
 		return cli.Failed("leave out one of them", errors.New("-A is a table of all VMs, and a VM is given"))
 	}
-	return checkLayout(f.layout)
-}
-
-func checkLayout(layout string) error {
-	if layout == "" {
+	if f.layout == "" {
 		return nil
 	}
-	_, _, err := policy.Resolve(policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: layout}})
+	_, _, err := policy.Resolve(policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: f.layout}})
 	return err
 }
 
@@ -113,7 +102,7 @@ func (a *app) explain(ctx context.Context, argument string, flags explainFlags) 
 	return a.show(e, running, policy.Layout(flags.layout))
 }
 
-// show writes what explain shows: the current tree, or what a layout would build.
+// show writes the current tree, or that of a layout.
 func (a *app) show(e cli.Explanation, running cli.Running, layout policy.Layout) error {
 	shown := running.VM.Current()
 	if layout != "" {
@@ -134,7 +123,7 @@ func (a *app) show(e cli.Explanation, running cli.Running, layout policy.Layout)
 	return a.Explain(e, e.AsIs(running.VM))
 }
 
-// compareWithGuest prints which devices the guest shows where the domain has them.
+// compareWithGuest compares the guest with the domain.
 func (a *app) compareWithGuest(ctx context.Context, client *cluster.Client, vm cluster.VM, e cli.Explanation, current report.Report) error {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
@@ -150,7 +139,7 @@ func (a *app) compareWithGuest(ctx context.Context, client *cluster.Client, vm c
 	return cmp.Or(err, cli.Found(comparison.Count(report.Differs) > 0))
 }
 
-// completeExplain sets what shells complete.
+// completeExplain sets the values that shells complete.
 func (a *app) completeExplain(cmd *cobra.Command) {
 	cmd.ValidArgsFunction = a.completeVMs
 	var names []string

@@ -9,14 +9,15 @@ import (
 	"os/signal"
 
 	"github.com/go-logr/logr"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/klog/v2"
+
+	"hook-sidecar/pkg/cli"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	klog.SetLogger(logr.Discard()) // client-go logs what it returns as an error, too
-	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
+	streams := cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
 	code := run(ctx, os.Args[1:], os.Environ(), streams)
 	stop()
 	os.Exit(code)

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // the ways to log in that kubectl has
 
 	"hook-sidecar/pkg/cli"
@@ -20,7 +19,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// app is what the commands share.
+// app has the state that the commands share.
 type app struct {
 	cli.Program
 	config  *genericclioptions.ConfigFlags
@@ -28,9 +27,9 @@ type app struct {
 }
 
 // run is main without the process.
-func run(ctx context.Context, args, environ []string, streams genericiooptions.IOStreams) int {
+func run(ctx context.Context, args, environ []string, streams cli.Streams) int {
 	a := &app{
-		Program: cli.Program{Streams: cli.Streams{In: streams.In, Out: streams.Out, Err: streams.ErrOut}, Environ: environ},
+		Program: cli.Program{Streams: streams, Environ: environ},
 		config:  genericclioptions.NewConfigFlags(true),
 	}
 	root := a.newRoot()
@@ -110,8 +109,8 @@ func (a *app) read(ctx context.Context, client *cluster.Client, name types.Names
 		return cluster.VM{}, err
 	}
 	vm, err := client.VM(ctx, in, scope)
-	if err == nil && in.Target() != "" {
-		a.Say("warning: VM %s is migrating to node %s; this is where it still runs, %s", name, in.Target(), in.Node)
+	if err == nil && in.Target != "" {
+		a.Say("warning: VM %s is migrating to node %s; this is where it still runs, %s", name, in.Target, in.Node)
 	}
 	return vm, err
 }
@@ -139,7 +138,7 @@ func planFailed(vm cluster.VM, err error) error {
 	return fmt.Errorf("plan VM %s: %w", vm.NamespacedName, err)
 }
 
-// vmName is the VM that an argument names: "dgx", or "vm/dgx" as kubectl prints it.
+// vmName returns the VM that an argument names: "dgx", or "vm/dgx" as kubectl prints it.
 func vmName(namespace, argument string) (types.NamespacedName, error) {
 	kind, name, isTyped := strings.Cut(argument, "/")
 	if !isTyped {
@@ -152,6 +151,16 @@ func vmName(namespace, argument string) (types.NamespacedName, error) {
 	}
 	return types.NamespacedName{Namespace: namespace, Name: name}, nil
 }
+
+func (a *app) newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Args: cobra.NoArgs, Example: "  kubectl hostdev version",
+		RunE: func(*cobra.Command, []string) error { return a.Write("", []byte(version()+"\n")) },
+	}
+}
+
+// version returns the version that the build recorded.
+func version() string { return cli.Version("kubectl-hostdev") }
 
 // oneVM checks that a command has the name of one VM.
 func oneVM(cmd *cobra.Command, args []string) error {

@@ -40,7 +40,7 @@ func (a *app) snapshot(ctx context.Context, argument, output string) error {
 	if err != nil {
 		return err
 	}
-	name, err := a.ofSnapshot(ctx, client, namespace, argument)
+	name, err := a.snapshotVM(ctx, client, namespace, argument)
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (a *app) snapshot(ctx context.Context, argument, output string) error {
 	if err != nil {
 		return err
 	}
-	// Taken again, so that it has one form, whoever printed it.
+	// Taken again for one form of all snapshots.
 	s, err := a.TakeSnapshot(vm.Host)
 	if err != nil {
 		return err
@@ -60,8 +60,8 @@ func (a *app) snapshot(ctx context.Context, argument, output string) error {
 	return a.Write(output, data)
 }
 
-// ofSnapshot is the VM through whose pod a node is read.
-func (a *app) ofSnapshot(ctx context.Context, client *cluster.Client, namespace, argument string) (types.NamespacedName, error) {
+// snapshotVM returns the VM through whose pod a node is read.
+func (a *app) snapshotVM(ctx context.Context, client *cluster.Client, namespace, argument string) (types.NamespacedName, error) {
 	kind, node, _ := strings.Cut(argument, "/")
 	if kind != "node" && kind != "nodes" || node == "" {
 		return vmName(namespace, argument)

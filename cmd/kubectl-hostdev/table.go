@@ -23,7 +23,7 @@ import (
 // changes its meaning, not when one is added.
 const tableVersion = 1
 
-// table is what explain prints without a VM.
+// vmTable is the output of explain without a VM.
 type vmTable struct {
 	SchemaVersion int   `json:"schemaVersion"` // 1
 	VMs           []row `json:"vms"`           // by namespace and name
@@ -48,7 +48,7 @@ const concurrency = 8
 // table prints the VMs with passthrough devices. One that cannot be read has its error
 // in its row; where none can be read, that is the error.
 func (a *app) table(ctx context.Context, flags explainFlags) error {
-	flags.format = cmp.Or(flags.format, cli.FormatOf(flags.output))
+	flags.format = cli.FormatOf(flags.format, flags.output)
 	if err := cli.CheckFormat(flags.format, cli.Text, cli.JSON); err != nil {
 		return err
 	}
@@ -85,16 +85,7 @@ func (a *app) table(ctx context.Context, flags explainFlags) error {
 	if len(all) > 0 && !slices.Contains(failures, nil) {
 		return failures[0]
 	}
-	var b bytes.Buffer
-	if flags.format == cli.JSON {
-		err = cli.EncodeJSON(&b, vmTable{tableVersion, rows})
-	} else {
-		writeTable(&b, rows)
-	}
-	if err != nil {
-		return err
-	}
-	return a.Write(flags.output, b.Bytes())
+	return a.WriteAs(flags.format, flags.output, vmTable{tableVersion, rows}, func(b *bytes.Buffer) error { return writeTable(b, rows) })
 }
 
 // row reads one VM of the table.
@@ -125,10 +116,10 @@ func (r *row) fill(vm cluster.VM) error {
 	return nil
 }
 
-func writeTable(b *bytes.Buffer, rows []row) {
+func writeTable(b *bytes.Buffer, rows []row) error {
 	if len(rows) == 0 {
 		b.WriteString("no VM with passthrough devices\n")
-		return
+		return nil
 	}
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NAMESPACE\tVM\tNODE\tDEVICES\tPAIRS AS ON HOST\tLAYOUT\tWORST FINDING")
@@ -147,14 +138,15 @@ func writeTable(b *bytes.Buffer, rows []row) {
 		}
 		fmt.Fprintln(table, strings.Join(cells, "\t"))
 	}
-	table.Flush() // to a buffer, which has no errors
+	return table.Flush()
 }
 
-// abridged is a text that leaves a row in one line of most terminals.
+// abridged returns so much of a text that a row is one line on most terminals.
 func abridged(text string) string {
 	const limit = 90
-	if runes := []rune(strings.Join(strings.Fields(text), " ")); len(runes) > limit {
+	text = strings.Join(strings.Fields(text), " ")
+	if runes := []rune(text); len(runes) > limit {
 		return string(runes[:limit-2]) + ".."
 	}
-	return strings.Join(strings.Fields(text), " ")
+	return text
 }

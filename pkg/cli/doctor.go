@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,26 +11,18 @@ import (
 	"hook-sidecar/pkg/report"
 )
 
-// Doctor runs all checks and writes what they find as JSON, or as text: a heading, a line
-// per result, then how many there are of each status. quiet leaves out what is as it should
-// be. A FAIL is ErrFound.
+// Doctor runs all checks and writes their results as JSON, or as text: a heading, one line
+// per result, and the number of each status. quiet leaves out PASS. A FAIL is ErrFound.
 func (p *Program) Doctor(in doctor.Inputs, heading, format string, quiet bool) error {
 	r := doctor.NewReport(in)
 	if quiet {
 		r.Results = slices.DeleteFunc(r.Results, func(result doctor.Result) bool { return result.Status == doctor.Pass })
 	}
-	var b bytes.Buffer
-	if format == JSON {
-		if err := EncodeJSON(&b, r); err != nil {
-			return err
-		}
-	} else {
-		writeResults(&b, heading, r, p.Style(""))
-	}
-	if err := p.Write("", b.Bytes()); err != nil {
-		return err
-	}
-	return Found(r.Counts[doctor.Fail] > 0)
+	err := p.WriteAs(format, "", r, func(b *bytes.Buffer) error {
+		writeResults(b, heading, r, p.Style(""))
+		return nil
+	})
+	return cmp.Or(err, Found(r.Counts[doctor.Fail] > 0))
 }
 
 func writeResults(b *bytes.Buffer, heading string, r doctor.Report, style report.Style) {

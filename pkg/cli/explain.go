@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"hook-sidecar/pkg/host"
@@ -22,8 +23,11 @@ const (
 	NCCL = "nccl"
 )
 
-// FormatOf is the format that the name of an output file asks for.
-func FormatOf(output string) string {
+// FormatOf returns the format of --format or, where it is "", by the name of the output.
+func FormatOf(format, output string) string {
+	if format != "" {
+		return format
+	}
 	switch strings.ToLower(filepath.Ext(output)) {
 	case ".json":
 		return JSON
@@ -38,11 +42,18 @@ func FormatOf(output string) string {
 // Formats returns all of them.
 func Formats() []string { return []string{Text, JSON, SVG, NCCL} }
 
-// Explanation is what explain shows of a VM, and how.
+// FormatsWith returns those that --guest and --details permit.
+func FormatsWith(guest, details bool) []string {
+	return slices.DeleteFunc(Formats(), func(format string) bool {
+		return guest && (format == SVG || format == NCCL) || details && (format == JSON || format == NCCL)
+	})
+}
+
+// Explanation describes the output of explain.
 type Explanation struct {
 	Subject report.Subject
 	Details bool   // link speeds too, and path types in pictures
-	Format  string // but NCCL, which is not of a report
+	Format  string // any but NCCL, which is not made of a report
 	Output  string // a file, "" for standard output
 	Heading string // before text
 }
@@ -61,35 +72,26 @@ func (e Explanation) OfCurrent(vm *plan.VM) report.Report {
 	return r
 }
 
-// AsIs returns the report of the current domain with what the hook would change in it.
+// AsIs returns the report of the current domain with the changes of the hook.
 func (e Explanation) AsIs(vm *plan.VM) report.Report {
-	current := e.OfCurrent(vm)
 	planned := e.OfPlan(vm.Plan())
 	if result, isCurrent := vm.Prospect(); isCurrent {
 		prospect := report.New(result.Plan, result.Changed(), result.Err)
 		prospect.Policy, prospect.LayoutReason = planned.Policy, new(report.TreeReason)
 		planned = prospect
 	}
-	return report.AsIs(current, planned)
+	return report.AsIs(e.OfCurrent(vm), planned)
 }
 
 // Explain writes a report.
 func (p *Program) Explain(e Explanation, r report.Report) error {
-	var b bytes.Buffer
-	var err error
-	switch e.Format {
-	case JSON:
-		err = EncodeJSON(&b, r)
-	case SVG:
-		err = picture.Write(&b, r)
-	default:
+	return p.WriteAs(e.Format, e.Output, r, func(b *bytes.Buffer) error {
+		if e.Format == SVG {
+			return picture.Write(b, r)
+		}
 		b.WriteString(e.Heading)
-		err = r.WriteText(&b, p.Style(e.Output))
-	}
-	if err != nil {
-		return err
-	}
-	return p.Write(e.Output, b.Bytes())
+		return r.WriteText(b, p.Style(e.Output))
+	})
 }
 
 // WriteNCCL writes the topology file for NCCL, and returns its warnings.
@@ -98,22 +100,12 @@ func (p *Program) WriteNCCL(plan *placement.Plan, output string) ([]reasons.Warn
 	return file.Warnings, p.Write(output, []byte(file.String()))
 }
 
-// CompareGuest writes which devices a guest shows as the report has them, and what of the
-// guest could not be read.
+// CompareGuest writes which devices a guest shows as the report has them, and the problems
+// of reading the guest.
 func (p *Program) CompareGuest(e Explanation, r report.Report, guest host.Guest, problems []reasons.Problem) (report.GuestComparison, error) {
 	for _, problem := range problems {
 		p.Say("warning: %s: %s: %s", problem.Code, problem.Source, problem.Text)
 	}
 	c := report.CompareGuest(r, guest)
-	var b bytes.Buffer
-	var err error
-	if e.Format == JSON {
-		err = EncodeJSON(&b, c)
-	} else {
-		err = c.WriteText(&b, p.Style(e.Output))
-	}
-	if err == nil {
-		err = p.Write(e.Output, b.Bytes())
-	}
-	return c, err
+	return c, p.WriteAs(e.Format, e.Output, c, func(b *bytes.Buffer) error { return c.WriteText(b, p.Style(e.Output)) })
 }

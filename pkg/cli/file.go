@@ -1,10 +1,10 @@
 package cli
 
 import (
+	"bytes"
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,10 +13,10 @@ import (
 // newFileMode is the mode of a new file, before the umask.
 const newFileMode = 0o644
 
-// write writes to a file, or to out when file is "" or "-".
-func write(out io.Writer, file string, data []byte) error {
-	if file == "" || file == "-" {
-		_, err := out.Write(data)
+// Write writes to a file, or to standard output when file is "" or "-".
+func (p *Program) Write(file string, data []byte) error {
+	if isStandardOutput(file) {
+		_, err := p.Out.Write(data)
 		return err
 	}
 	if err := writeFile(file, data); err != nil {
@@ -24,6 +24,23 @@ func write(out io.Writer, file string, data []byte) error {
 	}
 	return nil
 }
+
+// WriteAs writes a value as JSON if that is the format, else as text.
+func (p *Program) WriteAs(format, file string, value any, text func(*bytes.Buffer) error) error {
+	var b bytes.Buffer
+	var err error
+	if format == JSON {
+		err = EncodeJSON(&b, value)
+	} else {
+		err = text(&b)
+	}
+	if err != nil {
+		return err
+	}
+	return p.Write(file, b.Bytes())
+}
+
+func isStandardOutput(file string) bool { return file == "" || file == "-" }
 
 // writeFile writes a temporary file in the same directory and renames it. A file
 // that exists keeps its mode, and a symbolic link stays one.

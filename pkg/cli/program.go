@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/reasons"
-	"hook-sidecar/pkg/report"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -34,7 +33,7 @@ const (
 	ExitRefused = 3 // refused by strict policy
 )
 
-// Failure is an error with an exit status, and a hint what to do about it.
+// Failure is an error with an exit status and a hint.
 type Failure struct {
 	Status int
 	Err    error
@@ -101,12 +100,6 @@ func (p *Program) Warn(warnings []reasons.Warning) {
 		}
 	}
 }
-
-// Write writes to a file, or to standard output when file is "" or "-".
-func (p *Program) Write(file string, data []byte) error { return write(p.Out, file, data) }
-
-// Style returns the style of text in a file or, for "" and "-", on standard output.
-func (p *Program) Style(file string) report.Style { return styleOf(p.Out, p.Environ, file) }
 
 // Version returns the version of a program that the build recorded: the tag or the commit.
 func Version(program string) string {

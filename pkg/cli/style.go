@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -24,42 +23,35 @@ func (e Environ) Variable(name string) string {
 	return ""
 }
 
-// styleOf returns the style of text in a file or, for "" and "-", on standard
-// output. It is plain except on a terminal. NO_COLOR disables colours
-// (no-color.org), and a locale other than UTF-8 disables box characters.
-func styleOf(out io.Writer, environ Environ, file string) report.Style {
-	if file != "" && file != "-" || !isTerminal(out) {
+// Style returns the style of text in a file or, for "" and "-", on standard output. It is
+// plain except on a terminal, for which every character device is taken. NO_COLOR disables
+// colours (no-color.org), and a locale other than UTF-8 disables box characters.
+func (p *Program) Style(file string) report.Style {
+	out, isFile := p.Out.(*os.File)
+	if !isStandardOutput(file) || !isFile {
 		return report.Style{}
 	}
-	style := report.Style{Width: columns(out, environ)}
-	if environ.Variable("TERM") != "dumb" {
-		style.Colour, style.Unicode = environ.Variable("NO_COLOR") == "", isUTF8(environ)
+	if info, err := out.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return report.Style{}
+	}
+	style := report.Style{Width: columns(out, p.Environ)}
+	if p.Environ.Variable("TERM") != "dumb" {
+		style.Colour, style.Unicode = p.Environ.Variable("NO_COLOR") == "", isUTF8(p.Environ)
 	}
 	return style
 }
 
-// columns returns how many columns the terminal has, 0 if it does not say. The
-// variable COLUMNS overrides it (POSIX.1-2017, 8.3).
-func columns(out io.Writer, environ Environ) int {
+// columns returns how many columns a terminal has, 0 if that is unknown. The variable
+// COLUMNS overrides it (POSIX.1-2017, 8.3).
+func columns(terminal *os.File, environ Environ) int {
 	if n, err := strconv.ParseUint(environ.Variable("COLUMNS"), 10, 16); err == nil {
 		return int(n)
 	}
-	if f, ok := out.(*os.File); ok {
-		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
-			return width
-		}
+	width, _, err := term.GetSize(int(terminal.Fd()))
+	if err != nil {
+		return 0
 	}
-	return 0
-}
-
-// isTerminal takes every character device for a terminal.
-func isTerminal(w any) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	return width
 }
 
 // isUTF8 reports whether the locale's encoding is UTF-8. The first variable that

@@ -10,9 +10,9 @@ import (
 	"unicode"
 )
 
-// Escaped returns a text as one line that a terminal shows and does not obey: what is
-// not printable becomes an escape of Go. Names in a VMI and in a domain are text of
-// others: an escape sequence can change the terminal, a newline can forge a message.
+// Escaped returns a text as one line that a terminal shows and does not obey: a character
+// that is not printable becomes an escape of Go. Names in a VMI and a domain are untrusted:
+// an escape sequence can change the terminal, a newline can forge a message.
 func Escaped(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -25,9 +25,9 @@ func Escaped(text string) string {
 	return b.String()
 }
 
-// EscapedJSON returns JSON that a terminal does not obey. Package json escapes the
-// control characters below U+0020 and not those from U+0080 to U+009F, with which a
-// terminal's commands may begin, too (ECMA-48, 5.4).
+// EscapedJSON returns JSON that a terminal does not obey. Package json leaves the control
+// characters from U+0080 to U+009F, with which a terminal's commands may begin (ECMA-48,
+// 5.4).
 func EscapedJSON(data []byte) []byte {
 	const lead = 0xc2 // of their two bytes in UTF-8, and of no other's second byte
 	var out []byte

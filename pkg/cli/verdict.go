@@ -17,13 +17,13 @@ import (
 type Running struct {
 	*plan.VM
 	Current *placement.Plan // of the domain as it is
-	Planned plan.Result     // what the hook would do with it
+	Planned plan.Result     // by the hook
 	Pairs   placement.Pairs // of the current tree
 	Layout  policy.Layout   // of the current tree, "" where no device is under an expander bus
 	HasHook bool            // the hook answers in the pod
 }
 
-// NewRunning plans a running VM. An error is why it has no plan.
+// NewRunning plans a running VM. It fails where there is no plan.
 func NewRunning(vm *plan.VM, hasHook bool) (Running, error) {
 	current, planned := vm.Current(), vm.Plan()
 	if err := cmp.Or(current.PlanError(), planned.PlanError()); err != nil {
@@ -35,7 +35,7 @@ func NewRunning(vm *plan.VM, hasHook bool) (Running, error) {
 	}, nil
 }
 
-// Heading is the first lines of what is said of the VM: the verdict and what to do.
+// Heading returns the first lines about the VM: the verdict and what to do.
 func (r Running) Heading() string {
 	text := Escaped(r.Verdict()) + "\n"
 	if todo := r.ToDo(); todo != "" {
@@ -44,8 +44,8 @@ func (r Running) Heading() string {
 	return text + "\n"
 }
 
-// Verdict is the first line: how much of the host the guest sees now, and how much with
-// which layout: "0 of 120 pairs as on the host; with layout root 112, mirror 120".
+// Verdict returns the first line: how much of the host the guest sees now, and how much
+// with which layout: "0 of 120 pairs as on the host; with layout root 112, mirror 120".
 func (r Running) Verdict() string {
 	switch {
 	case len(r.Current.Devices) == 0:
@@ -69,7 +69,7 @@ func (r Running) Verdict() string {
 	return text
 }
 
-// better are the layouts that show more of the host than the current tree: that of the
+// better returns the layouts that show more of the host than the current tree: that of the
 // plan, and those that show more than it.
 func (r Running) better() []plan.Alternative {
 	options, planned := r.Alternatives(), r.Pairs.Alike
@@ -83,7 +83,7 @@ func (r Running) better() []plan.Alternative {
 	})
 }
 
-// ToDo is the second line: what to do about it, "" where there is nothing to place.
+// ToDo returns the second line, the remedy; "" where there is nothing to place.
 func (r Running) ToDo() string {
 	reason, hasUnplaced := r.unplaced()
 	start := "add the hook to the VM (docs/install.md) and restart it"
@@ -107,7 +107,7 @@ func (r Running) ToDo() string {
 	return "nothing: no layout shows more of the host"
 }
 
-// unplaced is why the first device that has no place has none; false where all have one.
+// unplaced returns the reason of the first unplaced device; false without one.
 func (r Running) unplaced() (reasons.Reason, bool) {
 	i := slices.IndexFunc(r.Planned.Plan.Devices, func(d placement.Decision) bool { return d.Outcome == placement.Unplaced })
 	if i < 0 {
@@ -116,5 +116,5 @@ func (r Running) unplaced() (reasons.Reason, bool) {
 	return r.Planned.Plan.Devices[i].Reason, true
 }
 
-// oneLine is a text without newlines.
+// oneLine returns a text without newlines.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -8,13 +8,13 @@ import (
 	"unicode/utf8"
 )
 
-// userDataField is the field of KubeVirt's CloudInitData that changes
-// (pkg/cloud-init/cloud-init.go). All other fields keep their values.
+// userDataField is the only field of KubeVirt's CloudInitData that changes
+// (pkg/cloud-init/cloud-init.go).
 const userDataField = "UserData"
 
-// Answer returns KubeVirt's CloudInitData, as JSON, with user data as Merge makes it.
-// userData is that of the VMI: it counts where JSON has lost bytes of it that are no
-// text. Without a change the result is the data itself.
+// Answer returns KubeVirt's CloudInitData, as JSON, with merged user data. userData is that of the
+// VMI, for bytes that JSON has lost because they are not text. Without a change the result is the
+// data itself.
 func Answer(data, userData []byte) ([]byte, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(data, &fields); err != nil {
@@ -40,10 +40,10 @@ func Answer(data, userData []byte) ([]byte, error) {
 	case !utf8.Valid(merged):
 		return nil, errors.New("the user data is not UTF-8, which JSON cannot hold")
 	}
-	if fields[userDataField], err = json.Marshal(string(merged)); err != nil {
-		return nil, fmt.Errorf("write the cloud-init data: %w", err)
+	var changed []byte
+	if fields[userDataField], err = json.Marshal(string(merged)); err == nil {
+		changed, err = json.Marshal(fields)
 	}
-	changed, err := json.Marshal(fields)
 	if err != nil {
 		return nil, fmt.Errorf("write the cloud-init data: %w", err)
 	}

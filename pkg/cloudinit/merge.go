@@ -1,3 +1,5 @@
+// Package cloudinit adds to a VM's cloud-init data a script that copies the topology file from
+// QEMU's fw_cfg device to NCCL's place for it. Bytes in, bytes out.
 package cloudinit
 
 import (
@@ -13,16 +15,14 @@ import (
 	"unicode/utf8"
 )
 
-// Merge returns user data that does what the given does, and runs Script in each boot.
-// Data that does so already is returned as it is; compressed data is decompressed, as
-// cloud-init does with it first. The error has the reason, and shows
-// nothing of it: user data holds passwords.
+// Merge returns user data that also runs Script in each boot. Data that does so already stays as it
+// is; compressed data is decompressed, as cloud-init does first. The error shows nothing of the
+// data: it may have passwords.
 //
-// The given data is one part of a MIME message, byte for byte: as it is where it is such
-// a message itself, else in base64, because cloud-init decodes a plain part as ASCII
-// (email.message, get_payload) and a boundary ends it. cloud-init finds out the type of
-// a text/plain part from its first bytes, as it does with data that is no message
-// (cloudinit/user_data.py, _process_msg).
+// The given data becomes one part of a MIME message: as it is where it is such a message itself,
+// else in base64, because cloud-init decodes a plain part as ASCII (email.message, get_payload) and
+// a boundary ends it. cloud-init finds the type of a text/plain part from its first bytes, as
+// without a message (cloudinit/user_data.py, _process_msg).
 func Merge(userData []byte) ([]byte, error) {
 	if isGzip(userData) {
 		plain, err := decompress(userData)
@@ -52,7 +52,7 @@ func Merge(userData []byte) ([]byte, error) {
 // HasReader reports whether plain user data has the boothook that Merge adds.
 func HasReader(userData []byte) bool { return bytes.Contains(userData, []byte(boothook)) }
 
-// message is a MIME message with a part and the boothook.
+// message returns a MIME message with a part and the boothook.
 func message(userData []byte, part string) []byte {
 	boundary := ""
 	for sum := sha256.Sum256(userData); boundary == "" || strings.Contains(part, boundary); sum = sha256.Sum256(sum[:]) {
@@ -72,7 +72,7 @@ Content-Disposition: attachment; filename="nccl-topology"
 `, boundary, part, boothook)
 }
 
-// lines is data in base64, with lines as long as MIME allows (RFC 2045, 6.8).
+// lines encodes data in base64, in lines as long as MIME allows (RFC 2045, 6.8).
 func lines(data []byte) string {
 	const longest = 76
 	var all []string
@@ -88,9 +88,9 @@ func isMIME(data []byte) bool {
 	return bytes.Contains(bytes.ToLower(data[:min(len(data), looked)]), []byte("mime-version:"))
 }
 
-// isCloudInit reports whether data begins as one of cloud-init's formats does
-// (cloudinit/handlers/__init__.py, INCLUSION_TYPES_MAP and type_from_starts_with).
-// Other agents have others: Ignition JSON, Windows' cloudbase-init scripts.
+// isCloudInit reports whether data begins as one of cloud-init's formats
+// (cloudinit/handlers/__init__.py, INCLUSION_TYPES_MAP and type_from_starts_with), and not as
+// those of other agents: Ignition JSON, Windows' cloudbase-init scripts.
 func isCloudInit(data []byte) bool {
 	const longest = 64 // more than the longest beginning
 	start := bytes.TrimSpace(data)
@@ -100,15 +100,13 @@ func isCloudInit(data []byte) bool {
 	}, func(known string) bool { return bytes.HasPrefix(start, []byte(known)) })
 }
 
-// mangledGzip is how compressed data begins after KubeVirt has made JSON of it, which
-// has no place for bytes that are not UTF-8 (pkg/hooks/manager.go,
-// preCloudInitIsoDataToJSON).
+// mangledGzip is the beginning of compressed data after KubeVirt has made JSON of it, which loses
+// bytes that are not UTF-8 (pkg/hooks/manager.go, preCloudInitIsoDataToJSON).
 const mangledGzip = "\x1f\ufffd"
 
 func isGzip(data []byte) bool { return bytes.HasPrefix(data, []byte{0x1f, 0x8b}) }
 
-// maxPlain is the size in bytes of the largest compressed user data that is read.
-// Kubernetes limits an object to 1.5 MiB.
+// maxPlain limits the bytes of decompressed user data. Kubernetes limits an object to 1.5 MiB.
 const maxPlain = 2 << 20
 
 func decompress(data []byte) ([]byte, error) {
@@ -125,3 +123,27 @@ func decompress(data []byte) ([]byte, error) {
 	}
 	return plain, nil
 }
+
+// File is NCCL's default path of a topology file (NVIDIA/nccl src/graph/topo.cc,
+// ncclTopoGetSystem).
+const File = "/var/run/nvidia-topologyd/virtualTopology.xml"
+
+// Script copies the topology file of this boot from guest.NCCLEntry, which is in base64, to File,
+// readable for all users. Without the entry it does nothing.
+const Script = `#!/bin/sh
+# Copies the topology file that the hypervisor passes to where NCCL looks for it.
+set -eu
+umask 022
+modprobe -q qemu_fw_cfg || :
+entry=/sys/firmware/qemu_fw_cfg/by_name/opt/org.kubevirt.hostdev/nccl-topology/raw
+[ -e "$entry" ] || exit 0
+mkdir -p /var/run/nvidia-topologyd
+base64 -d "$entry" > /var/run/nvidia-topologyd/virtualTopology.new
+mv /var/run/nvidia-topologyd/virtualTopology.new /var/run/nvidia-topologyd/virtualTopology.xml
+`
+
+// boothook is the script as user data. cloud-init runs a boothook in every boot, before the modules
+// of cloud-config, and merges it with nothing (cloudinit/handlers/boot_hook.py). write_files and
+// runcmd would not run in a guest that has booted before: KubeVirt gives each start of a VM the
+// same instance-id (pkg/cloud-init/cloud-init.go, cloudInitUUIDFromVMI).
+const boothook = "#cloud-boothook\n" + Script

@@ -43,23 +43,12 @@ func (e *Error) Error() string { return e.err.Error() }
 // Unwrap returns the error without its remedy.
 func (e *Error) Unwrap() error { return e.err }
 
-// Remedy tells the user what to do.
+// Remedy returns the hint for the user.
 func (e *Error) Remedy() string { return e.remedy }
 
 // right is a permission that the user needs, in the terms of RBAC.
+// manifests/kubectl/clusterrole.yaml grants each.
 type right struct{ verb, group, resource, namespace string }
-
-// The rights that are needed, each of which manifests/kubectl/clusterrole.yaml grants.
-func getVMI(namespace string) right {
-	return right{"get", "kubevirt.io", "virtualmachineinstances", namespace}
-}
-func listVMIs(namespace string) right {
-	return right{"list", "kubevirt.io", "virtualmachineinstances", namespace}
-}
-func listPods(namespace string) right { return right{"list", "", "pods", namespace} }
-func execInPods(namespace string) right {
-	return right{"create", "", "pods/exec", namespace}
-}
 
 func (r right) where() string {
 	if r.namespace == "" {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -90,7 +89,7 @@ func (c *Client) execError(ctx context.Context, pod *corev1.Pod, cmd command, me
 	case errors.As(err, &exit):
 		return &exitError{fmt.Errorf("%s: exit status %d: %s", doing, exit.Code, oneLine(message)), exit.Code}
 	}
-	return execInPods(pod.Namespace).wrap(doing, err)
+	return right{"create", "", "pods/exec", pod.Namespace}.wrap(doing, err)
 }
 
 // exitError is the error of a command that ran and failed.
@@ -109,9 +108,9 @@ func oneLine(text string) string {
 	return text
 }
 
-// bounded collects data up to a limit. It discards the rest without returning an error,
-// which client-go would print, and calls exceeded once. client-go may still write to it
-// after the end of the stream.
+// bounded collects data up to a limit. It discards the rest without an error, which
+// client-go would print, and calls exceeded once. client-go may write to it after the
+// stream's end.
 type bounded struct {
 	limit    int
 	exceeded func()
@@ -120,8 +119,6 @@ type bounded struct {
 	data strings.Builder
 	over bool
 }
-
-var _ io.Writer = (*bounded)(nil)
 
 func (b *bounded) Write(data []byte) (int, error) {
 	b.mu.Lock()

@@ -13,10 +13,10 @@ import (
 // maxGuest limits the size of an answer of the guest agent, base64 in JSON.
 const maxGuest = maxSnapshot
 
-// pollEvery is the interval at which the agent is asked whether a command has ended.
+// pollEvery is the interval of queries whether a command of the agent has ended.
 const pollEvery = 200 * time.Millisecond
 
-// Guest returns a snapshot of the guest's own sysfs, which its agent takes.
+// Guest returns a snapshot of the guest's own sysfs, taken by its agent.
 func (c *Client) Guest(ctx context.Context, vm VM) ([]byte, error) {
 	var started struct {
 		PID int `json:"pid"`
@@ -51,9 +51,8 @@ func (c *Client) Guest(ctx context.Context, vm VM) ([]byte, error) {
 	}
 }
 
-// ask sends a command to the guest's agent (QEMU qga/qapi-schema.json). It passes the
-// command through the input of a shell: an exec has its arguments in the URL, and proxies
-// limit the length of URLs.
+// ask sends a command to the guest's agent (QEMU qga/qapi-schema.json) through the input of
+// a shell: arguments of an exec are in the URL, whose length proxies limit.
 func (c *Client) ask(ctx context.Context, vm VM, name string, arguments map[string]any, answer any) error {
 	request, err := json.Marshal(map[string]any{"execute": name, "arguments": arguments})
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 const compute = "compute"
 
 // launcher finds the pod in which a VM runs. During a migration and long after it the VM
-// has other pods: this one is the newest that runs on the VMI's node, as virt-controller
-// chooses it (KubeVirt pkg/controller/controller.go, CurrentVMIPod).
+// has other pods: the right one is the newest that runs on the VMI's node (KubeVirt
+// pkg/controller/controller.go, CurrentVMIPod).
 func (c *Client) launcher(ctx context.Context, in Instance) (*corev1.Pod, error) {
 	if !in.isRunning() {
 		return nil, &Error{fmt.Errorf("VM %s is not running: its phase is %q", in.NamespacedName, in.phase), "try again when it runs; kubectl describe vmi " + in.Name + " shows what it waits for"}
@@ -28,7 +28,7 @@ func (c *Client) launcher(ctx context.Context, in Instance) (*corev1.Pod, error)
 		"labelSelector": fmt.Sprintf("%s=virt-launcher,%s=%s", v1.AppLabel, v1.CreatedByLabel, in.UID),
 	})
 	if err != nil {
-		return nil, listPods(in.Namespace).wrap(doing, err)
+		return nil, right{"list", "", "pods", in.Namespace}.wrap(doing, err)
 	}
 	var pods corev1.PodList
 	if err := json.Unmarshal(data, &pods); err != nil {

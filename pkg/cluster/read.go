@@ -27,7 +27,7 @@ type VM struct {
 	pod *corev1.Pod
 }
 
-// Scope says how much of the node is read.
+// Scope is the part of the node that is read.
 type Scope int
 
 // The scopes.
@@ -72,17 +72,15 @@ func (c *Client) domain(ctx context.Context, pod *corev1.Pod, in Instance) ([]by
 	return xml, nil
 }
 
-// Exit statuses of a shell or a container runtime that cannot run a program
-// (POSIX.1-2017, 2.8.2), and the error of a runtime that returns no status (runc
-// libcontainer/init_linux.go).
+// Exit statuses of a shell or a container runtime that cannot run a program (POSIX.1-2017,
+// 2.8.2), and a runtime's error without a status (runc libcontainer/init_linux.go).
 const (
 	cannotRun     = 126
 	notFound      = 127
 	notFoundError = "executable file not found in $PATH"
 )
 
-// withoutProgram adds a remedy to an error if it means that the container lacks the
-// program.
+// withoutProgram adds a remedy to an error if the container lacks the program.
 func withoutProgram(err error, remedy string) error {
 	var exit *exitError
 	isMissing := errors.As(err, &exit) && (exit.code == cannotRun || exit.code == notFound)

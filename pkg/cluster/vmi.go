@@ -21,19 +21,16 @@ type Instance struct {
 	*env.VMI
 
 	Node       string
-	HasDevices bool // its spec asks for host devices
+	Target     string // node that it is migrating to, "" where it is not
+	HasDevices bool   // its spec requests host devices
 
 	phase  string
-	target string // node that it is migrating to, "" where it is not
-	isRoot bool   // virt-launcher's libvirt runs as root
+	isRoot bool // virt-launcher's libvirt runs as root
 }
-
-// Target is the node that the VM is migrating to, "" where it is not.
-func (in Instance) Target() string { return in.target }
 
 func (in Instance) isRunning() bool { return in.phase == string(v1.Running) }
 
-// uri is the URI with which virt-launcher connects to its libvirt (KubeVirt
+// uri returns the URI of virt-launcher's libvirt (KubeVirt
 // cmd/virt-launcher/virt-launcher.go, createLibvirtConnection).
 func (in Instance) uri() string {
 	if in.isRoot {
@@ -42,7 +39,7 @@ func (in Instance) uri() string {
 	return "qemu+unix:///session?socket=/var/run/libvirt/virtqemud-sock"
 }
 
-// domainName is the domain's name, as env.VMI.RelationOf expects it.
+// domainName returns the domain's name, as env.VMI.RelationOf expects it.
 func (in Instance) domainName() string { return in.Namespace + "_" + in.Name }
 
 // instance has the fields of a VMI that env.ParseVMI does not read.
@@ -79,7 +76,7 @@ func parseInstance(data []byte) (Instance, error) {
 	}
 	in := Instance{VMI: vmi, Node: doc.Status.NodeName, phase: doc.Status.Phase, isRoot: doc.Status.RuntimeUser == 0}
 	if vmi.MigrationInProgress {
-		in.target = doc.Status.MigrationState.TargetNode
+		in.Target = doc.Status.MigrationState.TargetNode
 	}
 	d := doc.Spec.Domain.Devices
 	in.HasDevices = len(d.GPUs)+len(d.HostDevices) > 0
@@ -96,7 +93,7 @@ func (c *Client) Instance(ctx context.Context, name types.NamespacedName) (Insta
 		return Instance{}, c.notRunning(ctx, name, err)
 	}
 	if err != nil {
-		return Instance{}, getVMI(name.Namespace).wrap(fmt.Sprintf("read VMI %s", name), err)
+		return Instance{}, right{"get", "kubevirt.io", "virtualmachineinstances", name.Namespace}.wrap(fmt.Sprintf("read VMI %s", name), err)
 	}
 	return parseInstance(data)
 }
@@ -117,8 +114,8 @@ func (c *Client) notRunning(ctx context.Context, name types.NamespacedName, err 
 	return &Error{fmt.Errorf("VM %s is not running or does not exist", name), "start it, or name its namespace with -n; kubectl get vmi -A lists all that run"}
 }
 
-// isUnknownPath reports whether the API server does not serve a path. Its error then names
-// no object, as that of a missing object does.
+// isUnknownPath reports whether the API server does not serve a path: its error then names
+// no object.
 func isUnknownPath(err error) bool {
 	var status apierrors.APIStatus
 	return apierrors.IsNotFound(err) && errors.As(err, &status) && (status.Status().Details == nil || status.Status().Details.Name == "")
@@ -140,7 +137,7 @@ func (c *Client) Instances(ctx context.Context, namespace string) ([]Instance, e
 			return nil, &Error{fmt.Errorf("list VMIs: the cluster has no KubeVirt: %s is not served", api), "name another cluster with --context"}
 		}
 		if err != nil {
-			return nil, listVMIs(namespace).wrap("list VMIs", err)
+			return nil, right{"list", "kubevirt.io", "virtualmachineinstances", namespace}.wrap("list VMIs", err)
 		}
 		var list struct {
 			Metadata struct {

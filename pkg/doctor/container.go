@@ -9,10 +9,9 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// socketDirectory checks whether the directory of the hooks' sockets can be
-// used, and holds nothing that virt-launcher would dial in vain: it dials every
-// file there and starts the VM only when each has answered (KubeVirt
-// pkg/hooks/manager.go, Collect).
+// socketDirectory checks whether the directory of the hooks' sockets can be used:
+// virt-launcher dials every file there, and starts the VM only when each has answered
+// (KubeVirt pkg/hooks/manager.go, Collect).
 func socketDirectory(in Inputs) []Result {
 	s := in.Sockets
 	switch {
@@ -33,9 +32,8 @@ func socketDirectory(in Inputs) []Result {
 	return orPass(found, "%s with %s", s.Dir, topology.Counted(len(s.Files), "socket"))
 }
 
-// socketName checks whether each socket's name is unique in the pod: of two with
-// one name virt-launcher ignores the second (KubeVirt pkg/hooks/manager.go,
-// processedSockets).
+// socketName checks whether each socket's name is unique in the pod: virt-launcher ignores
+// the second of two (KubeVirt pkg/hooks/manager.go, processedSockets).
 func socketName(in Inputs) []Result {
 	s := in.Sockets
 	switch {
@@ -65,12 +63,10 @@ func socketName(in Inputs) []Result {
 	return orPass(found, "%s is free", s.Name)
 }
 
-// What a server needs. A call with 16 devices peaks at 22 MiB, the pages of the
-// program included. Until it has answered Info the server computes some 30 ms;
-// throttled to 50 thousandths of a CPU these take 0.6 of the second that
-// virt-launcher waits (KubeVirt pkg/hooks/manager.go). KubeVirt gives the
-// sidecar of a VM with dedicated CPUs 64,000,000 bytes and 200 thousandths
-// (pkg/virt-controller/services/renderresources.go).
+// What a server needs. A call with 16 devices peaks at 22 MiB with the program's pages.
+// Until it has answered Info it computes some 30 ms, with 50m of CPU 0.6 of the second that
+// virt-launcher waits (KubeVirt pkg/hooks/manager.go). KubeVirt gives the sidecar of a VM
+// with dedicated CPUs 64,000,000 bytes and 200m (pkg/virt-controller/services/renderresources.go).
 const (
 	minMemory    = 24 << 20
 	enoughMemory = 48 << 20

@@ -1,12 +1,18 @@
+// Package doctor checks whether a host, an environment and a domain are fit for passthrough
+// placement, with a hint if they are not. A check is a name and a function from Inputs to
+// Results. It reads no files and has no clock.
 package doctor
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
+
+	"hook-sidecar/pkg/topology"
 )
 
-// Check is one question with a stable name; docs/doctor.md has a section for
-// each.
+// Check is one question with a stable name; docs/doctor.md has a section for each.
 type Check struct {
 	Name  string
 	needs func(Inputs) bool     // nil: nothing
@@ -14,7 +20,7 @@ type Check struct {
 	perVM bool                  // once per VM, not once per host
 }
 
-// Run runs the check, or skips it when the inputs lack what it needs.
+// Run runs the check, or skips it if the inputs lack what it needs.
 func (c Check) Run(in Inputs) []Result {
 	if !c.perVM || len(in.Others) == 0 {
 		return c.runOn(in)
@@ -44,10 +50,8 @@ func (c Check) runOn(in Inputs) []Result {
 }
 
 // Checks returns all checks in the order of docs/doctor.md.
-func Checks() []Check { return slices.Concat(hostChecks(), vmChecks(), containerChecks()) }
-
-func hostChecks() []Check {
-	return []Check{
+func Checks() []Check {
+	ofHost := []Check{
 		{Name: "sysfs", run: sysfs},
 		{Name: "iommu-enabled", needs: Inputs.hasPCI, run: iommuEnabled},
 		{Name: "host-numa", needs: Inputs.hasPCI, run: hostNUMA},
@@ -64,10 +68,7 @@ func hostChecks() []Check {
 		{Name: "mdev-unused", needs: Inputs.hasVGPUs, run: mdevUnused},
 		{Name: "vgpu-capacity", needs: Inputs.hasPCI, run: vgpuCapacity},
 	}
-}
-
-func vmChecks() []Check {
-	checks := []Check{
+	ofVM := []Check{
 		{Name: "vmi-of-domain", needs: Inputs.hasBoth, run: vmiOfDomain},
 		{Name: "machine-type", needs: Inputs.hasDomain, run: machineType},
 		{Name: "guest-numa", run: guestNUMA},
@@ -87,19 +88,16 @@ func vmChecks() []Check {
 		{Name: "io-space", needs: Inputs.hasDevices, run: ioSpace},
 		{Name: "pci-hole", needs: Inputs.hasDevices, run: pciHole},
 	}
-	for i := range checks {
-		checks[i].perVM = true
+	for i := range ofVM {
+		ofVM[i].perVM = true
 	}
-	return checks
-}
-
-func containerChecks() []Check {
-	return []Check{
+	ofContainer := []Check{
 		{Name: "socket-folder", needs: Inputs.hasSockets, run: socketDirectory},
 		{Name: "socket-name", needs: Inputs.hasSockets, run: socketName},
 		{Name: "container-memory", needs: Inputs.hasLimits, run: containerMemory},
 		{Name: "container-cpu", needs: Inputs.hasLimits, run: containerCPU},
 	}
+	return slices.Concat(ofHost, ofVM, ofContainer)
 }
 
 // SchemaVersion is the version of Report as JSON. It rises when a field is
@@ -113,11 +111,8 @@ type Report struct {
 	Results       []Result       `json:"results"`       // the worst first
 }
 
-// severities are the statuses, the worst first.
-func severities() []Status { return []Status{Fail, Warn, Note, Pass} }
-
-// NewReport runs all checks and counts the results by status. The worst results
-// come first, those of one status in the order of Checks.
+// NewReport runs all checks and counts the results by status. The worst come first, those
+// of one status in the order of Checks.
 func NewReport(in Inputs) Report {
 	r := Report{SchemaVersion: SchemaVersion, Counts: map[Status]int{Pass: 0, Warn: 0, Fail: 0, Note: 0}, Results: []Result{}}
 	for _, c := range Checks() {
@@ -126,8 +121,82 @@ func NewReport(in Inputs) Report {
 	for _, result := range r.Results {
 		r.Counts[result.Status]++
 	}
+	severities := []Status{Fail, Warn, Note, Pass}
 	slices.SortStableFunc(r.Results, func(x, y Result) int {
-		return cmp.Compare(slices.Index(severities(), x.Status), slices.Index(severities(), y.Status))
+		return cmp.Compare(slices.Index(severities, x.Status), slices.Index(severities, y.Status))
 	})
 	return r
 }
+
+// Status is what a check found.
+type Status string
+
+// The statuses, in the words of libvirt's virt-host-validate.
+const (
+	Pass Status = "PASS" // as it should be
+	Warn Status = "WARN" // works, but not as well as possible or as asked
+	Fail Status = "FAIL" // a device is not placed or lost, or the VM does not start
+	Note Status = "NOTE" // worth knowing, or not visible from here
+)
+
+// Result is one finding of a check.
+type Result struct {
+	Name   string             `json:"name"`   // of the check
+	Status Status             `json:"status"` // PASS, NOTE, WARN or FAIL
+	Device *topology.DeviceID `json:"device"` // null when it concerns no single device
+	Found  string             `json:"found"`  // what the check found
+	Hint   string             `json:"hint"`   // what to do; "" when there is nothing to do
+	VM     string             `json:"vm"`     // "" for the host, and where one VM is given
+}
+
+// String formats the result as a line: `FAIL driver-bound: … (hint)`.
+func (r Result) String() string {
+	line := fmt.Sprintf("%s %s: %s", r.Status, r.Name, r.Found)
+	if r.VM != "" {
+		line = fmt.Sprintf("%s %s: %s: %s", r.Status, r.Name, r.VM, r.Found)
+	}
+	if r.Hint != "" {
+		line += " (" + r.Hint + ")"
+	}
+	return line
+}
+
+func pass(format string, args ...any) []Result       { return result(Pass, "", format, args...) }
+func note(hint, format string, args ...any) []Result { return result(Note, hint, format, args...) }
+func warn(hint, format string, args ...any) []Result { return result(Warn, hint, format, args...) }
+func fail(hint, format string, args ...any) []Result { return result(Fail, hint, format, args...) }
+
+func result(status Status, hint, format string, args ...any) []Result {
+	return []Result{{Status: status, Found: fmt.Sprintf(format, args...), Hint: hint}}
+}
+
+// about makes the results those of one device.
+func about(id topology.DeviceID, results []Result) []Result {
+	for i := range results {
+		results[i].Device = &id
+	}
+	return results
+}
+
+// orPass returns the results, or a PASS if there are none.
+func orPass(results []Result, format string, args ...any) []Result {
+	if len(results) > 0 {
+		return results
+	}
+	return pass(format, args...)
+}
+
+// list formats the first few items, and how many more there are.
+func list[T fmt.Stringer](items []T) string {
+	const shown = 4
+	if more := len(items) - shown; more > 0 {
+		return list(items[:shown]) + fmt.Sprintf(" and %d more", more)
+	}
+	var names []string
+	for _, item := range items {
+		names = append(names, item.String())
+	}
+	return strings.Join(names, ", ")
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -14,7 +15,6 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// vmiOfDomain checks whether the domain is that of the VMI.
 func vmiOfDomain(in Inputs) []Result {
 	const hint = "pass the VMI of the domain: its resource names, annotations and NUMA settings count"
 	d, vmi := in.Plan.Domain(), in.VMI
@@ -62,8 +62,7 @@ func guestNUMA(in Inputs) []Result {
 	return pass("%s", cells)
 }
 
-// vcpuNodes checks whether each device's NUMA node is one that vCPUs are pinned
-// to. Without pins the vCPUs have no node.
+// vcpuNodes checks whether vCPUs are pinned to each device's NUMA node.
 func vcpuNodes(in Inputs) []Result {
 	pinned := in.pinnedNodes()
 	if len(pinned) == 0 {
@@ -83,8 +82,8 @@ func vcpuNodes(in Inputs) []Result {
 	return orPass(found, "pinned to %s, as the devices are", nodes)
 }
 
-// pinnedNodes returns the nodes of the host with CPUs that vCPUs are pinned to.
-// Lists that cannot be read have a warning of the plan.
+// pinnedNodes returns the nodes with CPUs that vCPUs are pinned to. The plan warns of lists
+// that cannot be read.
 func (in Inputs) pinnedNodes() map[topology.NodeID]bool {
 	nodes := map[topology.NodeID]bool{}
 	for _, pin := range in.Plan.Domain().Pins {
@@ -93,11 +92,8 @@ func (in Inputs) pinnedNodes() map[topology.NodeID]bool {
 			continue
 		}
 		for _, node := range in.Host.Nodes {
-			for cpu := range node.CPUs.All() {
-				if cpus.Contains(cpu) {
-					nodes[node.ID] = true
-					break
-				}
+			if slices.ContainsFunc(slices.Collect(node.CPUs.All()), cpus.Contains) {
+				nodes[node.ID] = true
 			}
 		}
 	}
@@ -129,8 +125,8 @@ func areOrIs(ids []topology.DeviceID) string {
 	return list(ids) + " are"
 }
 
-// noCells is a FAIL with layout numa, which then places no device. The other
-// layouts still place devices that share a PCIe root together.
+// noCells is a FAIL with layout numa, which then places no device. Other layouts still place
+// devices of one PCIe root together.
 func (in Inputs) noCells(found string) []Result {
 	hint := reasons.NoGuestNUMA.Remedy()
 	if missing := in.missingForNUMA(); len(missing) > 0 {
@@ -162,18 +158,13 @@ func (in Inputs) missingForNUMA() []string {
 	return missing
 }
 
-// placed checks whether each device has a place. It reports devices with the
-// same reason together.
+// placed checks whether each device has a place, and reports those with one reason together.
 func placed(in Inputs) []Result {
-	placed, kept := 0, 0
+	counts := map[placement.Outcome]int{}
 	unplaced := map[reasons.Reason][]topology.DeviceID{}
 	for _, d := range in.Plan.Devices {
-		switch d.Outcome {
-		case placement.Placed:
-			placed++
-		case placement.Kept:
-			kept++
-		case placement.Unplaced:
+		counts[d.Outcome]++
+		if d.Outcome == placement.Unplaced {
 			unplaced[d.Reason] = append(unplaced[d.Reason], d.ID)
 		}
 	}
@@ -192,27 +183,84 @@ func placed(in Inputs) []Result {
 		}
 		found = append(found, results...)
 	}
-	if placed+kept > 0 {
+	if placed, kept := counts[placement.Placed], counts[placement.Kept]; placed+kept > 0 {
 		return orPass(found, "layout %s: %d placed, %d kept", in.Plan.Layout, placed, kept)
 	}
 	return found
 }
 
-// requested checks whether the domain has each device that the VMI asks for.
+func strict(in Inputs) []Result {
+	switch {
+	case !in.Plan.Policy.Strict:
+		return nil
+	case in.Err != nil:
+		return fail("remedy what the message names, or unset strict", "%s", oneLine(in.Err.Error()))
+	}
+	return pass("the VM starts")
+}
+
+// layoutFit checks whether the pairs of devices are as far from each other as on the host.
+func layoutFit(in Inputs) []Result {
+	pairs := in.Plan.Pairs()
+	if pairs.Known == 0 {
+		return nil
+	}
+	found := fmt.Sprintf("layout %s: %d of %s as on the host", in.Plan.Layout, pairs.Alike, topology.Counted(pairs.Known, "pair"))
+	if pairs.Alike == pairs.Known {
+		return pass("%s", found)
+	}
+	if in.Plan.Why != "" {
+		return note("", "%s, since %s", found, in.Plan.Why)
+	}
+	var better []string
+	if in.Alternatives != nil {
+		for _, a := range in.Alternatives() {
+			if a.Alike > pairs.Alike {
+				better = append(better, fmt.Sprintf("%d with layout %s", a.Alike, a.Layout))
+			}
+		}
+	}
+	if len(better) == 0 {
+		return note("", "%s; no layout has more", found)
+	}
+	return warn(strings.Join(better, ", "), "%s", found)
+}
+
+// planWarnings are the warnings of the plan, or else of the policy, that no other check
+// reports.
+func planWarnings(in Inputs) []Result {
+	warnings := in.PolicyWarnings
+	if in.Plan != nil {
+		warnings = in.Plan.Warnings
+	}
+	var found []Result
+	for _, w := range warnings {
+		if w.Code.Check() != "" {
+			continue
+		}
+		results := warn(w.Remedy, "%s: %s", w.Code, oneLine(w.Text))
+		if w.Device != nil {
+			results = about(*w.Device, results)
+		}
+		found = append(found, results...)
+	}
+	return orPass(found, "none besides what other checks say")
+}
+
 func requested(in Inputs) []Result {
 	if in.VMI == nil || len(in.VMI.GPUs)+len(in.VMI.HostDevices) == 0 {
 		return nil
 	}
-	return orPass(in.warnings(Warn, reasons.CodeNotAllocated), "%s of the VMI, all in the domain",
+	return orPass(in.warnings(Warn, "requested-devices"), "%s of the VMI, all in the domain",
 		topology.Counted(len(in.VMI.GPUs)+len(in.VMI.HostDevices), "device"))
 }
 
-// variables checks whether the environment variables of the device plugins and
-// the domain name the same devices. A hook sidecar has no such variables.
+// variables checks whether the device plugins' environment variables and the domain name
+// the same devices. A hook sidecar has no such variables.
 func variables(in Inputs) []Result {
 	var found []Result
 	for _, p := range in.Problems {
-		if p.Code == reasons.CodeBadVariable || p.Code == reasons.CodeVariableConflict {
+		if p.Code.Check() == "variables" {
 			found = append(found, warn(p.Code.Remedy(), "%s: %s", p.Source, p.Text)...)
 		}
 	}
@@ -249,8 +297,8 @@ func variables(in Inputs) []Result {
 	return orPass(found, "the domain has the devices of %s", topology.Counted(len(in.Variables), "environment variable"))
 }
 
-// isUsed reports whether a device of a variable is in the plan, or is another
-// function of one that is: plugins name a whole IOMMU group.
+// isUsed reports whether a device of a variable, or another function of it, is in the plan:
+// plugins name a whole IOMMU group.
 func (in Inputs) isUsed(id topology.DeviceID) bool {
 	return slices.ContainsFunc(in.Plan.Devices, func(d placement.Decision) bool {
 		a, isPCI := id.PCI()
@@ -273,20 +321,17 @@ func rootComplex(in Inputs) []Result {
 }
 
 func vIOMMU(in Inputs) []Result {
-	found := slices.Concat(in.warnings(Warn, reasons.CodeVIOMMU), in.warnings(Warn, reasons.CodeVIOMMURefused), in.warnings(Warn, reasons.CodeVIOMMUGroup))
-	models := in.Plan.Domain().IOMMUs()
+	found, models := in.warnings(Warn, "viommu"), in.Plan.Domain().IOMMUs()
 	if len(models) == 0 {
 		return orPass(found, "the domain has none")
 	}
 	return orPass(found, "model %s", oneLine(models[0].Model))
 }
 
-// lockedMemory counts the memory that QEMU locks. Without a vIOMMU all VFIO devices of
-// a VM share one address space, and the guest's memory is locked once. With one, each
-// device has an address space of its own, and each counts: libvirt asks for so many
-// times the memory and 1 GiB (src/qemu/qemu_domain.c, qemuDomainGetMemLockLimitBytes),
-// and KubeVirt allows so many times as the VMI has devices (pkg/hypervisor/kvm/runtime.go,
-// CalculateMemlockSize; kubevirt PR 17805).
+// lockedMemory counts the memory that QEMU locks: once for all VFIO devices of a VM, or with
+// a vIOMMU once for each, since each has its own address space. libvirt asks for as much and
+// 1 GiB (src/qemu/qemu_domain.c, qemuDomainGetMemLockLimitBytes); KubeVirt allows the memory
+// once per device of the VMI (pkg/hypervisor/kvm/runtime.go, CalculateMemlockSize; PR 17805).
 func lockedMemory(in Inputs) []Result {
 	d := in.Plan.Domain()
 	devices, memory := len(d.Hostdevs), topology.BytesNeeded(d.MemoryBytes)
@@ -305,8 +350,8 @@ func lockedMemory(in Inputs) []Result {
 		"with a vIOMMU QEMU locks %s: %s once for each of %d devices", all, memory, devices)
 }
 
-// counted is how many devices KubeVirt counts in the VMI (pkg/util/util.go,
-// CountVFIODevices). Those of SR-IOV networks have an alias of their own.
+// counted is how many devices KubeVirt counts in the VMI, with those of SR-IOV networks
+// (pkg/util/util.go, CountVFIODevices).
 func (in Inputs) counted() int {
 	count := len(in.VMI.GPUs) + len(in.VMI.HostDevices)
 	for _, h := range in.Plan.Domain().Hostdevs {

@@ -1,13 +1,14 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
-// sysfs checks whether the host can be read and shows every device.
 func sysfs(in Inputs) []Result {
 	var found []Result
 	if len(in.Host.Devices) == 0 {
@@ -34,8 +35,8 @@ func sysfs(in Inputs) []Result {
 		topology.Counted(len(in.Host.MDEVs), "mediated device"), topology.Counted(len(in.Host.Nodes), "NUMA node"))
 }
 
-// iommuEnabled checks whether there are IOMMU groups: VFIO refuses devices
-// without one (kernel Documentation/driver-api/vfio.rst).
+// iommuEnabled checks whether there are IOMMU groups: VFIO refuses devices without one
+// (kernel Documentation/driver-api/vfio.rst).
 func iommuEnabled(in Inputs) []Result {
 	groups := map[int]bool{}
 	for _, d := range in.Host.Devices {
@@ -50,8 +51,8 @@ func iommuEnabled(in Inputs) []Result {
 	return pass("%s", topology.Counted(len(groups), "IOMMU group"))
 }
 
-// hostNUMA checks whether the firmware reports the machine's NUMA nodes: with
-// node interleaving, or NPS0 on AMD, two packages become one node.
+// hostNUMA checks whether the firmware reports the NUMA nodes: with node interleaving, or
+// NPS0 on AMD, two packages become one node.
 func hostNUMA(in Inputs) []Result {
 	nodes, packages := len(in.Host.Nodes), in.Host.Packages
 	switch {
@@ -66,4 +67,113 @@ func hostNUMA(in Inputs) []Result {
 		return pass("%s", topology.Counted(nodes, "NUMA node"))
 	}
 	return pass("%s on %s", topology.Counted(nodes, "NUMA node"), topology.Counted(packages, "CPU package"))
+}
+
+// driverBound checks whether each function is bound to a driver for guests.
+func driverBound(in Inputs) []Result {
+	functions := in.functions()
+	var found []Result
+	for _, f := range functions {
+		if f.IsAssignable() {
+			continue
+		}
+		found = append(found, about(topology.PCIDevice(f.Address), fail("bind it: driverctl set-override "+f.Address.String()+" vfio-pci",
+			"%s is bound to %s", f.Address, cmp.Or(f.Driver, "no driver")))...)
+	}
+	switch {
+	case len(functions) > 0:
+		return orPass(found, "%s bound to a passthrough driver", topology.Counted(len(functions), "function"))
+	case in.Plan == nil && len(in.Host.MDEVs) == 0 && len(in.Host.Devices) > 0:
+		return note("bind the devices for guests to vfio-pci, or create mediated devices", "no function is bound to a VFIO driver")
+	}
+	return nil
+}
+
+// groupViable checks whether a host driver holds another member of an IOMMU group.
+func groupViable(in Inputs) []Result {
+	var found []Result
+	groups := map[int]bool{}
+	for _, f := range in.functions() {
+		if f.IOMMUGroup == nil {
+			continue
+		}
+		groups[*f.IOMMUGroup] = true
+		for _, other := range in.Host.GroupBlockers(*f.IOMMUGroup) {
+			if other.Address != f.Address { // driver-bound is about the function itself
+				found = append(found, about(topology.PCIDevice(f.Address), fail(reasons.CodeGroupNotViable.Remedy(),
+					"IOMMU group %d of %s also holds %s, which is bound to %s", *f.IOMMUGroup, f.Address, other.Address, other.Driver))...)
+			}
+		}
+	}
+	if len(groups) == 0 {
+		return nil
+	}
+	return orPass(found, "%s without a host driver", topology.Counted(len(groups), "IOMMU group"))
+}
+
+func numaNode(in Inputs) []Result {
+	var known []topology.DeviceID
+	var found []Result
+	for _, id := range in.subjects() {
+		if _, isKnown := in.Host.Affinity(id).Node(); isKnown {
+			known = append(known, id)
+			continue
+		}
+		if !in.Host.Shows(id) {
+			continue
+		}
+		text := "the kernel does not know the NUMA node of %s"
+		if uuid, isMDEV := id.MDEV(); isMDEV && in.Host.MDEV(uuid).Parent == nil {
+			text = "%s has no PCI device above it, and so no NUMA node"
+		}
+		found = append(found, about(id, warn(reasons.NoHostNode.Remedy(), text, id))...)
+	}
+	if len(known) == 0 && len(found) == 0 {
+		return nil
+	}
+	found = append(found, in.reportedOnNode0()...)
+	if i := slices.IndexFunc(known, func(id topology.DeviceID) bool { return in.Host.Function(id).Node == topology.Affinity{} }); i >= 0 {
+		found = append(found, note("", "the firmware reports no NUMA node for %s; the host's only node is used", known[i])...)
+	}
+	return orPass(found, "%s with a NUMA node", topology.Counted(len(known), "device"))
+}
+
+// reportedOnNode0 reports the devices without a NUMA node that the kubelet assigns to node
+// 0: NVIDIA's device plugin reports -1 as 0 (kubevirt-gpu-device-plugin,
+// pkg/device_plugin/device_plugin.go), KubeVirt's own reports no node
+// (pkg/virt-handler/device-manager/pci_device.go).
+func (in Inputs) reportedOnNode0() []Result {
+	const nvidia = 0x10de
+	var reported []topology.Address
+	for _, f := range in.functions() {
+		if f.Vendor == nvidia && f.Node == (topology.Affinity{}) && len(in.Host.Nodes) > 1 {
+			reported = append(reported, f.Address)
+		}
+	}
+	if len(reported) == 0 {
+		return nil
+	}
+	return note("the Topology Manager then aligns CPUs and memory with node 0, wherever the device is: set the node in the firmware, or in numa_node before the plugin starts",
+		"NVIDIA's device plugin reports %s to the kubelet as on node 0", list(reported))
+}
+
+func resetMethod(in Inputs) []Result {
+	var found []Result
+	var unknown []topology.Address
+	// A function without a method has no file: one file anywhere shows a kernel that has them.
+	hasFiles := slices.ContainsFunc(in.Host.Devices, func(d topology.Device) bool { return d.Details != nil && d.Details.ResetKnown })
+	functions := in.functions()
+	for _, f := range functions {
+		switch {
+		case f.Details == nil, !f.Details.ResetKnown && !hasFiles:
+			unknown = append(unknown, f.Address)
+		case len(f.Details.ResetMethods) == 0:
+			found = append(found, about(topology.PCIDevice(f.Address), warn("the next guest may get it as the last one left it: reboot the host between guests, or write a method to reset_method",
+				"the kernel has no method to reset %s", f.Address))...)
+		}
+	}
+	if len(unknown) > 0 {
+		found = append(found, note("kernels since 5.15 have reset_method", "sysfs does not show how to reset %s", list(unknown))...)
+	}
+	return orPass(found, "%s can be reset", topology.Counted(len(functions), "function"))
 }

@@ -19,7 +19,7 @@ type Inputs struct {
 	Variables []env.Variable
 
 	VM          // that the checks of a VM look at
-	Others []VM // the other VMs of the node, where several are given
+	Others []VM // the other VMs of the node, if several are given
 	Node   bool // several domains are given, which are those of the node
 
 	HostPhysBits int // physical address bits of the host's CPUs, 0 when not known
@@ -29,10 +29,10 @@ type Inputs struct {
 
 // VM is what is known of a VM.
 type VM struct {
-	Name        string // for results, where several VMs are given
+	Name        string // for results, if several VMs are given
 	plan.Result        // what the hook would do with its domain; no plan without one
 
-	PolicyWarnings []reasons.Warning         // where there is no plan
+	PolicyWarnings []reasons.Warning         // if there is no plan
 	Alternatives   func() []plan.Alternative // what other layouts would give; nil when not known
 }
 
@@ -61,13 +61,6 @@ func (vm VM) layout() policy.Layout {
 	return vm.Policy.Layout
 }
 
-// Alternative is how many pairs of devices are as on the host with another
-// layout.
-type Alternative struct {
-	Layout policy.Layout
-	Alike  int
-}
-
 // Sockets describes the directory where virt-launcher looks for hooks.
 type Sockets struct {
 	Dir     string
@@ -78,7 +71,7 @@ type Sockets struct {
 	Files   []SocketFile
 }
 
-// SocketFile is a file in the directory, or in a sidecar's subdirectory.
+// SocketFile is a file in it, or in a sidecar's subdirectory.
 type SocketFile struct {
 	Path    string // from the directory
 	Socket  bool
@@ -97,8 +90,8 @@ func (in Inputs) hasBoth() bool      { return in.Plan != nil && in.VMI != nil }
 func (in Inputs) hasSockets() bool   { return in.Sockets != nil }
 func (in Inputs) hasLimits() bool    { return in.Limits != nil }
 
-// subjects returns the devices to look at, by ID: those of the domains and of
-// the environment variables; without either, all that the host offers to guests.
+// subjects returns the devices to look at, by ID: those of the domains and the environment
+// variables; without either, all that the host offers to guests.
 func (in Inputs) subjects() []topology.DeviceID {
 	var ids []topology.DeviceID
 	for _, v := range in.Variables {
@@ -123,17 +116,15 @@ func (in Inputs) subjects() []topology.DeviceID {
 	return slices.Compact(ids)
 }
 
-// isElsewhere reports whether the host shows none of the devices: it is not the
-// node of this VM, and nothing else has to be said of them.
+// isElsewhere reports whether the host shows none of the devices: it is not the VM's node,
+// and other checks skip them.
 func (in Inputs) isElsewhere() bool {
 	ids := in.subjects()
 	return len(ids) > 0 && !slices.ContainsFunc(ids, in.Host.Shows)
 }
 
-// vms returns all VMs.
 func (in Inputs) vms() []VM { return append([]VM{in.VM}, in.Others...) }
 
-// decisions returns the devices of all domains.
 func (in Inputs) decisions() []placement.Decision {
 	var all []placement.Decision
 	for _, vm := range in.vms() {
@@ -155,8 +146,7 @@ func (in Inputs) functions() []*topology.Device {
 	return all
 }
 
-// hardware returns the physical functions that the subjects are or are part of,
-// each once: for a mediated device its parent's, for a virtual function its own.
+// hardware returns the physical functions that the subjects are or are part of, each once.
 func (in Inputs) hardware() []topology.DeviceID {
 	var ids []topology.DeviceID
 	for _, id := range in.subjects() {
@@ -168,8 +158,7 @@ func (in Inputs) hardware() []topology.DeviceID {
 	return ids
 }
 
-// paths returns the nodes of the host's tree from the roots to the hardware,
-// each once.
+// paths returns the nodes of the host's tree from the roots to the hardware, each once.
 func (in Inputs) paths() []*topology.Node {
 	ids := in.hardware()
 	tree := in.Host.Tree(ids)
@@ -184,7 +173,7 @@ func (in Inputs) paths() []*topology.Node {
 	return nodes
 }
 
-// function returns the host's PCI function at a node, or nil when there is none.
+// function returns the host's PCI function at a node, or nil.
 func (in Inputs) function(n *topology.Node) *topology.Device {
 	if n == nil {
 		return nil
@@ -209,11 +198,11 @@ func (in Inputs) guestFunctions() []*topology.Device {
 	return all
 }
 
-// warnings returns the plan's warnings of a kind as results.
-func (in Inputs) warnings(status Status, code reasons.Code) []Result {
+// warnings returns the plan's warnings that a check reports as results.
+func (in Inputs) warnings(status Status, check string) []Result {
 	var results []Result
 	for _, w := range in.Plan.Warnings {
-		if w.Code == code {
+		if w.Code.Check() == check {
 			results = append(results, result(status, w.Remedy, "%s", w.Text)...)
 		}
 	}

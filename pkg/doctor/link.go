@@ -1,8 +1,11 @@
 package doctor
 
-import "hook-sidecar/pkg/topology"
+import (
+	"slices"
 
-// linkDegraded checks whether each link runs at what both of its ends support.
+	"hook-sidecar/pkg/topology"
+)
+
 func linkDegraded(in Inputs) []Result {
 	var found []Result
 	known := 0
@@ -24,7 +27,7 @@ func linkDegraded(in Inputs) []Result {
 	return orPass(found, "%s at full speed and width", topology.Counted(known, "link"))
 }
 
-// judgeLink compares the link of a function with the best that both ends support.
+// judgeLink compares a function's link with the best that both ends support.
 func judgeLink(a topology.Address, lower topology.Details, best topology.Link) []Result {
 	id := topology.PCIDevice(a)
 	switch now, own := *lower.Link, *lower.MaxLink; {
@@ -40,10 +43,9 @@ func judgeLink(a topology.Address, lower topology.Details, best topology.Link) [
 	return nil
 }
 
-// accessControl checks whether devices for guests are isolated: functions of
-// different devices in one IOMMU group have a port without ACS above them, and
-// can only go to one guest. Where the configuration space can be read it also
-// reports the ports that send peer-to-peer requests up to the IOMMU.
+// accessControl checks whether devices are isolated: those of one IOMMU group have a port
+// without ACS above them, and can only go to one guest. If the configuration space can be
+// read it also reports ports that send peer-to-peer requests up to the IOMMU.
 func accessControl(in Inputs) []Result {
 	found := in.sharedGroups()
 	ports, readable, redirecting := 0, 0, 0
@@ -83,21 +85,20 @@ func (in Inputs) sharedGroups() []Result {
 		if f.IOMMUGroup == nil || reported[*f.IOMMUGroup] {
 			continue
 		}
-		for _, other := range in.Host.Devices {
-			if other.IOMMUGroup == nil || *other.IOMMUGroup != *f.IOMMUGroup || other.IsBridge || other.Address.SameDevice(f.Address) {
-				continue
-			}
+		i := slices.IndexFunc(in.Host.Devices, func(d topology.Device) bool {
+			return topology.Same(d.IOMMUGroup, f.IOMMUGroup) && !d.IsBridge && !d.Address.SameDevice(f.Address)
+		})
+		if i >= 0 {
 			reported[*f.IOMMUGroup] = true
 			found = append(found, about(topology.PCIDevice(f.Address), warn("pass both to one guest or to none; enable ACS in the firmware, or use slots under different ports",
-				"%s and %s share IOMMU group %d: no port above isolates them", f.Address, other.Address, *f.IOMMUGroup))...)
-			break
+				"%s and %s share IOMMU group %d: no port above isolates them", f.Address, in.Host.Devices[i].Address, *f.IOMMUGroup))...)
 		}
 	}
 	return found
 }
 
-// addressTranslation checks whether devices have ATS, with which peer-to-peer
-// traffic need not go through the CPU where ACS is enabled.
+// addressTranslation checks whether devices have ATS, with which peer-to-peer traffic
+// bypasses the CPU although ACS is enabled.
 func addressTranslation(in Inputs) []Result {
 	var without []topology.Address
 	hardware, hidden := in.hardware(), 0

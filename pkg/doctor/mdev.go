@@ -11,8 +11,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// vgpu is a part of a GPU for a guest: a mediated device, or a virtual function
-// that NVIDIA's driver has given a type.
+// vgpu is a part of a GPU: a mediated device, or a virtual function with a type.
 type vgpu struct {
 	id   topology.DeviceID
 	gpu  topology.Address // the physical function
@@ -37,8 +36,8 @@ func (in Inputs) vgpus() []vgpu {
 	return all
 }
 
-// physical returns the physical function of a virtual one. Since Ampere the parent
-// of a mediated device is a virtual function of the GPU.
+// physical returns the physical function of a virtual one, which since Ampere is the parent
+// of a mediated device.
 func (in Inputs) physical(a topology.Address) topology.Address {
 	if f := in.Host.Device(a); f != nil && f.PhysFn != nil {
 		return *f.PhysFn
@@ -46,8 +45,8 @@ func (in Inputs) physical(a topology.Address) topology.Address {
 	return a
 }
 
-// typeName returns the type of a virtual function with its name, which a list of
-// the GPU may have as long as the type can be created.
+// typeName returns the type of a virtual function with its name, which the GPU lists as long
+// as it can be created.
 func (in Inputs) typeName(f topology.Device) string {
 	number := fmt.Sprint(f.Details.VGPU.Type)
 	for _, other := range in.Host.Devices {
@@ -63,7 +62,6 @@ func (in Inputs) typeName(f topology.Device) string {
 	return number
 }
 
-// byGPU groups vGPUs by GPU, and returns the GPUs by address.
 func byGPU(all []vgpu) ([]topology.Address, map[topology.Address][]vgpu) {
 	gpus := map[topology.Address][]vgpu{}
 	for _, v := range all {
@@ -72,7 +70,6 @@ func byGPU(all []vgpu) ([]topology.Address, map[topology.Address][]vgpu) {
 	return slices.SortedFunc(maps.Keys(gpus), topology.Address.Compare), gpus
 }
 
-// typesOf returns the sorted types of vGPUs.
 func typesOf(vgpus []vgpu) []string {
 	names := map[string]bool{}
 	for _, v := range vgpus {
@@ -81,9 +78,8 @@ func typesOf(vgpus []vgpu) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// mdevTypes checks whether each GPU has one type of vGPU. In equal-size mode,
-// the default, all vGPUs of a GPU have the frame buffer size of the first
-// (NVIDIA vGPU software user guide).
+// mdevTypes checks whether each GPU has one type of vGPU: in equal-size mode, the default,
+// all have the frame buffer size of the first (NVIDIA vGPU software user guide).
 func mdevTypes(in Inputs) []Result {
 	gpus, vgpus := byGPU(in.vgpus())
 	var found []Result
@@ -99,8 +95,7 @@ func mdevTypes(in Inputs) []Result {
 	return orPass(found, "%s with vGPUs of one type each", topology.Counted(len(gpus), "device"))
 }
 
-// mdevUnused reports the vGPUs that no domain uses. A GPU keeps its type, and has
-// less room, as long as it has one, although its VM is gone.
+// mdevUnused reports the vGPUs that no domain uses: the GPU keeps their type and room.
 func mdevUnused(in Inputs) []Result {
 	used := in.subjects()
 	isUsed := func(id topology.DeviceID) bool { return slices.Contains(used, id) }
@@ -127,9 +122,8 @@ func mdevUnused(in Inputs) []Result {
 	return orPass(found, "%s, all used", topology.Counted(max(len(all), len(in.Host.MDEVs)), "vGPU"))
 }
 
-// vgpuCapacity checks whether each GPU can still create the vGPUs that its type
-// promises: no list of devices shows what a killed VM or vGPU manager did not
-// return.
+// vgpuCapacity checks whether each GPU can create the vGPUs that its type promises: no list
+// shows what a killed VM or vGPU manager did not return.
 func vgpuCapacity(in Inputs) []Result {
 	_, vgpus := byGPU(in.vgpus())
 	var found []Result
@@ -140,10 +134,11 @@ func vgpuCapacity(in Inputs) []Result {
 		case len(types) == 0 && s.creatable == 0:
 			found = append(found, about(topology.PCIDevice(gpu), warn(staleHint+"; with MIG, create GPU instances first",
 				"%s has no vGPU, and none can be created", gpu))...)
-		case len(types) == 1 && !isMIG(s.names[types[0]]):
-			if have, most := len(vgpus[gpu])+s.available[types[0]], s.most[types[0]]; have < most {
+		case len(types) == 1 && !isMIG(s.types[types[0]].name):
+			of, exist := s.types[types[0]], len(vgpus[gpu])
+			if have := exist + of.available; have < of.most {
 				found = append(found, about(topology.PCIDevice(gpu), warn(staleHint, "%s gives %d of %d vGPUs of type %s: %d exist, %d can be created",
-					gpu, have, most, types[0], len(vgpus[gpu]), s.available[types[0]]))...)
+					gpu, have, of.most, types[0], exist, of.available))...)
 			}
 		}
 	}
@@ -155,16 +150,19 @@ func vgpuCapacity(in Inputs) []Result {
 
 const staleHint = "look for a process that still holds the GPU (nvidia-smi vgpu -q), then restart nvidia-vgpu-mgr or reset the GPU"
 
-// isMIG reports whether a type is backed by MIG: A100-1-5C has the number of its
-// slices. Their number depends on the GPU instances that exist.
+// isMIG reports whether a type is backed by MIG: A100-1-5C has the number of its slices,
+// which depends on the GPU instances.
 func isMIG(name string) bool { return regexp.MustCompile(`-[0-9]+-[0-9]+[A-Z]`).MatchString(name) }
 
 // supported is what a GPU can create, with all its functions.
 type supported struct {
-	creatable int               // of any type
-	available map[string]int    // by type
-	most      map[string]int    // by type, 0 when not known
-	names     map[string]string // by type
+	creatable int // of any type
+	types     map[string]vgpuType
+}
+
+type vgpuType struct {
+	name            string
+	available, most int // most is 0 if not known
 }
 
 // supported returns what each GPU that shows it can create, by physical function.
@@ -176,19 +174,15 @@ func (in Inputs) supported() map[topology.Address]*supported {
 			continue
 		}
 		gpu := in.physical(f.Address)
-		s := gpus[gpu]
-		if s == nil {
-			s = &supported{available: map[string]int{}, most: map[string]int{}, names: map[string]string{}}
-			gpus[gpu] = s
-		}
+		s := cmp.Or(gpus[gpu], &supported{types: map[string]vgpuType{}})
+		gpus[gpu] = s
 		if d.VGPU != nil {
 			s.creatable += len(d.VGPU.Creatable)
 		}
 		for _, t := range d.MDEVTypes {
 			if t.Available != nil {
 				s.creatable += *t.Available
-				s.available[t.ID] += *t.Available
-				s.most[t.ID], s.names[t.ID] = t.Max, t.Name
+				s.types[t.ID] = vgpuType{name: t.Name, available: s.types[t.ID].available + *t.Available, most: t.Max}
 			}
 		}
 	}

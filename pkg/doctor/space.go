@@ -11,12 +11,10 @@ import (
 	"hook-sidecar/pkg/guest"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
-	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
-// barWindow checks whether the 64-bit BARs of the devices fit into the window of
-// the guest's firmware.
+// barWindow checks whether the devices' 64-bit BARs fit into the firmware's window.
 func barWindow(in Inputs) []Result {
 	guest := in.firmware()
 	sum, taken := guest.BARs()
@@ -38,8 +36,8 @@ func barWindow(in Inputs) []Result {
 	return pass("%s, the window has %s: %s", need, topology.BytesThere(window.Bytes), window.Reason)
 }
 
-// windowHint is how the guest gets a larger window. A guest that has the host's
-// bits already gets no more of them by another CPU, and X-PciMmio64Mb is OVMF's.
+// windowHint is how the guest gets a larger window: if it has the host's bits, another CPU
+// gives no more, and X-PciMmio64Mb is OVMF's.
 func (in Inputs) windowHint() string {
 	var ways []string
 	if _, source := in.firmware().Bits(); source != firmware.HostBits {
@@ -59,19 +57,17 @@ func (in Inputs) windowHint() string {
 	return strings.Join(ways, ", or ")
 }
 
-// firmware is what the guest's firmware finds.
 func (in Inputs) firmware() firmware.Guest {
 	return guest.Firmware(in.Plan, in.Plan.Domain(), in.HostPhysBits)
 }
 
-// ovmfIOPorts is how many ports with an I/O BAR under them have room in OVMF's
-// I/O window, 0x6000 to 0xffff (edk2 OvmfPkg/Library/PlatformInitLib/Platform.c):
-// 4 KiB each, and the root bus's own devices have the first. Each device beyond
-// loses all of its BARs.
+// ovmfIOPorts is how many ports with an I/O BAR, 4 KiB each, have room in OVMF's I/O window
+// after the root bus's own devices, 0x6000 to 0xffff (edk2
+// OvmfPkg/Library/PlatformInitLib/Platform.c). Each device beyond loses all of its BARs.
 const ovmfIOPorts = 9
 
-// ioSpace checks whether the firmware has room for all ports with an I/O BAR
-// under them: with one too many SeaBIOS stops, and so does the guest.
+// ioSpace checks whether the firmware has room for all ports with an I/O BAR: with one too
+// many SeaBIOS stops.
 func ioSpace(in Inputs) []Result {
 	d := in.Plan.Domain()
 	if d.Arch == "aarch64" {
@@ -89,12 +85,11 @@ func ioSpace(in Inputs) []Result {
 		}
 		return fail(hint, "%d ports have a device with an I/O BAR under them and the domain boots with UEFI, which has room for %d", ports, room)
 	}
-	return orPass(in.warnings(Fail, reasons.CodeIOSpace), "%s with an I/O BAR, %s has room for %d ports with one",
+	return orPass(in.warnings(Fail, "io-space"), "%s with an I/O BAR, %s has room for %d ports with one",
 		topology.Counted(len(withIO), "device"), firmware, room)
 }
 
-// portsOf counts the ports of the guest that have these functions under them. A
-// function without an address will have a port of its own.
+// portsOf counts the guest's ports above functions. One without an address will have its own.
 func (in Inputs) portsOf(functions []*topology.Device) int {
 	ports := map[topology.ID]bool{}
 	for _, f := range functions {
@@ -109,8 +104,8 @@ func (in Inputs) portsOf(functions []*topology.Device) int {
 	return len(ports)
 }
 
-// pciHole checks that the 64-bit window of the root bus is there when devices
-// with 64-bit BARs are on it: pcihole64 sizes no other window.
+// pciHole checks that the root bus has a 64-bit window if devices with 64-bit BARs are on
+// it: pcihole64 sizes no other window.
 func pciHole(in Inputs) []Result {
 	if !in.Plan.Domain().PCIHole64Off {
 		return pass("not disabled")

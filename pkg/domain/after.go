@@ -8,8 +8,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// After is the read model of the domain after changes: what a parse of the changed bytes has
-// to give.
+// After returns the read model after changes: that which a parse of the changed bytes has to give.
 func (d *Domain) After(c Changes) *Domain {
 	next := *d.withFragments(c.Managed)
 	next.Hostdevs = slices.Clone(d.Hostdevs)
@@ -22,11 +21,10 @@ func (d *Domain) After(c Changes) *Domain {
 		next.Hostdevs[i].HasMode = true
 	}
 	next.Hostdevs = append(next.Hostdevs, c.AddHostdevs...)
-	off, removed := positions(c.HotplugOff), positions(c.RemoveControllers)
 	next.Controllers = make([]Controller, 0, len(d.Controllers)+len(c.AddControllers))
 	for i, controller := range d.Controllers {
-		controller.HotplugOff = controller.HotplugOff || off[i]
-		if !removed[i] {
+		controller.HotplugOff = controller.HotplugOff || slices.Contains(c.HotplugOff, i)
+		if !slices.Contains(c.RemoveControllers, i) {
 			next.Controllers = append(next.Controllers, controller)
 		}
 	}
@@ -34,17 +32,8 @@ func (d *Domain) After(c Changes) *Domain {
 	return &next
 }
 
-// positions is a set of positions in a list.
-func positions(list []int) map[int]bool {
-	set := make(map[int]bool, len(list))
-	for _, i := range list {
-		set[i] = true
-	}
-	return set
-}
-
-// Verify compares a domain, read again from changed bytes, with the read model that After
-// gave for the changes. The error names the first difference.
+// Verify compares a domain, parsed from changed bytes, with the result of After. The error names
+// the first difference.
 func (d *Domain) Verify(after *Domain) error {
 	if want, have := len(after.Hostdevs), len(d.Hostdevs); want != have {
 		return fmt.Errorf("the result has %d hostdevs, the plan %d", have, want)
@@ -96,9 +85,7 @@ func nameOf(f Fragment) string {
 
 func verifyControllers(want, have []Controller) error {
 	byIndex := func(x, y Controller) int { return cmp.Compare(x.Index, y.Index) }
-	want, have = slices.Clone(want), slices.Clone(have)
-	slices.SortFunc(want, byIndex)
-	slices.SortFunc(have, byIndex)
+	want, have = slices.SortedFunc(slices.Values(want), byIndex), slices.SortedFunc(slices.Values(have), byIndex)
 	if len(want) != len(have) {
 		return fmt.Errorf("the result has %d pci controllers, the plan %d", len(have), len(want))
 	}

@@ -10,15 +10,11 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Apply makes the changes and returns the bytes of the changed domain. It
-// edits as little as it can: a value that is already right keeps its spelling.
-// The same changes to the same domain always give the same bytes, and no changes
-// give a copy of the very bytes that were parsed.
+// Apply returns the bytes of the domain with the changes. It edits as little as it can: a value
+// that is already right keeps its spelling, and no changes give a copy of the parsed bytes.
 //
-// It is an error when a position does not exist or appears twice in one list,
-// when something to be added cannot be written as libvirt reads it (an address
-// out of range, a bus number on a controller that cannot have one), or when its
-// controller index or its device is in the domain already.
+// The error is for a position that does not exist or appears twice in one list, and for an
+// addition that libvirt would refuse, or whose index or device is in the domain already.
 func (d *Domain) Apply(c Changes) ([]byte, error) {
 	places := slices.Sorted(maps.Keys(c.Place))
 	if err := cmp.Or(
@@ -29,7 +25,7 @@ func (d *Domain) Apply(c Changes) ([]byte, error) {
 	); err != nil {
 		return nil, err
 	}
-	e := editor{domain: d, xml: d.doc.xml, renderer: newRenderer()}
+	e := editor{domain: d, xml: d.doc.xml}
 	for _, i := range c.SetMode {
 		if !d.Hostdevs[i].HasMode {
 			e.edit(e.xml.SetAttr(d.doc.hostdevs[i], "mode", "subsystem"))
@@ -51,11 +47,7 @@ func (d *Domain) Apply(c Changes) ([]byte, error) {
 	if err := e.replaceFragments(c.Managed); err != nil {
 		return nil, err
 	}
-	iommus, err := e.setIOMMUs()
-	if err != nil {
-		return nil, err
-	}
-	if err := e.add(c, iommus); err != nil {
+	if err := e.add(c, e.setIOMMUs()); err != nil {
 		return nil, err
 	}
 	e.setFirmwareEntries()
@@ -88,7 +80,6 @@ type editor struct {
 	edits  []xmledit.Edit
 	gone   map[*xmledit.Element]bool // of fragments
 	added  []Fragment
-	*renderer
 }
 
 func (e *editor) edit(edit xmledit.Edit) { e.edits = append(e.edits, edit) }
@@ -121,8 +112,8 @@ func (e *editor) place(i int, to *GuestAddress) error {
 	return nil
 }
 
-// insertAddress puts the first address into a hostdev, where virt-launcher
-// puts it (KubeVirt pkg/virt-launcher/virtwrap/api/schema.go, HostDevice).
+// insertAddress adds an address to a hostdev, where virt-launcher puts it (KubeVirt
+// pkg/virt-launcher/virtwrap/api/schema.go, HostDevice).
 func (e *editor) insertAddress(hostdev *xmledit.Element, address string) xmledit.Edit {
 	if alias := hostdev.Child("alias"); alias != nil {
 		return e.xml.InsertBefore(alias, address)
@@ -135,8 +126,7 @@ func (e *editor) insertAddress(hostdev *xmledit.Element, address string) xmledit
 	return e.xml.InsertLast(hostdev, address)
 }
 
-// editAddress changes the attributes of an address that say something else,
-// and adds those that are missing.
+// editAddress changes the attributes of an address that differ, and adds those that are missing.
 func (e *editor) editAddress(address *xmledit.Element, to GuestAddress) {
 	if address.Attr("type") == nil {
 		e.edit(e.xml.SetAttr(address, "type", "pci"))
@@ -164,13 +154,12 @@ func (e *editor) turnHotplugOff(port *xmledit.Element) xmledit.Edit {
 	if target := port.Child("target"); target != nil {
 		return e.xml.SetAttr(target, "hotplug", "off")
 	}
-	return e.xml.InsertLast(port, `<target hotplug="off"></target>`)
+	return e.xml.InsertLast(port, printTarget(Controller{HotplugOff: true}))
 }
 
-// add puts the new hostdevs after the last one, else before the first
-// controller, and the new controllers after the last PCI controller, else after
-// the last controller; what finds no such place goes to the end of the devices, as the
-// iommus do.
+// add puts the new hostdevs after the last one, else before the first controller, and the new
+// controllers after the last PCI controller, else after the last controller; else they go to
+// the end of the devices, as the iommus do.
 func (e *editor) add(c Changes, iommus []string) error {
 	hostdevs, err := e.newHostdevs(c)
 	if err != nil {
@@ -206,7 +195,7 @@ func (e *editor) add(c Changes, iommus []string) error {
 	switch {
 	case len(last) == 0:
 	case len(e.domain.doc.devices) == 0:
-		e.edit(e.xml.InsertLast(e.xml.Root(), wrapped("devices", last)))
+		e.edit(e.xml.InsertLast(e.xml.Root(), element("devices", nil, last...)))
 	default:
 		e.edit(e.xml.InsertLast(e.domain.doc.devices[0], last...))
 	}
@@ -224,7 +213,7 @@ func (e *editor) newHostdevs(c Changes) ([]string, error) {
 			return nil, fmt.Errorf("add hostdev %s: the domain already has it", h.ID)
 		}
 		present[h.ID] = true
-		text, err := e.hostdev(h)
+		text, err := printHostdev(h)
 		if err != nil {
 			return nil, fmt.Errorf("add hostdev %s: %w", h.ID, err)
 		}

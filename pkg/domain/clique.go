@@ -3,25 +3,25 @@ package domain
 import (
 	"fmt"
 	"slices"
-	"strings"
+	"strconv"
 
 	"hook-sidecar/pkg/domain/xmledit"
 )
 
-// Clique is the property x-nv-gpudirect-clique that qemu:override gives a device:
-// existing, or to be added by Apply.
+// Clique is the property x-nv-gpudirect-clique that qemu:override gives a device: existing, or
+// to be added by Apply.
 type Clique struct {
 	Alias  string // of the device
-	Number int    // -1 where QEMU would not take the value
-	// Own is true for one that Apply has added, which is recognised by its redundant
-	// remove of the property before it is set: libvirt keeps it, and it has no effect.
+	Number int    // -1 where QEMU would refuse the value
+	// Own is true for one that Apply has added, recognised by its redundant remove of the
+	// property: libvirt keeps it, and it has no effect.
 	Own bool
 }
 
 // CliqueMark is the mark of cliques that Apply may add, replace and remove.
 const CliqueMark Mark = cliqueProperty
 
-// Mark is CliqueMark for one of the hook's.
+// Mark returns CliqueMark for the hook's own.
 func (c Clique) Mark() Mark {
 	if c.Own {
 		return CliqueMark
@@ -30,21 +30,20 @@ func (c Clique) Mark() Mark {
 }
 
 func (c Clique) check() error {
-	if c.Number < 0 || c.Number > mostClique {
-		return fmt.Errorf("add clique of %s: invalid number %d: must be between 0 and %d", c.Alias, c.Number, mostClique)
+	if c.Number < 0 || c.Number > MaxClique {
+		return fmt.Errorf("add clique of %s: invalid number %d: must be between 0 and %d", c.Alias, c.Number, MaxClique)
 	}
 	return nil
 }
 
-// cliqueProperty is the name of QEMU's property (hw/vfio/pci.c), and mostClique its
-// highest value (hw/vfio/pci-quirks.c, set_nv_gpudirect_clique_id).
+// MaxClique is the highest value of QEMU's property (hw/vfio/pci-quirks.c,
+// set_nv_gpudirect_clique_id).
 const (
-	cliqueProperty = "x-nv-gpudirect-clique"
-	mostClique     = 15
+	MaxClique      = 15
+	cliqueProperty = "x-nv-gpudirect-clique" // hw/vfio/pci.c
 )
 
 func (r *reader) cliques(root *xmledit.Element) error {
-	d := r.domain
 	for device := range qemu(root, "override", "device") {
 		set := cliqueProperties(device)
 		if len(set) == 0 {
@@ -52,7 +51,7 @@ func (r *reader) cliques(root *xmledit.Element) error {
 		}
 		clique := Clique{Alias: device.Value("alias"), Number: -1}
 		last := set[len(set)-1]
-		if n, ok := number(last.Value("value"), 10); ok && n <= mostClique {
+		if n, ok := number(last.Value("value"), 10); ok && n <= MaxClique {
 			clique.Number = int(n)
 		}
 		frontends := device.Children
@@ -60,13 +59,10 @@ func (r *reader) cliques(root *xmledit.Element) error {
 			len(frontends) == 1 && len(frontends[0].Children) == 2
 		r.fragment(clique, device)
 	}
-	for e := range qemu(root, "commandline", "arg") {
-		d.CommandLineClique = d.CommandLineClique || strings.Contains(e.Value("value"), cliqueProperty)
-	}
 	return nil
 }
 
-// cliqueProperties are the properties of that name in a device of qemu:override.
+// cliqueProperties returns the properties of that name in a device of qemu:override.
 func cliqueProperties(device *xmledit.Element) (found []*xmledit.Element) {
 	for _, frontend := range device.Children {
 		for _, property := range frontend.Children {
@@ -79,41 +75,28 @@ func cliqueProperties(device *xmledit.Element) (found []*xmledit.Element) {
 }
 
 // replace adds the clique after all others.
-func (c Clique) replace(e *editor, at []*xmledit.Element) error {
+func (c Clique) replace(e *editor, at []*xmledit.Element) {
 	e.remove(at)
 	e.added = append(e.added, c)
-	return nil
 }
 
-// setCliques removes and adds devices of qemu:override. As for options, the user's empty
-// element stays empty.
+// setCliques removes and adds devices of qemu:override.
 func (e *editor) setCliques() {
-	overrides, added := e.qemuElements("override"), of[Clique](e.added)
-	if len(added) == 0 {
-		e.removeFrom(overrides, nil)
-		return
-	}
-	var first *xmledit.Element
-	if i := slices.IndexFunc(overrides, func(o *xmledit.Element) bool { return len(o.Children) > 0 }); i >= 0 {
-		first = overrides[i]
-	}
-	e.removeFrom(overrides, first)
-	e.insertQEMU(first, "override", func(prefix string) []string {
-		written := make([]string, len(added))
-		for i, c := range added {
-			written[i] = c.print(prefix)
+	overrides := qemuElements(e.xml.Root(), "override")
+	e.setQEMU("override", overrides, withChildren(slices.All(overrides)), func(prefix string) []string {
+		var devices []string
+		for _, c := range of[Clique](e.added) {
+			devices = append(devices, c.print(prefix))
 		}
-		return written
+		return devices
 	})
 }
 
-// print returns a device of qemu:override, with the domain's prefix of QEMU's namespace:
-// libvirtxml has these elements only under a prefix of its own.
+// print prints a device of qemu:override with the domain's prefix of QEMU's namespace.
 func (c Clique) print(prefix string) string {
-	return fmt.Sprintf(`<%[1]sdevice alias="%[2]s">
-	<%[1]sfrontend>
-		<%[1]sproperty name="%[3]s" type="remove"></%[1]sproperty>
-		<%[1]sproperty name="%[3]s" type="unsigned" value="%[4]d"></%[1]sproperty>
-	</%[1]sfrontend>
-</%[1]sdevice>`, prefix, xmledit.Escape(c.Alias), cliqueProperty, c.Number)
+	property := func(kind, value string) string {
+		return element(prefix+"property", []attribute{{"name", cliqueProperty}, {"type", kind}, {"value", value}})
+	}
+	return element(prefix+"device", []attribute{{"alias", c.Alias}},
+		element(prefix+"frontend", nil, property("remove", ""), property("unsigned", strconv.Itoa(c.Number))))
 }

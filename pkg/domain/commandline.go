@@ -4,14 +4,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
 	"hook-sidecar/pkg/domain/xmledit"
 )
 
-// Option is an option of QEMU in qemu:commandline whose value has keys: -global or
-// -fw_cfg.
+// Option is an option of QEMU in qemu:commandline whose value has keys.
 type Option struct {
 	Name  string // "-global"
 	Value string // "driver=pcie-root-port,property=x-speed,value=32,id=…"
@@ -26,11 +26,11 @@ const (
 // OptionPrefix begins the ids of options that Apply may add, replace and remove.
 const OptionPrefix = "hook-sidecar-"
 
-// ID is the id of an option, "" without one. QEMU refuses two options of a name with
-// one id (util/qemu-option.c, qemu_opts_create).
+// ID returns the id of an option, "" without one. QEMU refuses two options of a name with one id
+// (util/qemu-option.c, qemu_opts_create).
 func (o Option) ID() string { return o.Key("id") }
 
-// Mark is the id of an option whose id begins with OptionPrefix.
+// Mark returns the id if it begins with OptionPrefix.
 func (o Option) Mark() Mark {
 	if id := o.ID(); strings.HasPrefix(id, OptionPrefix) {
 		return Mark(id)
@@ -45,9 +45,8 @@ func (o Option) check() error {
 	return nil
 }
 
-// Key is the value of a key, "" where it is absent. Of a key that appears twice the last
-// counts, and a comma in a value is written twice (util/qemu-option.c,
-// qemu_opt_find and get_opt_value).
+// Key returns the value of a key, "" where it is absent. Of a duplicate key the last counts, and
+// a comma in a value is written twice (util/qemu-option.c, qemu_opt_find and get_opt_value).
 func (o Option) Key(key string) string {
 	const comma = "\x00" // XML cannot hold it
 	found := ""
@@ -59,8 +58,8 @@ func (o Option) Key(key string) string {
 	return found
 }
 
-// global is the property that a -global sets. QEMU has two forms, of which the short
-// one is DRIVER.PROPERTY=VALUE (softmmu/qdev-monitor.c, qemu_global_option).
+// global returns the property that a -global sets. Its short form is DRIVER.PROPERTY=VALUE
+// (softmmu/qdev-monitor.c, qemu_global_option).
 func (o Option) global() (driver, property, value string) {
 	name, value, found := strings.Cut(o.Value, "=")
 	if driver, property, isShort := strings.Cut(name, "."); found && isShort {
@@ -69,15 +68,15 @@ func (o Option) global() (driver, property, value string) {
 	return o.Key("driver"), o.Key("property"), o.Key("value")
 }
 
-// fwcfgName is the name of an entry that -fw_cfg adds; the key may be left out (QEMU
+// fwcfgName returns the name of the entry that -fw_cfg adds; the key may be left out (QEMU
 // softmmu/vl.c, qemu_fw_cfg_opts).
 func (o Option) fwcfgName() string {
 	first, _, _ := strings.Cut(o.Value, ",")
 	return cmp.Or(o.Key("name"), first)
 }
 
-// Global is the last of the options that set a property of QEMU's devices with this
-// driver, which is the one that counts, and its value; nil without one.
+// Global returns the last option that sets a property of QEMU's devices with a driver, which is
+// the one that counts, and its value; nil without one.
 func (d *Domain) Global(driver, property string) (last *Option, value string) {
 	for _, o := range d.Options() {
 		if of, name, set := o.global(); o.Name == OptionGlobal && of == driver && name == property {
@@ -87,8 +86,7 @@ func (d *Domain) Global(driver, property string) (last *Option, value string) {
 	return last, value
 }
 
-// FWCfg is the option that adds an entry to fw_cfg, or nil. QEMU refuses a second one
-// with the name.
+// FWCfg returns the option that adds an entry to fw_cfg, or nil. QEMU refuses a second one.
 func (d *Domain) FWCfg(name string) *Option {
 	for _, o := range d.Options() {
 		if o.Name == OptionFWCfg && o.fwcfgName() == name {
@@ -98,8 +96,8 @@ func (d *Domain) FWCfg(name string) *Option {
 	return nil
 }
 
-// options reads the options of qemu:commandline. The value of an option may look like
-// another one, as in -append -global.
+// options reads the options of qemu:commandline. A value may look like an option, as in
+// -append -global.
 func (r *reader) options(root *xmledit.Element) error {
 	var name *xmledit.Element
 	for e := range qemu(root, "commandline", "arg") {
@@ -118,8 +116,8 @@ func (r *reader) options(root *xmledit.Element) error {
 	return nil
 }
 
-// takesValue reports whether an argument is an option of QEMU with a value. One that is not
-// known counts as such: of some 140 options these have none (QEMU 7.2 to 11, qemu-options.hx).
+// takesValue reports whether an argument is an option of QEMU with a value, as an unknown one
+// is: of some 140 options these have none (QEMU 7.2 to 11, qemu-options.hx).
 func takesValue(arg string) bool {
 	name, isOption := strings.CutPrefix(arg, "-")
 	return isOption && !slices.Contains([]string{
@@ -130,7 +128,7 @@ func takesValue(arg string) bool {
 	}, strings.TrimPrefix(name, "-"))
 }
 
-// optionName is the name of an option that Domain.Options has, else "". QEMU takes two
+// optionName returns the name of an option that Domain.Options has, else "". QEMU takes two
 // dashes for one (softmmu/vl.c, lookup_opt).
 func optionName(arg string) string {
 	switch arg {
@@ -143,40 +141,26 @@ func optionName(arg string) string {
 }
 
 // replace sets the values of an option's two args.
-func (o Option) replace(e *editor, at []*xmledit.Element) error {
+func (o Option) replace(e *editor, at []*xmledit.Element) {
 	for i, value := range []string{o.Name, o.Value} {
 		if at[i].Value("value") != value {
 			e.edit(e.xml.SetAttr(at[i], "value", value))
 		}
 	}
-	return nil
 }
 
-// setOptions adds options after all others, and removes the args that are gone: libvirt
-// reads all elements as one list.
+// setOptions removes options, and adds some after all others: libvirt reads all elements as
+// one list.
 func (e *editor) setOptions() error {
-	lines, added := e.qemuElements("commandline"), of[Option](e.added)
-	if len(added) == 0 {
-		e.removeFrom(lines, nil)
-		return nil
-	}
-	if e.domain.doc.lacksValue {
+	lines, added := qemuElements(e.xml.Root(), "commandline"), of[Option](e.added)
+	if len(added) > 0 && e.domain.doc.lacksValue {
 		return errors.New("add options of QEMU: the last one in qemu:commandline has no value, and would take the next argument for it")
 	}
-	// The user's empty element stays empty, so that it is not taken for the hook's own when
-	// the options are removed again.
-	var last *xmledit.Element
-	for _, line := range lines {
-		if len(line.Children) > 0 {
-			last = line
-		}
-	}
-	e.removeFrom(lines, last)
-	e.insertQEMU(last, "commandline", func(prefix string) []string {
+	e.setQEMU("commandline", lines, withChildren(slices.Backward(lines)), func(prefix string) []string {
 		var args []string
 		for _, o := range added {
 			for _, value := range []string{o.Name, o.Value} {
-				args = append(args, fmt.Sprintf(`<%sarg value="%s"></%[1]sarg>`, prefix, xmledit.Escape(value)))
+				args = append(args, element(prefix+"arg", []attribute{{"value", value}}))
 			}
 		}
 		return args
@@ -184,34 +168,49 @@ func (e *editor) setOptions() error {
 	return nil
 }
 
-// qemuElements are the root's elements of a name in QEMU's namespace.
-func (e *editor) qemuElements(name string) []*xmledit.Element {
-	var found []*xmledit.Element
-	for _, child := range e.xml.Root().Children {
-		if child.Is(qemuSpace, name) {
-			found = append(found, child)
-		}
-	}
-	return found
+// qemuElements returns the root's elements with a name in QEMU's namespace.
+func qemuElements(root *xmledit.Element, name string) []*xmledit.Element {
+	return slices.DeleteFunc(slices.Clone(root.Children), func(child *xmledit.Element) bool { return !child.Is(qemuSpace, name) })
 }
 
-// insertQEMU puts elements, printed with the prefix of QEMU's namespace, into one of
-// qemuElements, or into a new one with the name where that is nil. It declares the
-// namespace where the root does not: KubeVirt loses the root's declaration between calls
-// (virtwrap/api/schema.go, DomainSpec.XmlNS).
-func (e *editor) insertQEMU(into *xmledit.Element, name string, printed func(prefix string) []string) {
-	if into != nil {
-		e.edit(e.xml.InsertLast(into, printed(strings.TrimSuffix(into.Name, into.Local))...))
-		return
-	}
-	root := e.xml.Root()
-	prefix, declaration := "qemu:", fmt.Sprintf(` xmlns:qemu="%s"`, qemuSpace)
-	for _, a := range root.Attrs {
-		if bound, isPrefix := strings.CutPrefix(a.Name, "xmlns:"); isPrefix && a.Value == qemuSpace {
-			prefix, declaration = bound+":", ""
-			break
+// withChildren returns the first element with children, or nil. The user's empty element stays
+// empty: else it would be removed together with the options in it.
+func withChildren(elements iter.Seq2[int, *xmledit.Element]) *xmledit.Element {
+	for _, e := range elements {
+		if len(e.Children) > 0 {
+			return e
 		}
 	}
-	name = prefix + name
-	e.edit(e.xml.InsertLast(root, strings.Replace(wrapped(name, printed(prefix)), "<"+name, "<"+name+declaration, 1)))
+	return nil
+}
+
+// setQEMU removes gone elements from parents, which are the qemuElements with a name, and puts
+// printed ones into one of them, or into a new one where that is nil.
+func (e *editor) setQEMU(name string, parents []*xmledit.Element, into *xmledit.Element, printed func(prefix string) []string) {
+	prefix, declaration := e.qemuPrefix(into)
+	elements := printed(prefix)
+	if len(elements) == 0 {
+		e.removeFrom(parents, nil)
+		return
+	}
+	e.removeFrom(parents, into)
+	if into == nil {
+		into, elements = e.xml.Root(), []string{element(prefix+name, declaration, elements...)}
+	}
+	e.edit(e.xml.InsertLast(into, elements...))
+}
+
+// qemuPrefix returns the prefix of QEMU's namespace in an element, or under the root where that
+// is nil, with a declaration where the root has none: KubeVirt loses it between calls
+// (virtwrap/api/schema.go, DomainSpec.XmlNS).
+func (e *editor) qemuPrefix(in *xmledit.Element) (string, []attribute) {
+	if in != nil {
+		return strings.TrimSuffix(in.Name, in.Local), nil
+	}
+	for _, a := range e.xml.Root().Attrs {
+		if bound, isPrefix := strings.CutPrefix(a.Name, "xmlns:"); isPrefix && a.Value == qemuSpace {
+			return bound + ":", nil
+		}
+	}
+	return "qemu:", []attribute{{"xmlns:qemu", qemuSpace}}
 }

@@ -3,8 +3,10 @@ package domain
 import (
 	"cmp"
 	"math"
+	"slices"
 
 	"hook-sidecar/pkg/domain/xmledit"
+	"hook-sidecar/pkg/topology"
 )
 
 // devices reads the devices other than PCI controllers.
@@ -56,9 +58,190 @@ func (r *reader) other(e *xmledit.Element) (d Device, err error) {
 		n, _ := number(address.Value("controller"), 10)
 		d.AddressController = new(int(min(n, math.MaxInt32)))
 	}
-	// KubeVirt's address may lack its type; libvirt's never does.
-	if cmp.Or(d.AddressType, "pci") == "pci" {
+	if addressType(address) == "pci" {
 		d.Address, err = r.guestAddress(address)
 	}
 	return d, err
+}
+
+// address reads the numbers of a PCI address, up to the highest that libvirt accepts
+// (src/util/virpci.c, virPCIDeviceAddressIsValid); present is false where it has none.
+func (r *reader) address(e *xmledit.Element, highestDomain uint64) (a topology.Address, present bool, err error) {
+	var numbers [4]uint64
+	for i, part := range [...]struct {
+		name string
+		high uint64
+	}{{"domain", highestDomain}, {"bus", 0xff}, {"slot", 0x1f}, {"function", 7}} {
+		n, ok, err := r.attrNumber(e, part.name, 0, 0, part.high)
+		if err != nil {
+			return a, false, err
+		}
+		numbers[i], present = n, present || ok
+	}
+	return topology.Address{
+		Domain: uint32(numbers[0]), Bus: uint8(numbers[1]), Device: uint8(numbers[2]), Function: uint8(numbers[3]),
+	}, present, nil
+}
+
+// guestAddress reads the <address> of a controller or a device. It is nil where all numbers are
+// zero or missing: libvirt then chooses one (src/conf/device_conf.c,
+// virDeviceInfoPCIAddressIsWanted). A guest has PCI domain 0 only (src/conf/domain_addr.c,
+// virDomainPCIAddressValidate).
+func (r *reader) guestAddress(e *xmledit.Element) (*GuestAddress, error) {
+	a, _, err := r.address(e, 0)
+	if err != nil || a == (topology.Address{}) {
+		return nil, err
+	}
+	return &GuestAddress{
+		Bus: int(a.Bus), Slot: int(a.Device), Function: int(a.Function), Multifunction: e.Value("multifunction") == "on",
+	}, nil
+}
+
+func alias(e *xmledit.Element) string { return e.Child("alias").Value("name") }
+
+// addressType returns the type of an address. KubeVirt's may lack it, libvirt's never does.
+func addressType(e *xmledit.Element) string { return cmp.Or(e.Value("type"), "pci") }
+
+// controllers reads the PCI controllers. Those without an index get the lowest free ones (libvirt
+// src/conf/domain_postparse.c, virDomainAssignControllerIndexes).
+func (r *reader) controllers(root *xmledit.Element) error {
+	d := r.domain
+	var taken [256]bool
+	var without []int
+	for e := range all(root, "devices", "controller") {
+		if e.Value("type") != "pci" {
+			continue
+		}
+		c, hasIndex, err := r.controller(e)
+		if err != nil {
+			return err
+		}
+		if hasIndex {
+			taken[c.Index] = true
+		} else {
+			without = append(without, len(d.Controllers))
+		}
+		d.Controllers = append(d.Controllers, c)
+		d.doc.controllers = append(d.doc.controllers, e)
+	}
+	for _, i := range without {
+		free := slices.Index(taken[:], false)
+		if free < 0 {
+			return r.xml.Errorf(d.doc.controllers[i].Open().Start, "no index is left for this <controller>")
+		}
+		taken[free] = true
+		d.Controllers[i].Index = free
+	}
+	for i, c := range d.Controllers {
+		hole := d.doc.controllers[i].Child("pcihole64")
+		if c.Index != 0 || hole == nil {
+			continue
+		}
+		size, err := r.scaled(hole)
+		if err != nil {
+			return err
+		}
+		d.PCIHole64Off = size == 0
+	}
+	return nil
+}
+
+func (r *reader) controller(e *xmledit.Element) (c Controller, hasIndex bool, err error) {
+	index, hasIndex, err := r.attrNumber(e, "index", 10, 0, 255)
+	if err != nil {
+		return c, false, err
+	}
+	if err := r.atMostOne(e, "address", "target"); err != nil {
+		return c, false, err
+	}
+	target := e.Child("target")
+	c = Controller{
+		Index: int(index), Model: Model(e.Value("model")),
+		HotplugOff: target.Value("hotplug") == "off", Alias: alias(e),
+	}
+	if address := e.Child("address"); address.Value("type") == "pci" {
+		if c.Address, err = r.guestAddress(address); err != nil {
+			return c, false, err
+		}
+	}
+	if c.Model != ExpanderBus {
+		return c, hasIndex, nil
+	}
+	// libvirt reads busNr with base 0, node with base 10 (src/conf/domain_conf.c,
+	// virDomainControllerDefParseXML).
+	busNr, ok, err := r.attrNumber(target, "busNr", 0, 1, 254)
+	if err != nil {
+		return c, false, err
+	}
+	if ok {
+		c.BusNr = new(int(busNr))
+	}
+	if node := target.Child("node"); node != nil {
+		n, err := r.textNumber(node, math.MaxInt32)
+		if err != nil {
+			return c, false, err
+		}
+		c.Cell = new(topology.CellID(n))
+	}
+	return c, hasIndex, nil
+}
+
+// hostdev reads a <hostdev>; placed is false for other kinds, for mediated devices that are not
+// PCI devices (vfio-ap, vfio-ccw), and without a source that names the device.
+func (r *reader) hostdev(e *xmledit.Element) (h Hostdev, placed bool, err error) {
+	mode := e.Attr("mode")
+	if mode != nil && mode.Value != "subsystem" {
+		return h, false, nil
+	}
+	id, ok, err := r.source(e)
+	if err != nil || !ok {
+		return h, false, err
+	}
+	if err := cmp.Or(r.atMostOne(e, "source", "address", "alias"), r.atMostOne(e.Child("source"), "address")); err != nil {
+		return h, false, err
+	}
+	h = Hostdev{
+		ID: id, Alias: alias(e), HasMode: mode != nil,
+		Display: e.Value("display") == "on", RamFB: e.Value("ramfb") == "on",
+	}
+	address := e.Child("address")
+	switch addressType(address) {
+	case "pci":
+		h.Address, err = r.guestAddress(address)
+	case "unassigned":
+		h.Unassigned = true
+	}
+	return h, err == nil, err
+}
+
+// atMostOne returns an error for an element that has several children of a name: libvirt's parser
+// takes the first, KubeVirt's types the last.
+func (r *reader) atMostOne(e *xmledit.Element, names ...string) error {
+	for _, name := range names {
+		count := 0
+		for child := range all(e, name) {
+			if count++; count > 1 {
+				return r.xml.Errorf(child.Open().Start, "<%s> has two <%s>", e.Name, name)
+			}
+		}
+	}
+	return nil
+}
+
+// source reads the device that a <hostdev> passes through; ok is false for none that is placed.
+func (r *reader) source(e *xmledit.Element) (id topology.DeviceID, ok bool, err error) {
+	address := first(e, "source", "address")
+	switch e.Value("type") {
+	case "pci":
+		a, present, err := r.address(address, math.MaxUint32)
+		return topology.PCIDevice(a), present, err
+	case "mdev":
+		// libvirt requires a model, KubeVirt always writes one. libvirt refuses an invalid UUID.
+		uuid, err := topology.ParseUUID(address.Value("uuid"))
+		if err != nil || cmp.Or(e.Value("model"), "vfio-pci") != "vfio-pci" {
+			return id, false, nil
+		}
+		return topology.MediatedDevice(uuid), true, nil
+	}
+	return id, false, nil
 }

@@ -9,8 +9,8 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// firmware reads the entries of fw_cfg (libvirt docs/formatdomain.rst, "System
-// information"): a domain may have several sysinfo elements.
+// firmware reads the entries of fw_cfg (libvirt docs/formatdomain.rst, "System information"). A
+// domain may have several sysinfo elements.
 func (r *reader) firmware(root *xmledit.Element) error {
 	for info := range all(root, "sysinfo") {
 		if info.Value("type") != fwcfg {
@@ -25,14 +25,14 @@ func (r *reader) firmware(root *xmledit.Element) error {
 
 const fwcfg = "fwcfg"
 
-// maxFirmwareName is the longest name of an entry in bytes: fw_cfg keeps 56
-// with the zero at the end (QEMU include/standard-headers/linux/qemu_fw_cfg.h).
+// maxFirmwareName limits the bytes of an entry's name: fw_cfg keeps 56 with the zero at the end
+// (QEMU include/standard-headers/linux/qemu_fw_cfg.h).
 const maxFirmwareName = 55
 
 // EntryPrefix begins the names of entries that Apply may add, replace and remove.
 const EntryPrefix = "opt/org.kubevirt.hostdev/"
 
-// Mark is the name of an entry whose name begins with EntryPrefix.
+// Mark returns the name if it begins with EntryPrefix.
 func (f FirmwareEntry) Mark() Mark {
 	if strings.HasPrefix(f.Name, EntryPrefix) {
 		return Mark(f.Name)
@@ -51,13 +51,12 @@ func (f FirmwareEntry) print() string {
 	return fmt.Sprintf(`<entry name="%s">%s</entry>`, xmledit.Escape(f.Name), xmledit.Escape(f.Value))
 }
 
-func (f FirmwareEntry) replace(e *editor, at []*xmledit.Element) error {
+func (f FirmwareEntry) replace(e *editor, at []*xmledit.Element) {
 	e.edit(e.xml.Replace(at[0], f.print()))
-	return nil
 }
 
-// setFirmwareEntries removes and adds entries. A sysinfo without any goes: libvirt's schema
-// wants an entry in it.
+// setFirmwareEntries removes and adds entries, and removes an emptied sysinfo: libvirt's schema
+// requires an entry in it.
 func (e *editor) setFirmwareEntries() {
 	e.removeFrom(slices.Collect(all(e.xml.Root(), "sysinfo")), nil)
 	for _, f := range of[FirmwareEntry](e.added) {
@@ -65,21 +64,20 @@ func (e *editor) setFirmwareEntries() {
 	}
 }
 
-// addFirmwareEntry adds the entry to the sysinfo of its type, or adds one before
-// all others: KubeVirt's types know a single sysinfo, and when they read
-// several, the type of the last counts (encoding/xml fills one struct). After
-// the domain's own smbios it would make that a fwcfg.
+// addFirmwareEntry adds the entry to the sysinfo of its type, or adds one before all others:
+// KubeVirt's types have a single sysinfo, and of several the type of the last counts
+// (encoding/xml fills one struct), which would make the domain's own smbios a fwcfg.
 func (e *editor) addFirmwareEntry(entry string) xmledit.Edit {
 	root := e.xml.Root()
-	sysinfo := `<sysinfo type="` + fwcfg + "\">\n\t" + entry + "\n</sysinfo>"
+	sysinfo := element("sysinfo", []attribute{{"type", fwcfg}}, entry)
 	for info := range all(root, "sysinfo") {
 		switch {
 		case info.Value("type") != fwcfg:
 		case info.Child("entry") != nil:
 			return e.xml.InsertLast(info, entry)
 		default:
-			// What KubeVirt makes of a lone sysinfo of this type has SMBIOS tables
-			// without entries, which libvirt's schema refuses here.
+			// KubeVirt turns a lone sysinfo of this type into SMBIOS tables without entries,
+			// which libvirt's schema refuses here.
 			return e.xml.Replace(info, sysinfo)
 		}
 	}

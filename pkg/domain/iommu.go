@@ -6,14 +6,11 @@ import (
 	"strconv"
 	"strings"
 
-	"libvirt.org/go/libvirtxml"
-
 	"hook-sidecar/pkg/domain/xmledit"
 )
 
-// IOMMU is an iommu device of the domain (libvirt docs/formatdomain.rst, "IOMMU
-// devices"): existing, or to be added by Apply. A field is zero where the element
-// does not have it.
+// IOMMU is an iommu device (libvirt docs/formatdomain.rst, "IOMMU devices"): existing, or to be
+// added by Apply. A field is zero where the element does not have it.
 type IOMMU struct {
 	Model       string // @model
 	IntRemap    string // driver/@intremap
@@ -24,23 +21,23 @@ type IOMMU struct {
 	Alias       string // alias/@name; of a marked one IOMMUMark
 	IOAPIC      bool   // marked, and with it QEMU's I/O APIC, which can have no mark
 
-	// Emptied is true for a driver without attributes. KubeVirt leaves one: its
-	// type for a driver has none of those that libvirt reads for model intel
-	// (virtwrap/api/schema.go, IOMMUDriver).
+	// Emptied is true for a driver without attributes. KubeVirt leaves one: its type lacks
+	// those of model intel (virtwrap/api/schema.go, IOMMUDriver).
 	Emptied bool
 	HasMore bool // it has more than a driver and an alias
 }
 
-// IOMMUMark is the alias of an iommu that Apply may add, replace and remove; libvirt 9 to
-// 12 keep it. In the XML ioapicSuffix follows it where Apply has added the I/O APIC too,
-// featuresSuffix where it has added <features> for that.
+// IOMMUMark is the alias of an iommu that Apply may add, replace and remove; libvirt 9 to 12
+// keep it. In the XML a suffix follows it where Apply has added the I/O APIC too, and another
+// where it has added <features> for that.
+const IOMMUMark Mark = "ua-hook-sidecar-viommu"
+
 const (
-	IOMMUMark      Mark = "ua-hook-sidecar-viommu"
-	ioapicSuffix        = "-ioapic"
-	featuresSuffix      = "-features"
+	ioapicSuffix   = "-ioapic"
+	featuresSuffix = "-features"
 )
 
-// Mark is IOMMUMark for one with that alias.
+// Mark returns IOMMUMark for an iommu with that alias.
 func (i IOMMU) Mark() Mark {
 	if i.Alias == string(IOMMUMark) {
 		return IOMMUMark
@@ -74,21 +71,16 @@ func (r *reader) iommus(root *xmledit.Element) error {
 	d.IOAPIC = first(root, "features", "ioapic").Value("driver")
 	vcpus, _ := number(strings.TrimSpace(r.xml.Text(root.Child("vcpu"))), 10)
 	d.VCPUs = int(min(vcpus, maxVCPUs))
-	for e := range qemu(root, "commandline", "arg") {
-		for _, word := range strings.FieldsFunc(e.Value("value"), isSeparator) {
-			d.CommandLineIOMMU = d.CommandLineIOMMU || slices.Contains(iommuWords(), word)
-		}
-	}
 	return nil
 }
 
 // maxVCPUs is more than any QEMU has.
 const maxVCPUs = 1 << 16
 
-// iommuWords are QEMU's names of IOMMUs (docs/system, "-device help"; the last is a
-// value of the machine's property iommu).
-func iommuWords() []string {
-	return []string{"intel-iommu", "amd-iommu", "virtio-iommu-pci", "virtio-iommu-device", "arm-smmuv3", "smmuv3"}
+// isIOMMU reports whether QEMU has an IOMMU of the name ("-device help", and the machine's
+// iommu=smmuv3).
+func isIOMMU(name string) bool {
+	return slices.Contains([]string{"intel-iommu", "amd-iommu", "virtio-iommu-pci", "virtio-iommu-device", "arm-smmuv3", "smmuv3"}, name)
 }
 
 // cutIOAPIC separates the suffix from the alias of a marked iommu.
@@ -102,23 +94,22 @@ func cutIOAPIC(alias string) (base, suffix string) {
 }
 
 // ioapicDriver is the I/O APIC of QEMU instead of KVM's.
-const (
-	ioapicDriver = "qemu"
-	ioapic       = `<ioapic driver="` + ioapicDriver + `"></ioapic>`
-)
+const ioapicDriver = "qemu"
 
-func (r *renderer) iommu(i IOMMU, suffix string) (string, error) {
-	written := &libvirtxml.DomainIOMMU{Model: i.Model, Alias: newAlias(i.Alias + suffix)}
-	driver := libvirtxml.DomainIOMMUDriver{IntRemap: i.IntRemap, CachingMode: i.CachingMode, EIM: i.EIM, AWBits: i.AddressBits}
-	if driver != (libvirtxml.DomainIOMMUDriver{}) {
-		written.Driver = &driver
+// print prints an iommu with a suffix of its alias.
+func (i IOMMU) print(suffix string) string {
+	driver, bits := "", ""
+	if i.AddressBits != 0 {
+		bits = strconv.FormatUint(uint64(i.AddressBits), 10)
 	}
-	return r.write("iommu", written)
+	if i.IntRemap+i.CachingMode+i.EIM+bits != "" {
+		driver = element("driver", []attribute{{"intremap", i.IntRemap}, {"caching_mode", i.CachingMode}, {"eim", i.EIM}, {"aw_bits", bits}})
+	}
+	return element("iommu", []attribute{{"model", i.Model}}, driver, printAlias(i.Alias+suffix))
 }
 
-// replace writes an iommu before the one that it replaces, and keeps that one's I/O APIC if
-// it has one.
-func (i IOMMU) replace(e *editor, at []*xmledit.Element) error {
+// replace replaces an iommu, and keeps its I/O APIC if both have one.
+func (i IOMMU) replace(e *editor, at []*xmledit.Element) {
 	_, suffix := cutIOAPIC(alias(at[0]))
 	switch {
 	case i.IOAPIC && len(at) == 1:
@@ -127,20 +118,15 @@ func (i IOMMU) replace(e *editor, at []*xmledit.Element) error {
 		e.removeIOAPIC(at)
 		suffix = ""
 	}
-	text, err := e.iommu(i, suffix)
-	if err != nil {
-		return err
-	}
 	e.edit(e.xml.Remove(at[0]))
-	e.edit(e.xml.InsertBefore(at[0], text))
-	return nil
+	e.edit(e.xml.InsertBefore(at[0], i.print(suffix)))
 }
 
-// setIOMMUs removes and adds iommu devices with their I/O APIC. The added ones are returned,
-// for the end of the devices.
-func (e *editor) setIOMMUs() (last []string, err error) {
+// setIOMMUs removes iommu devices with their I/O APIC, and returns those to be added.
+func (e *editor) setIOMMUs() (last []string) {
 	for i, f := range e.domain.Fragments {
-		if at := e.domain.doc.fragments[i]; isIOMMU(f) && e.gone[at[0]] {
+		at := e.domain.doc.fragments[i]
+		if _, is := f.(IOMMU); is && e.gone[at[0]] {
 			e.removeIOAPIC(at)
 			e.edit(e.xml.Remove(at[0]))
 		}
@@ -150,22 +136,13 @@ func (e *editor) setIOMMUs() (last []string, err error) {
 		if i.IOAPIC {
 			suffix = e.addIOAPIC()
 		}
-		text, err := e.iommu(i, suffix)
-		if err != nil {
-			return nil, err
-		}
-		last = append(last, text)
+		last = append(last, i.print(suffix))
 	}
-	return last, nil
+	return last
 }
 
-func isIOMMU(f Fragment) bool {
-	_, is := f.(IOMMU)
-	return is
-}
-
-// removeIOAPIC removes the I/O APIC at the second of the elements of an iommu, if there is
-// one, and the <features> that Apply has added for it.
+// removeIOAPIC removes the I/O APIC, the second of an iommu's elements if there is one, and the
+// <features> that Apply has added for it.
 func (e *editor) removeIOAPIC(at []*xmledit.Element) {
 	if len(at) < 2 {
 		return
@@ -179,15 +156,14 @@ func (e *editor) removeIOAPIC(at []*xmledit.Element) {
 	e.removeFrom([]*xmledit.Element{at[1].Parent}, keep)
 }
 
-// addIOAPIC adds the I/O APIC of QEMU where there is none, and returns the suffix of the
-// alias that says so.
+// addIOAPIC adds the I/O APIC of QEMU, and returns the suffix of the alias for that.
 func (e *editor) addIOAPIC() (suffix string) {
-	root := e.xml.Root()
+	root, ioapic := e.xml.Root(), element("ioapic", []attribute{{"driver", ioapicDriver}})
 	if features := root.Child("features"); features != nil {
 		e.edit(e.xml.InsertLast(features, ioapic))
 		return ioapicSuffix
 	}
-	written := wrapped("features", []string{ioapic})
+	written := element("features", nil, ioapic)
 	if before := cmp.Or(root.Child("cpu"), root.Child("devices")); before != nil {
 		e.edit(e.xml.InsertBefore(before, written))
 	} else {

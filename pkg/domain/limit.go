@@ -5,22 +5,18 @@ import (
 	"fmt"
 )
 
-// Limit limits domains, for a process that has little memory and a caller that
-// receives no large results. 0 means no limit.
+// Limit limits domains, for a process with little memory and a caller that receives no large
+// results. 0 means no limit.
 type Limit struct {
 	Bytes int // of a domain
-	// Marks limits the number of < and = in a domain. Each element has at least
-	// one and each attribute one, and an element takes some fifty times the
-	// memory of its shortest form.
-	Marks int
-	// Hostdevs limits the devices that are passed through: all their pairs are
-	// compared.
-	Hostdevs int
+	// Marks limits the number of < and =, and so of elements and attributes: an element takes
+	// some fifty times the memory of its shortest form.
+	Marks    int
+	Hostdevs int // all their pairs are compared
 	Result   int // bytes of a changed domain
 }
 
-// Check returns an error for a domain that is over the limit. It does not parse
-// the domain.
+// Check returns an error for a domain over the limit, without parsing it.
 func (l Limit) Check(domain []byte) error {
 	if l.Bytes > 0 && len(domain) > l.Bytes {
 		return fmt.Errorf("the domain has %d bytes, the limit is %d", len(domain), l.Bytes)
@@ -35,8 +31,7 @@ func (l Limit) Check(domain []byte) error {
 	return nil
 }
 
-// CheckResult returns an error for a domain that grew larger than the caller
-// can receive.
+// CheckResult returns an error for a domain that grew larger than the caller can receive.
 func (l Limit) CheckResult(domain, changed []byte) error {
 	if l.Result == 0 || len(changed) <= l.Result || len(domain) > l.Result {
 		return nil

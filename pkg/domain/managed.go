@@ -9,20 +9,19 @@ import (
 	"hook-sidecar/pkg/domain/xmledit"
 )
 
-// Fragment is an element outside the PCI tree that a hook may write, because a policy key
-// asks for it: an Option, a FirmwareEntry, an IOMMU or a Clique. The domain may have some
-// of these kinds of its own.
+// Fragment is a part outside the PCI tree that a hook may write for a policy key: an Option, a
+// FirmwareEntry, an IOMMU or a Clique. The domain may have its own.
 type Fragment interface {
-	// Mark is the mark by which a hook recognises what it wrote, "" for the user's own.
+	// Mark returns the mark of a fragment that a hook wrote, "" for the user's own.
 	Mark() Mark
 	// check returns an error for a fragment that libvirt or QEMU would refuse.
 	check() error
 	// replace writes the fragment in the place of one at these elements.
-	replace(e *editor, at []*xmledit.Element) error
+	replace(e *editor, at []*xmledit.Element)
 }
 
-// Mark recognises fragments that a hook wrote: the id of an Option, the name of a
-// FirmwareEntry, the alias of an IOMMU, the property of a Clique. Each policy key has one.
+// Mark marks the fragments of a policy key: the id of an Option, the name of a FirmwareEntry,
+// the alias of an IOMMU, the property of a Clique.
 type Mark string
 
 // Managed lists the fragments that a domain has to have with a mark.
@@ -33,25 +32,16 @@ type Managed struct {
 
 // Managed returns the fragments with a mark.
 func (d *Domain) Managed(mark Mark) []Fragment {
-	var found []Fragment
-	for _, f := range d.Fragments {
-		if f.Mark() == mark {
-			found = append(found, f)
-		}
-	}
-	return found
+	return slices.DeleteFunc(slices.Clone(d.Fragments), func(f Fragment) bool { return f.Mark() != mark })
 }
 
-// Options are those of qemu:commandline whose values have keys, in document order.
+// Options returns the options of qemu:commandline, in document order.
 func (d *Domain) Options() []Option { return of[Option](d.Fragments) }
 
-// FirmwareEntries are the files of QEMU's fw_cfg device, in document order.
-func (d *Domain) FirmwareEntries() []FirmwareEntry { return of[FirmwareEntry](d.Fragments) }
-
-// IOMMUs are the iommu devices, in document order.
+// IOMMUs returns the iommu devices, in document order.
 func (d *Domain) IOMMUs() []IOMMU { return of[IOMMU](d.Fragments) }
 
-// Cliques are those of qemu:override, in document order.
+// Cliques returns the cliques of qemu:override, in document order.
 func (d *Domain) Cliques() []Clique { return of[Clique](d.Fragments) }
 
 // of returns the fragments of a kind.
@@ -65,19 +55,19 @@ func of[F Fragment](all []Fragment) []F {
 	return found
 }
 
-// isReplaced reports whether a fragment of the domain makes room for managed ones.
+// isReplaced reports whether managed fragments replace one of the domain.
 func (m Managed) isReplaced(f Fragment, mark Mark) bool {
 	return f.Mark() == mark || slices.Contains(m.Instead, f)
 }
 
-// Changes reports whether a domain does not have this with the mark already.
+// Changes reports whether a domain differs from this in the fragments with the mark.
 func (m Managed) Changes(d *Domain, mark Mark) bool {
 	kept := slices.DeleteFunc(slices.Clone(d.Fragments), func(f Fragment) bool { return !m.isReplaced(f, mark) })
 	return !slices.Equal(kept, m.Fragments)
 }
 
-// withFragments is the read model after changes of fragments: they are in the place of those
-// that they replace, else at the end.
+// withFragments returns the read model after changes of fragments: they are in the place of
+// those that they replace, else at the end.
 func (d *Domain) withFragments(changes map[Mark]Managed) *Domain {
 	next := *d
 	next.Fragments = slices.Clone(d.Fragments)
@@ -107,7 +97,7 @@ func (d *Domain) withFragments(changes map[Mark]Managed) *Domain {
 }
 
 // replaceFragments writes managed fragments in the places of those that they replace, and
-// collects what is to be removed and added.
+// collects those that are gone and added.
 func (e *editor) replaceFragments(changes map[Mark]Managed) error {
 	e.gone = map[*xmledit.Element]bool{}
 	for _, mark := range slices.Sorted(maps.Keys(changes)) {
@@ -131,9 +121,7 @@ func (e *editor) replaceFragments(changes map[Mark]Managed) error {
 			switch {
 			case !changes[mark].isReplaced(f, mark):
 			case len(wanted) > 0:
-				if err := wanted[0].replace(e, at); err != nil {
-					return err
-				}
+				wanted[0].replace(e, at)
 				wanted = wanted[1:]
 			default:
 				e.remove(at)
@@ -150,8 +138,8 @@ func (e *editor) remove(fragment []*xmledit.Element) {
 	}
 }
 
-// removeFrom removes what is gone from parents, and each parent that has nothing else, but
-// for the one that gets more.
+// removeFrom removes gone elements from parents, and each parent that has nothing else, but for
+// the one that gets more.
 func (e *editor) removeFrom(parents []*xmledit.Element, keep *xmledit.Element) {
 	for _, parent := range parents {
 		e.edits = append(e.edits, e.xml.RemoveChildren(parent, func(child *xmledit.Element) bool { return e.gone[child] }, parent == keep)...)

@@ -1,9 +1,11 @@
+// Package domain has the read model of a libvirt domain, and lossless edits: Parse records where
+// every element is in the bytes, and Apply splices changes in at these spans, so that all else
+// stays byte for byte. The package knows XML and no policy.
 package domain
 
 import "hook-sidecar/pkg/topology"
 
-// Domain is the part of a libvirt domain that placement reads. It is read-only; Apply
-// returns changed bytes.
+// Domain is the part of a libvirt domain that placement reads. It is read-only.
 type Domain struct {
 	Name string // name, "" when absent
 	UID  string // metadata/kubevirt/uid: of KubeVirt's VMI, "" when absent
@@ -24,17 +26,9 @@ type Domain struct {
 	Hostdevs    []Hostdev    // in document order
 	Others      []Device     // every other device, in document order
 
-	// HostdevAliases are the aliases of all hostdevs in document order, also of
-	// the kinds that are not placed.
-	HostdevAliases []string
-
-	// References are the indexes of the PCI controllers that something else in
-	// the domain names: iommu/driver/@pciBus, qemu:override, qemu:commandline.
-	References []int
-
-	// Fragments are the options, the entries of fw_cfg, the iommu devices and the cliques,
-	// each kind in document order.
-	Fragments []Fragment
+	HostdevAliases []string   // of all hostdevs in document order, also of kinds that are not placed
+	References     []int      // PCI controllers that iommu/driver/@pciBus, qemu:override or qemu:commandline names
+	Fragments      []Fragment // each kind in document order
 
 	CommandLineIOMMU  bool   // qemu:commandline names one of QEMU's IOMMUs
 	IOAPIC            string // features/ioapic/@driver, "" when absent
@@ -70,8 +64,7 @@ type VCPUPin struct {
 // Model is the model of a PCI controller as libvirt spells it.
 type Model string
 
-// The models that placement adds or distinguishes
-// (libvirt docs/formatdomain.rst, "Controllers").
+// The models that placement adds or distinguishes (libvirt docs/formatdomain.rst, "Controllers").
 const (
 	PCIeRoot       Model = "pcie-root"
 	ExpanderBus    Model = "pcie-expander-bus"
@@ -95,9 +88,8 @@ type Controller struct {
 	Alias      string           // alias/@name, "" when absent
 }
 
-// GuestAddress is a PCI address as libvirt numbers it: Bus is the index of the
-// controller that the device is plugged into, not a bus number of the guest.
-// The PCI domain of a guest is always 0.
+// GuestAddress is a PCI address as libvirt numbers it: Bus is the index of the controller that
+// the device is plugged into, not a bus number of the guest. The PCI domain is always 0.
 type GuestAddress struct {
 	Bus           int
 	Slot          int
@@ -105,9 +97,8 @@ type GuestAddress struct {
 	Multifunction bool // @multifunction is "on"
 }
 
-// Hostdev is a PCI or mediated device that the domain passes through:
-// existing, or to be added by Apply. Other kinds of hostdev (usb, scsi, …) are
-// not placed and are in Domain.Others.
+// Hostdev is a PCI or mediated device that the domain passes through: existing, or to be added
+// by Apply. Other kinds of hostdev (usb, scsi, …) are in Domain.Others.
 type Hostdev struct {
 	ID         topology.DeviceID
 	Alias      string        // alias/@name, "" when absent
@@ -118,8 +109,8 @@ type Hostdev struct {
 	RamFB      bool          // @ramfb is "on"
 }
 
-// Device is any other device of the domain, in the words of libvirt's XML. A
-// field is "" or nil where the device does not have it.
+// Device is any other device of the domain. A field is "" or nil where the device does not have
+// it.
 type Device struct {
 	Element    string // the element's name: "interface", "disk", "controller"
 	Type       string // @type
@@ -138,26 +129,22 @@ type Device struct {
 	Address           *GuestAddress // of an address of type "pci" or without a type; nil: libvirt chooses
 }
 
-// FirmwareEntry is an entry of QEMU's fw_cfg device, which Linux shows under
-// /sys/firmware/qemu_fw_cfg/by_name.
+// FirmwareEntry is an entry of QEMU's fw_cfg device (Linux: /sys/firmware/qemu_fw_cfg/by_name).
 type FirmwareEntry struct {
 	Name  string // "opt/…", at most 55 bytes (QEMU docs/specs/fw_cfg.rst)
-	Value string // the text that the guest reads
-	File  string // the file that it reads instead, "" without one
+	Value string // the content
+	File  string // the file that has the content instead, "" without one
 }
 
-// Changes are edits to a domain, by position in the lists of Domain. With the
-// zero value Apply returns the very bytes that were parsed.
+// Changes are edits to a domain, by position in the lists of Domain.
 type Changes struct {
 	// SetMode lists positions in Hostdevs that get mode='subsystem'.
 	SetMode []int
-	// Place maps positions in Hostdevs to a new address; nil removes the
-	// address, so that libvirt chooses one.
+	// Place maps positions in Hostdevs to a new address; with nil libvirt chooses one.
 	Place map[int]*GuestAddress
 	// AddHostdevs are added after the existing hostdevs, in this order.
 	AddHostdevs []Hostdev
-	// HotplugOff lists positions in Controllers, of ports, that get
-	// target/@hotplug "off".
+	// HotplugOff lists positions in Controllers, of ports that get target/@hotplug "off".
 	HotplugOff []int
 	// RemoveControllers lists positions in Controllers.
 	RemoveControllers []int

@@ -10,9 +10,8 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// number reads an unsigned number as libvirt does, with C's strtoul (libvirt
-// src/util/virstring.c, virStrToLong_ui): whitespace and a plus sign may come
-// first, and with base 0 the prefix 0x means hex and 0 octal.
+// number reads an unsigned number as C's strtoul (libvirt src/util/virstring.c, virStrToLong_ui):
+// whitespace and a plus sign may come first, and with base 0 the prefix 0x means hex and 0 octal.
 func number(s string, base int) (n uint64, ok bool) {
 	s = strings.TrimPrefix(strings.TrimLeft(s, " \t\n\v\f\r"), "+")
 	if base == 0 {
@@ -25,14 +24,12 @@ func number(s string, base int) (n uint64, ok bool) {
 			base = 10
 		}
 	}
-	// With a base other than 0, ParseUint takes digits only: no sign, no
-	// underscore.
-	n, err := strconv.ParseUint(s, base, 64)
+	n, err := strconv.ParseUint(s, base, 64) // with a base it takes no sign and no underscore
 	return n, err == nil
 }
 
-// attrNumber reads the number in the attribute with the name; ok is false when
-// e does not have it. It must be between low and high.
+// attrNumber reads the number in an attribute, between low and high; ok is false where e does
+// not have it.
 func (r *reader) attrNumber(e *xmledit.Element, name string, base int, low, high uint64) (n uint64, ok bool, err error) {
 	a := e.Attr(name)
 	if a == nil {
@@ -51,15 +48,13 @@ func (r *reader) textNumber(e *xmledit.Element, high uint64) (uint64, error) {
 	text := strings.TrimSpace(r.xml.Text(e))
 	n, ok := number(text, 10)
 	if !ok || n > high {
-		return 0, r.xml.Errorf(e.Open().End, "text of <%s>: invalid number %q: must be between 0 and %d",
-			e.Name, topology.Abridge(text), high)
+		return 0, r.xml.Errorf(e.Open().End, "text of <%s>: invalid number %q: must be between 0 and %d", e.Name, topology.Abridge(text), high)
 	}
 	return n, nil
 }
 
-// scaled reads the size in bytes that is the text of e with its attribute
-// unit, in KiB without one (libvirt src/conf/domain_conf.c,
-// virDomainParseMemory).
+// scaled reads the text of e with its attribute unit, KiB without one, as a size in bytes
+// (libvirt src/conf/domain_conf.c, virDomainParseMemory).
 func (r *reader) scaled(e *xmledit.Element) (uint64, error) {
 	n, err := r.textNumber(e, math.MaxUint64)
 	if err != nil {
@@ -77,9 +72,8 @@ func (r *reader) scaled(e *xmledit.Element) (uint64, error) {
 	return low, nil
 }
 
-// unit is how many bytes a unit has (libvirt src/util/virutil.c,
-// virScaleInteger): a letter alone or with iB is a power of 1024, with B a power
-// of 1000.
+// unit returns the bytes of a unit (libvirt src/util/virutil.c, virScaleInteger): a letter alone
+// or with iB is a power of 1024, with B a power of 1000.
 func unit(s string) (scale uint64, ok bool) {
 	s = strings.ToLower(s)
 	switch s {

@@ -13,7 +13,7 @@ import (
 // Error is a part of a domain that cannot be read, with its line and column.
 type Error = xmledit.Error
 
-// document is where the parts of a Domain are in the bytes.
+// document has the elements of the parts of a Domain.
 type document struct {
 	xml         *xmledit.Document
 	devices     []*xmledit.Element   // every <devices>; libvirt reads them all as one
@@ -23,12 +23,11 @@ type document struct {
 	lacksValue  bool                 // the last option of qemu:commandline has no value
 }
 
-// Parse reads a domain. The error is an *Error: for what xmledit.Parse
-// refuses, for a root other than <domain>, and for a number that placement
-// needs and libvirt would refuse.
+// Parse reads a domain. The error is an *Error: of xmledit.Parse, or for a root other than
+// <domain>, or for a number that placement needs and libvirt would refuse.
 //
-// As in libvirt, elements and attributes count without a namespace, and qemu:
-// elements in that of QEMU.
+// As in libvirt, elements and attributes count without a namespace, and qemu: elements in that
+// of QEMU.
 func Parse(src []byte) (*Domain, error) {
 	xml, err := xmledit.Parse(src)
 	if err != nil {
@@ -65,8 +64,8 @@ func (r *reader) fragment(f Fragment, at ...*xmledit.Element) {
 	r.domain.doc.fragments = append(r.domain.doc.fragments, at)
 }
 
-// all are the elements at a path of names under e, in document order: what
-// libvirt's XPath expressions select.
+// all yields the elements at a path of names under e in document order, as libvirt's XPath
+// expressions do.
 func all(e *xmledit.Element, path ...string) iter.Seq[*xmledit.Element] {
 	return func(yield func(*xmledit.Element) bool) { walk(e, path, yield) }
 }
@@ -83,7 +82,7 @@ func walk(e *xmledit.Element, path []string, yield func(*xmledit.Element) bool) 
 	return true
 }
 
-// first is the first element at a path under e, or nil.
+// first returns the first element at a path under e, or nil.
 func first(e *xmledit.Element, path ...string) *xmledit.Element {
 	for found := range all(e, path...) {
 		return found
@@ -98,8 +97,8 @@ func (r *reader) general(root *xmledit.Element) error {
 	d.Arch, d.Machine = kind.Value("arch"), kind.Value("machine")
 	d.LaunchSecurity = root.Child("launchSecurity") != nil
 	loader := first(root, "os", "loader").Value("type")
-	// Stateless OVMF of confidential guests is a rom (KubeVirt
-	// pkg/virt-launcher/virtwrap/converter/compute/os.go), as SeaBIOS is elsewhere.
+	// Stateless OVMF of confidential guests is a rom, as SeaBIOS is elsewhere (KubeVirt
+	// pkg/virt-launcher/virtwrap/converter/compute/os.go).
 	d.UEFI = loader == "pflash" || loader == "rom" && d.LaunchSecurity || root.Child("os").Value("firmware") == "efi"
 	d.doc.devices = slices.Collect(all(root, "devices"))
 	return r.memory(root)
@@ -113,15 +112,15 @@ func (r *reader) memory(root *xmledit.Element) (err error) {
 		}
 	}
 	if most := root.Child("maxMemory"); most != nil {
-		// Placement does not read it: a number that libvirt would refuse counts as absent.
+		// Placement does not need it: a number that libvirt would refuse counts as absent.
 		d.MaxMemoryBytes, _ = r.scaled(most)
 		d.MemorySlots, _ = number(most.Value("slots"), 10)
 	}
 	return nil
 }
 
-// kubeVirtUID is the element in which KubeVirt stores the uid of the VMI, or nil
-// (KubeVirt pkg/virt-launcher/virtwrap/api/schema.go, KubeVirtMetadata).
+// kubeVirtUID returns the element with the uid of the VMI, or nil (KubeVirt
+// pkg/virt-launcher/virtwrap/api/schema.go, KubeVirtMetadata).
 func kubeVirtUID(root *xmledit.Element) *xmledit.Element {
 	const space = "http://kubevirt.io"
 	for e := range all(root, "metadata") {
@@ -179,4 +178,51 @@ func (r *reader) required(e *xmledit.Element, name string) (int, error) {
 		err = r.xml.Errorf(e.Open().Start, "<%s> has no attribute %s", e.Name, name)
 	}
 	return int(n), err
+}
+
+// Addressing has the physical address bits of the guest. A value that libvirt would refuse
+// counts as absent, because placement does not need it.
+type Addressing struct {
+	CPUMode   string // cpu/@mode, "" when absent
+	PhysBits  int    // cpu/maxphysaddr/@bits, 0 when absent
+	HostBits  bool   // cpu/maxphysaddr/@mode is "passthrough"
+	LimitBits int    // cpu/maxphysaddr/@limit, 0 when absent
+}
+
+// WindowEntry is the fw_cfg entry with the least size of OVMF's 64-bit window, in MiB (edk2
+// OvmfPkg/Library/PlatformInitLib/MemDetect.c).
+const WindowEntry = "opt/ovmf/X-PciMmio64Mb"
+
+// maxWindowMiB is the size of the address space of 52 bits, x86's most (Intel SDM volume 3, 4.1.4).
+const maxWindowMiB = 1 << (52 - 20)
+
+func (r *reader) addressing(root *xmledit.Element) error {
+	a := &r.domain.Addressing
+	a.CPUMode = root.Child("cpu").Value("mode")
+	e := first(root, "cpu", "maxphysaddr")
+	a.HostBits = e.Value("mode") == "passthrough"
+	a.PhysBits, a.LimitBits = physBits(e.Value("bits")), physBits(e.Value("limit"))
+	return nil
+}
+
+// WindowBytes returns the value of WindowEntry in bytes, 0 where it is absent or not a number.
+func (d *Domain) WindowBytes() uint64 {
+	o := d.FWCfg(WindowEntry)
+	if o == nil {
+		return 0
+	}
+	n, ok := number(o.Key("string"), 10)
+	if !ok || n > maxWindowMiB {
+		return 0
+	}
+	return n << 20
+}
+
+// physBits reads a number of address bits, 0 for anything else.
+func physBits(s string) int {
+	n, ok := number(s, 10)
+	if !ok || n > 64 {
+		return 0
+	}
+	return int(n)
 }

@@ -12,7 +12,8 @@ import (
 // prefix the domain binds it to (libvirt docs/drvqemu.rst).
 const qemuSpace = "http://libvirt.org/schemas/domain/qemu/1.0"
 
-// references reads which PCI controllers are named outside their own element.
+// references finds the PCI controllers that are named outside their own element, and words of
+// qemu:commandline.
 func (r *reader) references(root *xmledit.Element) error {
 	refer := func(index int) {
 		if !slices.Contains(r.domain.References, index) {
@@ -42,17 +43,20 @@ func (r *reader) references(root *xmledit.Element) error {
 	for e := range qemu(root, "override", "device") {
 		byName(e.Value("alias"))
 	}
+	d := r.domain
 	for e := range qemu(root, "commandline", "arg") {
-		for _, word := range strings.FieldsFunc(e.Value("value"), isSeparator) {
+		value := e.Value("value")
+		d.CommandLineClique = d.CommandLineClique || strings.Contains(value, cliqueProperty)
+		for _, word := range strings.FieldsFunc(value, isSeparator) {
 			byName(word)
+			d.CommandLineIOMMU = d.CommandLineIOMMU || isIOMMU(word)
 		}
 	}
 	return nil
 }
 
-// busIndex is the index in the name pci.N that libvirt gives a controller
-// without an alias (src/qemu/qemu_alias.c, qemuAssignDeviceControllerAlias). The
-// root bus, pcie.0, does not count: it never changes.
+// busIndex returns the index in the name pci.N of a controller without an alias (libvirt
+// src/qemu/qemu_alias.c, qemuAssignDeviceControllerAlias), but not of the root bus, pcie.0.
 func busIndex(name string) (int, bool) {
 	digits, found := strings.CutPrefix(name, "pci.")
 	if !found || strings.Trim(digits, "0123456789") != "" {
@@ -62,21 +66,24 @@ func busIndex(name string) (int, bool) {
 	return int(index), ok && index <= 255
 }
 
-// isSeparator reports whether c separates names in an argument of QEMU. An alias
-// holds letters, digits, _ and - (libvirt src/conf/domain_conf.c,
-// virDomainDeviceAliasIsUserAlias), a name of libvirt's also a dot.
+// IsUserAlias reports whether libvirt keeps an alias (src/conf/domain_conf.c,
+// virDomainDeviceAliasIsUserAlias): it has letters, digits, _ and -.
+func IsUserAlias(alias string) bool {
+	name, found := strings.CutPrefix(alias, "ua-")
+	return found && name != "" && !strings.Contains(name, ".") && !strings.ContainsFunc(name, isSeparator)
+}
+
+// isSeparator reports whether c separates names in an argument of QEMU: those of libvirt's own
+// have the characters of an alias and dots.
 func isSeparator(c rune) bool {
 	return !strings.ContainsRune("_-.", c) && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z')
 }
 
-// qemu are the elements named child, in elements of root named parent, both in
-// QEMU's namespace.
+// qemu yields the elements named child in elements of root named parent, both in QEMU's
+// namespace.
 func qemu(root *xmledit.Element, parent, child string) iter.Seq[*xmledit.Element] {
 	return func(yield func(*xmledit.Element) bool) {
-		for _, e := range root.Children {
-			if !e.Is(qemuSpace, parent) {
-				continue
-			}
+		for _, e := range qemuElements(root, parent) {
 			for _, inner := range e.Children {
 				if inner.Is(qemuSpace, child) && !yield(inner) {
 					return

@@ -1,6 +1,7 @@
 package domain
 
 import (
+	"encoding/xml"
 	"fmt"
 	"strings"
 	"testing"
@@ -59,18 +60,97 @@ func comparePrinted(t *testing.T, c Controller) {
 		want.PCI.Target.Hotplug = "off"
 	}
 	if c.Address != nil {
-		var err error
-		if want.Address, err = newAddress(*c.Address); err != nil {
-			t.Fatal(err)
-		}
+		want.Address = libvirtAddress(*c.Address)
 	}
-	expected, err := newRenderer().write("controller", want)
-	expect.NoError(t, err)
 	got, err := printController(c)
-	if err != nil || got != expected {
-		t.Errorf("%s, error %v, want %s", got, err, expected)
-	}
+	expect.NoError(t, err)
+	comparePrint(t, got, "controller", want)
 	if c.Address != nil && !strings.Contains(got, fmt.Sprintf(`slot="0x%02x"`, c.Address.Slot)) {
 		t.Errorf("%s has another slot than %d", got, c.Address.Slot)
+	}
+}
+
+// comparePrint compares a printed element with that of one of libvirt's types.
+func comparePrint(t *testing.T, got, name string, want any) {
+	t.Helper()
+	var expected strings.Builder
+	encoder := xml.NewEncoder(&expected)
+	encoder.Indent("", "\t")
+	if err := encoder.EncodeElement(want, xml.StartElement{Name: xml.Name{Local: name}}); err != nil {
+		t.Fatal(err)
+	}
+	if got != expected.String() {
+		t.Errorf("%s, want %s", got, &expected)
+	}
+}
+
+func ptr(n int) *uint { return new(uint(n)) }
+
+func newAlias(name string) *libvirtxml.DomainAlias {
+	if name == "" {
+		return nil
+	}
+	return &libvirtxml.DomainAlias{Name: name}
+}
+
+func libvirtAddress(a GuestAddress) *libvirtxml.DomainAddress {
+	pci := &libvirtxml.DomainAddressPCI{Domain: ptr(0), Bus: ptr(a.Bus), Slot: ptr(a.Slot), Function: ptr(a.Function)}
+	if a.Multifunction {
+		pci.MultiFunction = "on"
+	}
+	return &libvirtxml.DomainAddress{PCI: pci}
+}
+
+// TestPrintsHostdevsAsLibvirt does the same for hostdevs.
+func TestPrintsHostdevsAsLibvirt(t *testing.T) {
+	onOrAbsent := map[bool]string{true: "on"}
+	address := GuestAddress{Bus: 3, Slot: 2, Function: 1, Multifunction: true}
+	for _, alias := range []string{"", `ua-<&">`} {
+		for i := range 12 {
+			display, ramfb := i&1 != 0, i&2 != 0
+			h := Hostdev{ID: topology.PCIDevice(topology.Address{Domain: 0x10000, Bus: 0xc1, Device: 0x1f, Function: 7}), Alias: alias, Display: display, RamFB: ramfb}
+			want := &libvirtxml.DomainHostdev{Alias: newAlias(alias), Managed: "no", SubsysPCI: &libvirtxml.DomainHostdevSubsysPCI{
+				Display: onOrAbsent[display], RamFB: onOrAbsent[ramfb],
+				Source: &libvirtxml.DomainHostdevSubsysPCISource{Address: &libvirtxml.DomainAddressPCI{
+					Domain: ptr(0x10000), Bus: ptr(0xc1), Slot: ptr(0x1f), Function: ptr(7),
+				}},
+			}}
+			mdev := Hostdev{ID: topology.MediatedDevice("4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01"), Alias: alias, Display: display, RamFB: ramfb}
+			wantMDEV := &libvirtxml.DomainHostdev{Alias: newAlias(alias), SubsysMDev: &libvirtxml.DomainHostdevSubsysMDev{
+				Model: "vfio-pci", Display: onOrAbsent[display], RamFB: onOrAbsent[ramfb],
+				Source: &libvirtxml.DomainHostdevSubsysMDevSource{Address: &libvirtxml.DomainAddressMDev{UUID: "4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01"}},
+			}}
+			switch i / 4 {
+			case 1:
+				h.Address, mdev.Address = &address, &address
+				want.Address, wantMDEV.Address = libvirtAddress(address), libvirtAddress(address)
+			case 2:
+				h.Unassigned, mdev.Unassigned = true, true
+				want.Address = &libvirtxml.DomainAddress{Unassigned: &libvirtxml.DomainAddressUnassigned{}}
+				wantMDEV.Address = want.Address
+			}
+			compareHostdev(t, h, want)
+			compareHostdev(t, mdev, wantMDEV)
+		}
+	}
+}
+
+func compareHostdev(t *testing.T, h Hostdev, want *libvirtxml.DomainHostdev) {
+	t.Helper()
+	got, err := printHostdev(h)
+	expect.NoError(t, err)
+	comparePrint(t, got, "hostdev", want)
+}
+
+// TestPrintsIOMMUsAsLibvirt does the same for iommus.
+func TestPrintsIOMMUsAsLibvirt(t *testing.T) {
+	for _, driver := range []*libvirtxml.DomainIOMMUDriver{
+		nil, {IntRemap: "on"}, {CachingMode: "on"}, {EIM: "on"}, {AWBits: 48}, {IntRemap: "on", CachingMode: "on", EIM: "on", AWBits: 48},
+	} {
+		iommu := IOMMU{Model: "intel", Alias: "ua-iommu"}
+		if driver != nil {
+			iommu.IntRemap, iommu.CachingMode, iommu.EIM, iommu.AddressBits = driver.IntRemap, driver.CachingMode, driver.EIM, driver.AWBits
+		}
+		comparePrint(t, iommu.print("-suffix"), "iommu", &libvirtxml.DomainIOMMU{Model: "intel", Driver: driver, Alias: newAlias("ua-iommu-suffix")})
 	}
 }

@@ -1,5 +1,4 @@
-// Package env reads the inputs that are neither the domain nor the host: the environment
-// variables of device plugins, the VirtualMachineInstance, a file that holds a domain, and
-// the container's limits. It returns values and logs nothing; an input that cannot be used
-// becomes a Problem.
+// Package env reads the environment variables of device plugins, the
+// VirtualMachineInstance, a file that holds a domain, and the container's limits. It
+// returns values and logs nothing; invalid input becomes a Problem.
 package env

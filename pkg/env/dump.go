@@ -15,21 +15,20 @@ const dumpMarker = "Base64 dump "
 
 const base64Alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
 
-// ErrCutOff says that a dump of a domain is incomplete.
+// ErrCutOff is the error of an incomplete dump of a domain.
 var ErrCutOff = errors.New("the base64 dump of the domain is truncated or damaged")
 
 // FoundDomain is a domain in a user's file.
 type FoundDomain struct {
 	XML []byte
-	// Dump is the number of the dump in virt-launcher's log, counted from 1, and
-	// Dumps is how many the log has. Both are 0 for a file that is no log.
+	// Dump is the number of the dump in virt-launcher's log, from 1, of Dumps. Both are 0
+	// for a file that is no log.
 	Dump, Dumps int
 }
 
-// FindDomain returns the domain from a user's file: XML as it is, base64 of XML or
-// of XML compressed by gzip, or the last such dump in virt-launcher's log. The
-// error is ErrCutOff when the dump is incomplete. A domain of more than limit bytes
-// is an error.
+// FindDomain returns the domain from a user's file: XML, base64 of XML or of XML compressed
+// by gzip, or the last such dump in virt-launcher's log. The error is ErrCutOff when the
+// dump is incomplete. A domain of more than limit bytes is an error.
 func FindDomain(data []byte, limit int) (FoundDomain, error) {
 	if isXML(data) {
 		return FoundDomain{XML: data}, nil
@@ -54,8 +53,7 @@ func isXML(data []byte) bool {
 	return bytes.HasPrefix(bytes.TrimSpace(text), []byte("<"))
 }
 
-// isBase64 reports whether data is base64 that begins as that of XML or of gzip
-// does.
+// isBase64 reports whether data is base64 that begins like that of XML or of gzip.
 func isBase64(data []byte) bool {
 	isDump := bytes.HasPrefix(data, []byte("P")) || bytes.HasPrefix(data, []byte("H4s")) // of "<" and of gzip's first two bytes
 	return isDump && len(bytes.Trim(data, base64Alphabet)) == 0
@@ -75,9 +73,8 @@ func decodeDump(dump []byte, limit int) ([]byte, error) {
 	return xml, nil
 }
 
-// Decompress returns data that gzip has compressed as it was before, and other data
-// as it is. More than limit bytes are an error, before they take memory: a small
-// file can hold gigabytes.
+// Decompress returns data that gzip has compressed as it was before, and other data as it
+// is. More than limit bytes are an error, before they take memory.
 func Decompress(data []byte, limit int) ([]byte, error) {
 	if bytes.HasPrefix(data, []byte("\x1f\x8b")) { // RFC 1952, 2.3.1
 		r, err := gzip.NewReader(bytes.NewReader(data))

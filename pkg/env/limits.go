@@ -17,11 +17,11 @@ type Limits struct {
 	MilliCPU    int    // cpu.max in thousandths of a CPU, 0 for none
 }
 
-// ReadLimits reads the limits of a cgroup and of those above it, the lowest of
-// which applies. fsys is the cgroup v2 file system (kernel
-// Documentation/admin-guide/cgroup-v2.rst); membership is the content of
-// /proc/self/cgroup, which names the cgroup. It returns nil without an error when
-// no cgroup shows limits, as with cgroup v1.
+// ReadLimits reads the limits of a cgroup and of those above it, the lowest of which
+// applies. fsys is the cgroup v2 file system (kernel
+// Documentation/admin-guide/cgroup-v2.rst); membership is the content of /proc/self/cgroup,
+// which names the cgroup. It returns nil without an error when no cgroup shows limits, as
+// with cgroup v1.
 func ReadLimits(fsys fs.FS, membership string) (*Limits, error) {
 	dir := "."
 	for line := range strings.Lines(membership) {
@@ -92,9 +92,9 @@ func milliCPU(content string) (int, error) {
 	return int(q * 1000 / p), nil
 }
 
-// ParsePhysBits returns the number of physical address bits of the CPUs from the
-// content of /proc/cpuinfo, "address sizes : 46 bits physical, 48 bits virtual".
-// It is 0 when the line is absent, as on aarch64.
+// ParsePhysBits returns the physical address bits of the CPUs from the content of
+// /proc/cpuinfo, "address sizes : 46 bits physical, 48 bits virtual"; 0 without that line,
+// as on aarch64.
 func ParsePhysBits(cpuinfo string) int {
 	for line := range strings.Lines(cpuinfo) {
 		name, value, _ := strings.Cut(line, ":")

@@ -1,6 +1,8 @@
 package env
 
 import (
+	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -24,10 +26,9 @@ type Variable struct {
 	IDs    []topology.DeviceID // in the order of the value, without duplicates; may be empty
 }
 
-// IsFor reports whether v is the environment variable that KubeVirt reads for a
-// resource: its suffix is the resource's name in upper case, with "_" for "/" and
-// "." (KubeVirt pkg/util/util.go, ResourceNameToEnvVar). Two resources can share
-// a variable.
+// IsFor reports whether KubeVirt reads v for a resource: its suffix is the resource's name
+// in upper case, with "_" for "/" and "." (KubeVirt pkg/util/util.go,
+// ResourceNameToEnvVar). Two resources can share a variable.
 func (v Variable) IsFor(resource string) bool {
 	return v.Suffix == strings.NewReplacer("/", "_", ".", "_").Replace(strings.ToUpper(resource))
 }
@@ -76,8 +77,7 @@ func ParseVariables(environ []string) ([]Variable, []reasons.Problem) {
 	return variables, reasons.SortProblems(problems)
 }
 
-// splitName splits a variable's name into kind and suffix; false when the name has
-// none of the prefixes.
+// splitName splits a variable's name into kind and suffix; false without a prefix.
 func splitName(name string) (topology.Kind, string, bool) {
 	if suffix, ok := strings.CutPrefix(name, PCIResourcePrefix+"_"); ok {
 		return topology.KindPCI, suffix, true
@@ -126,4 +126,51 @@ func parseID(kind topology.Kind, element string) (topology.DeviceID, error) {
 		return topology.DeviceID{}, err
 	}
 	return topology.PCIDevice(address), nil
+}
+
+// maxEnvironBytes bounds an environment. Linux limits the arguments and the
+// environment of a program to 6 MiB together (fs/exec.c, bprm_stack_limits).
+const maxEnvironBytes = 8 << 20
+
+// ReadEnvironFile reads NAME=VALUE entries, separated by NUL bytes, as in
+// /proc/PID/environ, or by newlines; then empty lines and lines that begin with # are
+// skipped. The error for an entry without "=" names its number.
+func ReadEnvironFile(r io.Reader) ([]string, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxEnvironBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("read environment: %w", err)
+	}
+	if len(data) > maxEnvironBytes {
+		return nil, fmt.Errorf("read environment: more than %d bytes", maxEnvironBytes)
+	}
+	text := string(data)
+	if strings.Contains(text, "\x00") {
+		return entries(text, "\x00", "entry")
+	}
+	return entries(text, "\n", "line")
+}
+
+// entries splits text at the separator. unit names an entry in errors.
+func entries(text, separator, unit string) ([]string, error) {
+	var environ []string
+	number := 0
+	for entry := range strings.SplitSeq(text, separator) {
+		number++
+		if separator == "\n" {
+			entry = strings.TrimSuffix(entry, "\r")
+			if strings.HasPrefix(strings.TrimSpace(entry), "#") {
+				continue
+			}
+		}
+		if strings.TrimSpace(entry) == "" {
+			continue
+		}
+		name, _, found := strings.Cut(entry, "=")
+		if !found || name == "" {
+			// The entry itself is not shown: an environment holds secrets.
+			return nil, fmt.Errorf("read environment: %s %d: want NAME=VALUE", unit, number)
+		}
+		environ = append(environ, entry)
+	}
+	return environ, nil
 }

@@ -14,7 +14,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// VMI holds what placement needs to know about a VirtualMachineInstance.
+// VMI holds the part of a VirtualMachineInstance that placement needs.
 type VMI struct {
 	types.NamespacedName
 	UID         types.UID
@@ -24,12 +24,11 @@ type VMI struct {
 	HostDevices []Request   // spec.domain.devices.hostDevices
 	Interfaces  []Interface // spec.domain.devices.interfaces
 
-	// MigrationInProgress is true when status.migrationState exists and is not
-	// completed, failed or ended. The startTimestamp does not matter: when KubeVirt
-	// calls the hook of the target pod, it has only named the target
-	// (pkg/virt-controller/watch/migration/migration.go, handleTargetPodHandoff);
-	// the source sets startTimestamp later. The state of a past migration stays in
-	// the status, with its end.
+	// MigrationInProgress is true when status.migrationState exists and is not completed,
+	// failed or ended. The startTimestamp does not matter: the source sets it after
+	// KubeVirt has called the hook of the target pod
+	// (pkg/virt-controller/watch/migration/migration.go, handleTargetPodHandoff). A past
+	// migration stays in the status, with its end.
 	MigrationInProgress bool
 
 	// KubeVirt creates guest NUMA cells only when all three are set.
@@ -42,15 +41,15 @@ type VMI struct {
 
 // CloudInit is the VMI's volume for cloud-init.
 type CloudInit struct {
-	UserData []byte // what virt-launcher writes
-	// Unknown is true where the user data is in a Secret. When virt-launcher calls the
-	// hook, it has written it into the VMI (pkg/cloud-init/cloud-init.go,
+	UserData []byte // as virt-launcher writes it
+	// Unknown is true where the user data is in a Secret. Before virt-launcher calls the
+	// hook, it copies the data into the VMI (pkg/cloud-init/cloud-init.go,
 	// resolveNoCloudSecrets).
 	Unknown bool
 }
 
-// CloudInit is the volume that virt-launcher makes cloud-init's data of, the first of
-// its kind (pkg/cloud-init/cloud-init.go, ReadCloudInitVolumeDataSource); nil without one.
+// CloudInit returns the volume of virt-launcher's cloud-init data, the first of its kind
+// (pkg/cloud-init/cloud-init.go, ReadCloudInitVolumeDataSource); nil without one.
 func (v *VMI) CloudInit() *CloudInit {
 	type source struct {
 		UserData          string    `json:"userData"`
@@ -76,7 +75,7 @@ func (v *VMI) CloudInit() *CloudInit {
 	return nil
 }
 
-// Relation is what a domain is to a VMI.
+// Relation is the relation of a domain to a VMI.
 type Relation int
 
 // The relations.
@@ -86,8 +85,8 @@ const (
 	OtherRun                 // of another run of the VM: the uids differ
 )
 
-// RelationOf is what a domain with a name, and with KubeVirt's uid if it is not "",
-// is to the VMI. KubeVirt names it NAMESPACE_NAME (pkg/virt-launcher/virtwrap/util/libvirt_helper.go,
+// RelationOf returns the relation of a domain with a name, and with KubeVirt's uid unless
+// "". KubeVirt names it NAMESPACE_NAME (pkg/virt-launcher/virtwrap/util/libvirt_helper.go,
 // DomainFromNamespaceName); names of Kubernetes have no underscore.
 func (v *VMI) RelationOf(name, uid string) Relation {
 	isNamed := name == v.Namespace+"_"+v.Name || v.Namespace == "" && strings.HasSuffix("_"+name, "_"+v.Name)
@@ -100,7 +99,7 @@ func (v *VMI) RelationOf(name, uid string) Relation {
 	return SameVM
 }
 
-// Request is a device that the VMI asks for by resource or by claim.
+// Request is a device that the VMI requests by resource or by claim.
 type Request struct {
 	Name     string
 	Resource string         // deviceName; "" with a claim
@@ -123,9 +122,8 @@ type Interface struct {
 	PCIAddress string // the guest address that the user chose, as written; "" for none
 }
 
-// document is the part of a VMI that is decoded; volumes only when somebody asks for
-// them. Other fields are scanned and not copied, and a later KubeVirt may change their
-// types.
+// document is the decoded part of a VMI, with volumes decoded on demand. Other fields are
+// scanned and not copied, and a later KubeVirt may change their types.
 type document struct {
 	Kind     string `json:"kind"`
 	Metadata struct {
@@ -159,9 +157,8 @@ type domainSpec struct {
 	} `json:"devices"`
 }
 
-// ParseVMI reads a VirtualMachineInstance from JSON. Unknown fields are ignored.
-// Errors name line and column and never show the content, because a VMI holds
-// passwords. Empty data is an error.
+// ParseVMI reads a VirtualMachineInstance from JSON. Unknown fields are ignored. Errors
+// name line and column and never show the content, because a VMI holds passwords.
 func ParseVMI(data []byte) (*VMI, error) {
 	switch text := bytes.TrimSpace(data); {
 	case len(text) == 0:
@@ -182,7 +179,7 @@ func ParseVMI(data []byte) (*VMI, error) {
 	return doc.vmi(), nil
 }
 
-// checkKind refuses what is no VMI. virt-launcher's own JSON may lack the kind.
+// checkKind rejects everything but a VMI. virt-launcher's own JSON may lack the kind.
 func (doc *document) checkKind() error {
 	isUnnamed := doc.Kind == "" && doc.Spec.Domain == nil
 	switch {
@@ -196,9 +193,8 @@ func (doc *document) checkKind() error {
 	return nil
 }
 
-// maxSeparators limits the fields and list entries of a VMI, which has a few
-// hundred. An entry takes up to a hundred times the memory of its shortest form, {},
-// and a hook sidecar has little memory.
+// maxSeparators limits the fields and list entries of a VMI, which has a few hundred. An
+// entry takes up to a hundred times the memory of its shortest form, {}.
 const maxSeparators = 20_000
 
 // separators counts the commas outside of strings, without parsing.
@@ -282,8 +278,8 @@ func inProgress(state *v1.VirtualMachineInstanceMigrationState) bool {
 	return state != nil && !state.Completed && !state.Failed && state.EndTimestamp == nil
 }
 
-// withoutPayload returns the position and the field of a decoding error, without
-// the content.
+// withoutPayload returns the position and the field of a decoding error, without the
+// content.
 func withoutPayload(data []byte, err error) error {
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {

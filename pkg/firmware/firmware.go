@@ -26,15 +26,13 @@ type Guest struct {
 	PendingPorts int
 }
 
-// Aperture is the address space that a part of the guest takes: so many bytes,
-// from a multiple of Align on.
+// Aperture is the address space of a part of the guest: bytes from a multiple of Align on.
 type Aperture struct{ Bytes, Align uint64 }
 
-// roundUp is the least multiple of a power of two that is not less than n.
+// roundUp returns the least multiple of a power of two that is not less than n.
 func roundUp(n, power uint64) uint64 { return (n + power - 1) &^ (power - 1) }
 
-// pack is the space of parts one after the other, as both firmwares order them: the
-// largest alignment first.
+// pack puts parts one after the other as both firmwares do, the largest alignment first.
 func pack(parts []Aperture) Aperture {
 	all := Aperture{Align: 1}
 	for _, part := range slices.SortedFunc(slices.Values(parts), func(a, b Aperture) int { return cmp.Compare(b.Align, a.Align) }) {
@@ -44,18 +42,16 @@ func pack(parts []Aperture) Aperture {
 	return all
 }
 
-// Taken is the space of the 64-bit BARs of the PCI devices in a window. OVMF gives the
-// root bus its part first and then each expander bus (edk2
-// MdeModulePkg/Bus/Pci/PciHostBridgeDxe/PciHostBridge.c, NotifyPhase), so that what is
-// left up to the alignment of the first large BAR is lost. For SeaBIOS all is one, and
-// in RootBus.
+// Taken is the space of the 64-bit BARs of the PCI devices in a window. OVMF gives the root bus its
+// part first and then each expander bus (edk2
+// MdeModulePkg/Bus/Pci/PciHostBridgeDxe/PciHostBridge.c, NotifyPhase), so that the space up to the
+// alignment of the first large BAR is lost. For SeaBIOS all is in RootBus.
 type Taken struct{ RootBus, Expanders Aperture }
 
-// BARs are the sum of the 64-bit BARs of the PCI devices, and what they take
-// in the guest's tree: a bridge's window begins at a multiple of the largest BAR
-// under it, so the space after that BAR is lost to the next bridge. By this 8
-// GPUs with BARs of 512 GiB and less take 8 TiB (edk2 pull request 12997), and eight
-// of 128 GiB more than 2 TiB, where a NIC is on the same expander bus.
+// BARs returns the sum of the 64-bit BARs of the PCI devices, and the space that they take in the
+// guest's tree: a bridge's window begins at a multiple of the largest BAR under it, so that the
+// space after it is lost to the next one. 8 GPUs with BARs of 512 GiB take 8 TiB (edk2 pull request
+// 12997).
 func (g Guest) BARs() (sum uint64, taken Taken) {
 	own := map[topology.ID][]Aperture{}
 	var root, expanders []Aperture
@@ -80,7 +76,7 @@ func (g Guest) BARs() (sum uint64, taken Taken) {
 	return sum, Taken{pack(root), pack(expanders)}
 }
 
-// Required is how much of a window is taken, with hotplug ports, and with the small BARs of
+// Required returns the bytes taken of a window, with hotplug ports, and with the small BARs of
 // virtio devices on the root bus (QEMU hw/virtio/virtio-pci.c, VIRTIO_PCI_FLAG_MODERN).
 func (g Guest) Required(taken Taken, window uint64) uint64 {
 	root := taken.RootBus.Bytes + g.hotplugBytes(window)
@@ -92,9 +88,8 @@ func (g Guest) Required(taken Taken, window uint64) uint64 {
 
 func isVirtio(d domain.Device) bool { return d.Bus == "virtio" || strings.HasPrefix(d.Model, "virtio") }
 
-// under is the space of the devices at and under a node. SeaBIOS makes the window of
-// a bridge a multiple of its alignment, too (src/fw/pciinit.c,
-// pci_bios_check_devices).
+// under returns the space of the devices at and under a node. SeaBIOS makes a bridge's window a
+// multiple of its alignment, too (src/fw/pciinit.c, pci_bios_check_devices).
 func (g Guest) under(n *topology.Node, own map[topology.ID][]Aperture) []Aperture {
 	parts := slices.Clone(own[n.ID])
 	for _, child := range n.Children {
@@ -110,10 +105,9 @@ func (g Guest) under(n *topology.Node, own map[topology.ID][]Aperture) []Apertur
 	return []Aperture{all}
 }
 
-// hotplugBytes is the space of ports that can hotplug in OVMF's window, beside the
-// devices: of one larger than the default a 256th each, rounded up to a power of
-// two (edk2 OvmfPkg/PciHotPlugInitDxe/PciHotPlugInit.c, GetResourcePadding).
-// SeaBIOS reserves from what is left.
+// hotplugBytes returns the space of hotpluggable ports in OVMF's window: of one larger than the
+// default a 256th each, rounded up to a power of two (edk2
+// OvmfPkg/PciHotPlugInitDxe/PciHotPlugInit.c, GetResourcePadding). SeaBIOS takes free space only.
 func (g Guest) hotplugBytes(window uint64) uint64 {
 	d := g.Domain
 	if !d.UEFI || window <= LeastWindow {
@@ -128,22 +122,18 @@ func (g Guest) hotplugBytes(window uint64) uint64 {
 	return uint64(ports) << bits.Len64(window/256-1)
 }
 
-// What QEMU's CPUs and machines have, and what the firmwares make of it.
+// Limits of QEMU and of the firmwares.
 const (
-	// defaultPhysBits are those of a CPU model without more (QEMU
-	// target/i386/cpu.c, TCG_PHYS_ADDR_BITS).
+	// defaultPhysBits are a CPU model's own (QEMU target/i386/cpu.c, TCG_PHYS_ADDR_BITS).
 	defaultPhysBits = 40
-	// seaBIOSBits is the most that SeaBIOS uses in a guest with less than 1 TiB of
-	// memory (src/fw/pciinit.c, pci_setup).
+	// seaBIOSBits is SeaBIOS's most with less than 1 TiB of memory (src/fw/pciinit.c, pci_setup).
 	seaBIOSBits = 44
-	// ovmfBits is the most that OVMF uses (edk2
-	// OvmfPkg/Library/PlatformInitLib/MemDetect.c, as the next two).
+	// ovmfBits is OVMF's most (edk2 OvmfPkg/Library/PlatformInitLib/MemDetect.c, as the next two).
 	ovmfBits = 46
 	// WindowShift: OVMF's window is an eighth of the space.
 	WindowShift = 3
-	// LeastWindow is OVMF's window where it does not use the address bits, unless
-	// X-PciMmio64Mb names another, and MostWindow is the most that OVMF takes by that
-	// name: it ignores more.
+	// LeastWindow is OVMF's window without address bits, unless X-PciMmio64Mb names another, and
+	// MostWindow the largest that may be named: OVMF ignores more.
 	LeastWindow, MostWindow = 32 << 30, 16 << 40
 	// virtWindow is the window of QEMU's machine virt for aarch64 (hw/arm/virt.c,
 	// VIRT_HIGH_PCIE_MMIO).
@@ -153,14 +143,13 @@ const (
 	lowMemory, allLow = 2 << 30, 0xb0000000
 )
 
-// Window is how much a firmware has for 64-bit BARs.
+// Window is a firmware's window for 64-bit BARs.
 type Window struct {
 	Bytes  uint64
-	Reason string // why so much
+	Reason string // for the size
 }
 
-// Window returns the window for 64-bit BARs; false when neither the guest's address bits
-// nor the domain say it.
+// Window returns the window for 64-bit BARs; false when it is unknown.
 func (g Guest) Window(taken Taken) (w Window, known bool) {
 	guest, source := g.Bits()
 	d := g.Domain
@@ -174,8 +163,8 @@ func (g Guest) Window(taken Taken) (w Window, known bool) {
 	case d.UEFI:
 		return g.ovmfWindow(guest, source), true
 	}
-	// Whatever the version, BARs begin above the memory; up to 1.16.2 SeaBIOS puts
-	// them there, since 1.16.3 at the end of the address space.
+	// Up to 1.16.2 SeaBIOS puts BARs right above the memory, since 1.16.3 at the end of the
+	// address space.
 	used := guest
 	if g.memoryEnd() < 1<<40 {
 		used = min(guest, seaBIOSBits)
@@ -184,10 +173,9 @@ func (g Guest) Window(taken Taken) (w Window, known bool) {
 	return Window{space - min(space, roundUp(g.memoryEnd(), taken.RootBus.Align)), fmt.Sprintf("SeaBIOS, %d bits of %s less the guest's memory", used, source)}, true
 }
 
-// memoryEnd is the address after the guest's memory, 4 GiB at least, and after the region
-// for memory that can be hotplugged. That begins at a multiple of 1 GiB, and each slot adds
-// 1 GiB for its alignment (QEMU hw/i386/pc.c, pc_memory_init). Both firmwares learn its end
-// from the file etc/reserved-memory-end.
+// memoryEnd returns the address after the guest's memory, 4 GiB at least, and after the region for
+// hotplugged memory, which begins at a multiple of 1 GiB and has 1 GiB more per slot for alignment
+// (QEMU hw/i386/pc.c, pc_memory_init). Both firmwares read it from etc/reserved-memory-end.
 func (g Guest) memoryEnd() uint64 {
 	const align = 1 << 30
 	end, d := uint64(4<<30), g.Domain
@@ -201,8 +189,8 @@ func (g Guest) memoryEnd() uint64 {
 	return roundUp(end, align) + min(d.MaxMemoryBytes-d.MemoryBytes, most) + min(d.MemorySlots, most/align)*align
 }
 
-// SmallestWindow is the smallest window of OVMF, as a power of two, that holds what is taken;
-// 0 where OVMF takes none so large.
+// SmallestWindow returns the smallest window of OVMF, a power of two, that holds the taken space;
+// 0 where OVMF has none so large.
 func (g Guest) SmallestWindow(taken Taken) uint64 {
 	for window := uint64(LeastWindow); window <= MostWindow; window *= 2 {
 		if g.Required(taken, window) <= window {
@@ -212,16 +200,16 @@ func (g Guest) SmallestWindow(taken Taken) uint64 {
 	return 0
 }
 
-// HasRoom reports whether OVMF finds room for a window, a power of two, in an address
-// space of so many bits: after the memory, at a multiple of its size.
+// HasRoom reports whether OVMF has room for a window, a power of two, in an address space of these
+// bits: after the memory, at a multiple of its size.
 func (g Guest) HasRoom(window uint64, bits int) bool {
 	const space = 1 << ovmfBits
 	return g.memoryEnd() < space && roundUp(g.memoryEnd(), window)+window <= space>>max(0, ovmfBits-bits)
 }
 
-// ovmfWindow is the window of OVMF in a guest with address bits. It is at the end of
-// the address space; where OVMF does not trust the bits, or the memory leaves no eighth
-// of the space, it is after the memory.
+// ovmfWindow returns the window of OVMF in a guest with address bits. It is at the end of the
+// address space; where OVMF does not trust the bits, or the memory leaves no eighth of the space,
+// it is after the memory.
 func (g Guest) ovmfWindow(guest int, source string) Window {
 	least, name := uint64(LeastWindow), "its default"
 	if set := g.Domain.WindowBytes(); set > 0 && set <= MostWindow {
@@ -242,20 +230,18 @@ func (g Guest) ovmfWindow(guest int, source string) Window {
 	return Window{least, "OVMF, " + name}
 }
 
-// ovmfTrusts reports whether OVMF takes a CPU's address bits for true: up to 40
-// could be QEMU's own default. A guest's CPU has the vendor of the host's (QEMU
-// target/i386/cpu.c, x86_cpu_load_model), and so has the host bridge.
+// ovmfTrusts reports whether OVMF trusts a CPU's address bits: 40 could be QEMU's default. A
+// guest's CPU has the host's vendor (QEMU target/i386/cpu.c, x86_cpu_load_model).
 func (g Guest) ovmfTrusts(guest int) bool { return guest != defaultPhysBits || !g.IntelHost }
 
-// HostBits is the source of address bits that are the host's.
+// HostBits is the source of the host's address bits.
 const HostBits = "the host"
 
-// Bits returns how many physical address bits the guest's CPU has, and
-// their source; 0 when that is not known. A host-passthrough CPU has the host's
-// (QEMU target/i386/host-cpu.c), a host-model CPU by the maxphysaddr of
-// libvirt's domain capabilities as well. A named model has them only where the
-// vendor of QEMU has set them by the machine: Red Hat for all of its own, Ubuntu for
-// those with the suffix -hpb. QEMU chooses which machine "q35" is.
+// Bits returns the physical address bits of the guest's CPU, 0 when unknown, and their source. A
+// host-passthrough CPU has the host's (QEMU target/i386/host-cpu.c), a host-model CPU too, by the
+// maxphysaddr of libvirt's domain capabilities. A named model has them where QEMU's vendor has set
+// them by the machine: Red Hat for all of its own, Ubuntu for those with the suffix -hpb. QEMU
+// decides which machine "q35" is.
 func (g Guest) Bits() (bits int, source string) {
 	d := g.Domain
 	a := d.Addressing

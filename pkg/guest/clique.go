@@ -14,13 +14,9 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// mostCliques is how many cliques there are (QEMU hw/vfio/pci-quirks.c).
-const mostCliques = 16
-
-// clique gives GPUDirect cliques: GPUs that NVIDIA's driver may let talk to each other over
-// PCIe. A clique is given on evidence alone: the common bridge of its GPUs is known, and the
-// ACS of the ports between them redirects no request. KubeVirt's types do not have
-// qemu:override, so that it is written in every call.
+// clique writes GPUDirect cliques: GPUs that NVIDIA's driver may let talk to each other over
+// PCIe. The common bridge of the GPUs must be known, and no ACS between them may redirect
+// requests. KubeVirt's types lack qemu:override, so that every call writes it.
 func clique() Key {
 	return Key{Name: policy.KeyClique, Mark: domain.CliqueMark, Needs: cliqueNeeds, Write: writeCliques}
 }
@@ -39,15 +35,14 @@ func writeCliques(vm VM) Writing {
 	return Writing{Managed: domain.Managed{Fragments: found.overrides()}, Line: found.String(), Warnings: found.warnings()}
 }
 
-// cliques are the GPUs of a domain, those of one clique together.
+// cliques has the GPUs of a domain, by clique.
 type cliques struct {
 	granted []grant
 	kept    []topology.DeviceID            // with the user's own property
 	refused map[string][]topology.DeviceID // by the reason
 }
 
-// grant is a clique: GPUs whose requests to each other no port redirects, and the switch or
-// PCIe root that connects them.
+// grant is a clique: GPUs, and the switch or PCIe root that connects them.
 type grant struct {
 	number int
 	top    *topology.Node
@@ -96,15 +91,15 @@ func findCliques(plan *placement.Plan) cliques {
 	return c
 }
 
-// grant gives GPUs the lowest number that is not used.
+// grant gives GPUs the lowest unused number.
 func (c *cliques) grant(used map[int]bool, top *topology.Node, gpus []placement.Decision) {
 	number := 0
 	for used[number] {
 		number++
 	}
-	if number >= mostCliques {
+	if number > domain.MaxClique {
 		for _, gpu := range gpus {
-			c.refuse(gpu.ID, fmt.Sprintf("QEMU knows only %d cliques", mostCliques))
+			c.refuse(gpu.ID, fmt.Sprintf("QEMU knows only %d cliques", domain.MaxClique+1))
 		}
 		return
 	}
@@ -112,14 +107,14 @@ func (c *cliques) grant(used map[int]bool, top *topology.Node, gpus []placement.
 	c.granted = append(c.granted, grant{number: number, top: top, gpus: gpus})
 }
 
-// Of NVIDIA's GPUs QEMU takes those of a display class alone (hw/vfio/pci-quirks.c,
+// QEMU accepts NVIDIA's GPUs of a display class only (hw/vfio/pci-quirks.c,
 // vfio_add_nv_gpudirect_cap).
 const (
 	nvidia  = 0x10de
 	display = 0x03
 )
 
-// noClique returns why a GPU can be in no clique, "" when it can.
+// noClique returns why a GPU cannot be in a clique, "" when it can.
 func noClique(gpu placement.Decision, d *domain.Domain) string {
 	switch {
 	case gpu.ID.Kind() != topology.KindPCI:
@@ -128,19 +123,10 @@ func noClique(gpu placement.Decision, d *domain.Domain) string {
 		return "it is a virtual function"
 	case d.CommandLineClique:
 		return "qemu:commandline sets cliques"
-	case !isUserAlias(gpu.Alias):
+	case !domain.IsUserAlias(gpu.Alias):
 		return "it has no alias ua-… to name it by"
 	}
 	return ""
-}
-
-// isUserAlias reports whether libvirt keeps an alias (src/conf/domain_conf.c,
-// virDomainDeviceAliasIsUserAlias).
-func isUserAlias(alias string) bool {
-	rest, found := strings.CutPrefix(alias, "ua-")
-	return found && rest != "" && strings.IndexFunc(rest, func(c rune) bool {
-		return !strings.ContainsRune("_-", c) && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z')
-	}) < 0
 }
 
 // reach returns the topmost switch or PCIe root that a GPU's requests reach without ACS
@@ -169,10 +155,9 @@ func reach(plan *placement.Plan, gpu placement.Decision) (top *topology.Node, bl
 	return top, ""
 }
 
-// redirects returns why a port may not pass a request to a port beside it, "" when it
-// does pass it. A switch has to pass requests between its ports, a root complex does
-// not: a root port that does has the capability to redirect them (PCI Express 5.0,
-// 6.12.1.1).
+// redirects returns why a port may not pass requests to its siblings, "" when it does. A switch
+// has to pass them, a root complex does not: a root port that does has the capability to redirect
+// them (PCI Express 5.0, 6.12.1.1).
 func redirects(port *topology.Device, isRootPort bool) string {
 	switch {
 	case port == nil || port.Details == nil || !port.Details.ExtendedConfig:
@@ -189,8 +174,8 @@ func redirects(port *topology.Device, isRootPort bool) string {
 	return ""
 }
 
-// alone returns why a GPU shares its clique with no other: the bridge or port between it
-// and the nearest one.
+// alone returns why a GPU is in no clique with another: the bridge or port between it and the
+// nearest one.
 func alone(plan *placement.Plan, gpus []placement.Decision, gpu placement.Decision) string {
 	path := plan.HostTree.Node(gpu.ID).Path()
 	top, blocked := reach(plan, gpu)
@@ -213,7 +198,7 @@ func alone(plan *placement.Plan, gpus []placement.Decision, gpu placement.Decisi
 		return "no other GPU of the VM can be in one, and alone it needs none"
 	case nearest == 0:
 		return "no other GPU of the VM is under its PCIe root"
-	case slices.Contains(path[:nearest], top): // its requests get to where the paths part
+	case slices.Contains(path[:nearest], top): // its own requests get far enough
 		return others
 	}
 	return blocked
@@ -223,7 +208,7 @@ func (c cliques) refuse(id topology.DeviceID, why string) {
 	c.refused[why] = append(c.refused[why], id)
 }
 
-// overrides are the cliques as the domain has them, by device.
+// overrides returns the fragments of the cliques, one per GPU.
 func (c cliques) overrides() []domain.Fragment {
 	var all []domain.Fragment
 	for _, granted := range c.granted {
@@ -234,8 +219,8 @@ func (c cliques) overrides() []domain.Fragment {
 	return all
 }
 
-// String lists the cliques and warns that they are untested: NVIDIA's driver assumes that
-// whoever sets a clique has tested the path (NVIDIA/nccl issue 2335).
+// String lists the cliques, and warns that they are untested: NVIDIA's driver assumes that the
+// path of a clique has been tested (NVIDIA/nccl issue 2335).
 func (c cliques) String() string {
 	var parts []string
 	for _, granted := range c.granted {

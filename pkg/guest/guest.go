@@ -1,6 +1,5 @@
-// Package guest has what policy keys give a guest besides places: one file per key, each a
-// Key. What a hook has written in an earlier call is written anew, and removed where the key
-// does not ask for it any more.
+// Package guest has the policy keys that write more than addresses: one file per key, each a Key.
+// A call replaces the fragments of an earlier one, and removes those of a key that is off.
 package guest
 
 import (
@@ -17,11 +16,10 @@ type VM struct {
 	*placement.Plan
 	VMI *env.VMI // nil when there is none
 
-	// PhysBits returns how many physical address bits the host's CPUs have, 0 where that is
-	// not known; nil for never.
-	PhysBits func() int
-	// CloudInitSkipped is why the hook is not called for the VM's cloud-init data; "" if
-	// it is called, or if that is unknown.
+	PhysBits func() int // physical address bits of the host's CPUs, 0 for unknown; may be nil
+
+	// CloudInitSkipped has the reason why the hook is not called for the VM's cloud-init data;
+	// "" if it is called, or if that is unknown.
 	CloudInitSkipped string
 }
 
@@ -40,7 +38,7 @@ type Writing struct {
 	Warnings []reasons.Warning
 }
 
-// Keys are all keys that write something.
+// Keys returns all keys.
 func Keys() []Key {
 	return []Key{ncclTopology(), portSpeed(), mmioWindow(), vIOMMU(), clique()}
 }
@@ -56,8 +54,8 @@ func Needs(p policy.Policy) host.Needs {
 	return needs
 }
 
-// Write returns the plan with what the policy's keys write. Without a VMI, and without a
-// flag for it, nothing is known of a key: what the domain has stays as it is.
+// Write returns the plan with the fragments of the policy's keys. Without a VMI, and without a
+// flag for it, a key is unknown: its fragments in the domain stay as they are.
 func Write(vm VM) *placement.Plan {
 	managed := map[domain.Mark]domain.Managed{}
 	var extras []placement.Extra
@@ -78,12 +76,12 @@ func Write(vm VM) *placement.Plan {
 	return vm.With(managed, extras, warnings)
 }
 
-// one is a writing of one fragment.
+// one writes one fragment.
 func one(fragment domain.Fragment, line string) Writing {
 	return Writing{Managed: domain.Managed{Fragments: []domain.Fragment{fragment}}, Line: line}
 }
 
-// refused is a writing of nothing, with a warning why.
+// refused writes nothing, with a warning why.
 func refused(code reasons.Code, text string) Writing {
 	return Writing{Warnings: []reasons.Warning{reasons.NewWarning(code, nil, text)}}
 }

@@ -12,12 +12,11 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// mmioWindow sets a window of OVMF that holds the devices' 64-bit BARs, where OVMF would
-// choose a smaller one. The user's own entry stays: QEMU refuses a second one.
+// mmioWindow sets a window of OVMF that holds the devices' 64-bit BARs, where OVMF would choose a
+// smaller one. The user's own entry stays: QEMU refuses a second one.
 //
-// pcihole64 is left alone. QEMU tells the guest of all that the firmware has given to
-// the root bus, whatever its value (hw/pci-host/q35.c, q35_host_get_pci_hole64_end), and
-// no firmware reads it: with 0, four BARs of 64 GiB on the root bus have their addresses.
+// pcihole64 does not matter: no firmware reads it, and QEMU reports all that the firmware has given
+// to the root bus (hw/pci-host/q35.c, q35_host_get_pci_hole64_end).
 func mmioWindow() Key {
 	return Key{Name: policy.KeyMMIOWindow, Mark: optionMark(policy.KeyMMIOWindow), Needs: windowNeeds, Write: writeMMIOWindow}
 }
@@ -52,9 +51,9 @@ func writeMMIOWindow(vm VM) Writing {
 	return one(domain.Option{Name: domain.OptionFWCfg, Value: value}, text)
 }
 
-// Firmware is the input of the firmware model: a domain with the devices of a plan, on a
-// host whose CPUs have so many physical address bits, 0 where that is not known. Ports that
-// libvirt and KubeVirt will yet add to the root bus can hotplug.
+// Firmware returns the input of the firmware model: a domain with the devices of a plan, on a host
+// with these physical address bits, 0 for unknown. Ports that libvirt and KubeVirt will yet add to
+// the root bus can hotplug.
 func Firmware(plan *placement.Plan, d *domain.Domain, hostPhysBits int) firmware.Guest {
 	guest := firmware.Guest{Domain: d, Tree: plan.GuestTree, HostPhysBits: hostPhysBits}
 	for _, device := range plan.Devices {
@@ -74,8 +73,8 @@ func Firmware(plan *placement.Plan, d *domain.Domain, hostPhysBits int) firmware
 	return guest
 }
 
-// isIntel reports whether the host's CPUs are of Intel, as the root ports above the
-// devices are. Where they are not known it is true: OVMF then has the smaller window.
+// isIntel reports whether the host's CPUs are Intel's, as the root ports above the devices are.
+// If unknown it is true: OVMF then has the smaller window.
 func isIntel(host *topology.Host, functions []*topology.Device) bool {
 	const intel = 0x8086
 	for _, f := range functions {
@@ -89,10 +88,10 @@ func isIntel(host *topology.Host, functions []*topology.Device) bool {
 	return true
 }
 
-// chooseWindow is the window of OVMF that a guest needs, 0 where it needs none or cannot
-// have it; and a line about it, which is a warning where it is not enough. A window that
-// an earlier call has written stays if it is that one: between two calls of a boot libvirt
-// replaces machine q35 by its version, by which the guest's address bits become known.
+// chooseWindow returns the window of OVMF that a guest needs, 0 where it needs none or cannot have
+// it, and a line about it, which is a warning where the window is not enough. The same window of
+// an earlier call stays, though it may be needless now: between two calls libvirt replaces machine
+// q35 by its version, by which the guest's address bits become known.
 func chooseWindow(guest firmware.Guest, written uint64) (set uint64, text string, isEnough bool) {
 	sum, taken := guest.BARs()
 	if sum == 0 {

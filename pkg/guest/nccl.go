@@ -12,18 +12,13 @@ import (
 	"hook-sidecar/pkg/reasons"
 )
 
-// NCCLEntry is the fw_cfg entry with the topology file for NCCL, in base64. A
-// guest reads it under /sys/firmware/qemu_fw_cfg/by_name.
+// NCCLEntry is the fw_cfg entry with the topology file for NCCL, in base64.
 const NCCLEntry = domain.EntryPrefix + "nccl-topology"
 
-// ncclTopology is the topology file for NCCL in an entry of fw_cfg. It is written in every
-// call: KubeVirt's types do not have fw_cfg, so the entry of one call is gone in the next
-// (virtwrap/api/schema.go, SysInfo).
-//
-// It is in base64 because libvirt 9 passes a text to QEMU with XML references in
-// it and with single commas, where QEMU takes a comma for the next option
-// (src/qemu/qemu_command.c, qemuBuildSysinfoCommandLine; seen in the arguments
-// that it makes).
+// ncclTopology writes the topology file for NCCL into an entry of fw_cfg, in every call: KubeVirt's
+// types lose it in between (virtwrap/api/schema.go, SysInfo). It is in base64 because libvirt 9
+// keeps XML references and single commas, at which QEMU ends the value (src/qemu/qemu_command.c,
+// qemuBuildSysinfoCommandLine; seen in its arguments).
 func ncclTopology() Key {
 	return Key{Name: policy.KeyNCCLTopology, Mark: NCCLEntry, Needs: ncclNeeds, Write: writeNCCLTopology}
 }
@@ -56,8 +51,8 @@ func writeNCCLTopology(vm VM) Writing {
 	return w
 }
 
-// missingReader returns why cloud-init will not copy the topology file in the guest, ""
-// where it will. Without a VMI nothing is known of it.
+// missingReader returns why cloud-init will not copy the topology file in the guest, "" where it
+// will, and without a VMI.
 func missingReader(vm VM) string {
 	if vm.VMI == nil {
 		return ""

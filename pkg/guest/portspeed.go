@@ -14,10 +14,9 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// portSpeed makes root ports advertise at least the fastest link of a device on the host.
-// One -global is for all of them. KubeVirt keeps the qemu:commandline of a plugin's answer
-// (virtwrap/converter/translate/translate.go, transferQEMUCommandline). The user's own
-// option for it stays.
+// portSpeed makes root ports advertise at least the fastest link of a device on the host, with
+// one -global for all; the user's own stays. KubeVirt keeps the qemu:commandline of a plugin's
+// answer (virtwrap/converter/translate/translate.go, transferQEMUCommandline).
 func portSpeed() Key {
 	return Key{Name: policy.KeyPortSpeed, Mark: optionMark(policy.KeyPortSpeed), Needs: linkNeeds, Write: writePortSpeed}
 }
@@ -26,7 +25,7 @@ func linkNeeds(p policy.Policy) host.Needs {
 	return host.Needs{LinkSpeeds: p.PortSpeed == policy.PortSpeedHost}
 }
 
-// optionMark is the mark of a key that writes one option of QEMU: its id.
+// optionMark returns the mark of a key that writes one option of QEMU: its id.
 func optionMark(key policy.Key) domain.Mark { return domain.OptionPrefix + domain.Mark(key) }
 
 func writePortSpeed(vm VM) Writing {
@@ -61,9 +60,8 @@ func chooseSpeed(vm VM, fastest float64, link string) Writing {
 		fmt.Sprintf("root ports advertise %s GT/s, which takes QEMU %s or newer: %s", number(to.GTs), to.Since, link))
 }
 
-// fastestLink is the speed of the fastest link of a passed through PCI device on the
-// host, and a sentence about it, "" where none is known. A mediated device has a link of
-// its own.
+// fastestLink returns the speed of the fastest link of a passthrough PCI device on the host, and
+// a text about it, "" where none is known.
 func fastestLink(vm VM) (fastest float64, text string) {
 	for _, d := range vm.Devices {
 		if a, isPCI := d.ID.PCI(); isPCI && vm.Host.LinkSpeeds[a] > fastest {
@@ -76,10 +74,10 @@ func fastestLink(vm VM) (fastest float64, text string) {
 
 func number(speed float64) string { return strconv.FormatFloat(speed, 'f', -1, 64) }
 
-// SpeedWarnings warns where NCCL and RCCL would take the speed of emulated root ports for
-// that of a faster link. They take speed and width each as the minimum of a device and the
-// port above it (src/graph/xml.cc, ncclTopoGetXmlFromSys), and the slowest link on the path
-// between two devices. So it takes two fast devices, at least one of them a GPU.
+// SpeedWarnings warns where NCCL and RCCL would take the speed of emulated root ports for that of
+// a faster link. They take speed and width each as the minimum of a device and the port above it
+// (src/graph/xml.cc, ncclTopoGetXmlFromSys), and the slowest link on the path between two
+// devices, so that only pairs of fast devices count, at least one of them a GPU.
 func SpeedWarnings(plan *placement.Plan) []reasons.Warning {
 	if plan.Policy.NCCLTopology != policy.NCCLTopologyNone {
 		return nil
@@ -99,9 +97,8 @@ func SpeedWarnings(plan *placement.Plan) []reasons.Warning {
 		number(port), len(fast), number(highest)))}
 }
 
-// atRootPorts are the host's functions of the GPUs and NICs that the topology file
-// would name and that are directly under a root port of the guest. A mediated device
-// has a link of its own.
+// atRootPorts returns the host's functions of the GPUs and NICs that the topology file would name
+// and that are directly under a root port of the guest. The link of a mediated device is unknown.
 func atRootPorts(plan *placement.Plan) []*topology.Device {
 	var devices []*topology.Device
 	for _, d := range plan.Devices {

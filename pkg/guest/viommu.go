@@ -10,9 +10,9 @@ import (
 	"hook-sidecar/pkg/reasons"
 )
 
-// vIOMMU gives the guest an IOMMU. KubeVirt's types lose its alias, its driver's attributes
-// and the I/O APIC between two calls (virtwrap/api/schema.go, IOMMUDevice and Features), so
-// that they are written in every call.
+// vIOMMU gives the guest an IOMMU. KubeVirt's types lose its alias, its driver's attributes and
+// the I/O APIC between two calls (virtwrap/api/schema.go, IOMMUDevice and Features), so that
+// every call writes them.
 func vIOMMU() Key {
 	return Key{Name: policy.KeyVIOMMU, Mark: domain.IOMMUMark, Write: writeVIOMMU}
 }
@@ -28,7 +28,7 @@ func writeVIOMMU(vm VM) Writing {
 	for _, i := range d.IOMMUs() {
 		switch {
 		case i.Mark() != "", isEmptied(i, wanted):
-		case i == domain.IOMMU{Model: string(policy.VIOMMUSMMUv3)}: // also what KubeVirt leaves of the hook's
+		case i == domain.IOMMU{Model: string(policy.VIOMMUSMMUv3)}: // KubeVirt reduces the hook's own to this
 			return Writing{Line: describeVIOMMU(d, i)}
 		default:
 			return Writing{Line: "the domain has its own, which stays as it is"}
@@ -52,19 +52,17 @@ func isEmptied(i domain.IOMMU, wanted policy.VIOMMU) bool {
 
 // Limits of libvirt and QEMU.
 const (
-	// addressBits are those of four levels of the guest's page tables. With less, a
-	// guest of a host with more memory cannot map it all (QEMU
-	// hw/i386/intel_iommu.c, aw-bits: 39 or 48).
+	// addressBits is for four levels of page tables. With 39, the alternative, a large guest
+	// cannot map all of its memory (QEMU hw/i386/intel_iommu.c, aw-bits).
 	addressBits = 48
-	// xAPICs is how many vCPUs there can be without extended interrupt mode (libvirt
+	// xAPICs is the maximum of vCPUs without extended interrupt mode (libvirt
 	// src/qemu/qemu_validate.c, QEMU_MAX_VCPUS_WITHOUT_EIM).
 	xAPICs = 255
 )
 
-// newIOMMU is the device for a domain. VFIO needs the caching mode (QEMU
-// hw/i386/intel_iommu.c, vtd_iommu_notify_flag_changed), and the guest's own VFIO
-// the remapping of interrupts (kernel drivers/vfio/vfio_iommu_type1.c,
-// allow_unsafe_interrupts).
+// newIOMMU returns the device for a domain. VFIO needs the caching mode (QEMU
+// hw/i386/intel_iommu.c, vtd_iommu_notify_flag_changed), and the guest's own VFIO the remapping of
+// interrupts (kernel drivers/vfio/vfio_iommu_type1.c, allow_unsafe_interrupts).
 func newIOMMU(d *domain.Domain, wanted policy.VIOMMU) domain.IOMMU {
 	iommu := domain.IOMMU{Model: string(wanted), Alias: string(domain.IOMMUMark)}
 	if wanted == policy.VIOMMUSMMUv3 {
@@ -79,17 +77,13 @@ func newIOMMU(d *domain.Domain, wanted policy.VIOMMU) domain.IOMMU {
 	return iommu
 }
 
-func hasModel(wanted policy.VIOMMU) func(domain.IOMMU) bool {
-	return func(i domain.IOMMU) bool { return i.Mark() == "" && i.Model == string(wanted) }
-}
-
-// conflict returns why a domain cannot have an IOMMU of the hook, "" when it can. VFIO
-// has to hear of what the guest maps, and QEMU's SMMUv3 does not say it (hw/arm/smmuv3.c,
-// smmuv3_notify_flag_changed: "requires iommu MAP notifier which is not currently
-// supported", 7.2 to 11.1). The host's SMMUv3 can do without (accel), which KubeVirt
-// gives to devices that need it (pkg/virt-launcher/virtwrap/converter/grace.go).
+// conflict returns why a domain cannot have an IOMMU of the hook, "" when it can. QEMU's SMMUv3
+// does not notify VFIO of the guest's mappings (hw/arm/smmuv3.c, smmuv3_notify_flag_changed, 7.2
+// to 11.1). The host's SMMUv3 does without (accel), which KubeVirt gives to devices that need it
+// (pkg/virt-launcher/virtwrap/converter/grace.go).
 func conflict(d *domain.Domain, wanted policy.VIOMMU) string {
 	isARM := d.Arch == "aarch64"
+	isUsers := func(i domain.IOMMU) bool { return i.Mark() == "" && i.Model == string(wanted) }
 	switch {
 	case !libvirt.HasExpanderBuses(d) || isARM != (wanted == policy.VIOMMUSMMUv3):
 		return fmt.Sprintf("machine %q of architecture %q cannot have it", d.Machine, d.Arch)
@@ -97,7 +91,7 @@ func conflict(d *domain.Domain, wanted policy.VIOMMU) string {
 		return "qemu:commandline has one already"
 	case wanted == policy.VIOMMUIntel && d.IOAPIC != "" && d.IOAPIC != "qemu":
 		return fmt.Sprintf("it needs QEMU's I/O APIC, and the domain wants that of %q", d.IOAPIC)
-	case wanted == policy.VIOMMUSMMUv3 && len(d.Hostdevs) > 0 && !slices.ContainsFunc(d.IOMMUs(), hasModel(wanted)):
+	case wanted == policy.VIOMMUSMMUv3 && len(d.Hostdevs) > 0 && !slices.ContainsFunc(d.IOMMUs(), isUsers):
 		return "with it QEMU does not start with a passthrough device"
 	}
 	for _, i := range d.IOMMUs() {

@@ -41,8 +41,8 @@ func (s *Server) answer(ctx context.Context, call Call) (domain []byte, err erro
 	return domain, nil
 }
 
-// cloudInit returns the cloud-init data for the reply, which has so many other bytes. It
-// returns the input when Config.CloudInit panics.
+// cloudInit returns the cloud-init data for the reply, which has this number of other
+// bytes. It returns the input when Config.CloudInit panics.
 func (s *Server) cloudInit(call CloudInitCall, others int) (data []byte) {
 	if s.config.CloudInit == nil {
 		return call.Data
@@ -67,7 +67,7 @@ func (s *Server) cloudInit(call CloudInitCall, others int) (data []byte) {
 	return data
 }
 
-// statusOf converts an error to a gRPC status. No other code does.
+// statusOf converts an error to a gRPC status.
 func statusOf(err error) error {
 	if malformed := (*MalformedError)(nil); errors.As(err, &malformed) {
 		return status.Error(codes.InvalidArgument, err.Error())
@@ -89,9 +89,8 @@ func (s *Server) intercept(ctx context.Context, request any, rpc *grpc.UnaryServ
 	return response, err
 }
 
-// handle handles one call at a time, which bounds memory. Info and Shutdown do not wait
-// for their turn, because virt-launcher gives Info one second (KubeVirt
-// pkg/hooks/manager.go).
+// handle handles one call at a time, which bounds memory. Info and Shutdown do not wait,
+// because virt-launcher gives Info one second (KubeVirt pkg/hooks/manager.go).
 func (s *Server) handle(ctx context.Context, method string, request any, handler grpc.UnaryHandler) (any, error) {
 	switch method {
 	case info.Info_Info_FullMethodName, v1alpha3.Callbacks_Shutdown_FullMethodName:
@@ -106,8 +105,7 @@ func (s *Server) handle(ctx context.Context, method string, request any, handler
 	}
 }
 
-// logPanic logs where a call panicked. It truncates the cause, because a panic's
-// value may contain a domain, and domains are not logged.
+// logPanic logs the stack of a panic. It truncates the cause, which may contain a domain.
 func logPanic(log *slog.Logger, cause any) {
 	const most = 256
 	text := fmt.Sprint(cause)

@@ -38,7 +38,7 @@ type Client struct {
 	conn   *grpc.ClientConn
 }
 
-// Info is what a hook reports about itself.
+// Info is a hook's description of itself.
 type Info struct {
 	Name       string
 	HookPoints []string // in the hook's order
@@ -112,7 +112,7 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Info asks the hook for its hook points and versions, within one second.
+// Info returns the hook's points and versions, within one second.
 func (c *Client) Info(ctx context.Context) (Info, error) {
 	ctx, cancel := context.WithTimeout(ctx, infoTimeout)
 	defer cancel()
@@ -127,9 +127,9 @@ func (c *Client) Info(ctx context.Context) (Info, error) {
 	return reported, nil
 }
 
-// OnDefineDomain sends a domain and its VMI and returns the hook's domain, within
-// one minute. version is that of Info.Version. The error is a MalformedError or a
-// RefusedError when the hook returns one.
+// OnDefineDomain sends a domain and its VMI and returns the hook's domain, within one
+// minute. version is that of Info.Version. The error may be a MalformedError or a
+// RefusedError.
 func (c *Client) OnDefineDomain(ctx context.Context, version string, domain, vmi []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, hookTimeout)
 	defer cancel()
@@ -151,9 +151,9 @@ func (c *Client) OnDefineDomain(ctx context.Context, version string, domain, vmi
 	return result.GetDomainXML(), nil
 }
 
-// MutateDomain sends a libvirt domain and its VMI as KubeVirt sends them to a
-// structured plugin, and returns the hook's domain, within 30 seconds. invocation
-// is Boot, MigrationTarget or MigrationSource. Errors are as with OnDefineDomain.
+// MutateDomain sends a domain and its VMI as KubeVirt does for a structured plugin, and
+// returns the hook's domain, within 30 seconds. invocation is Boot, MigrationTarget or
+// MigrationSource. Errors are as with OnDefineDomain.
 func (c *Client) MutateDomain(ctx context.Context, invocation string, domain, vmi []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, pluginTimeout)
 	defer cancel()
@@ -169,12 +169,11 @@ func (c *Client) MutateDomain(ctx context.Context, invocation string, domain, vm
 	return result.GetDomain(), nil
 }
 
-// Shutdown asks the hook to exit. Only v1alpha3 has it.
+// Shutdown makes the hook exit. Only v1alpha3 has it.
 func (c *Client) Shutdown(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, hookTimeout)
 	defer cancel()
-	_, err := v1alpha3.NewCallbacksClient(c.conn).Shutdown(ctx, &v1alpha3.ShutdownParams{})
-	if err != nil {
+	if _, err := v1alpha3.NewCallbacksClient(c.conn).Shutdown(ctx, &v1alpha3.ShutdownParams{}); err != nil {
 		return c.failed("Shutdown", err)
 	}
 	return nil

@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// DefaultMaxMessage is the size in bytes of the largest request: a domain
-	// of 8 MiB with its VMI. gRPC's own default of 4 MiB would refuse it.
-	DefaultMaxMessage = 16 << 20
+	// MaxMessage is the size in bytes of the largest request: MaxReply, with a VMI of 3 MiB,
+	// twice the size that etcd stores.
+	MaxMessage = 8 << 20
 
-	// DefaultGrace is how long calls may still run after the server was asked to
-	// stop. It is less than the 30 s that a kubelet waits by default between
-	// SIGTERM and SIGKILL.
+	// DefaultGrace is the time that calls in progress have after the server is told to
+	// stop. It is less than the 30 s that a kubelet waits by default between SIGTERM and
+	// SIGKILL.
 	DefaultGrace = 10 * time.Second
 
 	// DefaultPatience is how long a client may take to speak HTTP/2, how long a
@@ -32,10 +32,10 @@ type Config struct {
 	Logger  *slog.Logger // nil: no log
 
 	// CloudInit answers PreCloudInitIso. nil: the call is not announced, and returns its
-	// input. Announcing it affects every VM of this server (KubeVirt 1.9.0):
-	// virt-launcher panics before it starts a VM without a cloud-init volume, asks no
-	// other sidecar for this call, and loses user data that is not UTF-8
-	// (pkg/hooks/manager.go, PreCloudInitIso).
+	// input. Announcing it affects every VM of this server (KubeVirt 1.9.0): virt-launcher
+	// panics before it starts a VM without a cloud-init volume, sends this call to no other
+	// sidecar, and loses user data that is not UTF-8 (pkg/hooks/manager.go,
+	// PreCloudInitIso).
 	CloudInit func(CloudInitCall) []byte
 
 	// Versions are the versions of the Callbacks service to serve and announce,
@@ -49,9 +49,8 @@ type Config struct {
 	// empty: they are not served. Its directory is created if needed.
 	PluginSocket string
 
-	MaxMessage int           // bytes; 0: DefaultMaxMessage
-	Grace      time.Duration // 0: DefaultGrace
-	Patience   time.Duration // 0: DefaultPatience
+	Grace    time.Duration // 0: DefaultGrace
+	Patience time.Duration // 0: DefaultPatience
 }
 
 // withDefaults returns the configuration with defaults for empty fields.
@@ -62,7 +61,6 @@ func (c Config) withDefaults() Config {
 	if len(c.Versions) == 0 {
 		c.Versions = Versions()
 	}
-	c.MaxMessage = cmp.Or(c.MaxMessage, DefaultMaxMessage)
 	c.Grace = cmp.Or(c.Grace, DefaultGrace)
 	c.Patience = cmp.Or(c.Patience, DefaultPatience)
 	return c
@@ -70,9 +68,6 @@ func (c Config) withDefaults() Config {
 
 // validate returns an error when the configuration cannot be served.
 func (c Config) validate() error {
-	if c.Mutator == nil {
-		return errors.New("serve hooks: no mutator")
-	}
 	if c.HookSocket == "" && c.PluginSocket == "" {
 		return errors.New("serve hooks: no socket: set a hook socket, a plugin socket or both")
 	}

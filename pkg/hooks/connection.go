@@ -57,8 +57,8 @@ func (c *connection) Close() error {
 // AuthType makes a connection a credentials.AuthInfo.
 func (*connection) AuthType() string { return "unix" }
 
-// connectionCredentials pass the connection on to the handlers of its calls: gRPC has
-// no other way. They authenticate nobody.
+// connectionCredentials pass the connection to the handlers of its calls, for which gRPC
+// has no other way. They authenticate nobody.
 type connectionCredentials struct {
 	credentials.TransportCredentials
 }

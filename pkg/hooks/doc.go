@@ -8,5 +8,5 @@
 // empty result the server returns the input. Only an error of the Mutator fails a
 // call, because that is how strict policy refuses a domain.
 //
-// Package api says what happens when a binary also links KubeVirt's own stubs.
+// A binary that also links KubeVirt's own stubs may panic at start: see package api.
 package hooks

@@ -5,13 +5,13 @@ import (
 	"net"
 )
 
-// watchLauncher ends the server when virt-launcher ends without Shutdown, as it does
-// when it never saw its domain (KubeVirt cmd/virt-launcher/virt-launcher.go): a sidecar
-// that runs on would keep the pod and its devices.
+// watchLauncher ends the server when virt-launcher ends without Shutdown, as it does when
+// it never saw its domain (KubeVirt cmd/virt-launcher/virt-launcher.go): a sidecar that
+// runs on would keep the pod and its devices.
 //
-// virt-launcher connects for each call only, so the sign is its process. It is the
-// first from another container that calls Info: nothing else in the pod has the
-// directory of the socket.
+// virt-launcher connects for each call only, so its process is watched. It is the first
+// from another container that calls Info: nothing else in the pod has the socket's
+// directory.
 func (s *Server) watchLauncher(ctx context.Context) {
 	c := connectionOf(ctx)
 	if c == nil || s.launcherSeen.Load() {

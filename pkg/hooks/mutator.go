@@ -10,27 +10,24 @@ const (
 	V1alpha3 = "v1alpha3"
 )
 
-// Plugin is the Protocol of a call that came through KubeVirt's structured
-// plugins.
+// Plugin is the Protocol of a call by KubeVirt's structured plugins.
 const Plugin = "plugin"
 
-// Versions returns all versions of the Callbacks service, newest first, as
-// virt-launcher prefers them (KubeVirt pkg/hooks/manager.go).
+// Versions returns all versions of the Callbacks service, newest first, as virt-launcher
+// prefers them (KubeVirt pkg/hooks/manager.go).
 func Versions() []string {
 	return []string{V1alpha3, V1alpha2, V1alpha1}
 }
 
-// MaxReply is the size in bytes of the largest domain that virt-launcher can
-// receive: gRPC's default limit of 4 MiB per message, minus five bytes for the
-// field's tag and length.
+// MaxReply is the size in bytes of the largest domain that virt-launcher can receive:
+// gRPC's default limit of 4 MiB, minus the tag and length of the field.
 const MaxReply = 4<<20 - 5
 
 // Mutator returns the domain to reply to a call with. It must be safe for
 // concurrent use and must not change the bytes of the call.
 //
 // An error fails the call, and so the start of the VM. A MalformedError blames the
-// input, any other error counts as a refusal by policy. A Mutator should not
-// panic; if it does, the server returns the input.
+// input, any other error counts as a refusal by policy.
 type Mutator interface {
 	Mutate(ctx context.Context, call Call) (domainXML []byte, err error)
 }
@@ -41,8 +38,7 @@ type Call struct {
 	Domain   []byte // libvirt domain XML, may be empty
 	VMI      []byte // VirtualMachineInstance as JSON, may be empty
 
-	// Migration means that the result will be discarded: the server returns the
-	// input whatever the Mutator returns.
+	// Migration is true where KubeVirt discards the result: the server returns the input.
 	Migration bool
 }
 
@@ -53,8 +49,8 @@ type CloudInitCall struct {
 	VMI      []byte // as in Call
 }
 
-// MalformedError says that a domain, a VMI or a policy in it cannot be read.
-// The server sends it as InvalidArgument.
+// MalformedError means that a domain, a VMI or a policy in it cannot be read. The server
+// sends it as InvalidArgument.
 type MalformedError struct{ Err error }
 
 // Error returns the text of the cause.
@@ -63,8 +59,8 @@ func (e *MalformedError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *MalformedError) Unwrap() error { return e.Err }
 
-// RefusedError says that strict policy refuses the domain. The server sends it
-// as FailedPrecondition.
+// RefusedError means that strict policy refuses the domain. The server sends it as
+// FailedPrecondition.
 type RefusedError struct{ Err error }
 
 // Error returns the text of the cause.

@@ -25,7 +25,6 @@ import (
 type Server struct {
 	config   Config
 	turn     chan struct{} // full while a call is handled
-	started  atomic.Bool
 	ready    chan struct{}
 	ctx      context.Context    // of Run
 	shutdown context.CancelFunc // makes Run return
@@ -41,17 +40,12 @@ func New(config Config) *Server {
 
 // Ready returns a channel that is closed when every socket accepts calls. It
 // stays open when Run fails before that.
-func (s *Server) Ready() <-chan struct{} {
-	return s.ready
-}
+func (s *Server) Ready() <-chan struct{} { return s.ready }
 
 // Run serves until ctx is done or virt-launcher calls Shutdown, and then returns
 // nil. Calls in progress may finish within Config.Grace. Run removes the sockets
 // before it returns. A server runs once.
 func (s *Server) Run(ctx context.Context) error {
-	if s.started.Swap(true) {
-		return errors.New("serve hooks: the server has already run")
-	}
 	if err := s.config.validate(); err != nil {
 		return err
 	}
@@ -90,8 +84,7 @@ func (s *Server) listen() ([]*endpoint, error) {
 		if socket.path == "" {
 			continue
 		}
-		// virt-launcher gives up on a socket that accepts connections and does not
-		// answer Info, so the services are registered before the socket exists.
+		// virt-launcher gives up on a socket that does not answer Info: register first.
 		services := grpc.NewServer(s.options()...)
 		socket.register(services)
 		opened, err := openSocket(socket.path, socket.makeDir)
@@ -109,14 +102,14 @@ const (
 	maxHeaders = 16 << 10
 )
 
-// options limits what clients can make the server keep. A connection without a call, and
-// one whose client does not answer pings, is closed.
+// options limits the state that clients can make the server keep. It closes a connection
+// without a call, and one whose client does not answer pings.
 func (s *Server) options() []grpc.ServerOption {
 	patience := s.config.Patience
 	return []grpc.ServerOption{
 		grpc.Creds(connectionCredentials{insecure.NewCredentials()}),
 		grpc.UnaryInterceptor(s.intercept),
-		grpc.MaxRecvMsgSize(s.config.MaxMessage),
+		grpc.MaxRecvMsgSize(MaxMessage),
 		grpc.MaxHeaderListSize(maxHeaders),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ConnectionTimeout(patience),

@@ -181,13 +181,6 @@ func TestContextDoneBeforeRun(t *testing.T) {
 	}
 }
 
-func TestRunTwice(t *testing.T) {
-	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(mark)})
-	if err := server.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "has already run") {
-		t.Errorf("second Run: %v", err)
-	}
-}
-
 func TestInvalidConfig(t *testing.T) {
 	mutator := hookstest.Func(mark)
 	socket := filepath.Join(hookstest.Dir(t), "a.sock")
@@ -195,7 +188,6 @@ func TestInvalidConfig(t *testing.T) {
 		config hooks.Config
 		want   string
 	}{
-		"no mutator":      {hooks.Config{HookSocket: socket}, "no mutator"},
 		"no socket":       {hooks.Config{Mutator: mutator}, "no socket"},
 		"one socket":      {hooks.Config{Mutator: mutator, HookSocket: socket, PluginSocket: socket}, socket},
 		"unknown version": {hooks.Config{Mutator: mutator, HookSocket: socket, Versions: []string{"v1beta1"}}, `"v1beta1"`},

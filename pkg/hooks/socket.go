@@ -20,32 +20,29 @@ import (
 const MaxSocketPath = 107
 
 const (
-	// socketMode lets any user connect, because virt-launcher need not run as
-	// the user of the sidecar. Only the containers of the pod mount the socket's
-	// directory, a volume. Connecting takes write permission (unix(7)), which a
-	// umask would remove.
+	// socketMode lets any user connect, because virt-launcher need not run as the user of
+	// the sidecar: only containers of the pod mount the directory. Connecting takes write
+	// permission (unix(7)), which a umask would remove.
 	socketMode = 0o666
 
 	// dirMode is the mode of a plugin socket's directory when it is created here.
 	dirMode = 0o755
 
-	// probeTimeout bounds the connection attempt to an existing socket. It does not
-	// wait for the peer's process, only for a place in its backlog.
+	// probeTimeout bounds the connection attempt to an existing socket.
 	probeTimeout = time.Second
 )
 
-// maxName is the longest container name that becomes part of a socket's name; a
-// hash replaces a longer one. virt-launcher sees the socket as
-// /var/run/kubevirt-hooks/NAME/hostdev-NAME.sock, with the container's name twice.
-// With the hash this fits MaxSocketPath even for the longest name, of 63 bytes.
+// maxName is the longest container name that becomes part of a socket's name; a hash
+// replaces a longer one. virt-launcher sees the socket as
+// /var/run/kubevirt-hooks/NAME/hostdev-NAME.sock: with the hash this fits MaxSocketPath
+// even for a name of 63 bytes.
 const maxName = 32
 
-// SocketName returns the file name of a container's hook socket. The name of the
-// container is in the environment variable CONTAINER_NAME, which KubeVirt sets
-// since v1.6. The file name is unique in the pod, because virt-launcher takes two
-// sockets of the same name for one hook (KubeVirt pkg/hooks/manager.go,
-// processedSockets): it has the container's name, a hash of a name that is long or
-// not a DNS label, or a random part when there is no name.
+// SocketName returns the file name of a container's hook socket. KubeVirt sets
+// CONTAINER_NAME to the container's name since v1.6. The file name is unique in the pod,
+// because virt-launcher takes two sockets of the same name for one hook (KubeVirt
+// pkg/hooks/manager.go, processedSockets): it has the container's name, a hash of a name
+// that is long or not a DNS label, or a random part without a name.
 func SocketName(containerName string) string {
 	part := containerName
 	switch {
@@ -58,8 +55,7 @@ func SocketName(containerName string) string {
 	return "hostdev-" + part + ".sock"
 }
 
-// notInLabel reports whether a character cannot be part of a container's name,
-// which Kubernetes requires to be a DNS label (RFC 1123).
+// notInLabel reports whether a character cannot be part of a DNS label (RFC 1123).
 func notInLabel(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-'
 }
@@ -77,9 +73,9 @@ type socket struct {
 	file     os.FileInfo // identifies the file when it is removed
 }
 
-// openSocket listens on path. It replaces an existing socket only if no process
-// listens on it. makeDir creates the directory if needed, but none above it: where
-// that is missing, the path is most likely a typo.
+// openSocket listens on path. It replaces an existing socket only if no process listens on
+// it. makeDir creates the directory if needed, but none above it: a missing one is most
+// likely a typo.
 func openSocket(path string, makeDir bool) (*socket, error) {
 	if len(path) > MaxSocketPath {
 		return nil, fmt.Errorf("listen on %s: the path has %d bytes, must be at most %d", path, len(path), MaxSocketPath)

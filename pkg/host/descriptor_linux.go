@@ -9,10 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// descriptor is an open directory or file of this machine. Looking something up in
-// it takes one system call, where a path takes one per component. A single call
-// cannot say what is wrong: who gets an error other than fs.ErrNotExist asks the
-// file system step by step (tree).
+// descriptor is an open directory or file of this machine. A lookup in it takes one system
+// call, where a path takes one per component. A single call does not name the cause of a
+// failure: after an error other than fs.ErrNotExist, tree reads step by step.
 type descriptor int
 
 // openDescriptor opens a directory.
@@ -22,7 +21,7 @@ func openDescriptor(name string) (descriptor, error) {
 }
 
 // dir opens a directory under d. No component of its path may be a symbolic link
-// (openat2(2), RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS; Linux 5.6).
+// (openat2(2); Linux 5.6).
 func (d descriptor) dir(name string) (descriptor, error) {
 	fd, err := unix.Openat2(int(d), name, &unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
@@ -37,8 +36,8 @@ func (d descriptor) file(name string) (descriptor, error) {
 	return descriptor(fd), err
 }
 
-// read reads a file from its beginning. It cannot read a pipe, a socket or a
-// directory (pread(2)); one that is empty or does not fit is an error.
+// read reads a file from its beginning. A pipe, a socket or a directory (pread(2)), and a
+// file that is empty or does not fit are errors.
 func (d descriptor) read(into []byte) (int, error) {
 	n, err := unix.Pread(int(d), into, 0)
 	if err == nil && n == 0 {
@@ -63,7 +62,7 @@ func fits(n int, into []byte, err error) (int, error) {
 	return n, nil
 }
 
-// entry returns what kind of file name is in the directory d, and its size.
+// entry returns the type and the size of a file in the directory d.
 func (d descriptor) entry(name string) (entry, error) {
 	var stat unix.Stat_t
 	if err := unix.Fstatat(int(d), name, &stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {

@@ -4,8 +4,8 @@ package host
 
 import "errors"
 
-// descriptor is for Linux, whose sysfs is to be read fast. Elsewhere directories are
-// read step by step.
+// descriptor makes reading sysfs fast on Linux. Elsewhere directories are read step by
+// step.
 type descriptor int
 
 func openDescriptor(string) (descriptor, error)     { return 0, errors.ErrUnsupported }

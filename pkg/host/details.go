@@ -41,8 +41,7 @@ func (r *hostReader) linkSpeeds(requested []topology.DeviceID) map[topology.Addr
 	return speeds
 }
 
-// maxLinkSpeed reads the speed of the fastest link that a function supports; 0 where it is
-// not known.
+// maxLinkSpeed reads the speed of the fastest link that a function supports; 0 if unknown.
 func (r *hostReader) maxLinkSpeed(a topology.Address) float64 {
 	dir, _ := r.deviceDir(path.Join(pciDevices, a.String()))
 	if dir == "" {
@@ -78,9 +77,9 @@ func (r *hostReader) details(dir string) *topology.Details {
 	return d
 }
 
-// link reads the current or the maximum link of a function. It is nil when the
-// files are absent or the kernel does not know the link, as for a function in the
-// root complex (drivers/pci/pci-sysfs.c, "Unknown" or a width of 0).
+// link reads the current or the maximum link of a function; nil when the files are absent
+// or the kernel does not know the link, as for a function in the root complex
+// (drivers/pci/pci-sysfs.c, "Unknown" or a width of 0).
 func (r *hostReader) link(dir, which string) *topology.Link {
 	lanes, err := strconv.ParseUint(r.file(path.Join(dir, which+"_link_width")), 10, 8)
 	if err != nil || lanes == 0 || lanes > maxLinkWidth {
@@ -93,8 +92,7 @@ func (r *hostReader) link(dir, which string) *topology.Link {
 	return &topology.Link{Speed: speed, Width: int(lanes)}
 }
 
-// linkSpeed reads a link speed in GT/s. It is false where the file is absent or the
-// kernel does not know the speed.
+// linkSpeed reads a link speed in GT/s; false where it is absent or unknown to the kernel.
 func (r *hostReader) linkSpeed(name string) (float64, bool) {
 	text := r.file(name)
 	if text == "" || strings.HasPrefix(text, "Unknown") {
@@ -107,13 +105,13 @@ func (r *hostReader) linkSpeed(name string) (float64, bool) {
 	return speed, err == nil
 }
 
-// maxLinkWidth is the widest link of PCI Express (5.0, 7.5.3.6). The kernel
-// prints 255 for a maximum that it cannot read.
+// maxLinkWidth is the widest link of PCI Express (5.0, 7.5.3.6). The kernel prints 255 for
+// a maximum that it cannot read.
 const maxLinkWidth = 32
 
-// Extended capabilities (include/uapi/linux/pci_regs.h): the list begins after
-// the 256 bytes of conventional PCI. The header of an entry has its ID in bits 0
-// to 15 and the offset of the next entry in bits 20 to 31.
+// Extended capabilities (include/uapi/linux/pci_regs.h) follow the 256 bytes of
+// conventional PCI. The header of one has its ID in bits 0 to 15 and the offset of the next
+// in bits 20 to 31.
 const (
 	configBytes       = 256
 	extendedBytes     = 4096

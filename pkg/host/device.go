@@ -18,8 +18,8 @@ func (r *hostReader) device(a topology.Address, dir string) *topology.Device {
 	if r.needs.Groups {
 		d.IOMMUGroup = r.iommuGroup(dir + "/iommu_group")
 	}
-	// Of a function 0 it decides no place: placement asks which functions may share its
-	// slot, and virtual ones may not.
+	// Only of functions other than 0 does it decide the place: placement shares no slot
+	// with virtual functions.
 	if a.Function != 0 || r.needs.Groups || r.needs.LinkSpeeds {
 		d.PhysFn = r.physFn(dir + "/physfn")
 	}
@@ -48,8 +48,8 @@ func (r *hostReader) device(a topology.Address, dir string) *topology.Device {
 // that of PCI Express has 4096 (include/uapi/linux/pci_regs.h).
 const conventionalBytes = 256
 
-// configSize is the size of a function's configuration space, which anybody sees;
-// 0 when it is not known. A snapshot has configSizeFile in place of config.
+// configSize returns the size of a function's configuration space, which any user may read;
+// 0 if unknown. A snapshot has configSizeFile in place of config.
 func (r *hostReader) configSize(dir string) int64 {
 	if e, err := r.tree.entry(dir + "/config"); err == nil {
 		return e.size
@@ -68,9 +68,9 @@ const configSizeFile = "config_size"
 // (include/linux/pci_ids.h, PCI_CLASS_BRIDGE_PCI). An NVSwitch has 0x0680.
 const classBridgePCI = 0x0604
 
-// splitPath finds the PCIe root and the bridges in the path of a PCI function.
-// The root is the last component that names one, because a device under VMD has
-// two (kernel drivers/pci/controller/vmd.c).
+// splitPath finds the PCIe root and the bridges in the path of a PCI function. The root is
+// the last component that names one, because a device under VMD has two (kernel
+// drivers/pci/controller/vmd.c).
 //
 //	devices/pci0000:80/0000:80:05.5/pci10000:00/10000:00:02.0/10000:01:00.0
 //	                                root        bridge        the device
@@ -103,8 +103,8 @@ func splitPath(dir string) (topology.PCIeRoot, []topology.Address, error) {
 	return topology.PCIeRoot(parts[root]), bridges, nil
 }
 
-// isRoot reports whether a name is that of a host bridge, pci<domain>:<bus>
-// (kernel drivers/pci/probe.c, pci_register_host_bridge).
+// isRoot reports whether a name is that of a host bridge, pci<domain>:<bus> (kernel
+// drivers/pci/probe.c, pci_register_host_bridge).
 func isRoot(name string) bool {
 	number, ok := strings.CutPrefix(name, "pci")
 	if !ok {
@@ -164,13 +164,12 @@ const (
 	resourceUnset = 0x20000000 // no address assigned
 )
 
-// maxBARs is the number of base address registers, the first lines of a resource
-// file (include/linux/pci.h, PCI_STD_NUM_BARS). The ROM, the windows of a bridge
-// and the BARs of virtual functions follow them.
+// maxBARs is the number of base address registers, the first lines of a resource file
+// (include/linux/pci.h, PCI_STD_NUM_BARS), before the ROM, the windows of a bridge and the
+// BARs of virtual functions.
 const maxBARs = 6
 
-// bars reads the BARs in use from a resource file, which has one line per BAR:
-// start, end and flags.
+// bars reads the BARs in use from a resource file, with start, end and flags per line.
 func (r *hostReader) bars(name string) []topology.BAR {
 	content := r.file(name)
 	if content == "" {

@@ -13,7 +13,7 @@ type directory struct {
 	top  *descriptor // of the directory; nil where the system has no descriptors for it
 }
 
-// rootFS is what the file system of an os.Root implements.
+// rootFS is implemented by the file system of an os.Root.
 type rootFS interface {
 	fs.ReadDirFS
 	fs.ReadLinkFS

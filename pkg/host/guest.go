@@ -45,8 +45,7 @@ func guestSnapshot(data []byte) (Guest, []reasons.Problem, error) {
 	return Guest{Source: "snapshot", Devices: host.Devices, IDs: true, Paths: true}, problems, nil
 }
 
-// maxLspciDevices is the number of functions in a PCI domain: 256 buses of 32
-// devices of 8 functions. Guests have one domain.
+// maxLspciDevices is the number of functions in a PCI domain; guests have one domain.
 const maxLspciDevices = 65536
 
 // parseLspci reads records of lines "Tag:\tvalue", separated by empty lines
@@ -102,8 +101,7 @@ func lspciSlot(value string) (topology.Address, error) {
 	return topology.ParseAddress(value)
 }
 
-// lspciField stores a field in d. It returns false when the field should be an ID
-// and is a name.
+// lspciField stores a field in d; false when an ID should be there and is a name.
 func lspciField(d *topology.Device, tag, value string) (bool, error) {
 	switch tag {
 	case "Vendor":

@@ -32,7 +32,7 @@ func (r *hostReader) addMDEV(u topology.UUID) {
 	}
 	r.mdevs[u] = m
 	// Under devices/virtual the parent is a driver, such as mtty (kernel
-	// samples/vfio-mdev), and not a PCI function.
+	// samples/vfio-mdev).
 	parent, err := topology.ParseAddress(path.Base(path.Dir(dir)))
 	if err != nil {
 		return
@@ -45,17 +45,15 @@ func (r *hostReader) addMDEV(u topology.UUID) {
 	r.addRequested(parent)
 }
 
-// Directories of a PCI function: mdevTypes has the types of mediated device that
-// it supports (Documentation/ABI/testing/sysfs-bus-vfio-mdev), vgpuDir is of
-// NVIDIA's driver, on a virtual function (KubeVirt
-// pkg/virt-handler/device-manager/common.go).
+// Directories of a PCI function: mdevTypes has its types of mediated device
+// (Documentation/ABI/testing/sysfs-bus-vfio-mdev), vgpuDir is of NVIDIA's driver, on a
+// virtual function (KubeVirt pkg/virt-handler/device-manager/common.go).
 const (
 	mdevTypes = "mdev_supported_types"
 	vgpuDir   = "nvidia"
 )
 
-// mdevTypes reads the types of mediated device that a function supports, and how
-// many it can still create.
+// mdevTypes reads a function's types of mediated device, and how many it can still create.
 func (r *hostReader) mdevTypes(dir string) []topology.MDEVType {
 	var types []topology.MDEVType
 	for _, id := range r.entries(path.Join(dir, mdevTypes)) {
@@ -84,7 +82,7 @@ func maxInstances(description string) int {
 	return int(n)
 }
 
-// vgpu reads what NVIDIA's driver shows of a virtual function; nil without it.
+// vgpu reads the vGPU types of a virtual function from NVIDIA's driver; nil without it.
 func (r *hostReader) vgpu(dir string) *topology.VGPU {
 	name := path.Join(dir, vgpuDir, "current_vgpu_type")
 	content, err := r.tree.file(name)

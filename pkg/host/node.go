@@ -41,8 +41,8 @@ func (r *hostReader) numaNodes() []topology.NUMANode {
 	return nodes
 }
 
-// affinity reads the numa_node of a device. Both -1 and an absent file mean no
-// affinity. A node that is not online is a Problem and means no affinity, too.
+// affinity reads the numa_node of a device. -1 and an absent file mean no affinity, and so
+// does a node that is not online, which is a Problem.
 func (r *hostReader) affinity(name string) topology.Affinity {
 	content := r.file(name)
 	if content == "" || content == "-1" {

@@ -7,17 +7,16 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// script prints a snapshot, with POSIX sh and its builtins, readlink not among them:
-// a process per file would take seconds.
+// script prints a snapshot with the builtins of POSIX sh, to which readlink does not
+// belong: a process per file would take seconds.
 //
 //go:embed script.sh
 var script string
 
-// Script returns a script for POSIX sh that prints a snapshot of the tree at root, such
-// as /sys: of these devices and of what Read reads for them, or without devices of
-// all. It is for a machine or a container where this program is not. A file that cannot
-// be read is left out. ParseSnapshot reads what it
-// prints.
+// Script returns a script for POSIX sh that prints a snapshot of the tree at root, such as
+// /sys, for ParseSnapshot: of these devices with all that Read reads for them, or without
+// devices of all. It is for a machine or a container without this program. A file that
+// cannot be read is left out.
 func Script(root string, ids []topology.DeviceID) string {
 	var b strings.Builder
 	for _, v := range []struct{ name, value string }{

@@ -22,8 +22,8 @@ import (
 // maxSnapshotBytes bounds a snapshot file; one of 100 devices has 160 KB.
 const maxSnapshotBytes = 16 << 20
 
-// maxPathDepth bounds the components of a path in a snapshot: real paths have
-// about 6, and 2 more per PCIe switch.
+// maxPathDepth bounds the components of a path: real ones have about 6, and 2 per PCIe
+// switch.
 const maxPathDepth = 64
 
 // linkArrow separates the path of a symbolic link from " " and its target.
@@ -62,11 +62,11 @@ func OpenSysfs(name string) (fs.FS, io.Closer, error) {
 }
 
 // ParseSnapshot reads a snapshot of sysfs: a txtar archive (package
-// golang.org/x/tools/txtar) in which "-- path --" is a file with its content
-// and "-- path -> target --" a symbolic link. Paths are relative to the root of
-// sysfs, targets to the link's directory, and both are in their shortest form.
-// What no sysfs can contain is an error that names the path: a duplicate, a path
-// that is both a file and a directory, a link out of the snapshot or in a loop.
+// golang.org/x/tools/txtar) whose entries are files, "-- path --" and the content, and
+// symbolic links, "-- path -> target --". Paths are relative to the root of sysfs, targets
+// to the link's directory, and both are in their shortest form. A duplicate, a path that is
+// both a file and a directory, a link out of the snapshot or in a loop is an error that
+// names the path.
 func ParseSnapshot(data []byte) (fs.FS, error) {
 	archive := txtar.Parse(data)
 	if len(archive.Files) == 0 {
@@ -97,8 +97,7 @@ func ParseSnapshot(data []byte) (fs.FS, error) {
 	return indexed(files)
 }
 
-// snapshot is a file system with an index of its directories, because
-// fstest.MapFS searches all files for each directory that it lists.
+// snapshot has an index of its directories: fstest.MapFS searches all files to list one.
 type snapshot struct {
 	fstest.MapFS
 	dirs map[string][]fs.DirEntry // by path, sorted by name
@@ -112,9 +111,8 @@ func (s snapshot) ReadDir(dir string) ([]fs.DirEntry, error) {
 	return s.MapFS.ReadDir(dir)
 }
 
-// Lstat returns information about a file, without following a symbolic link. It
-// knows that every directory is in the map; fstest.MapFS would search all files
-// for a path that is not.
+// Lstat returns information about a file, without following a symbolic link. Every
+// directory is in the map; fstest.MapFS would search all files for a missing path.
 func (s snapshot) Lstat(name string) (fs.FileInfo, error) {
 	if _, ok := s.MapFS[name]; !ok && name != "." && firstLink(s.MapFS, name) == "" {
 		return nil, &fs.PathError{Op: "lstat", Path: name, Err: fs.ErrNotExist}
@@ -184,10 +182,9 @@ func checkLink(name, target string, data []byte) error {
 // (include/linux/namei.h, MAXSYMLINKS).
 const maxLinks = 40
 
-// loops reports whether a link needs more than maxLinks links to resolve, or
-// becomes too long on the way, as a link to a path under itself does.
-// fstest.MapFS follows links without a limit and overflows the stack. A path
-// through several links is safe when each of them is, because every link that is
+// loops reports whether a link needs more than maxLinks links to resolve, or becomes too
+// long, as a link to a path under itself does: fstest.MapFS overflows the stack then. A
+// path through several links is safe when each of them is, because every link that is
 // resolved shortens the rest of the path.
 func loops(files fstest.MapFS, name string) bool {
 	for steps := 0; steps <= maxLinks && isPath(name); steps++ {

@@ -15,19 +15,18 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Snapshot holds the files of a sysfs tree that this program reads, from a fixed
-// list. None of them has a serial number, a MAC address, the machine's UUID or its
-// name. The UUIDs of mediated devices are included, because they are names.
+// Snapshot holds the files of a sysfs tree that this program reads, from a fixed list. None
+// of them has a serial number, a MAC address, the machine's UUID or its name. UUIDs of
+// mediated devices are included, because they are names.
 type Snapshot struct {
 	Nodes, Functions, MDEVs int // the number of each
 
 	files []txtar.File
 }
 
-// The files that a snapshot takes from each kind of directory, where they exist.
-// config is left out because it holds the device's serial number (PCI Express
-// 5.0, 7.9.3); of it there is the size, where it is that of conventional PCI, and
-// listedFile.
+// The files that a snapshot takes from each kind of directory, where they exist. config,
+// which holds the serial number (PCI Express 5.0, 7.9.3), is represented by configSizeFile
+// and listedFile.
 const (
 	nodesFiles    = "online has_cpu has_memory"
 	nodeFiles     = "cpulist distance"
@@ -70,8 +69,8 @@ func pathOf(f txtar.File) string {
 	return name
 }
 
-// Format formats the snapshot after a comment, which names the machine and the
-// time. A comment with a line that begins an entry is an error.
+// Format formats the snapshot after a comment. A comment with a line that begins an entry
+// is an error.
 func (s *Snapshot) Format(comment string) ([]byte, error) {
 	if len(txtar.Parse([]byte(comment)).Files) > 0 {
 		return nil, errors.New("the comment of the snapshot has a line of the form -- path --")
@@ -181,8 +180,7 @@ func (w *snapshotWriter) function(a topology.Address) {
 	w.copyFiles(path.Join(dir, vgpuDir), vgpuFiles)
 }
 
-// capabilities takes what is read of the extended configuration space, where it can
-// be read.
+// capabilities takes the extended capabilities, where they can be read.
 func (w *snapshotWriter) capabilities(dir string) {
 	d := &topology.Details{}
 	if config, err := w.tree.raw(dir + "/config"); err == nil {
@@ -204,8 +202,7 @@ func (w *snapshotWriter) mdev(u topology.UUID) {
 	}
 }
 
-// groups takes all IOMMU groups with those of their members that are PCI
-// functions or mediated devices.
+// groups takes all IOMMU groups with their PCI functions and mediated devices.
 func (w *snapshotWriter) groups() {
 	for _, group := range w.entries(iommuGroups) {
 		dir := path.Join(iommuGroups, group)

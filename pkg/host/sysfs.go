@@ -22,28 +22,28 @@ const (
 	iommuGroups = "kernel/iommu_groups"
 )
 
-// Needs names what to read of a host beside what decides where devices are placed: the
-// online NUMA nodes, and of each device the NUMA node, the path, the size of the
-// configuration space and, of a function other than 0, the physical function.
+// Needs names the files to read of a host, in addition to those that decide where devices
+// are placed: the online NUMA nodes, and of each device the NUMA node, the path, the size
+// of the configuration space and, of a function other than 0, the physical function.
 type Needs struct {
 	// Classes of the functions, by which NCCL pairs devices.
 	Classes bool
 	// Groups are the IOMMU groups, by which functions of a device belong together, and
 	// the physical functions of all virtual ones.
 	Groups bool
-	// Warnings is what the warnings of a plan follow from: drivers, BARs and the members
-	// of the IOMMU groups. It includes Classes and Groups.
+	// Warnings are the inputs of a plan's warnings: drivers, BARs and the members of the
+	// IOMMU groups. It includes Classes and Groups.
 	Warnings bool
-	// Related is the ids of vendor and device, and the functions that belong to a device:
+	// Related are the ids of vendor and device, and the functions that belong to a device:
 	// the bridges above it, the other functions of the same device and its physical
 	// function. It includes Warnings.
 	Related bool
-	// LinkSpeeds of the PCI functions that are read, but for bridges that are not requested.
-	// Unlike Details they take two small files of each.
+	// LinkSpeeds of the PCI functions that are read, except bridges, from two small files
+	// of each.
 	LinkSpeeds bool
-	// Details of each function that is read, and the number of CPU packages. A hook does
-	// not ask for them unless a policy key does, because the kernel wakes a device to read
-	// the state of its link.
+	// Details of each function that is read, and the number of CPU packages. A hook reads
+	// them only for a policy key, because the kernel wakes a device to read the state of
+	// its link.
 	Details bool
 	// All is all PCI functions and mediated devices. It includes Related.
 	All bool
@@ -71,9 +71,9 @@ func (n Needs) complete() Needs {
 }
 
 // Read reads devices, and the parents of mediated devices, from a sysfs tree. A device
-// that sysfs does not show is left out and becomes a Problem with the code no-sysfs. A
-// file that cannot be read or parsed becomes a Problem and counts as absent; an absent
-// file is not a Problem. For no devices nothing is read, unless all are needed.
+// without an entry becomes a Problem with the code no-sysfs. A file that cannot be read or
+// parsed becomes a Problem and counts as absent; an absent file is not a Problem. For no
+// devices nothing is read, unless all are needed.
 func Read(fsys fs.FS, ids []topology.DeviceID, needs Needs) (*topology.Host, []reasons.Problem) {
 	if len(ids) == 0 && !needs.All {
 		return &topology.Host{}, nil
@@ -134,7 +134,7 @@ func (r *hostReader) addAll() {
 	}
 }
 
-// listed are the devices of a bus.
+// listed returns the devices of a bus.
 func listed[ID fmt.Stringer](r *hostReader, dir string, parse func(string) (ID, error)) []ID {
 	var ids []ID
 	for _, name := range r.entries(dir) {
@@ -187,8 +187,7 @@ func (r *hostReader) file(name string) string {
 	return content
 }
 
-// linkBase returns the last component of a link's target, or "" when the link is
-// absent or cannot be read.
+// linkBase returns the last component of a link's target, or "" without a readable link.
 func (r *hostReader) linkBase(name string) string {
 	target, err := r.tree.link(name)
 	switch {
@@ -200,10 +199,9 @@ func (r *hostReader) linkBase(name string) string {
 	return ""
 }
 
-// deviceDir returns the directory that an entry of pciDevices or mdevDevices links
-// to, or "" when the target is not a real directory of the same name, which is a
-// Problem, as is a directory of all entries that cannot be read. It is false when
-// there is no such entry.
+// deviceDir returns the directory that an entry of pciDevices or mdevDevices links to, or
+// "" and a Problem when the target is not a real directory of the same name. It is false
+// when there is no such entry.
 func (r *hostReader) deviceDir(link string) (dir string, shown bool) {
 	if _, err := r.tree.dir(path.Dir(link)); err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -266,8 +264,8 @@ func (r *hostReader) addGroup(device *topology.Device) {
 	}
 }
 
-// add reads a PCI function, and the bridges above it. It is false when sysfs does
-// not show the function, and nil when it cannot be read, which is a Problem.
+// add reads a PCI function, and the bridges above it. It returns false when sysfs does not
+// show the function, and nil when it cannot be read, which is a Problem.
 func (r *hostReader) add(a topology.Address) (device *topology.Device, shown bool) {
 	if device, seen := r.devices[a]; seen {
 		return device, true

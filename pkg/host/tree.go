@@ -16,24 +16,23 @@ const maxFileBytes = 64 << 10
 // maxLinkBytes bounds the target of a link: PATH_MAX of include/uapi/linux/limits.h.
 const maxLinkBytes = 4096
 
-// tree reads a sysfs tree. It never lets the file system follow a symbolic
-// link, but reads the link's target, resolves it by name, and descends through
-// real directories only. sysfs needs no more than that. So a loop of links cannot
-// hang it and no path leaves the root, whatever the file system does
-// (fstest.MapFS overflows the stack on a loop).
+// tree reads a sysfs tree. It never lets the file system follow a symbolic link, but reads
+// the link's target, resolves it by name, and descends through real directories only: sysfs
+// needs no more. So no path leaves the root, and a loop of links cannot hang it
+// (fstest.MapFS overflows the stack on one).
 //
-// On this machine it reads by descriptors. What cannot be read so at once and
-// without doubt is read step by step, which says what is wrong.
+// On this machine it reads by descriptors. After a failure it reads step by step, to find
+// the cause.
 type tree struct {
 	fsys fs.FS
 	top  *descriptor        // of fsys; nil where it has none
 	dirs map[string]treeDir // by path
 	open int                // the number of open directories in dirs
-	data []byte             // what is read goes here
+	data []byte             // buffer of reads
 }
 
-// treeDir is a real directory whose parents are real directories, or err says
-// why it cannot be read.
+// treeDir is a real directory whose parents are real directories, or the error of reading
+// it.
 type treeDir struct {
 	at  *descriptor // nil where it is not open
 	err error
@@ -51,8 +50,7 @@ func newTree(fsys fs.FS) *tree {
 	return t
 }
 
-// dir returns a directory. The error is fs.ErrNotExist when it or one above it is
-// absent.
+// dir returns a directory. The error is fs.ErrNotExist when it or one above it is absent.
 func (t *tree) dir(name string) (treeDir, error) {
 	d, seen := t.dirs[name]
 	if !seen {
@@ -79,8 +77,7 @@ func (t *tree) openDir(name string) treeDir {
 	return treeDir{at: &at}
 }
 
-// checkDir says why a directory and those above it are not real directories; nil
-// when they are.
+// checkDir returns an error if a directory or one above it is not a real directory.
 func (t *tree) checkDir(name string) error {
 	if name == "." {
 		return nil
@@ -117,8 +114,8 @@ type entry struct {
 	size int64
 }
 
-// entry returns the entry at a path. It does not list the directory, because that
-// of a device has about 80 files, of which few are read.
+// entry returns the entry at a path. It does not list the directory: that of a device has
+// about 80 files.
 func (t *tree) entry(name string) (entry, error) {
 	dir, err := t.dir(path.Dir(name))
 	if err != nil {
@@ -136,12 +133,10 @@ func (t *tree) entry(name string) (entry, error) {
 	return entry{info.Mode().Type(), info.Size()}, nil
 }
 
-// isCertain reports whether the result of a descriptor stands: it worked, or there
-// is no such file.
+// isCertain reports whether the result of a descriptor is final: success, or no such file.
 func isCertain(err error) bool { return err == nil || errors.Is(err, fs.ErrNotExist) }
 
-// list returns the names in a directory, sorted. The error is fs.ErrNotExist when
-// it or a directory above it is absent.
+// list returns the names in a directory, sorted. The error is that of dir.
 func (t *tree) list(name string) ([]string, error) {
 	dir, err := t.dir(name)
 	if err != nil {
@@ -242,8 +237,8 @@ func (t *tree) link(name string) (string, error) {
 	return resolve(name, text)
 }
 
-// resolve returns the target of a link whose parents are real directories, so that
-// ".." means the same by name as in the file system.
+// resolve returns the target of a link by name. Its parents are real directories, so ".."
+// means the same as in the file system.
 func resolve(name, text string) (string, error) {
 	if len(text) > maxLinkBytes {
 		return "", fmt.Errorf("the target of %s is too long: more than %d bytes", name, maxLinkBytes)
@@ -255,8 +250,7 @@ func resolve(name, text string) (string, error) {
 	return target, nil
 }
 
-// cause strips the path from an error, because a Problem names the whole path and
-// the error may have only its last component.
+// cause strips the path from an error, because a Problem has the whole path.
 func cause(err error) error {
 	var at *fs.PathError
 	if errors.As(err, &at) {

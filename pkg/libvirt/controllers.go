@@ -10,8 +10,7 @@ import (
 // src/conf/domain_addr.c, "PCI controller index %d too high, maximum is 255").
 const MaxIndex = 255
 
-// HighestIndex is the highest index that a PCI controller has or an address
-// names.
+// HighestIndex returns the highest index that a PCI controller has or an address names.
 func HighestIndex(d *domain.Domain, devices []Device) int {
 	highest := 0
 	for _, c := range d.Controllers {
@@ -33,9 +32,8 @@ func busOf(a *domain.GuestAddress) int {
 	return a.Bus
 }
 
-// Holes are the indexes that no PCI controller has, up to the highest. libvirt
-// makes a root port of each (src/qemu/qemu_domain_address.c,
-// qemuDomainAssignPCIAddresses).
+// Holes returns the indexes without a PCI controller up to the highest. libvirt makes a root port
+// of each (src/qemu/qemu_domain_address.c, qemuDomainAssignPCIAddresses).
 func Holes(d *domain.Domain, devices []Device) []int {
 	var taken [MaxIndex + 1]bool
 	for _, c := range d.Controllers {
@@ -51,8 +49,7 @@ func Holes(d *domain.Domain, devices []Device) []int {
 	return holes
 }
 
-// WithRootPorts is a domain with root ports of these indexes on the root bus,
-// after its own controllers.
+// WithRootPorts returns a domain with root ports of these indexes, after its own controllers.
 func WithRootPorts(d *domain.Domain, indexes []int) *domain.Domain {
 	if len(indexes) == 0 {
 		return d
@@ -65,8 +62,8 @@ func WithRootPorts(d *domain.Domain, indexes []int) *domain.Domain {
 	return &next
 }
 
-// Unaddressed counts the devices without an address that libvirt plugs into a
-// root port of the root bus, or may; a bridge that it adds comes with its own.
+// Unaddressed counts the devices that libvirt plugs into a root port of the root bus, or may; a
+// bridge that it adds comes with its own.
 func Unaddressed(d *domain.Domain, devices []Device) int {
 	count := 0
 	for _, o := range devices {
@@ -82,16 +79,14 @@ func Unaddressed(d *domain.Domain, devices []Device) int {
 	return count
 }
 
-// LacksBridge reports whether libvirt adds a bridge to conventional PCI, or may,
-// with a root port above it.
+// LacksBridge reports whether libvirt adds a bridge to conventional PCI with a root port, or may.
 func LacksBridge(devices []Device) bool {
 	return slices.ContainsFunc(devices, func(o Device) bool { return o.NeedsBridge && o.Address == nil })
 }
 
-// AutomaticBusNumbers is how many bus numbers the expander buses without busNr
-// take under all others: libvirt gives each the lowest number less two
-// (src/qemu/qemu_domain_address.c, qemuDomainAddressFindNewBusNr; measured,
-// libvirt 9).
+// AutomaticBusNumbers counts the bus numbers that expander buses without busNr take under all
+// others: libvirt gives each the lowest number less two (src/qemu/qemu_domain_address.c,
+// qemuDomainAddressFindNewBusNr; measured, libvirt 9).
 func AutomaticBusNumbers(d *domain.Domain) int {
 	count := 0
 	for _, c := range d.Controllers {

@@ -1,3 +1,6 @@
+// Package libvirt models how libvirt completes a domain: the devices and controllers that it adds,
+// and which of the unaddressed devices take a root port. It reads the model of pkg/domain and
+// knows no XML and no policy.
 package libvirt
 
 import (
@@ -7,31 +10,28 @@ import (
 	"hook-sidecar/pkg/domain"
 )
 
-// Device is a device that has a PCI address or gets one, other than the PCI
-// controllers and the hostdevs that are placed.
+// Device is a device that has a PCI address or gets one, other than PCI controllers and placed
+// hostdevs.
 type Device struct {
 	domain.Device
 
-	// NeedsPort is true when the device has no address and libvirt will take a
-	// root port for it, on q35 and virt. Conventional PCI devices share a bridge;
-	// where libvirt will add that bridge, it is true for the first of them.
+	// NeedsPort is true for an unaddressed device for which libvirt will take a root port, on q35
+	// and virt, and for the first of the conventional PCI devices where libvirt will add a bridge.
 	NeedsPort bool
 
-	// NeedsBridge is true for that first one: libvirt adds the bridge with a
-	// root port of its own, even where a port is free (measured, libvirt 9).
+	// NeedsBridge is true for that first one: libvirt adds the bridge with a root port of its
+	// own, even where a port is free (measured, libvirt 9).
 	NeedsBridge bool
 
-	// DependsOnQEMUBuild is true where it depends on how QEMU was built whether libvirt
-	// takes a port or adds a bridge; see NeedsBridge.
+	// DependsOnQEMUBuild is true where QEMU's build decides between a port and a bridge.
 	DependsOnQEMUBuild bool
 
-	// ChipsetSlot is the slot of the root bus that q35 has for the device and that
-	// libvirt will give it; 0 without one.
+	// ChipsetSlot is the root bus's slot that q35 has for the device; 0 without one.
 	ChipsetSlot int
 }
 
-// Devices are the domain's devices in document order, then those that libvirt
-// adds: a memory balloon, a USB controller, the controller of a SCSI disk.
+// Devices returns the domain's devices in document order, then those that libvirt adds: a memory
+// balloon, a USB controller, the controller of a SCSI disk.
 func Devices(d *domain.Domain) []Device {
 	g := guest{domain: d, q35: isQ35(d.Machine), virt: isVirt(d.Machine)}
 	for _, o := range d.Others {
@@ -58,9 +58,8 @@ func (g *guest) add(d domain.Device, how connect) {
 	g.how = append(g.how, how)
 }
 
-// HasExpanderBuses reports whether the machine has expander buses: q35 and virt
-// on aarch64 (libvirt src/qemu/qemu_validate.c,
-// qemuValidateDomainDeviceDefControllerPCI).
+// HasExpanderBuses reports whether the machine has expander buses: q35, and virt on aarch64
+// (libvirt src/qemu/qemu_validate.c, qemuValidateDomainDeviceDefControllerPCI).
 func HasExpanderBuses(d *domain.Domain) bool {
 	switch d.Arch {
 	case "aarch64":
@@ -71,28 +70,27 @@ func HasExpanderBuses(d *domain.Domain) bool {
 	return false
 }
 
-// isQ35 and isVirt report which machines have PCI Express (libvirt
-// src/qemu/qemu_domain.c, qemuDomainMachineIsQ35 and …IsARMVirt).
+// isQ35 and isVirt have the machines with PCI Express (libvirt src/qemu/qemu_domain.c,
+// qemuDomainMachineIsQ35 and …IsARMVirt).
 func isQ35(machine string) bool { return machine == "q35" || strings.HasPrefix(machine, "pc-q35") }
 
 func isVirt(machine string) bool { return machine == "virt" || strings.HasPrefix(machine, "virt-") }
 
-// connect is how libvirt connects a device that has no address (libvirt
-// src/qemu/qemu_domain_address.c, qemuDomainDeviceCalculatePCIConnectFlags, on
-// a machine with PCI Express).
+// connect is the connection that libvirt gives an unaddressed device on a machine with PCI Express
+// (src/qemu/qemu_domain_address.c, qemuDomainDeviceCalculatePCIConnectFlags).
 type connect int
 
 const (
 	notPCI       connect = iota
 	express              // a port of its own
 	conventional         // a slot of a PCI bridge, which is under a port
-	eitherWay            // express or conventional, as QEMU was built
+	eitherWay            // express or conventional, by QEMU's build
 	integrated           // directly on the root bus
 )
 
-// defaultModel is how a NIC or a video device connects that has no model: a
-// conventional device on x86, virtio on virt (libvirt
-// src/qemu/qemu_domain.c, qemuDomainDefaultNetModel and …DefaultVideoDevice).
+// defaultModel is the connection of a NIC or a video device without a model: conventional on x86,
+// virtio on virt (libvirt src/qemu/qemu_domain.c, qemuDomainDefaultNetModel and
+// …DefaultVideoDevice).
 func (g *guest) defaultModel() connect {
 	if g.q35 {
 		return conventional
@@ -148,9 +146,8 @@ func connectByModel(element, model string) connect {
 	return notPCI
 }
 
-// connectController is connect for a controller. Without a model one for SCSI is
-// lsilogic where QEMU has that, else virtio-scsi (libvirt src/qemu/qemu_domain.c,
-// qemuDomainDefaultSCSIControllerModel).
+// connectController is connect for a controller. SCSI without a model is lsilogic where QEMU has
+// that, else virtio-scsi (libvirt src/qemu/qemu_domain.c, qemuDomainDefaultSCSIControllerModel).
 func (g *guest) connectController(d domain.Device) connect {
 	switch d.Type {
 	case "scsi":
@@ -232,8 +229,7 @@ func connectHostdev(d domain.Device) connect {
 	return notPCI
 }
 
-// virtio is how a virtio device connects: transitional ones fit conventional
-// slots only.
+// virtio is connect for a virtio device: transitional ones fit conventional slots only.
 func virtio(model string) connect {
 	if model == "virtio-transitional" {
 		return conventional
@@ -248,8 +244,8 @@ func when(isPCI bool, how connect) connect {
 	return notPCI
 }
 
-// diskBus is the bus of a disk; without one it follows from the disk's name
-// (libvirt src/conf/domain_conf.c, virDomainDiskDefParseXML).
+// diskBus returns the bus of a disk, which may follow from its name (libvirt
+// src/conf/domain_conf.c, virDomainDiskDefParseXML).
 func diskBus(disk domain.Device) string {
 	if disk.Bus == "" && strings.HasPrefix(disk.TargetDev, "vd") {
 		return "virtio"

@@ -7,11 +7,9 @@ import (
 	"hook-sidecar/pkg/domain"
 )
 
-// addImplicit adds the devices that libvirt adds where the domain has none:
-// those of the machine (libvirt src/qemu/qemu_domain.c,
-// qemuDomainDefAddDefaultDevices), and what other devices depend on
-// (src/conf/domain_conf.c, virDomainDefAddImplicitControllers and
-// …ImplicitVideo).
+// addImplicit adds the devices that libvirt adds where the domain has none: those of the machine
+// (src/qemu/qemu_domain.c, qemuDomainDefAddDefaultDevices), and those that others depend on
+// (src/conf/domain_conf.c, virDomainDefAddImplicitControllers and …ImplicitVideo).
 func (g *guest) addImplicit() {
 	has := g.inventory()
 	if g.q35 && !has["controller usb"] {
@@ -42,7 +40,7 @@ func (g *guest) addController(kind string, how connect) {
 	g.add(domain.Device{Element: "controller", Type: kind}, how)
 }
 
-// inventory counts the domain's elements, and kinds of some elements.
+// inventory is the set of the domain's elements, and of kinds of some.
 func (g *guest) inventory() map[string]bool {
 	has := map[string]bool{}
 	for _, d := range g.domain.Others {
@@ -57,15 +55,15 @@ func (g *guest) inventory() map[string]bool {
 	return has
 }
 
-// How many drives libvirt gives a controller, by the drives' names (libvirt
-// src/conf/domain_conf.c, virDomainDiskDefAssignAddress; measured, libvirt 9).
+// Drives per controller, by the drives' names (libvirt src/conf/domain_conf.c,
+// virDomainDiskDefAssignAddress; measured, libvirt 9).
 const (
 	scsiDrives = 7
 	sataDrives = 6
 )
 
-// missingControllers is how many controllers of a kind libvirt adds: as many as
-// the drive with the highest number needs (virDomainDefAddDiskControllersForType).
+// missingControllers counts the controllers of a kind that libvirt adds for the drive with the
+// highest number (virDomainDefAddDiskControllersForType).
 func (g *guest) missingControllers(kind string, drives int) int {
 	needed, present := 0, 0
 	for _, d := range g.domain.Others {
@@ -79,8 +77,7 @@ func (g *guest) missingControllers(kind string, drives int) int {
 	return max(0, min(needed, math.MaxUint8)-present)
 }
 
-// controllerOf is the number of the controller that a drive is on: what its
-// address says, else what follows from its name.
+// controllerOf returns the number of a drive's controller, by its address, else by its name.
 func controllerOf(drive domain.Device, drives int) int {
 	if drive.AddressController != nil {
 		return *drive.AddressController
@@ -88,9 +85,8 @@ func controllerOf(drive domain.Device, drives int) int {
 	return driveNumber(drive.TargetDev) / drives
 }
 
-// driveNumber counts the names sda to sdz, sdaa and so on from 0, as those with
-// another prefix of libvirt's (src/util/virutil.c, virDiskNameParse). Any other
-// name counts as the first.
+// driveNumber counts the names sda to sdz, sdaa and so on from 0, with any of libvirt's prefixes
+// (src/util/virutil.c, virDiskNameParse). Any other name counts as the first.
 func driveNumber(name string) int {
 	letters := ""
 	for _, prefix := range []string{"fd", "hd", "vd", "sd", "xvd", "ubd"} {

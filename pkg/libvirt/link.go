@@ -7,7 +7,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// RootPortDriver and its properties are QEMU's of libvirt's pcie-root-port
+// RootPortDriver is QEMU's driver of libvirt's pcie-root-port, with its properties
 // (hw/pci-bridge/gen_pcie_root_port.c).
 const (
 	RootPortDriver = "pcie-root-port"
@@ -23,7 +23,7 @@ type PortSpeed struct {
 	Since string // version of QEMU that has it, "" for any
 }
 
-// PortSpeeds are all such speeds, the slowest first.
+// PortSpeeds returns all such speeds, the slowest first.
 func PortSpeeds() []PortSpeed {
 	return []PortSpeed{{"2_5", 2.5, ""}, {"5", 5, ""}, {"8", 8, ""}, {"16", 16, ""}, {"32", 32, "9.0"}, {"64", 64, "9.0"}}
 }
@@ -31,8 +31,8 @@ func PortSpeeds() []PortSpeed {
 // DefaultRootPortLink is the link that QEMU's root ports advertise.
 func DefaultRootPortLink() topology.Link { return topology.Link{Speed: 16, Width: 32} }
 
-// SwitchPortLink is the link that QEMU's downstream ports advertise; QEMU 11.1 has no property for
-// it (hw/pci-bridge/xio3130_downstream.c).
+// SwitchPortLink is the link that QEMU's downstream ports advertise; no property changes it up to
+// QEMU 11.1 (hw/pci-bridge/xio3130_downstream.c).
 func SwitchPortLink() topology.Link { return topology.Link{Speed: 2.5, Width: 1} }
 
 // RootPortLink is the link that the root ports of a domain advertise.

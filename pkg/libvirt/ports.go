@@ -7,8 +7,8 @@ import (
 	"hook-sidecar/pkg/domain"
 )
 
-// assignPorts finds which devices without an address libvirt will plug into a
-// root port (libvirt src/qemu/qemu_domain_address.c).
+// assignPorts finds the devices that libvirt will plug into a root port
+// (src/qemu/qemu_domain_address.c).
 func (g *guest) assignPorts() {
 	if !g.q35 && !g.virt {
 		return
@@ -17,8 +17,8 @@ func (g *guest) assignPorts() {
 		g.integrateChipset()
 	}
 	g.joinUSB2()
-	// libvirt adds one bridge for all conventional devices, and only where
-	// there is none (qemuDomainAssignPCIAddresses).
+	// libvirt adds one bridge for all conventional devices, if there is none
+	// (qemuDomainAssignPCIAddresses).
 	bridge := slices.ContainsFunc(g.domain.Controllers, func(c domain.Controller) bool {
 		return c.Model == domain.PCIeToPCIBridge || c.Model == domain.PCIBridge
 	})
@@ -39,9 +39,8 @@ func (g *guest) assignPorts() {
 	}
 }
 
-// integrateChipset integrates what q35 has a slot for, where that slot is free:
-// USB 2 at 0x1d or 0x1a, the first video device at 0x01, ICH9 sound at 0x1b
-// (qemuDomainValidateDevicePCISlotsQ35).
+// integrateChipset gives devices q35's slots for them, where these are free: USB 2 at 0x1d or
+// 0x1a, the first video device at 0x01, ICH9 sound at 0x1b (qemuDomainValidateDevicePCISlotsQ35).
 func (g *guest) integrateChipset() {
 	slots := rootBusSlots(g.domain, g.devices)
 	integrate := func(i, slot int) {
@@ -65,8 +64,8 @@ func (g *guest) integrateChipset() {
 	}), 0x1b)
 }
 
-// primaryVideo is the position of the video device that libvirt puts first:
-// the one with primary='yes', else the first; -1 without any on PCI.
+// primaryVideo returns the position of the video device that libvirt puts first: the one with
+// primary='yes', else the first; -1 without any on PCI.
 func (g *guest) primaryVideo() int {
 	isVideo := func(d Device) bool { return d.Element == "video" }
 	primary := slices.IndexFunc(g.devices, func(d Device) bool { return isVideo(d) && d.Primary })
@@ -76,9 +75,8 @@ func (g *guest) primaryVideo() int {
 	return primary
 }
 
-// joinUSB2 gives the parts of one USB 2 controller a single slot: that of
-// a part that has one, else that of the first (IS_USB2_CONTROLLER in
-// qemuDomainAssignDevicePCISlots).
+// joinUSB2 gives the parts of one USB 2 controller a single slot: that of a part that has one,
+// else that of the first (IS_USB2_CONTROLLER in qemuDomainAssignDevicePCISlots).
 func (g *guest) joinUSB2() {
 	placed, first := map[string]bool{}, map[string]int{}
 	for i, d := range g.devices {

@@ -6,17 +6,16 @@ import (
 	"hook-sidecar/pkg/domain"
 )
 
-// RootBusAddresses are the addresses that libvirt will give to the root ports,
-// expander buses and bridges without one that it puts on the root bus, by index.
-// It takes the controllers of the domain by index, then the root ports that it
-// adds (src/qemu/qemu_domain_address.c, qemuDomainAssignDevicePCISlots;
-// virDomainDefMaybeAddController appends), here with these indexes.
+// RootBusAddresses returns, by index, the addresses that libvirt will give to the unaddressed root
+// ports, expander buses and bridges of the root bus: first to the controllers of the domain by
+// index, then to root ports that it adds with these indexes (src/qemu/qemu_domain_address.c,
+// qemuDomainAssignDevicePCISlots; virDomainDefMaybeAddController appends).
 func RootBusAddresses(d *domain.Domain, devices []Device, added []int) map[int]domain.GuestAddress {
 	slots := rootBusSlots(d, devices)
 	order := slices.DeleteFunc(byIndex(d), func(c *domain.Controller) bool { return c.Address != nil })
 	given := map[int]domain.GuestAddress{}
-	give := func(index int, a domain.GuestAddress, found bool) {
-		if found {
+	give := func(index int, isPort bool) {
+		if a, found := slots.next(isPort); found {
 			given[index] = a
 		}
 	}
@@ -24,24 +23,18 @@ func RootBusAddresses(d *domain.Domain, devices []Device, added []int) map[int]d
 		// qemuDomainValidateDevicePCISlotsQ35
 		if c.Model == domain.DMIToPCIBridge && isQ35(d.Machine) && slots.isFree(dmiSlot) {
 			slots[dmiSlot].functions = 1
-			give(c.Index, domain.GuestAddress{Slot: dmiSlot}, true)
+			given[c.Index] = domain.GuestAddress{Slot: dmiSlot}
 		}
 	}
 	for _, c := range order {
 		_, known := given[c.Index]
-		switch {
-		case known:
-		case c.Model == domain.RootPort:
-			a, found := slots.nextPort()
-			give(c.Index, a, found)
-		case c.Model == domain.ExpanderBus, c.Model == domain.DMIToPCIBridge:
-			a, found := slots.next()
-			give(c.Index, a, found)
+		isOnRootBus := c.Model == domain.RootPort || c.Model == domain.ExpanderBus || c.Model == domain.DMIToPCIBridge
+		if isOnRootBus && !known {
+			give(c.Index, c.Model == domain.RootPort)
 		}
 	}
 	for _, index := range added {
-		a, found := slots.nextPort()
-		give(index, a, found)
+		give(index, true)
 	}
 	return given
 }
@@ -80,7 +73,7 @@ func rootBusSlots(d *domain.Domain, devices []Device) *rootSlots {
 	return s
 }
 
-// use notes what is at an address, unless that is nil or on another bus.
+// use marks an address as taken, unless it is nil or on another bus.
 func (s *rootSlots) use(a *domain.GuestAddress, isPort bool) {
 	if a != nil && a.Bus == 0 {
 		s[a.Slot].functions |= 1 << a.Function
@@ -90,27 +83,18 @@ func (s *rootSlots) use(a *domain.GuestAddress, isPort bool) {
 
 func (s *rootSlots) isFree(slot int) bool { return s[slot].functions == 0 }
 
-// next is the lowest slot with nothing in it.
-func (s *rootSlots) next() (domain.GuestAddress, bool) {
-	for i := 1; i < len(s); i++ {
-		if s.isFree(i) {
-			s[i] = slot{functions: 1, other: true}
-			return domain.GuestAddress{Slot: i}, true
-		}
-	}
-	return domain.GuestAddress{}, false
-}
-
-// nextPort is the lowest function of the lowest slot with nothing in it but root
-// ports (src/conf/domain_addr.c, virDomainPCIAddressFindUnusedFunctionOnBus).
-func (s *rootSlots) nextPort() (domain.GuestAddress, bool) {
+// next takes the lowest free slot; for a root port, the lowest free function of the lowest slot
+// that has only root ports (src/conf/domain_addr.c, virDomainPCIAddressFindUnusedFunctionOnBus).
+func (s *rootSlots) next(isPort bool) (a domain.GuestAddress, found bool) {
 	for i := 1; i < len(s); i++ {
 		for function := range 8 {
-			if bit := uint8(1) << function; !s[i].other && s[i].functions&bit == 0 {
-				s[i].functions |= bit
-				return domain.GuestAddress{Slot: i, Function: function}, true
+			isShared := isPort && !s[i].other && s[i].functions&(1<<function) == 0
+			if isShared || s.isFree(i) {
+				a = domain.GuestAddress{Slot: i, Function: function}
+				s.use(&a, isPort)
+				return a, true
 			}
 		}
 	}
-	return domain.GuestAddress{}, false
+	return a, false
 }

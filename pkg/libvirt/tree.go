@@ -9,17 +9,15 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Other is the ID, in a guest's tree, of a device that is not placed: its
-// position in Devices.
+// Other is the ID, in a guest's tree, of a device that is not placed: its position in Devices.
 type Other int
 
-// String is the position.
+// String returns the position.
 func (o Other) String() string { return "device " + strconv.Itoa(int(o)) }
 
-// Tree is the guest's PCI Express tree: the root bus first, then the expander
-// buses by index, each with the controllers and devices that are plugged in
-// under it. Controllers come in the order of slot and function. What has no
-// address yet, or is under no controller of the domain, is on the root bus.
+// Tree returns the guest's PCI Express tree: the root bus first, then the expander buses by index,
+// each with the controllers under it, in the order of slot and function, and devices. A device
+// without an address, or under no controller of the domain, is on the root bus.
 func Tree(d *domain.Domain, devices []Device) *topology.Tree {
 	b := treeBuilder{
 		tree:  topology.NewTree(len(d.Hostdevs), len(devices)),
@@ -52,7 +50,7 @@ func Tree(d *domain.Domain, devices []Device) *topology.Tree {
 	return b.tree
 }
 
-// byIndex is the controllers of a domain in the order in which QEMU makes them.
+// byIndex returns the controllers of a domain in the order in which QEMU makes them.
 func byIndex(d *domain.Domain) []*domain.Controller {
 	all := make([]*domain.Controller, len(d.Controllers))
 	for i := range d.Controllers {
@@ -64,10 +62,10 @@ func byIndex(d *domain.Domain) []*domain.Controller {
 
 type treeBuilder struct {
 	tree  *topology.Tree
-	under map[int][]*domain.Controller // by the index of the bus that they are plugged into
+	under map[int][]*domain.Controller // by the index of their bus
 }
 
-// add adds a controller with all that is under it, unless it is there.
+// add adds a controller with everything under it, unless it is there.
 func (b treeBuilder) add(parent *topology.Node, c *domain.Controller) *topology.Node {
 	id := topology.Index(c.Index)
 	if known := b.tree.Node(id); known != nil {
@@ -103,8 +101,7 @@ func (b treeBuilder) endpoint(id topology.ID, address *domain.GuestAddress) {
 	b.tree.Add(parent, n)
 }
 
-// kindOf is the kind of a controller's node in the tree (libvirt docs/formatdomain.rst,
-// "Controllers").
+// kindOf returns the kind of a controller's node (libvirt docs/formatdomain.rst, "Controllers").
 func kindOf(c *domain.Controller) topology.NodeKind {
 	switch {
 	case c.Index == 0, c.Model == domain.ExpanderBus:

@@ -1,7 +1,6 @@
-// Package nccl makes the topology file that shows NCCL in the guest the host's
-// switches and link speeds, with the guest's addresses and NUMA nodes. Its form
-// is what NCCL reads (NVIDIA/nccl src/graph/xml.cc and topo.cc, version 1 of the
-// format).
+// Package nccl makes the topology file that shows NCCL in the guest the host's switches and link
+// speeds, with the guest's addresses and NUMA nodes (NVIDIA/nccl src/graph/xml.cc and topo.cc,
+// version 1 of the format).
 package nccl
 
 import (
@@ -24,12 +23,9 @@ type File struct {
 	cpus []*element // by NUMA node; the one without a node is last
 }
 
-// New makes the file of a plan. It has link speeds as far as the plan's host has
-// Details.
-//
-// What is not known is left to NCCL, which reads missing attributes from the
-// guest's sysfs, NVML and CPUID (xml.cc, ncclTopoGetXmlFromSys and
-// ncclTopoGetXmlFromCpu): so the CPU's vendor and model.
+// New makes the file of a plan, with link speeds if the plan's host has Details. NCCL reads missing
+// attributes, such as the CPU's vendor and model, from the guest's sysfs, NVML and CPUID (xml.cc,
+// ncclTopoGetXmlFromSys and ncclTopoGetXmlFromCpu).
 func New(plan *placement.Plan) File {
 	b := builder{plan: plan, switches: map[*topology.Node]*element{}, addresses: guestAddresses(plan)}
 	for _, cell := range plan.Domain().Cells {
@@ -52,9 +48,8 @@ func (f File) IsEmpty() bool {
 	return !slices.ContainsFunc(f.cpus, func(c *element) bool { return len(c.children) > 0 })
 }
 
-// String is the file as NCCL reads it: its reader knows neither tabs nor an XML
-// declaration nor references (xml.cc, xmlGetNode). All values are numbers or
-// fixed words, which need none.
+// String returns the text of the file. NCCL's reader supports no tabs, no XML declaration and no
+// references (xml.cc, xmlGetNode), which numbers and fixed words do not need.
 func (f File) String() string {
 	var text strings.Builder
 	text.WriteString("<system version=\"1\">\n")
@@ -93,8 +88,8 @@ func (b *builder) switchesAbove(d placement.Decision) []*topology.Node {
 	return b.plan.HostTree.Node(d.ID).Switches()
 }
 
-// nodeOf is the NUMA node of a device in the guest, or -1. Devices under one
-// switch have the node of the first of them that has one.
+// nodeOf returns the NUMA node of a device in the guest, or -1. Devices under one switch have the
+// node of the first of them that has one.
 func (b *builder) nodeOf(d placement.Decision) int {
 	cell := d.Cell
 	if above := b.switchesAbove(d); len(above) > 0 {
@@ -110,7 +105,7 @@ func (b *builder) nodeOf(d placement.Decision) int {
 	return int(*cell)
 }
 
-// cpu is the CPU of a NUMA node of the guest.
+// cpu returns the CPU of a NUMA node of the guest.
 func (b *builder) cpu(node int) *element {
 	for _, c := range b.file.cpus {
 		if c.node == node {
@@ -133,8 +128,8 @@ func (b *builder) cpu(node int) *element {
 	return c
 }
 
-// pciSwitch is the element of a switch of the host. It is added under a parent
-// when it is not in the file yet.
+// pciSwitch returns the element of a switch of the host, and adds it under a parent when it is not
+// in the file yet.
 func (b *builder) pciSwitch(n *topology.Node, parent *element) *element {
 	if known := b.switches[n]; known != nil {
 		return known
@@ -152,9 +147,8 @@ func (b *builder) pciSwitch(n *topology.Node, parent *element) *element {
 	return s
 }
 
-// guestAddresses are the guest's addresses of the host's switches that the guest
-// has: a switch of the guest is the innermost one that all devices under it share
-// on the host.
+// guestAddresses returns the addresses in the guest of the host's switches that it has: a switch of
+// the guest stands for the innermost one that all devices under it share on the host.
 func guestAddresses(plan *placement.Plan) map[*topology.Node]topology.Address {
 	addresses := map[*topology.Node]topology.Address{}
 	for _, c := range plan.Controllers {
@@ -181,8 +175,8 @@ func guestAddresses(plan *placement.Plan) map[*topology.Node]topology.Address {
 	return addresses
 }
 
-// pci is a PCI element with the link of a function of the host, and with the ids
-// of it. The function is nil where the host does not show it.
+// pci returns a PCI element with the link of a function of the host, and with its ids. The function
+// is nil where the host does not show it.
 func (b *builder) pci(address topology.Address, class uint32, f *topology.Device, hasIDs bool) *element {
 	e := &element{name: "pci", address: address}
 	e.set("busid", address.String())
@@ -206,10 +200,9 @@ func (b *builder) pci(address topology.Address, class uint32, f *topology.Device
 	return e
 }
 
-// cpuMask is a list of vCPUs as the kernel writes masks: words of 32 bits, the
-// highest first. It is "" without a CPU, for an invalid list, and where it is
-// longer than NCCL's attributes may be (xml.h, MAX_STR_LEN); NCCL then asks
-// the kernel.
+// cpuMask formats a list of vCPUs as the kernel's masks: words of 32 bits, the highest first. It is
+// "" without a CPU, for an invalid list, and where it is longer than NCCL's attributes may be
+// (xml.h, MAX_STR_LEN); NCCL then reads the kernel's.
 func cpuMask(cpus string) string {
 	const longest = 253
 	set, err := topology.ParseIDs(cpus)
@@ -229,4 +222,58 @@ func cpuMask(cpus string) string {
 		return ""
 	}
 	return mask
+}
+
+// element is an element of the file: a CPU, which is a NUMA node of the guest, or under it a PCI
+// switch, a GPU or a NIC.
+type element struct {
+	name       string
+	node       int              // of a CPU; -1 for none
+	address    topology.Address // of all but a CPU
+	attributes string
+	children   []*element
+}
+
+// set adds an attribute, unless its value is unknown.
+func (e *element) set(name, value string) {
+	if value != "" {
+		e.attributes += fmt.Sprintf(` %s="%s"`, name, value)
+	}
+}
+
+// setID adds an id in the kernel's form, unless it is 0, for unknown.
+func (e *element) setID(name string, id uint16) {
+	if id != 0 {
+		e.set(name, fmt.Sprintf("0x%04x", id))
+	}
+}
+
+// sort orders children by the guest's addresses, as NCCL does without a file (xml.cc,
+// ncclTopoGetXmlFromSys). A switch counts as the first device under it.
+func (e *element) sort() {
+	for _, c := range e.children {
+		c.sort()
+	}
+	slices.SortFunc(e.children, func(x, y *element) int { return x.first().Compare(y.first()) })
+}
+
+// first returns the lowest address of a device in a sorted tree.
+func (e *element) first() topology.Address {
+	for len(e.children) > 0 {
+		e = e.children[0]
+	}
+	return e.address
+}
+
+func (e *element) write(text *strings.Builder, indent string) {
+	text.WriteString(indent + "<" + e.name + e.attributes)
+	if len(e.children) == 0 {
+		text.WriteString("/>\n")
+		return
+	}
+	text.WriteString(">\n")
+	for _, c := range e.children {
+		c.write(text, indent+"  ")
+	}
+	text.WriteString(indent + "</" + e.name + ">\n")
 }

@@ -9,8 +9,8 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Sizes in pixels. A row is a device; two lines of text fit in it. A picture of a
-// large machine has to be legible where a page shows it 720 pixels wide.
+// Sizes in pixels. A row is a device with two lines of text. A picture of a large machine
+// has to be legible 720 pixels wide.
 const (
 	margin      = 14
 	rowPitch    = 36
@@ -35,8 +35,8 @@ const (
 	noteTenths  = 62 // the same, of a note
 )
 
-// styleSheet uses neither variables nor nesting: converters such as librsvg
-// know CSS 2 only, and ignoring the rest has to leave a light picture.
+// styleSheet has no variables or nesting: librsvg and others know CSS 2 only, and what they
+// ignore has to leave a light picture.
 const styleSheet = `
 text{font:12px system-ui,-apple-system,"Segoe UI",Helvetica,Arial,sans-serif;fill:#1f2328}
 .mono,.more{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;font-size:11px}
@@ -67,11 +67,11 @@ rect.nearer,.swatch.nearer rect{fill:#0550ae}rect.unknown,.swatch.unknown rect{f
 }
 `
 
-// baseline is how far under its middle the baseline of a line of text is. The
-// property dominant-baseline does the same, but not every viewer knows it.
+// baseline is how far a text's baseline is under its middle; not every viewer knows the
+// property dominant-baseline.
 const baseline = 4
 
-// canvas is the content of an SVG file. Positions are in pixels.
+// canvas is the content of an SVG file.
 type canvas struct{ strings.Builder }
 
 func (c *canvas) element(format string, values ...any) { fmt.Fprintf(c, format+"\n", values...) }
@@ -81,7 +81,6 @@ func (c *canvas) words(class string, x, y int, text string) {
 	c.element(`<text class="%s" x="%d" y="%d">%s</text>`, class, x, y+baseline, escape(text))
 }
 
-// curve draws a line from (x, y) to (x+w, y+h).
 func (c *canvas) curve(class string, x, y, w, h int) {
 	half := x + w/2
 	c.element(`<path class="%s" d="M%d %dC%d %d %d %d %d %d"/>`, class, x, y, half, y, half, y+h, x+w, y+h)
@@ -99,7 +98,7 @@ func (c *canvas) group(class, id, tip string) {
 	}
 }
 
-// bar is a box that pairs fill in proportion, by their change.
+// bar is a box that is filled with the shares of pairs by their change.
 type bar struct {
 	tally      report.Tally
 	change     report.Change // of the device
@@ -159,9 +158,9 @@ func (c *canvas) box(b box) {
 	c.WriteString("</g>\n")
 }
 
-// escape writes a text as XML. Names in it are not trusted, and a terminal may show the
-// picture: it replaces characters that XML 1.0 cannot hold, that a terminal obeys, or
-// that turn the direction of text, but for newlines.
+// escape writes a text as XML. Names are not trusted, and a terminal may show the picture:
+// it replaces characters other than newlines that XML 1.0 cannot hold, that a terminal
+// obeys, or that turn the direction of text.
 func escape(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
@@ -170,8 +169,7 @@ func escape(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// textPixels is how wide a text of 12 pixels in bold is, about: letters of a
-// proportional font differ.
+// textPixels is about how wide a text of 12 pixels in bold is.
 func textPixels(text string) int {
 	tenths := 0
 	for _, r := range text {
@@ -189,7 +187,6 @@ func textPixels(text string) int {
 	return tenths / 10
 }
 
-// fitPixels cuts a text that takes more than as many pixels.
 func fitPixels(text string, pixels int) string {
 	if textPixels(text) <= pixels {
 		return text

@@ -10,11 +10,10 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// legend explains the picture: shapes, colours with the numbers of
-// pairs, and path types. It begins at y and returns the y after it.
+// legend explains shapes, colours and path types from y on, and returns the y after it.
 func (c *canvas) legend(r report.Report, hasPorts bool, width, y int) int {
 	room := width - 2*margin
-	y += c.families(r, hasPorts, room, y)
+	y = c.families(r, hasPorts, room, y)
 	y = c.swatches(r, room, y)
 	if r.Details {
 		y = c.notes(margin, y, room, "GT/s: on the host the fastest link that the device supports, in the guest what the emulated port above it says")
@@ -25,7 +24,7 @@ func (c *canvas) legend(r report.Report, hasPorts bool, width, y int) int {
 	return y + margin/2
 }
 
-// notes writes a text in lines of at most room pixels and returns the y after them.
+// notes writes a text in lines of room pixels and returns the y after them.
 func (c *canvas) notes(x, y, room int, text string) int {
 	for line := range strings.Lines(report.Wrap(text, room*10/noteTenths, 0, 0)) {
 		c.words("note", x, y+7, strings.TrimSpace(line))
@@ -34,8 +33,7 @@ func (c *canvas) notes(x, y, room int, text string) int {
 	return y
 }
 
-// families explains the shapes of devices that occur, and of ports. It returns the
-// height that it takes.
+// families explains the shapes of devices and ports, and returns the y after it.
 func (c *canvas) families(r report.Report, hasPorts bool, room, y int) int {
 	x := margin
 	for _, family := range []report.Family{report.GPU, report.NIC, report.Other} {
@@ -53,15 +51,14 @@ func (c *canvas) families(r report.Report, hasPorts bool, room, y int) int {
 	}
 	switch {
 	case x == margin:
-		return 0
+		return y
 	case hasPorts:
 		c.element(`<g class="port"><rect x="%d" y="%d" width="%d" height="14" rx="2"/></g>`, x, y, portWidth)
 		c.words("note", x+portWidth+6, y+7, "port")
 	}
-	return legendPitch
+	return y + legendPitch
 }
 
-// nouns are the names of the devices of a family.
 func nouns(r report.Report, family report.Family) []string {
 	var all []string
 	for _, d := range r.Devices {
@@ -72,8 +69,7 @@ func nouns(r report.Report, family report.Family) []string {
 	return all
 }
 
-// swatches explains the colours that occur, with the numbers of pairs. It returns the y
-// after it.
+// swatches explains the colours, with the numbers of pairs, and returns the y after it.
 func (c *canvas) swatches(r report.Report, room, y int) int {
 	swatch := func(change report.Change, text string) {
 		c.element(`<g class="swatch %s"><rect x="%d" y="%d" width="14" height="14" rx="3"/></g>`, change, margin, y)
@@ -103,9 +99,8 @@ func (c *canvas) swatches(r report.Report, room, y int) int {
 	return y
 }
 
-// matrix draws the path types in the guest as nvidia-smi topo -m shows them, those
-// that differ from the host's in colour. It begins at y and returns the width that it
-// needs and the y after it.
+// matrix draws the path types in the guest like nvidia-smi topo -m, in colour if they differ
+// from the host's. It returns the width that it needs and the y after it.
 func (c *canvas) matrix(r report.Report, y int) (width, after int) {
 	const cell, row, longest = 38, 18, 220
 	label := 0

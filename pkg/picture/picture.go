@@ -14,10 +14,10 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Write draws a report: the host's tree grows from the left to the middle, the guest's
-// from the right, each device is joined to itself, and bars show how many of its path
-// types are those of the host. The picture needs no script and no font from elsewhere,
-// and follows the viewer's preference for light or dark.
+// Write draws a report: the host's tree grows from the left, the guest's from the right,
+// each device is joined to itself, and bars show how many path types are the host's. The
+// picture has no script or font from elsewhere, and follows the viewer's preference for
+// light or dark.
 func Write(w io.Writer, r report.Report) error {
 	hostTree, guestTree := r.Trees()
 	left, right := newSide(r, hostTree), newSide(r, guestTree)
@@ -50,8 +50,7 @@ func Write(w io.Writer, r report.Report) error {
 	return err
 }
 
-// heading writes the title and the subtitle, with a bar of all pairs where
-// there is room.
+// heading writes title and subtitle, and a bar of all pairs if there is room.
 func (c *canvas) heading(r report.Report, width int) {
 	c.words("heading", margin, 22, title(r))
 	c.words("note", margin, 44, fitPixels(subtitle(r), width-2*margin))
@@ -61,8 +60,8 @@ func (c *canvas) heading(r report.Report, width int) {
 	}
 }
 
-// stack draws the areas of both sides under each other and returns the y after
-// them. Areas of the same devices get the same height.
+// stack draws the areas of both sides, those of the same devices with the same height, and
+// returns the y after them.
 func stack(left, right *side) int {
 	aligned := report.AreAligned(left.Tree, right.Tree)
 	tops := [2]int{headHeight, headHeight}
@@ -82,7 +81,6 @@ func stack(left, right *side) int {
 
 func hasKnownPairs(t report.Tally) bool { return t.All > t.By[report.Unknown] }
 
-// title is how much of the host the guest sees.
 func title(r report.Report) string {
 	switch tally := r.Tally(report.AllDevices); {
 	case len(r.Devices) == 0:
@@ -93,15 +91,15 @@ func title(r report.Report) string {
 	return r.Inventory() + ": " + outcomes(r)
 }
 
-// subtitle is the subject of the picture, with outcomes where the title lacks them.
+// subtitle is the subject, with outcomes if the title lacks them.
 func subtitle(r report.Report) string {
 	parts := []string{r.Subject.VM, r.Subject.Host}
-	switch {
-	case r.IsCurrent():
-	case r.LayoutReason != nil: // the policy has another word
-		parts = append(parts, fmt.Sprintf("layout %s (%s)", r.Layout, r.Policy[policy.KeyLayout].Value))
-	default:
-		parts = append(parts, "layout "+string(r.Layout))
+	if !r.IsCurrent() {
+		layout := "layout " + string(r.Layout)
+		if r.LayoutReason != nil { // the policy has another word
+			layout += fmt.Sprintf(" (%s)", r.Policy[policy.KeyLayout].Value)
+		}
+		parts = append(parts, layout)
 	}
 	if hasKnownPairs(r.Tally(report.AllDevices)) {
 		parts = append(parts, outcomes(r), r.Inventory())
@@ -116,26 +114,21 @@ func guestTitle(r report.Report) string {
 	return "Guest"
 }
 
-// outcomes are the numbers of devices by outcome.
 func outcomes(r report.Report) string {
 	if r.IsCurrent() {
 		return "current domain"
 	}
-	c := r.Count()
 	var texts []string
-	for _, of := range []struct {
-		count   int
-		outcome placement.Outcome
-	}{{c.Placed, placement.Placed}, {c.Kept, placement.Kept}, {c.Unplaced, placement.Unplaced}} {
-		if of.count > 0 {
-			texts = append(texts, fmt.Sprintf("%d %s", of.count, of.outcome))
+	for _, outcome := range []placement.Outcome{placement.Placed, placement.Kept, placement.Unplaced} {
+		if n := r.Count(outcome); n > 0 {
+			texts = append(texts, fmt.Sprintf("%d %s", n, outcome))
 		}
 	}
 	return strings.Join(texts, ", ")
 }
 
-// joins draws a line from each device of the host to where it is in the guest,
-// with a chip that shows how many of its pairs are as on the host.
+// joins draws a line from each device of the host to its place in the guest, with a chip
+// that shows how many of its pairs are as on the host.
 func (c *canvas) joins(r report.Report, left, right *side) {
 	x := margin + left.width - areaPadding
 	const w = middleWidth + 2*areaPadding

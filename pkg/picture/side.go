@@ -9,8 +9,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// side draws one tree of a picture in columns: roots at the outer edge, devices
-// at the inner one.
+// side draws a tree in columns, from roots at the outer edge to devices at the inner one.
 type side struct {
 	report.Tree
 	canvas
@@ -59,8 +58,7 @@ func (s *side) measure(nodes []*topology.Node, depth int) {
 	}
 }
 
-// place turns the left edge of something into its x: a mirrored side counts
-// from the right.
+// place returns the x of a left edge: a mirrored side counts from the right.
 func (s *side) place(x, w int) int {
 	if s.mirrored > 0 {
 		return s.mirrored - x - w
@@ -68,7 +66,7 @@ func (s *side) place(x, w int) int {
 	return x
 }
 
-// area draws an area from y downwards and returns the y after it.
+// area draws an area from y on and returns the y after it.
 func (s *side) area(a report.Area, y int) int {
 	height := areaHead + len(a.Devices)*rowPitch - rowGap + areaPadding
 	x := s.place(margin, s.width)
@@ -81,8 +79,7 @@ func (s *side) area(a report.Area, y int) int {
 	return y + height
 }
 
-// node draws a node with what is under it from y downwards, and returns the next
-// y. A box is as high as all that is under it.
+// node draws a node and all under it from y on, as high as these are, and returns the next y.
 func (s *side) node(n *topology.Node, depth, x, y int) int {
 	devices := margin + s.width - areaPadding - s.boxWidth
 	if n.Kind == topology.Endpoint {
@@ -109,7 +106,7 @@ func (s *side) node(n *topology.Node, depth, x, y int) int {
 	return end
 }
 
-// classOf is the class of the box of a node that is no device.
+// classOf is the class of the box of a node other than a device.
 func classOf(kind topology.NodeKind) string {
 	return map[topology.NodeKind]string{
 		topology.Root: "root", topology.RootPort: "port", topology.DownstreamPort: "port",
@@ -143,8 +140,7 @@ func (s *side) endpoint(n *topology.Node, x, y int) {
 	})
 }
 
-// cornerOf is the radius of the corners of a device's box, by which its family is seen
-// without its tint.
+// cornerOf is the radius of a device's corners, which shows its family without its tint.
 func cornerOf(family report.Family) int {
 	return map[report.Family]int{report.GPU: 0, report.NIC: rowHeight / 2, report.Other: 5}[family]
 }

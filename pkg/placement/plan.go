@@ -32,8 +32,8 @@ type Budgets struct {
 
 // Extra is what the guest gets besides places, because a policy key asks for it.
 type Extra struct {
-	Key  policy.Key
-	Text string // what it gets, in one line
+	Key  policy.Key `json:"key"`  // the policy key
+	Text string     `json:"text"` // what it gave, with the numbers
 }
 
 // Plan says where each device goes, why, and what to change for it.

@@ -17,8 +17,8 @@ type CloudInitResult struct {
 	Err    error         // why the data is unchanged, though it should not be
 }
 
-// CloudInit handles such a call: it adds what reads the topology file to KubeVirt's
-// CloudInitData, where the policy asks for it. It never panics.
+// CloudInit handles such a call: it adds the reader of the topology file to KubeVirt's
+// CloudInitData, where the policy requests it. It never panics.
 func (p Planner) CloudInit(vmi, data []byte) (result CloudInitResult) {
 	result.Data = data
 	defer func() {
@@ -29,7 +29,7 @@ func (p Planner) CloudInit(vmi, data []byte) (result CloudInitResult) {
 	if result.VMI, result.Err = env.ParseVMI(vmi); result.Err != nil {
 		return result
 	}
-	// What is wrong with an annotation is the domain's call to say.
+	// The domain's call warns of invalid annotations.
 	result.Policy, _, _ = p.Policy(result.VMI)
 	if result.Policy.NCCLTopology != policy.NCCLTopologyCloudInit || result.Policy.DryRun {
 		return result

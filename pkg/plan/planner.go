@@ -15,7 +15,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Planner holds what all VMs of a host share. It keeps no state between calls.
+// Planner holds the inputs that all VMs of a host share. It keeps no state between calls.
 type Planner struct {
 	Sysfs     fs.FS // the host, or a snapshot of one
 	Variables []env.Variable
@@ -23,11 +23,11 @@ type Planner struct {
 
 	policy.Source // of the policy, without the VMI's annotations
 
-	Details bool // read the details of devices, such as links, whatever the policy
+	Details bool // read the details of devices, such as links, with any policy
 	Limit   domain.Limit
 
-	// PhysBits returns how many physical address bits the host's CPUs have, 0 where that
-	// is not known; nil for never. It is called only where a policy key asks for it.
+	// PhysBits returns the physical address bits of the host's CPUs, 0 where unknown; nil
+	// for never. Only policy keys need it.
 	PhysBits func() int
 
 	whole *reading // all of the host; nil unless WholeHost has read it
@@ -38,15 +38,15 @@ type Request struct {
 	Domain []byte
 	VMI    []byte   // JSON; empty when there is none
 	Parsed *env.VMI // the VMI where the caller has parsed it; VMI is ignored then
-	// Discarded says that the caller ignores the result, as KubeVirt does on the
-	// target of a migration. Strict is off then.
+	// Discarded is true where the caller ignores the result, as KubeVirt does on the target
+	// of a migration. Strict is off then.
 	Discarded bool
-	// CloudInitSkipped says why CloudInit is not called for this VM; "" if it is called, or
-	// if that is unknown.
+	// CloudInitSkipped is the reason why CloudInit is not called for this VM; "" if it is
+	// called, or if that is unknown.
 	CloudInitSkipped string
 }
 
-// reading is what was read of a host.
+// reading is the result of reading a host.
 type reading struct {
 	host     *topology.Host
 	problems []reasons.Problem
@@ -58,17 +58,17 @@ func (p Planner) readHost(ids []topology.DeviceID, needs host.Needs) reading {
 	return reading{host: shown, problems: problems, needs: needs}
 }
 
-// WholeHost returns the planner after it has read all of its host with details, and what
-// it has read. Its VMs read nothing more.
+// WholeHost returns the planner after it has read all of its host with details, and the
+// result. Its VMs read nothing more.
 func (p Planner) WholeHost() (Planner, *topology.Host, []reasons.Problem) {
 	whole := p.readHost(nil, host.Needs{All: true, Details: true, LinkSpeeds: true})
 	p.whole = &whole
 	return p, whole.host, whole.problems
 }
 
-// answerNeeds is what the answer to a call depends on. Layout auto asks which devices
-// NCCL pairs, devices of variables are added by group, and companions are found among the
-// related functions. Who needs those has nearly all read, and so what warnings need, too.
+// answerNeeds returns what the answer to a call depends on. Layout auto follows the pairs
+// of NCCL, devices of variables are added by group, and companions are found among the
+// related functions: with those nearly all is read, so the input of warnings is read, too.
 func (p Planner) answerNeeds(wanted policy.Policy) host.Needs {
 	needs := guest.Needs(wanted).With(host.Needs{
 		Classes: wanted.Layout == policy.LayoutAuto,
@@ -81,20 +81,20 @@ func (p Planner) answerNeeds(wanted policy.Policy) host.Needs {
 	return needs
 }
 
-// warningNeeds is what only warnings follow from.
+// warningNeeds returns the needs of warnings alone.
 func warningNeeds() host.Needs { return host.Needs{Warnings: true, LinkSpeeds: true} }
 
-// planNeeds is all that plans say something about.
+// planNeeds returns the needs of a whole plan.
 func (p Planner) planNeeds(wanted policy.Policy) host.Needs {
 	return p.answerNeeds(wanted).With(warningNeeds()).With(host.Needs{Related: true, Details: p.Details})
 }
 
-// Read reads a VM and all of the host that its plans say something about. What is wrong
-// with it is an error of each plan.
+// Read reads a VM and all of the host that its plans depend on. Invalid input is an error
+// of each plan.
 func (p Planner) Read(req Request) *VM { return p.read(req, p.planNeeds) }
 
-// Mutate handles a call and says all there is to say. It never panics. On an error the
-// result has the domain of the request.
+// Mutate handles a call in full. It never panics. On an error the result has the domain of
+// the request.
 func (p Planner) Mutate(req Request) Result { return p.Read(req).Plan() }
 
 // Answer handles a call as Mutate does, and reads no more of the host than the
@@ -103,8 +103,8 @@ func (p Planner) Answer(req Request) Result {
 	return p.read(req, p.answerNeeds).guarded(variant{}, false)
 }
 
-// Diagnose adds to an answer the rest of what the host says of the devices, and the
-// warnings that follow from it.
+// Diagnose adds the host's remaining facts about the devices to an answer, and their
+// warnings.
 func (p Planner) Diagnose(answer Result) Result {
 	vm := answer.vm
 	if answer.Plan == nil {
@@ -116,7 +116,7 @@ func (p Planner) Diagnose(answer Result) Result {
 	return vm.diagnosed(answer)
 }
 
-// read reads a VM, and of the host what the policy needs.
+// read reads a VM, and the part of the host that the policy needs.
 func (p Planner) read(req Request, needs func(policy.Policy) host.Needs) (vm *VM) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -148,13 +148,13 @@ func (p Planner) read(req Request, needs func(policy.Policy) host.Needs) (vm *VM
 	return vm
 }
 
-// Policy returns the policy of a VMI, which may be nil, and what is wrong with its flags and
-// annotations.
+// Policy returns the policy of a VMI, which may be nil, and the warnings and the error of
+// its flags and annotations.
 func (p Planner) Policy(vmi *env.VMI) (policy.Policy, []reasons.Warning, error) {
 	return policy.Resolve(p.withVMI(vmi))
 }
 
-// withVMI is the source of the policy with a VMI, which may be nil.
+// withVMI returns the source of the policy with a VMI, which may be nil.
 func (p Planner) withVMI(vmi *env.VMI) policy.Source {
 	source := p.Source
 	if vmi != nil {

@@ -11,13 +11,13 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// maxRefusal is the size in bytes of the largest refusal. virt-handler writes it, with
-// some words before it, into an event, of which Kubernetes keeps 1024 bytes.
+// maxRefusal is the size in bytes of the largest refusal. virt-handler writes it after some
+// words into an event, of which Kubernetes keeps 1024 bytes.
 const maxRefusal = 896
 
-// refusal returns the error of strict mode: every unplaced device with the
-// reason and the remedy. Devices that are kept on purpose, layout keep and a
-// domain without devices are no reason to refuse.
+// refusal returns the error of strict mode: every unplaced device with the reason and the
+// remedy. Devices kept on purpose, layout keep and a domain without devices are not
+// refused.
 func refusal(plan *placement.Plan) error {
 	if plan.Policy.Layout == policy.LayoutKeep || len(plan.Devices) == 0 {
 		return nil
@@ -29,7 +29,7 @@ func refusal(plan *placement.Plan) error {
 	return &Error{Refused, fmt.Errorf("strict: %s", join(complaints, maxRefusal))}
 }
 
-// complaint is why several devices make strict policy refuse.
+// complaint is one cause of a refusal, with its devices.
 type complaint struct {
 	about  []string
 	comma  string // between them

@@ -23,7 +23,7 @@ type VM struct {
 	request    Request
 	resolved   resolved
 	domain     *domain.Domain
-	candidates []topology.DeviceID // what the host is read for
+	candidates []topology.DeviceID // devices to read of the host
 	shown      reading
 	plans      map[variant]Result
 
@@ -34,10 +34,10 @@ type VM struct {
 // variant is a plan that a VM can have. The zero value is that of the policy.
 type variant struct {
 	layout  policy.Layout // in place of the policy's, unless ""
-	current bool          // nothing is moved or added, and what a hook has written stays
+	current bool          // nothing is moved, added or removed
 }
 
-// resolved is a policy, and what is wrong with its flags and annotations.
+// resolved is a policy with the warnings and the error of its flags and annotations.
 type resolved struct {
 	Policy   policy.Policy
 	Warnings []reasons.Warning
@@ -49,22 +49,22 @@ func resolve(source policy.Source) resolved {
 	return resolved{p, warnings, err}
 }
 
-// Plan returns what the policy makes of the domain.
+// Plan returns the plan of the policy.
 func (v *VM) Plan() Result { return v.plan(variant{}) }
 
-// WithLayout returns what a layout makes of the domain.
+// WithLayout returns the plan of a layout.
 func (v *VM) WithLayout(layout policy.Layout) Result { return v.plan(variant{layout: layout}) }
 
 // Current returns the plan of the domain as it is.
 func (v *VM) Current() Result { return v.plan(variant{current: true}) }
 
-// Alternative is how many pairs of devices a layout has as on the host.
+// Alternative is the number of pairs of devices that a layout has as on the host.
 type Alternative struct {
 	Layout policy.Layout
 	Alike  int
 }
 
-// Alternatives returns what each layout gives.
+// Alternatives returns the count of each layout that can be planned.
 func (v *VM) Alternatives() []Alternative {
 	var all []Alternative
 	for _, layout := range policy.TreeLayouts() {
@@ -75,9 +75,8 @@ func (v *VM) Alternatives() []Alternative {
 	return all
 }
 
-// Prospect returns what the hook would make of the domain. Where neither a flag nor a VMI
-// names the layout it is that of the current tree, the one that the hook was given, rather
-// than the policy's default; then it is true.
+// Prospect returns the plan of the hook. Where neither a flag nor a VMI names the layout it
+// is that of the current tree, the one that the hook was given, and ofCurrent is true.
 func (v *VM) Prospect() (result Result, ofCurrent bool) {
 	_, isGiven := v.planner.Flags[policy.KeyLayout]
 	if current := v.Current().Plan; !isGiven && v.VMI == nil && current != nil && current.TreeLayout() != "" {
@@ -86,7 +85,7 @@ func (v *VM) Prospect() (result Result, ofCurrent bool) {
 	return v.Plan(), false
 }
 
-// plan makes a plan, with all that the host says of it.
+// plan makes a plan with all warnings.
 func (v *VM) plan(of variant) Result {
 	result, isMade := v.plans[of]
 	if !isMade {
@@ -164,7 +163,7 @@ func (v *VM) fill(of variant, result *Result) ([]byte, error) {
 	return changed, err
 }
 
-// place plans the places of the devices, and what keys write.
+// place plans the places of the devices and the fragments of the keys.
 func (v *VM) place(of variant, wanted resolved) (*placement.Plan, error) {
 	plan, err := placement.New(placement.Input{
 		Domain: v.domain, Host: v.shown.host, Variables: v.planner.Variables, VMI: v.VMI, Policy: wanted.Policy,
@@ -176,8 +175,7 @@ func (v *VM) place(of variant, wanted resolved) (*placement.Plan, error) {
 	return guest.Write(guest.VM{Plan: plan, VMI: v.VMI, PhysBits: v.planner.PhysBits, CloudInitSkipped: v.request.CloudInitSkipped}), nil
 }
 
-// diagnosed adds to a result what the host says of the devices, and the warnings that
-// follow from it.
+// diagnosed adds the host's facts about the devices to a result, and their warnings.
 func (v *VM) diagnosed(result Result) Result {
 	if result.Plan != nil {
 		plan := result.Plan.Diagnosed(v.shown.host, reasons.Warnings(v.shown.problems))
@@ -186,7 +184,7 @@ func (v *VM) diagnosed(result Result) Result {
 	return result
 }
 
-// policyOf is the policy of a variant.
+// policyOf returns the policy of a variant.
 func (v *VM) policyOf(of variant) resolved {
 	if of == (variant{}) {
 		return v.resolved

@@ -1,8 +1,6 @@
-// Package policy holds what the user wants of a placement: its keys and their
-// values, and how flags and annotations are resolved into one policy. A new key
-// is a constant, a field of Policy, an entry of Settings and its use; flags,
-// completion, annotations and warnings follow from the entry, and the table in
-// README.md is checked against it.
+// Package policy has the keys of a policy and their values, and resolves flags and annotations
+// into one policy. A new key is a constant, a field of Policy, an entry of Settings and its use;
+// flags, completion, annotations and warnings follow from the entry.
 package policy
 
 import (
@@ -32,93 +30,68 @@ const (
 	KeyClique       Key = "gpudirect-clique"
 )
 
-// Layout is the shape of the guest's tree.
-type Layout string
+// The types of keys whose values are words.
+type (
+	// Layout is the shape of the guest's tree.
+	Layout string
+	// Add selects the devices in environment variables that are added to the domain.
+	Add string
+	// Companions decides about functions of a device that are not in the domain.
+	Companions string
+	// NCCLTopology is the way in which the guest gets the topology file for NCCL.
+	NCCLTopology string
+	// PortSpeed is the link speed that the guest's root ports advertise.
+	PortSpeed string
+	// MMIOWindow is the size of the guest's window for 64-bit BARs.
+	MMIOWindow string
+	// VIOMMU is the IOMMU that the guest gets.
+	VIOMMU string
+	// Clique selects the GPUs between which the guest's driver may use PCIe directly.
+	Clique string
+)
 
-// The layouts.
+// The values of these types.
 const (
 	LayoutAuto   Layout = "auto"   // the finest of the others that shows NCCL no false link speed
 	LayoutKeep   Layout = "keep"   // changes no address
 	LayoutNUMA   Layout = "numa"   // one expander bus per guest cell
 	LayoutRoot   Layout = "root"   // one expander bus per host PCIe root
 	LayoutMirror Layout = "mirror" // as root, with the host's switches
-)
 
-// TreeLayouts are the layouts that build a tree: the simplest first, which is also
-// the coarsest.
-func TreeLayouts() []Layout { return []Layout{LayoutNUMA, LayoutRoot, LayoutMirror} }
-
-// Add selects the devices in environment variables that are added to the domain.
-type Add string
-
-// The values of Add.
-const (
 	AddRequested Add = "requested" // those that the VMI names
 	AddAll       Add = "all"       // every other primary device too
 	AddNone      Add = "none"
-)
 
-// Companions decides about functions of a device that are not in the domain.
-type Companions string
-
-// The values of Companions.
-const (
 	CompanionsKeep Companions = "keep" // only functions of the domain
 	CompanionsAdd  Companions = "add"  // VFIO-bound functions of the same IOMMU group too
-)
 
-// NCCLTopology is the way in which the guest gets the topology file for NCCL.
-type NCCLTopology string
+	NCCLTopologyNone      NCCLTopology = "none"      // not from the hook
+	NCCLTopologyFWCfg     NCCLTopology = "fwcfg"     // as an entry of QEMU's fw_cfg device
+	NCCLTopologyCloudInit NCCLTopology = "cloudinit" // the same, and cloud-init copies it to NCCL's place
 
-// The values of NCCLTopology.
-const (
-	NCCLTopologyNone  NCCLTopology = "none"  // not from the hook
-	NCCLTopologyFWCfg NCCLTopology = "fwcfg" // as an entry of QEMU's fw_cfg device
-	// NCCLTopologyCloudInit is FWCfg, and cloud-init gives the guest what reads it.
-	NCCLTopologyCloudInit NCCLTopology = "cloudinit"
-)
-
-// PortSpeed is the link speed that the guest's root ports advertise.
-type PortSpeed string
-
-// The values of port-speed.
-const (
 	PortSpeedDefault PortSpeed = "default" // QEMU's
 	PortSpeedHost    PortSpeed = "host"    // at least that of the fastest device's link
-)
 
-// MMIOWindow is the size of the guest's window for 64-bit BARs.
-type MMIOWindow string
-
-// The values of mmio-window.
-const (
 	MMIOWindowDefault MMIOWindow = "default" // as the firmware chooses
 	MMIOWindowAuto    MMIOWindow = "auto"    // as large as the devices' BARs need
-)
 
-// VIOMMU is the IOMMU that the guest gets.
-type VIOMMU string
-
-// The values of viommu.
-const (
 	VIOMMUNone   VIOMMU = "none"   // none from the hook
 	VIOMMUIntel  VIOMMU = "intel"  // VT-d, on x86
 	VIOMMUSMMUv3 VIOMMU = "smmuv3" // on aarch64
-)
 
-// Clique selects the GPUs between which the guest's driver may use PCIe directly.
-type Clique string
-
-// The values of gpudirect-clique.
-const (
 	CliqueNone Clique = "none" // none from the hook
 	CliqueHost Clique = "host" // those that the host's switches connect
 )
 
-// HotplugAuto leaves the number of free root ports to KubeVirt's formula.
-const HotplugAuto = -1
+// TreeLayouts returns the layouts that build a tree, from the simplest, which is also the
+// coarsest.
+func TreeLayouts() []Layout { return []Layout{LayoutNUMA, LayoutRoot, LayoutMirror} }
 
-const hotplugAuto = "auto"
+// HotplugAuto leaves the number of free root ports to KubeVirt's formula.
+const (
+	HotplugAuto = -1
+	hotplugAuto = "auto"
+)
 
 // Origin is where the value of a setting comes from.
 type Origin string
@@ -148,7 +121,7 @@ type Policy struct {
 	Origins map[Key]Origin // where each value comes from
 }
 
-// Setting is everything that there is to know about a key.
+// Setting describes a key.
 type Setting struct {
 	Key        Key
 	Default    string
@@ -156,12 +129,12 @@ type Setting struct {
 	Values     []string // the words that it takes; hotplug-ports takes a number too
 	Meaning    string   // one line, for --help
 
-	// field returns a pointer into a policy: *string for one of Values, *bool,
-	// or *int for a number or auto.
+	// field returns a pointer into a policy: *string for one of Values, *bool, or *int for a
+	// number or auto.
 	field func(*Policy) any
 }
 
-// Settings is the table of the keys, in the order of the documentation.
+// Settings returns the table of the keys, in the order of the documentation.
 func Settings() []Setting {
 	return []Setting{
 		{
@@ -234,27 +207,22 @@ func Keys() []Key {
 // ParseKey reads the name of a key.
 func ParseKey(name string) (Key, error) {
 	if !slices.Contains(Keys(), Key(name)) {
-		return "", fmt.Errorf("invalid policy key %q: must be one of %s%s", topology.Abridge(name), joinedKeys(), didYouMean(name))
+		return "", fmt.Errorf("invalid policy key %q: %s", topology.Abridge(name), mustBeKey(name))
 	}
 	return Key(name), nil
 }
 
-func joinedKeys() string { return strings.Join(keyNames(), ", ") }
-
-func keyNames() []string {
+// mustBeKey ends a message about an unknown key with all keys, and the one with nearly its name.
+func mustBeKey(name string) string {
 	var names []string
 	for _, key := range Keys() {
 		names = append(names, string(key))
 	}
-	return names
-}
-
-// didYouMean ends a message about an unknown key with the key that is spelled nearly so.
-func didYouMean(name string) string {
-	if near := topology.Nearest(name, keyNames()); near != "" {
-		return "; did you mean " + near + "?"
+	text := "must be one of " + strings.Join(names, ", ")
+	if near := topology.Nearest(name, names); near != "" {
+		text += "; did you mean " + near + "?"
 	}
-	return ""
+	return text
 }
 
 // IsBool reports whether a setting is true or false.
@@ -263,7 +231,7 @@ func (s Setting) IsBool() bool {
 	return ok
 }
 
-// Allowed lists the values that a setting takes.
+// Allowed lists the values of a setting.
 func (s Setting) Allowed() string {
 	switch s.field(new(Policy)).(type) {
 	case *bool:
@@ -274,7 +242,7 @@ func (s Setting) Allowed() string {
 	return "one of " + strings.Join(s.Values, ", ")
 }
 
-// Value returns a setting as it is written in a flag or an annotation.
+// Value returns a setting in the form of a flag or an annotation.
 func (p Policy) Value(key Key) string {
 	settings := Settings()
 	i := slices.IndexFunc(settings, func(s Setting) bool { return s.Key == key })
@@ -291,8 +259,7 @@ func (p Policy) Value(key Key) string {
 	}
 }
 
-// set parses a value and stores it; on an error, which calls the setting by
-// name, nothing changes.
+// set parses a value and stores it. An error calls the setting by name, and changes nothing.
 func (s Setting) set(p *Policy, name, value string) error {
 	switch field := s.field(p).(type) {
 	case *string:

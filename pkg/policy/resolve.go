@@ -29,10 +29,10 @@ type Error struct {
 
 func (e *Error) Error() string { return strings.Join(e.Texts, "; ") }
 
-// Resolve makes a policy of flags and annotations. A flag with an invalid value
-// is an error. An annotation that is unknown, invalid or locked is returned as a
-// warning and ignored; in strict mode unknown and invalid ones are an error.
-// Where there is an error the policy has every key, by flags and defaults.
+// Resolve makes a policy of flags and annotations. A flag with an invalid value is an error. An
+// annotation that is unknown, invalid or locked is ignored with a warning; in strict mode unknown
+// and invalid ones are an error. Even with an error the policy has every key, by flags and
+// defaults.
 func Resolve(src Source) (Policy, []reasons.Warning, error) {
 	p := Policy{Keep: src.Keep, Origins: map[Key]Origin{}}
 	var invalid []string
@@ -61,8 +61,8 @@ func Resolve(src Source) (Policy, []reasons.Warning, error) {
 	return p, warnings, nil
 }
 
-// applyAnnotations sets what annotations say. It returns a warning for each
-// that is ignored, and the texts of those that strict mode refuses.
+// applyAnnotations applies annotations. It returns a warning for each that is ignored, and the
+// texts of those that strict mode refuses.
 func (p *Policy) applyAnnotations(src Source) (warnings []reasons.Warning, refused []string) {
 	settings := Settings()
 	for _, name := range slices.Sorted(maps.Keys(src.Annotations)) {
@@ -76,10 +76,9 @@ func (p *Policy) applyAnnotations(src Source) (warnings []reasons.Warning, refus
 		switch {
 		case i < 0:
 			w = reasons.NewWarning(reasons.CodeUnknownPolicyKey, nil,
-				fmt.Sprintf("unknown annotation %s: the key must be one of %s%s", name, joinedKeys(), didYouMean(text)))
+				fmt.Sprintf("unknown annotation %s: the key %s", name, mustBeKey(text)))
 		case slices.Contains(src.Locked, key):
-			w = reasons.NewWarning(reasons.CodePolicyLocked, nil,
-				fmt.Sprintf("annotation %s is ignored: its key is locked", name))
+			w = reasons.NewWarning(reasons.CodePolicyLocked, nil, fmt.Sprintf("annotation %s is ignored: its key is locked", name))
 		case p.Origins[key] == OriginFlag && !src.AnnotationsFirst:
 			continue
 		default:

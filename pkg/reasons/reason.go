@@ -1,11 +1,11 @@
-// Package reasons holds why a device is where it is, and the kinds of warning,
-// each with its remedy. docs/reasons.md has a section for each.
+// Package reasons has the reasons for a device's place, and the kinds of warning, with their
+// remedies. docs/reasons.md has a section for each.
 package reasons
 
-// Reason is why a device is where it is.
+// Reason is why a device has its place.
 type Reason string
 
-// The reasons; reasonTable says what they mean.
+// The reasons; reasonTable has their meanings.
 const (
 	Memnode        Reason = "memnode"
 	VCPUPin        Reason = "vcpupin"
@@ -29,8 +29,7 @@ const (
 // TakeSnapshot is what to do on a machine that is not the node of the VM.
 const TakeSnapshot = "run hook-sidecar snapshot on the node, for example kubectl exec POD -c hook-sidecar-0 -- hook-sidecar snapshot > host.txtar, and pass it with --sysfs"
 
-// reasonTable has the meaning of each reason, and what a user can do about a device that
-// was not placed for it. The order is that of docs/reasons.md.
+// reasonTable has the meanings and remedies in the order of docs/reasons.md.
 func reasonTable() []entry[Reason] {
 	return []entry[Reason]{
 		{code: Memnode, meaning: "the cell is the only one with memory on the device's NUMA node"},
@@ -75,28 +74,26 @@ func reasonTable() []entry[Reason] {
 }
 
 // Reasons returns all reasons in the order of docs/reasons.md.
-func Reasons() []Reason { return codes(reasonTable()) }
+func Reasons() []Reason {
+	var all []Reason
+	for _, e := range reasonTable() {
+		all = append(all, e.code)
+	}
+	return all
+}
 
-// Meaning says in a few words what a reason is; "" for an unknown one.
+// Meaning describes a reason in a few words; "" for an unknown one.
 func (r Reason) Meaning() string { return find(reasonTable(), r).meaning }
 
-// Remedy says what a user can do about a device that was not placed for this
-// reason; "" where nothing has to be done.
+// Remedy is what a user can do about a device that is not placed for this reason; "" if
+// nothing has to be done.
 func (r Reason) Remedy() string { return find(reasonTable(), r).remedy }
 
-// entry is a line of the table of reasons or of warnings.
+// entry is a line of a table.
 type entry[T comparable] struct {
 	code            T
 	meaning, remedy string
 	check           string // of doctor; of warnings only
-}
-
-func codes[T comparable](table []entry[T]) []T {
-	var all []T
-	for _, e := range table {
-		all = append(all, e.code)
-	}
-	return all
 }
 
 // find returns a zero entry for an unknown code.

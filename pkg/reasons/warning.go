@@ -44,11 +44,10 @@ const (
 	CodeVariableConflict   Code = "variable-conflict"
 )
 
-// speedRemedy is the remedy where an emulated port shows NCCL a false speed.
+// speedRemedy is that of an emulated port that shows NCCL a false speed.
 const speedRemedy = "pass NCCL the host's link speeds: nccl-topology=fwcfg, or the file of explain --format nccl"
 
-// codeTable has what a user can do about each kind of warning, whose text says what
-// it means, and which check of doctor reports it. The order is that of docs/reasons.md.
+// codeTable has the remedies, and which check of doctor reports the warning.
 func codeTable() []entry[Code] {
 	return []entry[Code]{
 		{code: CodeUnknownPolicyKey, remedy: "correct or remove the annotation"},
@@ -84,28 +83,52 @@ func codeTable() []entry[Code] {
 	}
 }
 
-// Codes returns all kinds of warning in the order of docs/reasons.md.
-func Codes() []Code { return codes(codeTable()) }
-
-// Remedy says what a user can do about a warning of this kind.
+// Remedy is what a user can do about a warning of this kind.
 func (c Code) Remedy() string { return find(codeTable(), c).remedy }
 
-// Check is the check of doctor that reports warnings of this kind; "" for its check
-// warnings, which reports all others.
+// Check is the check of doctor that reports warnings of this kind; "" stands for warnings.
 func (c Code) Check() string { return find(codeTable(), c).check }
 
 // Warning is something that a user should know and that did not stop the plan.
 type Warning struct {
-	Code   Code
-	Device *topology.DeviceID // nil when it concerns no single device
-	Text   string
-	Remedy string
+	Code   Code               `json:"code"`   // a warning of reasons.md
+	Device *topology.DeviceID `json:"device"` // null when it concerns no single device
+	Text   string             `json:"text"`   // the particulars
+	Remedy string             `json:"remedy"` // what to do
 }
 
-// NewWarning returns a warning with its remedy. The device is nil when it
-// concerns no single one.
+// NewWarning returns a warning with its remedy. The device may be nil.
 func NewWarning(code Code, device *topology.DeviceID, text string) Warning {
 	return Warning{Code: code, Device: device, Text: text, Remedy: code.Remedy()}
+}
+
+// Problem is a part of an input that cannot be used. The rest is used.
+type Problem struct {
+	Code   Code              // bad-variable-value, variable-conflict, no-sysfs or bad-sysfs
+	Device topology.DeviceID // the device that sysfs does not show; else zero
+	Source string            // the environment variable, or the path in /sys: "PCI_RESOURCE_NVIDIA_COM_GPU"
+	Text   string            // what is wrong, abridged
+}
+
+// Warnings returns problems as warnings of a plan.
+func Warnings(problems []Problem) []Warning {
+	warnings := make([]Warning, len(problems))
+	for i, p := range problems {
+		warnings[i] = NewWarning(p.Code, nil, p.Source+": "+p.Text)
+		if p.Device != (topology.DeviceID{}) {
+			warnings[i].Device = &p.Device
+		}
+	}
+	return warnings
+}
+
+// SortProblems sorts problems and removes duplicates, so that the result does not depend on
+// the order of devices or files.
+func SortProblems(problems []Problem) []Problem {
+	slices.SortFunc(problems, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Text, b.Text))
+	})
+	return slices.Compact(problems)
 }
 
 // Sort orders warnings by code, device and text, and drops duplicates.

@@ -10,16 +10,14 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// TreeReason is why the layout of a report is that of the current tree, as
-// LayoutReason.
+// TreeReason is the LayoutReason of a layout that is that of the current tree.
 const TreeReason = "the current tree has it, and neither a VMI nor --layout names another"
 
-// AsIs joins the report of the current domain with the changes that the planned report
-// makes to it.
+// AsIs adds to the report of the current domain the changes that the planned one makes.
 func AsIs(current, planned Report) Report {
 	p := Prospect{
-		Layout: planned.Layout, LayoutReason: planned.LayoutReason, Changed: planned.Changed, Error: planned.Error, Devices: []Move{}, Reasons: map[reasons.Reason]int{},
-		planned: planned,
+		Layout: planned.Layout, LayoutReason: planned.LayoutReason, Changed: planned.Changed, Error: planned.Error,
+		Devices: []Move{}, Reasons: map[reasons.Reason]int{}, planned: planned,
 	}
 	for _, d := range planned.Devices {
 		p.Reasons[d.Reason]++
@@ -34,18 +32,13 @@ func AsIs(current, planned Report) Report {
 			})
 		}
 	}
-	for _, c := range planned.Controllers {
-		if c.Origin == placement.ControllerPlanned {
-			p.ControllersAdded++
-		}
-	}
+	p.ControllersAdded = count(planned.Controllers, func(c Controller) bool { return c.Origin == placement.ControllerPlanned })
 	p.ControllersRemoved = len(current.Controllers) + p.ControllersAdded - len(planned.Controllers)
 	current.WouldChange = &p
 	return current
 }
 
-// place is where a device is in the guest: the address that the guest shows, or
-// libvirt's where that is not known.
+// place is a device's address in the guest, or libvirt's if that is not known, and its cell.
 func (d Device) place() string {
 	text := shortOr(d.Predicted, "libvirt's "+shortOr(d.GuestAddress, ""))
 	if d.GuestAddress == nil {
@@ -57,7 +50,6 @@ func (d Device) place() string {
 	return fmt.Sprintf("%s, cell %d", text, *d.GuestCell)
 }
 
-// prospect writes the changes that the layout would make to the current domain.
 func (p *printer) prospect(r Report) {
 	would := r.WouldChange
 	p.heading(fmt.Sprintf("LAYOUT %s WOULD CHANGE", would.Layout))

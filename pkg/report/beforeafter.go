@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"io"
-	"slices"
 
 	"hook-sidecar/pkg/topology"
 )
@@ -11,17 +10,18 @@ import (
 // BeforeAfter shows at a glance what a plan changes for the guest.
 type BeforeAfter struct{ Before, After Report }
 
-// WriteText writes how many pairs of devices are as on the host, and the path
-// types of a few devices: on the host, before and after.
+// WriteText writes how many pairs of devices are as on the host, and the path types of a
+// few devices.
 func (c BeforeAfter) WriteText(w io.Writer, style Style) error {
 	p := &printer{Style: style}
 	p.line(p.Paint(bold, "What the guest sees of "+c.After.Inventory()))
 	p.line("")
 	before, after := c.Before.Tally(AllDevices), c.After.Tally(AllDevices)
+	hasCell := func(d Device) bool { return d.GuestCell != nil }
 	p.table(3, [][]string{
 		{"", "without the hook", fmt.Sprintf("with it, layout %s", c.After.Layout)},
 		{"pairs of devices as on the host", ofAll(before.By[Same], before.All), ofAll(after.By[Same], before.All)},
-		{"devices that know their NUMA node", ofAll(c.Before.inCells(), len(c.Before.Devices)), ofAll(c.After.inCells(), len(c.After.Devices))},
+		{"devices that know their NUMA node", ofAll(count(c.Before.Devices, hasCell), len(c.Before.Devices)), ofAll(count(c.After.Devices, hasCell), len(c.After.Devices))},
 	})
 	if few := c.After.examples(); len(few) > 1 {
 		p.examples(c, few)
@@ -35,13 +35,7 @@ func (c BeforeAfter) WriteText(w io.Writer, style Style) error {
 
 func ofAll(n, all int) string { return fmt.Sprintf("%d of %d", n, all) }
 
-// inCells counts the devices that have a cell in the guest.
-func (r Report) inCells() int {
-	return len(slices.DeleteFunc(slices.Clone(r.Devices), func(d Device) bool { return d.GuestCell == nil }))
-}
-
-// examples are the first device and, for each path type on the host, the first
-// that is so far from it.
+// examples are the first device and, for each path type on the host, the first so far from it.
 func (r Report) examples() []int {
 	var few []int
 	seen := map[topology.PathType]bool{}
@@ -58,13 +52,16 @@ func (r Report) examples() []int {
 func (p *printer) examples(c BeforeAfter, few []int) {
 	const cell, gutter = 5, 3
 	width := cell*len(few) + gutter
-	label := 0
-	for _, i := range few {
-		label = max(label, columns(c.After.Devices[i].label())+2)
+	label := func(i int) string {
+		return c.After.Devices[i].class().name + " " + c.After.shortID(c.After.Devices[i].ID)
 	}
-	p.heading(pad("", label) + pad("on the host", width) + pad("without the hook", width) + "with it")
+	labelWidth := 0
 	for _, i := range few {
-		line := pad(c.After.Devices[i].label(), label)
+		labelWidth = max(labelWidth, columns(label(i))+2)
+	}
+	p.heading(pad("", labelWidth) + pad("on the host", width) + pad("without the hook", width) + "with it")
+	for _, i := range few {
+		line := pad(label(i), labelWidth)
 		for _, tree := range []*topology.Tree{c.After.host, c.Before.guest, c.After.guest} {
 			row := ""
 			for _, j := range few {
@@ -75,12 +72,4 @@ func (p *printer) examples(c BeforeAfter, few []int) {
 		p.line(line)
 	}
 	p.line(fmt.Sprintf("%s, %s, %s,\n%s, %s", describe(topology.PIX), describe(topology.PXB), describe(topology.PHB), describe(topology.NODE), describe(topology.SYS)))
-}
-
-// label is a device in a few words: "GPU 1b:00.0".
-func (d Device) label() string {
-	if pci, isPCI := d.ID.PCI(); isPCI {
-		return d.class() + " " + shortOr(&pci, "")
-	}
-	return d.class() + " " + shortID(d.ID)
 }

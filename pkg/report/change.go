@@ -10,7 +10,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Change compares a path type in the guest with the host's, or those of a device.
+// Change compares path types in the guest with the host's.
 type Change string
 
 // The changes.
@@ -22,7 +22,6 @@ const (
 	Unplaced Change = "unplaced"
 )
 
-// colour is the colour of a change in text.
 func (c Change) colour() Colour {
 	return map[Change]Colour{Farther: Yellow, Nearer: Cyan, Unplaced: Red}[c]
 }
@@ -45,8 +44,8 @@ func (r Report) PairChange(i, j int) Change {
 	return compare(r.Paths.Host.Between(i, j), r.Paths.Guest.Between(i, j))
 }
 
-// Difference is how many pairs of devices have a path type on the host and
-// another one in the guest.
+// Difference is how many pairs of devices have one path type on the host and another in
+// the guest.
 type Difference struct {
 	Host, Guest topology.PathType
 	Pairs       int
@@ -59,16 +58,9 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%d %s on the host, %s in the guest (%s than on the host)", d.Pairs, d.Host, d.Guest, d.Change())
 }
 
-// compareDifferences puts first the pairs that are near on the host and farther in the
-// guest: they lose bandwidth.
+// compareDifferences puts pairs that are farther in the guest first: they lose bandwidth.
 func compareDifferences(a, b Difference) int {
-	switch {
-	case a.Change() == Farther && b.Change() == Nearer:
-		return -1
-	case a.Change() == Nearer && b.Change() == Farther:
-		return 1
-	}
-	return cmp.Or(a.Host.Compare(b.Host), a.Guest.Compare(b.Guest))
+	return cmp.Or(cmp.Compare(b.Guest.Compare(b.Host), a.Guest.Compare(a.Host)), a.Host.Compare(b.Host), a.Guest.Compare(b.Guest))
 }
 
 // Tally counts pairs of devices by the change of their path type.
@@ -119,7 +111,7 @@ func (r Report) pairsOf(device int) iter.Seq2[int, int] {
 	}
 }
 
-// DeviceChange is the worst change of a device's pairs, Unplaced if it has no place.
+// DeviceChange is the worst change of a device's pairs, or Unplaced.
 func (r Report) DeviceChange(device int) Change {
 	differences := r.Tally(device).Differences
 	switch {
@@ -151,7 +143,6 @@ func (r Report) UsedPathTypes() []string {
 	return used
 }
 
-// describe is a path type with its meaning.
 func describe(t topology.PathType) string {
 	return t.String() + ": " + map[topology.PathType]string{
 		topology.PIX:  "at most one PCIe switch between",

@@ -12,37 +12,30 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Number is the position of a device in Devices, by which text and pictures name it;
-// -1 for any other ID.
+// Number is the position of a device in Devices, by which text and pictures name it, or -1.
 func (r Report) Number(id topology.ID) int {
 	return slices.IndexFunc(r.Devices, func(d Device) bool { return id == d.ID })
 }
 
-// IsShown reports whether the host shows a device. Where it does not, the path types on
-// the host are SYS because nothing else is known, and nothing is compared.
+// IsShown reports whether the host shows a device. If not, the path types on the host are
+// SYS for want of knowledge, and are not compared.
 func (d Device) IsShown() bool { return d.function != nil }
 
-// IsElsewhere reports whether the host shows none of the devices: it is not the node
-// of this VM.
+// IsElsewhere reports whether the host shows none of the devices: it is not the VM's node.
 func (r Report) IsElsewhere() bool {
-	missing := 0
-	for _, warning := range r.Warnings {
-		if isMissing(warning) {
-			missing++
-		}
-	}
+	missing := count(r.Warnings, isMissing)
 	return missing > 0 && missing == len(r.Devices)
 }
 
 // isMissing reports whether a warning is about a device that the host does not show.
-func isMissing(w Warning) bool { return w.Code == reasons.CodeNoSysfs && w.Device != nil }
+func isMissing(w reasons.Warning) bool { return w.Code == reasons.CodeNoSysfs && w.Device != nil }
 
 // Title is the alias of a device.
 func (d Device) Title() string { return title(d.Alias) }
 
 func title(alias *string) string { return topology.Printable(or(alias, "(no alias)")) }
 
-// Family is a group of PCI classes that a picture distinguishes by tint and shape.
+// Family is a group of PCI classes with one tint and shape in pictures.
 type Family string
 
 // The families.
@@ -53,34 +46,39 @@ const (
 )
 
 // Family is the family of a device, or of a mediated device's parent.
-func (d Device) Family() Family {
-	return cmp.Or(map[string]Family{"GPU": GPU, "accel": GPU, "NIC": NIC}[d.class()], Other)
-}
+func (d Device) Family() Family { return d.class().family }
 
 // Noun is the name of a kind of device in a sentence.
 func (d Device) Noun() string {
 	if d.Kind == topology.KindMDEV {
 		return "mediated device"
 	}
-	nouns := map[string]string{
-		"accel": "accelerator", "NVMe": "NVMe drive", "audio": "audio function", "USB": "USB controller",
-		"disk": "disk controller", "PCI": "PCI device",
-	}
-	return cmp.Or(nouns[d.class()], d.class())
+	return d.class().noun
 }
 
-// class is the name of the PCI class of a device, or of a mediated device's parent
-// (PCI Code and ID Assignment Specification 1.14, section 1).
-func (d Device) class() string {
+// class is how devices of a PCI class are named.
+type class struct {
+	name, noun string // in a tree, and in a sentence
+	family     Family
+}
+
+// class is that of a device, or of a mediated device's parent (PCI Code and ID Assignment
+// Specification 1.14, section 1).
+func (d Device) class() class {
+	pci := class{"PCI", "PCI device", Other}
 	if d.function == nil {
-		return "PCI"
+		return pci
 	}
-	subclasses := map[uint32]string{0x0108: "NVMe", 0x0403: "audio", 0x0c03: "USB"}
-	classes := map[uint32]string{0x01: "disk", 0x02: "NIC", 0x03: "GPU", 0x12: "accel"}
-	return cmp.Or(subclasses[d.function.Class>>8], classes[d.function.Class>>16], "PCI")
+	subclasses := map[uint32]class{
+		0x0108: {"NVMe", "NVMe drive", Other}, 0x0403: {"audio", "audio function", Other}, 0x0c03: {"USB", "USB controller", Other},
+	}
+	classes := map[uint32]class{
+		0x01: {"disk", "disk controller", Other}, 0x02: {"NIC", "NIC", NIC}, 0x03: {"GPU", "GPU", GPU}, 0x12: {"accel", "accelerator", GPU},
+	}
+	return cmp.Or(subclasses[d.function.Class>>8], classes[d.function.Class>>16], pci)
 }
 
-// Inventory counts the devices that are passed through: "8 GPUs and 8 NICs".
+// Inventory counts the devices: "8 GPUs and 8 NICs".
 func (r Report) Inventory() string {
 	var all []string
 	named, others := 0, 0
@@ -106,26 +104,22 @@ func (r Report) Inventory() string {
 	return strings.Join(all[:len(all)-1], ", ") + " and " + all[len(all)-1]
 }
 
-// Counts are the numbers of devices by outcome, and of those that are added.
-type Counts struct{ Placed, Kept, Unplaced, Added int }
+// Count is how many devices have an outcome.
+func (r Report) Count(outcome placement.Outcome) int {
+	return count(r.Devices, func(d Device) bool { return d.Outcome == outcome })
+}
 
-// Count counts the devices.
-func (r Report) Count() Counts {
-	var c Counts
-	for _, d := range r.Devices {
-		switch d.Outcome {
-		case placement.Placed:
-			c.Placed++
-		case placement.Kept:
-			c.Kept++
-		case placement.Unplaced:
-			c.Unplaced++
-		}
-		if d.Added {
-			c.Added++
+// Added is how many devices are added.
+func (r Report) Added() int { return count(r.Devices, func(d Device) bool { return d.Added }) }
+
+func count[T any](items []T, fits func(T) bool) int {
+	n := 0
+	for _, item := range items {
+		if fits(item) {
+			n++
 		}
 	}
-	return c
+	return n
 }
 
 // ReasonsOf are the reasons of the devices with an outcome, each once.
@@ -144,7 +138,7 @@ func (r Report) WithReason(reason reasons.Reason) []Device {
 	return slices.DeleteFunc(slices.Clone(r.Devices), func(d Device) bool { return d.Reason != reason })
 }
 
-// controller is the controller with an index; nil where libvirt has yet to add it.
+// controller is that with an index; nil if libvirt has yet to add it.
 func (r Report) controller(index topology.Index) *Controller {
 	i := slices.IndexFunc(r.Controllers, func(c Controller) bool { return topology.Index(c.Index) == index })
 	if i < 0 {
@@ -153,7 +147,7 @@ func (r Report) controller(index topology.Index) *Controller {
 	return &r.Controllers[i]
 }
 
-// short leaves out the PCI domain where all devices of the host have domain 0.
+// short leaves out the PCI domain if all devices of the host have domain 0.
 func (r Report) short(a topology.Address) string {
 	for _, d := range r.Devices {
 		if pci, ok := d.ID.PCI(); a.Domain != 0 || ok && pci.Domain != 0 {
@@ -163,7 +157,7 @@ func (r Report) short(a topology.Address) string {
 	return shortOr(&a, "")
 }
 
-// shortOr is an address without its PCI domain, or another text where it is not known.
+// shortOr is an address without its PCI domain, or another text if it is not known.
 func shortOr(a *topology.Address, unknown string) string {
 	if a == nil {
 		return unknown
@@ -171,7 +165,7 @@ func shortOr(a *topology.Address, unknown string) string {
 	return fmt.Sprintf("%02x:%02x.%x", a.Bus, a.Device, a.Function)
 }
 
-// shortID is an address as short leaves it, or the part of a UUID that shortID leaves.
+// shortID shortens an id in a report: an address by short, a UUID by shortID.
 func (r Report) shortID(id topology.DeviceID) string {
 	if pci, isPCI := id.PCI(); isPCI {
 		return r.short(pci)
@@ -179,8 +173,7 @@ func (r Report) shortID(id topology.DeviceID) string {
 	return shortID(id)
 }
 
-// shortID is an id, of a mediated device the part of its UUID that differs from most
-// others.
+// shortID is an id, of a mediated device the first part of its UUID.
 func shortID(id topology.DeviceID) string {
 	if uuid, isMDEV := id.MDEV(); isMDEV {
 		return string(uuid[:len("4a1f0b5c")]) + "-.."
@@ -188,7 +181,6 @@ func shortID(id topology.DeviceID) string {
 	return id.String()
 }
 
-// or formats a value that is known, or returns another text.
 func or[T any](v *T, unknown string) string {
 	if v == nil {
 		return unknown

@@ -39,9 +39,8 @@ type GuestDevice struct {
 	Differences []string          `json:"differences"` // what differs, in sentences
 }
 
-// CompareGuest compares a plan with the devices that the guest sees: the address,
-// the ids, the NUMA node and, where the guest shows it, the path through the
-// PCI Express tree.
+// CompareGuest compares a plan with what the guest sees: address, ids, NUMA node and, if
+// the guest shows it, the path through the PCI Express tree.
 func CompareGuest(r Report, guest host.Guest) GuestComparison {
 	c := GuestComparison{SchemaVersion: SchemaVersion, Source: guest.Source, Devices: []GuestDevice{}, Notes: []string{}, subject: r.Subject}
 	for _, d := range r.Devices {
@@ -65,31 +64,25 @@ func CompareGuest(r Report, guest host.Guest) GuestComparison {
 
 // Count is how many devices have an outcome.
 func (c GuestComparison) Count(outcome GuestOutcome) int {
-	n := 0
-	for _, d := range c.Devices {
-		if d.Outcome == outcome {
-			n++
-		}
-	}
-	return n
+	return count(c.Devices, func(d GuestDevice) bool { return d.Outcome == outcome })
 }
 
 // guestDifferences are the differences of a device whose address is predicted.
 func (r Report) guestDifferences(d Device, guest host.Guest) []string {
 	differences := []string{}
-	say := func(format string, values ...any) { differences = append(differences, fmt.Sprintf(format, values...)) }
+	add := func(format string, values ...any) { differences = append(differences, fmt.Sprintf(format, values...)) }
 	found := guest.Device(*d.Predicted)
 	if found == nil {
-		say("nothing at %s%s", d.Predicted, r.elsewhere(d, guest))
+		add("nothing at %s%s", d.Predicted, r.elsewhere(d, guest))
 		return differences
 	}
 	// A mediated device has ids and BARs of its own.
 	if host := d.function; host != nil && d.Kind == topology.KindPCI {
 		if guest.IDs && vendorDevice(found) != vendorDevice(host) {
-			say("it is a %s, on the host %s%s", vendorDevice(found), vendorDevice(host), r.elsewhere(d, guest))
+			add("it is a %s, on the host %s%s", vendorDevice(found), vendorDevice(host), r.elsewhere(d, guest))
 		}
 		if hasMemory(host.BARs) && found.BARs != nil && !hasMemory(found.BARs) {
-			say("none of its memory BARs has an address, so no driver can use it")
+			add("none of its memory BARs has an address, so no driver can use it")
 		}
 	}
 	var want topology.Affinity
@@ -97,16 +90,16 @@ func (r Report) guestDifferences(d Device, guest host.Guest) []string {
 		want = topology.OnNode(topology.NodeID(*d.GuestCell))
 	}
 	if found.Node != want {
-		say("NUMA node %s, planned %s", found.Node, want)
+		add("NUMA node %s, planned %s", found.Node, want)
 	}
 	root, bridges, known := r.pathTo(d)
 	if guest.Paths && known && (found.Root != root || !slices.Equal(found.Bridges, bridges)) {
-		say("its path is %s, planned %s", pathText(found.Root, found.Bridges), pathText(root, bridges))
+		add("its path is %s, planned %s", pathText(found.Root, found.Bridges), pathText(root, bridges))
 	}
 	return differences
 }
 
-// vendorDevice is the vendor and device id of a function, as lspci -nn writes them.
+// vendorDevice is the ids of a function as lspci -nn writes them.
 func vendorDevice(f *topology.Device) string { return fmt.Sprintf("%04x:%04x", f.Vendor, f.Device) }
 
 // hasMemory reports whether a BAR of memory has an address.
@@ -114,8 +107,7 @@ func hasMemory(bars []topology.BAR) bool {
 	return slices.ContainsFunc(bars, func(b topology.BAR) bool { return !b.IO && !b.Unassigned })
 }
 
-// elsewhere lists where the guest has functions with the ids of a device at
-// addresses that are planned for none.
+// elsewhere lists functions with a device's ids at addresses that no device is planned for.
 func (r Report) elsewhere(d Device, guest host.Guest) string {
 	if !guest.IDs || d.function == nil || d.Kind != topology.KindPCI {
 		return ""
@@ -133,8 +125,7 @@ func (r Report) elsewhere(d Device, guest host.Guest) string {
 	return fmt.Sprintf("; there is a %s at %s", vendorDevice(d.function), strings.Join(places, ", "))
 }
 
-// pathTo is the path to a device as the guest's sysfs has it. It is false where
-// a number of it is not known.
+// pathTo is the path to a device as the guest's sysfs shows it, if all its numbers are known.
 func (r Report) pathTo(d Device) (root topology.PCIeRoot, bridges []topology.Address, known bool) {
 	path := r.guest.Node(d.ID).Path()
 	number := 0 // of the root bus, which is the first root

@@ -9,16 +9,16 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// The matrix of path types is shown in blocks of columns that fit a page, and
-// up to a number of devices at which it can still be read.
+// MatrixDevices is for how many devices a matrix of path types can still be read.
+const MatrixDevices = 32
+
 const (
-	MatrixDevices = 32
-	cellWidth     = 5  // a mark and the longest path type, NODE
-	matrixLabel   = 19 // columns that labels may take, where blocks are then smaller
+	cellWidth   = 5  // a mark and the longest path type, NODE
+	matrixLabel = 19 // columns that labels may take even if blocks are smaller then
 )
 
-// matrices writes the path types of host and guest in the manner of
-// nvidia-smi topo -m. Where they differ the guest's is marked.
+// matrices writes the path types of host and guest like nvidia-smi topo -m, and marks
+// those of the guest that differ.
 func (p *printer) matrices(r Report) {
 	if len(r.Devices) < 2 {
 		return
@@ -52,7 +52,7 @@ func (p *printer) matrices(r Report) {
 	}
 }
 
-// matrix writes a row per device in blocks of columns.
+// matrix writes a row per device in blocks of columns that fit.
 func (p *printer) matrix(r Report, name string, cell func(i, j int) string) {
 	longest := 0
 	for _, d := range r.Devices {

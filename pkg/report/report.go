@@ -1,9 +1,7 @@
-// Package report explains a plan: as JSON with a stable schema
-// (report.go) and as text for a terminal (text.go and beforeafter.go; asis.go for the
-// current domain, guest.go for what a guest sees). device.go, change.go and
-// tree.go have what text and pictures (package picture) both show: the names of devices,
-// how their path types differ between host and guest, and the two trees. The
-// package is pure: a plan in, text out.
+// Package report explains a plan: as JSON (report.go) and as text (text.go, beforeafter.go,
+// asis.go for the current domain, guest.go for what a guest sees). device.go, change.go and
+// tree.go serve text and pictures (package picture): names of devices, how their path types
+// differ between host and guest, and the two trees.
 package report
 
 import (
@@ -14,6 +12,7 @@ import (
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
@@ -36,19 +35,19 @@ type Report struct {
 	Controllers   []Controller           `json:"controllers"`   // after the plan, by index; the root bus, index 0, only if the domain names it
 	Paths         Paths                  `json:"paths"`         // the path types between devices
 	Budgets       Budgets                `json:"budgets"`       // how much of what is scarce is used
-	Warnings      []Warning              `json:"warnings"`      // by code
-	Extras        []Extra                `json:"extras"`        // what policy keys give besides places
+	Warnings      []reasons.Warning      `json:"warnings"`      // by code
+	Extras        []placement.Extra      `json:"extras"`        // what policy keys give besides places
 
 	WouldChange *Prospect `json:"wouldChange,omitempty"` // of the current domain (--as-is) only: what the layout would change
 
 	Subject Subject `json:"-"`
 	Details bool    `json:"-"` // write link speeds too, and the path types into pictures
 
-	plan        *placement.Plan // nil where an error came before it
+	plan        *placement.Plan // nil if an error came before it
 	host, guest *topology.Tree
 }
 
-// IsCurrent reports whether the report is about the current domain, not about a plan.
+// IsCurrent reports whether the report is about the current domain, not a plan.
 func (r Report) IsCurrent() bool { return r.WouldChange != nil }
 
 // Setting is the value of a policy key with its origin.
@@ -76,7 +75,7 @@ type Device struct {
 	Predicted    *topology.Address  `json:"predicted"`    // address in the guest's kernel; null until it is known
 
 	function *topology.Device // on the host; the parent of a mediated device
-	link     *topology.Link   // that the device supports on the host; nil where it is not known
+	link     *topology.Link   // that the device supports on the host; nil if not known
 }
 
 // Controller is a PCI controller of the domain after the plan.
@@ -100,8 +99,8 @@ type Paths struct {
 	Guest   PathTypes           `json:"guest"`   // the same in the guest
 }
 
-// PathTypes are the path types between all pairs of a tree's devices. They are
-// computed on demand: n devices have n*n of them, and a call's log has none.
+// PathTypes are the path types between all pairs of a tree's devices, computed on demand: n
+// devices have n*n of them, and a call's log has none.
 type PathTypes struct {
 	tree *topology.Tree
 	ids  []topology.DeviceID
@@ -113,46 +112,19 @@ func (p PathTypes) Between(i, j int) topology.PathType { return p.tree.PathType(
 // MarshalJSON is the matrix, one row per device.
 func (p PathTypes) MarshalJSON() ([]byte, error) { return json.Marshal(p.tree.PathTypes(p.ids)) }
 
-// Budgets are the scarce resources, with how much of each is used.
+// Budgets are how much of each scarce resource is used.
 type Budgets struct {
 	BusNumbers struct {
-		Budget
-		Expanders []Expander `json:"expanders"` // per expander bus
+		bus.Budget
+		Expanders []bus.ExpanderBudget `json:"expanders"` // per expander bus
 	} `json:"busNumbers"` // of the root bus, pending ports included; its limit is the first expander bus's number, less two per expander bus whose number libvirt chooses
-	ControllerIndexes Budget `json:"controllerIndexes"` // of 256
+	ControllerIndexes bus.Budget `json:"controllerIndexes"` // of 256
 	BARs              struct {
 		Bytes64 uint64 `json:"bytes64"` // sum of the PCI devices' 64-bit memory BARs
 	} `json:"bars"` // what the guest's 64-bit window has to hold
 }
 
-// Budget is how much of a limit is used.
-type Budget struct {
-	Used  int `json:"used"`  // how many are used
-	Limit int `json:"limit"` // how many there are
-}
-
-// Expander is the budget of bus numbers of one expander bus.
-type Expander struct {
-	Index int `json:"index"` // of its controller
-	BusNr int `json:"busNr"` // its first bus number
-	Budget
-}
-
-// Warning is a warning of the plan, with its remedy.
-type Warning struct {
-	Code   reasons.Code       `json:"code"`   // a warning of reasons.md
-	Device *topology.DeviceID `json:"device"` // null when it concerns no single device
-	Text   string             `json:"text"`   // the particulars
-	Remedy string             `json:"remedy"` // what to do
-}
-
-// Extra is something that the guest gets besides places.
-type Extra struct {
-	Key  policy.Key `json:"key"`  // the policy key
-	Text string     `json:"text"` // what it gave, with the numbers
-}
-
-// Prospect has the changes that a layout would make to a domain.
+// Prospect is the changes that a layout would make to a domain.
 type Prospect struct {
 	Layout             policy.Layout          `json:"layout"`             // the planned layout
 	LayoutReason       *string                `json:"layoutReason"`       // as in the report
@@ -179,15 +151,13 @@ type Move struct {
 	from, to string
 }
 
-// Subject is the VM, the host and the program of a report; "" where one is not known.
+// Subject is the VM, the host and the program of a report; "" if not known.
 type Subject struct {
-	VM     string // "VM default/dgx", or "domain dgx" where KubeVirt did not make it
+	VM     string // "VM default/dgx", or "domain dgx" if KubeVirt did not make it
 	Host   string // where the host was read: "host.txtar"
 	Source string // where the domain comes from: "launcher.log, dump 2 of 2"
 	Tool   string // the program with its version
-
-	// Doubt is why the domain and the VMI do not belong together.
-	Doubt string
+	Doubt  string // why the domain and the VMI do not belong together
 }
 
 // NewSubject names the VM of a domain. The VMI may be nil.
@@ -216,14 +186,14 @@ func NewSubject(d *domain.Domain, vmi *env.VMI) Subject {
 	return s
 }
 
-// New reports a plan. Plan is nil where an error came before it.
+// New reports a plan, which is nil if an error came before it.
 func New(plan *placement.Plan, changed bool, err error) Report {
 	r := Report{
 		SchemaVersion: SchemaVersion, Changed: changed,
-		Policy: map[policy.Key]Setting{}, Devices: []Device{}, Controllers: []Controller{}, Warnings: []Warning{}, Extras: []Extra{},
+		Policy: map[policy.Key]Setting{}, Devices: []Device{}, Controllers: []Controller{}, Warnings: []reasons.Warning{}, Extras: []placement.Extra{},
 		Paths: Paths{Devices: []topology.DeviceID{}},
 	}
-	r.Budgets.BusNumbers.Expanders = []Expander{}
+	r.Budgets.BusNumbers.Expanders = []bus.ExpanderBudget{}
 	if err != nil {
 		r.Error = new(err.Error())
 	}
@@ -236,34 +206,26 @@ func New(plan *placement.Plan, changed bool, err error) Report {
 		r.Policy[key] = Setting{Value: plan.Policy.Value(key), Origin: plan.Policy.Origins[key]}
 	}
 	for _, d := range plan.Devices {
-		r.Devices = append(r.Devices, device(d))
-		r.Devices[len(r.Devices)-1].link = plan.Host.MaxLink(d.Function)
+		r.Devices = append(r.Devices, device(d, plan.Host.MaxLink(d.Function)))
 	}
 	for _, c := range plan.Controllers {
 		r.Controllers = append(r.Controllers, controller(c))
 	}
 	ids := plan.IDs()
 	r.Paths = Paths{Devices: ids, Host: PathTypes{r.host, ids}, Guest: PathTypes{r.guest, ids}}
-	r.Budgets.BusNumbers.Budget = Budget(plan.Budgets.BusNumbers)
-	for _, e := range plan.Budgets.Expanders {
-		r.Budgets.BusNumbers.Expanders = append(r.Budgets.BusNumbers.Expanders, Expander{Index: e.Index, BusNr: e.BusNr, Budget: Budget(e.Budget)})
-	}
-	r.Budgets.ControllerIndexes, r.Budgets.BARs.Bytes64 = Budget(plan.Budgets.ControllerIndexes), plan.Budgets.BARBytes64
-	for _, w := range plan.Warnings {
-		r.Warnings = append(r.Warnings, Warning(w))
-	}
-	for _, e := range plan.Extras {
-		r.Extras = append(r.Extras, Extra(e))
-	}
+	r.Budgets.BusNumbers.Budget, r.Budgets.ControllerIndexes = plan.Budgets.BusNumbers, plan.Budgets.ControllerIndexes
+	r.Budgets.BusNumbers.Expanders = append(r.Budgets.BusNumbers.Expanders, plan.Budgets.Expanders...)
+	r.Budgets.BARs.Bytes64 = plan.Budgets.BARBytes64
+	r.Warnings, r.Extras = append(r.Warnings, plan.Warnings...), append(r.Extras, plan.Extras...)
 	return r
 }
 
-func device(d placement.Decision) Device {
+func device(d placement.Decision, link *topology.Link) Device {
 	out := Device{
 		ID: d.ID, Alias: unlessZero(d.Alias), Kind: d.ID.Kind(), Resource: unlessZero(d.Resource), Added: d.Added,
 		PCIeRoot: unlessZero(d.PCIeRoot), HostPath: append([]topology.Address{}, d.HostPath...), IOMMUGroup: d.IOMMUGroup,
 		Outcome: d.Outcome, Reason: d.Reason,
-		GuestCell: d.Cell, GuestPath: append([]int{}, d.GuestPath...), Predicted: d.Predicted, function: d.Function,
+		GuestCell: d.Cell, GuestPath: append([]int{}, d.GuestPath...), Predicted: d.Predicted, function: d.Function, link: link,
 	}
 	if node, known := d.HostNode.Node(); known {
 		out.HostNode = &node

@@ -13,19 +13,17 @@ import (
 type Style struct {
 	Colour  bool // ANSI colours, for a terminal
 	Unicode bool // lines of box characters instead of ASCII
-	Width   int  // columns of the terminal; 0 where there is none
+	Width   int  // columns of the terminal; 0 if there is none
 }
 
-// Text takes presetWidth columns where there is no terminal. On one it takes the
-// terminal's, within limits: a table needs minWidth, and longer lines than maxWidth
-// are hard to read.
+// Text takes as many columns as the terminal: at least what a table needs, at most what is
+// easy to read. Without a terminal it takes presetWidth.
 const (
 	minWidth    = 80
 	presetWidth = 100
 	maxWidth    = 140
 )
 
-// width is how many columns the text takes at most.
 func (s Style) width() int {
 	if s.Width == 0 {
 		return presetWidth
@@ -75,18 +73,16 @@ func (s Style) Fit(text string, width int) string {
 	return string(runes[:max(0, width-columns(cut))]) + cut
 }
 
-// pad fills a text with spaces to a width.
 func pad(text string, width int) string {
 	return text + strings.Repeat(" ", max(0, width-columns(text)))
 }
 
-// columns is how many columns a text takes: names of devices have no wide
-// characters, KubeVirt allows letters, digits and few signs (kubevirt.io/api,
-// GPU.Name).
+// columns is how many columns a text takes: KubeVirt allows no wide characters in names of
+// devices (kubevirt.io/api, GPU.Name).
 func columns(text string) int { return utf8.RuneCountInString(text) }
 
-// Wrap breaks a text between words into lines of a width. The first line begins at a
-// column, the others are indented.
+// Wrap breaks a text into lines of a width. The first begins at a column, the others are
+// indented.
 func Wrap(text string, width, column, indent int) string {
 	var b strings.Builder
 	for i, word := range strings.Fields(text) {
@@ -105,7 +101,6 @@ func Wrap(text string, width, column, indent int) string {
 	return b.String()
 }
 
-// wrap breaks a text into lines that fit.
 func (s Style) wrap(text string, column, indent int) string {
 	return Wrap(text, s.width(), column, indent)
 }
@@ -122,7 +117,6 @@ func (p *printer) line(text string) { p.WriteString(strings.TrimRight(text, " ")
 // heading writes the title of a part, with an empty line before it.
 func (p *printer) heading(text string) { p.line("\n" + p.Paint(bold, text)) }
 
-// wrapped writes a text in as many lines as it takes.
 func (p *printer) wrapped(colour Colour, text string) { p.line(p.Paint(colour, p.wrap(text, 0, 2))) }
 
 // remedy writes the remedy of the problem above it.
@@ -131,7 +125,7 @@ func (p *printer) remedy(text string) {
 	p.line("  " + p.Paint(Green, "remedy:") + " " + p.wrap(topology.Printable(text), len(head), len(head)))
 }
 
-// table writes rows in columns that are as wide as their widest cell, with a gap between.
+// table writes rows in columns as wide as their widest cell.
 func (p *printer) table(gap int, rows [][]string) {
 	widths := columnWidths(rows)
 	for _, row := range rows {
@@ -139,7 +133,6 @@ func (p *printer) table(gap int, rows [][]string) {
 	}
 }
 
-// columnWidths are how wide the columns of a table are.
 func columnWidths(rows [][]string) []int {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
@@ -150,7 +143,6 @@ func columnWidths(rows [][]string) []int {
 	return widths
 }
 
-// tableWidth is how many columns a table takes.
 func tableWidth(rows [][]string, gap int) int {
 	width := -gap
 	for _, w := range columnWidths(rows) {
@@ -159,7 +151,6 @@ func tableWidth(rows [][]string, gap int) int {
 	return width
 }
 
-// rowText is a row of a table. Its last cell is not padded.
 func rowText(row []string, widths []int, gap int) string {
 	line, last := "", len(row)-1
 	for i, cell := range row[:last] {
@@ -168,7 +159,6 @@ func rowText(row []string, widths []int, gap int) string {
 	return line + row[last]
 }
 
-// to writes the collected text.
 func (p *printer) to(w io.Writer) error {
 	_, err := fmt.Fprint(w, p.String())
 	return err

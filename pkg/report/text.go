@@ -7,16 +7,15 @@ import (
 	"slices"
 
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
-// WriteText writes the report for people, as wide as the style says: its subject,
-// the outcome with the reasons of devices without a place, the tree of the host
-// beside that of the guest, the path types of both, one line per device with its
-// reason, the budgets, the warnings with their remedies, and of the current domain
-// the changes that the layout would make.
+// WriteText writes the report for people: subject, outcome, why devices have no place, the
+// trees of host and guest, their path types, one line per device, budgets, warnings and, for
+// the current domain, the changes that the layout would make.
 func (r Report) WriteText(w io.Writer, style Style) error {
 	p := &printer{Style: style}
 	p.subject(r.Subject)
@@ -59,8 +58,7 @@ func (r Report) WriteText(w io.Writer, style Style) error {
 	return p.to(w)
 }
 
-// subject writes the lines with which every text begins. The first takes as many lines
-// as it has to.
+// subject writes the lines with which every text begins.
 func (p *printer) subject(s Subject) {
 	line, column := "", 0
 	for _, part := range []string{s.VM, s.Host, s.Source, s.Tool} {
@@ -85,17 +83,15 @@ func (p *printer) subject(s Subject) {
 	}
 }
 
-// head is the report in one line.
 func (r Report) head() string {
 	if r.IsCurrent() {
 		return topology.Counted(len(r.Devices), "device") + " in the current domain"
 	}
-	c := r.Count()
-	return fmt.Sprintf("layout %s: %d placed, %d kept, %d unplaced, %d added", r.Layout, c.Placed, c.Kept, c.Unplaced, c.Added)
+	return fmt.Sprintf("layout %s: %d placed, %d kept, %d unplaced, %d added", r.Layout,
+		r.Count(placement.Placed), r.Count(placement.Kept), r.Count(placement.Unplaced), r.Added())
 }
 
-// choice is which layout was chosen and why, in one line; "" where the policy
-// names it.
+// choice is which layout was chosen and why; "" if the policy names it.
 func (r Report) choice() string {
 	if r.LayoutReason == nil {
 		return ""
@@ -103,13 +99,12 @@ func (r Report) choice() string {
 	return fmt.Sprintf("layout %s: %s, since %s", r.Policy[policy.KeyLayout].Value, r.Layout, *r.LayoutReason)
 }
 
-// extraLine is an extra with the value of its key.
-func (r Report) extraLine(e Extra) string {
+func (r Report) extraLine(e placement.Extra) string {
 	return fmt.Sprintf("%s %s: %s", e.Key, r.Policy[e.Key].Value, e.Text)
 }
 
-// causes writes why devices have no place, with the remedies, and where nothing is
-// placed why all are kept.
+// causes writes why devices have no place, with remedies, and if none is placed why they
+// are kept.
 func (p *printer) causes(r Report) {
 	for _, reason := range r.ReasonsOf(placement.Unplaced) {
 		text, remedy := reason.Meaning(), reason.Remedy()
@@ -119,11 +114,11 @@ func (p *printer) causes(r Report) {
 		p.wrapped(Red, fmt.Sprintf("%d unplaced, %s: %s", len(r.WithReason(reason)), reason, text))
 		p.remedy(remedy)
 	}
-	if r.IsElsewhere() && r.Count().Unplaced == 0 {
+	if r.IsElsewhere() && r.Count(placement.Unplaced) == 0 {
 		p.wrapped(Red, r.notHere())
 		p.remedy(reasons.TakeSnapshot)
 	}
-	if !r.IsCurrent() && r.Count().Placed == 0 {
+	if !r.IsCurrent() && r.Count(placement.Placed) == 0 {
 		for _, reason := range r.ReasonsOf(placement.Kept) {
 			p.wrapped(plain, fmt.Sprintf("%d kept, %s: %s", len(r.WithReason(reason)), reason, reason.Meaning()))
 		}
@@ -137,15 +132,15 @@ func (r Report) notHere() string {
 	return fmt.Sprintf("none of the %d devices is on this host", len(r.Devices))
 }
 
-// Columns of the table of devices that change where a line is too narrow.
+// Columns of the table of devices that change if a line is too narrow.
 const (
 	aliasColumn   = 1
 	idColumn      = 2
 	libvirtColumn = 5
 )
 
-// devices writes one line per device. Where a line is too narrow, host devices lose
-// their PCI domain, then libvirt's address is left out, then aliases are cut.
+// devices writes one line per device. If it is too narrow, host devices lose their PCI
+// domain, then libvirt's address is left out, then aliases are cut.
 func (p *printer) devices(r Report) {
 	const gap = 2
 	rows := deviceRows(r)
@@ -195,11 +190,11 @@ func deviceRows(r Report) [][]string {
 	return rows
 }
 
-// meanings writes the meanings of the reasons, but for those that causes has written.
+// meanings writes the meanings of the reasons that causes has not written.
 func (p *printer) meanings(r Report) {
 	for _, reason := range reasons.Reasons() {
 		devices := r.WithReason(reason)
-		if len(devices) == 0 || r.IsCurrent() || r.Count().Placed == 0 || devices[0].Outcome == placement.Unplaced {
+		if len(devices) == 0 || r.IsCurrent() || r.Count(placement.Placed) == 0 || devices[0].Outcome == placement.Unplaced {
 			continue
 		}
 		text := string(reason) + ": " + reason.Meaning()
@@ -213,8 +208,7 @@ func (p *printer) meanings(r Report) {
 
 func isPlacedWithoutCell(d Device) bool { return d.Outcome == placement.Placed && d.GuestCell == nil }
 
-// links writes the link speed of each device on the host, and the speed that the
-// guest's port above it advertises.
+// links writes the link speed of each device on the host and that of its port in the guest.
 func (p *printer) links(r Report) {
 	p.heading("LINKS")
 	rows := [][]string{{"#", "ALIAS", "ON THE HOST", "GUEST'S PORT SAYS"}}
@@ -227,10 +221,9 @@ func (p *printer) links(r Report) {
 	p.table(2, rows)
 }
 
-// budgets writes how much of each scarce resource is used.
 func (p *printer) budgets(r Report) {
 	p.heading("BUDGETS")
-	line := func(name string, budget Budget, unit string) {
+	line := func(name string, budget bus.Budget, unit string) {
 		colour := plain
 		if budget.Used > budget.Limit {
 			colour = Red
@@ -269,8 +262,8 @@ func (p *printer) warnings(r Report) {
 	}
 }
 
-// WriteSummary writes the report in short: one line per device, then the
-// expander buses with their budgets, then the warnings with their remedies.
+// WriteSummary writes the report in short: devices, expander buses with their budgets, and
+// warnings, without style.
 func (r Report) WriteSummary(w io.Writer) error {
 	p := &printer{}
 	p.line(r.head())

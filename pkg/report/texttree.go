@@ -10,8 +10,8 @@ import (
 
 const gutter = 2 // columns between the trees
 
-// trees writes the tree of the host and that of the guest beside each other. Areas of
-// the same devices begin on the same line.
+// trees writes the trees of host and guest beside each other. Areas of the same devices
+// begin on the same line.
 func (p *printer) trees(r Report) {
 	host, guest := r.Trees()
 	half := (p.width() - gutter) / 2
@@ -50,13 +50,11 @@ func (p *printer) beside(left, right []treeLine, column int) {
 	}
 }
 
-// treeLine is a line of a tree as text.
 type treeLine struct {
 	text   string
 	colour Colour
 }
 
-// widest is how many columns the longest line takes.
 func widest(areas [][]treeLine) int {
 	longest := 0
 	for _, l := range slices.Concat(areas...) {
@@ -77,8 +75,7 @@ func linesOf(t Tree, width int, style Style, hasAliases bool) [][]treeLine {
 	return areas
 }
 
-// treeText writes a tree in the manner of lspci -tv: a single child is on its
-// parent's line.
+// treeText writes a tree like lspci -tv: a single child is on its parent's line.
 type treeText struct {
 	Tree
 	style      Style
@@ -116,7 +113,6 @@ func (t *treeText) node(n *topology.Node, line, indent string) {
 	}
 }
 
-// text is a node in a few words.
 func (t *treeText) text(n *topology.Node) string {
 	name, detail := t.Label(n)
 	switch {

@@ -10,7 +10,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Tree is the tree of one side: of the host, or of the guest.
+// Tree is the tree of host or guest.
 type Tree struct {
 	Side   Side
 	Areas  []Area
@@ -26,8 +26,7 @@ const (
 	GuestSide Side = "guest"
 )
 
-// Area is a NUMA node of the host or a cell of the guest, with the paths to the
-// devices on it.
+// Area is a NUMA node of the host or a cell of the guest, with the paths to its devices.
 type Area struct {
 	Name    string
 	Devices []topology.DeviceID
@@ -46,8 +45,8 @@ func numaOf(n *topology.Node) int {
 	return noNUMA
 }
 
-// Trees are the trees of host and guest. The guest's devices come in the order
-// of the host's tree, so that the two can be read side by side.
+// Trees are the trees of host and guest, the guest's with the devices in the order of the
+// host's, to be read side by side.
 func (r Report) Trees() (host, guest Tree) {
 	ids := slices.Clone(r.Paths.Devices)
 	slices.SortFunc(ids, func(a, b topology.DeviceID) int {
@@ -87,8 +86,7 @@ func (t *Tree) areaName(numa int) string {
 	return fmt.Sprintf("%s %d", word, numa)
 }
 
-// rooted is the path to a device. It begins with a root, one without a name where
-// none is known.
+// rooted is the path to a device from its root, one without a name if none is known.
 func rooted(device *topology.Node) []*topology.Node {
 	path := device.Path()
 	if path[0].Kind == topology.Root {
@@ -97,8 +95,7 @@ func rooted(device *topology.Node) []*topology.Node {
 	return slices.Insert(path, 0, &topology.Node{Kind: topology.Root, ID: topology.PCIeRoot("")})
 }
 
-// compareNodes orders nodes by ID, and devices after bridges: Endpoint is the
-// last kind.
+// compareNodes orders nodes by ID, devices after bridges: Endpoint is the last kind.
 func compareNodes(a, b *topology.Node) int {
 	if a.Kind != b.Kind && (a.Kind == topology.Endpoint || b.Kind == topology.Endpoint) {
 		return cmp.Compare(a.Kind, b.Kind)
@@ -121,13 +118,13 @@ func (t Tree) Label(n *topology.Node) (name, detail string) {
 	case topology.Bridge:
 		return "bridge", t.address(n)
 	case topology.MDEVParent:
-		return t.device(n.Children[0]).class(), t.address(n)
+		return t.device(n.Children[0]).class().name, t.address(n)
 	case topology.Endpoint:
 		d := t.device(n)
 		if d.Kind == topology.KindMDEV {
 			return d.Title(), "mdev " + t.address(n)
 		}
-		return d.Title(), d.class() + " " + t.address(n)
+		return d.Title(), d.class().name + " " + t.address(n)
 	}
 	return t.address(n), ""
 }
@@ -172,9 +169,9 @@ func (t Tree) address(n *topology.Node) string {
 	return d.ID.String()[:len("4a1f0b5c")]
 }
 
-// Link is the speed of a device's link, on the host the fastest that the device
-// supports, in the guest the one that the emulated port above it advertises; "" where it is not known or the
-// guest has no such port.
+// Link is the speed of a device's link: on the host the fastest that the device supports,
+// in the guest the one that the emulated port above it advertises. "" if it is not known or
+// the guest has no such port.
 func (r Report) Link(side Side, d Device) string {
 	if side == HostSide {
 		return or(d.link, "")

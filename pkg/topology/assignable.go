@@ -5,68 +5,52 @@ import (
 	"strings"
 )
 
-// IsVFIO reports whether a function is bound to vfio-pci or a variant of it: the
-// kernel's and the vendors' variants carry vfio in their name (mlx5_vfio_pci,
-// nvgrace_gpu_vfio_pci, nvidia_vgpu_vfio).
+// IsVFIO reports whether a function is bound to vfio-pci or a variant, whose names have vfio in
+// them (mlx5_vfio_pci, nvgrace_gpu_vfio_pci, nvidia_vgpu_vfio).
 func (d *Device) IsVFIO() bool { return strings.Contains(d.Driver, "vfio") }
 
-// IsAssignable reports whether the driver that a function is bound to passes it
-// to guests: a VFIO driver, or NVIDIA's own for a virtual function that is a
-// vGPU (KubeVirt pkg/virt-handler/device-manager/nvidia.go, shouldPermitNvidia).
+// IsAssignable reports whether a function's driver passes it to guests: a VFIO driver, or NVIDIA's
+// own for a virtual function that is a vGPU (KubeVirt
+// pkg/virt-handler/device-manager/nvidia.go, shouldPermitNvidia).
 func (d *Device) IsAssignable() bool { return d.IsVFIO() || d.PhysFn != nil && d.Driver == "nvidia" }
 
-// IsGPU reports whether NCCL or RCCL takes a function for a GPU: a display
-// controller, by its base class, or an accelerator such as AMD's MI300X (src/graph/topo.cc
-// of both, kvDictPciClass; the latter RCCL only). A nil function is none.
+// IsGPU reports whether NCCL or RCCL takes a function for a GPU: a display controller, or for RCCL
+// an accelerator such as AMD's MI300X (src/graph/topo.cc of both, kvDictPciClass).
 func (d *Device) IsGPU() bool {
 	const display, accelerator = 0x03, 0x120000
 	return d != nil && (d.Class>>16 == display || d.Class == accelerator)
 }
 
-// IsNIC reports whether NCCL and RCCL take a function for a NIC, by its base class.
-// A nil function is none.
+// IsNIC reports whether NCCL and RCCL take a function for a NIC.
 func (d *Device) IsNIC() bool {
 	const network = 0x02
 	return d != nil && d.Class>>16 == network
 }
 
-// IsPaired reports whether NCCL and RCCL look for the paths from a function to
+// IsPaired reports whether NCCL and RCCL look for the paths from a function, which may be nil, to
 // others.
 func (d *Device) IsPaired() bool { return d.IsGPU() || d.IsNIC() }
 
-// HasPair reports whether NCCL or RCCL moves data between two of the functions:
-// at least one is a GPU.
+// HasPair reports whether NCCL or RCCL moves data between two of the functions, one of which has
+// to be a GPU.
 func HasPair(functions []*Device) bool {
-	paired := 0
-	for _, f := range functions {
-		if f.IsPaired() {
-			paired++
-		}
-	}
-	return paired > 1 && slices.ContainsFunc(functions, (*Device).IsGPU)
+	paired := slices.DeleteFunc(slices.Clone(functions), func(f *Device) bool { return !f.IsPaired() })
+	return len(paired) > 1 && slices.ContainsFunc(paired, (*Device).IsGPU)
 }
 
-// GroupBlockers are the functions of an IOMMU group that a driver of the host
-// holds; see BlocksGroup.
+// GroupBlockers returns the functions that block an IOMMU group.
 func (h *Host) GroupBlockers(group int) []Device {
-	var blockers []Device
-	for _, d := range h.Devices {
-		if d.BlocksGroup() && *d.IOMMUGroup == group {
-			blockers = append(blockers, d)
-		}
-	}
-	return blockers
+	return slices.DeleteFunc(slices.Clone(h.Devices), func(d Device) bool { return !d.BlocksGroup() || *d.IOMMUGroup != group })
 }
 
-// BlocksGroup reports whether a driver of the host holds a function of an IOMMU
-// group: VFIO then refuses the whole group (kernel
-// Documentation/driver-api/vfio.rst, "group viability"). Bridges do not count,
-// nor do functions without a driver or with pci-stub.
+// BlocksGroup reports whether a driver of the host holds a function of an IOMMU group: VFIO then
+// refuses the group (kernel Documentation/driver-api/vfio.rst, "group viability"). Bridges do not
+// count, nor do functions without a driver or with pci-stub.
 func (d *Device) BlocksGroup() bool {
 	return d.IOMMUGroup != nil && !d.IsBridge && d.Driver != "" && d.Driver != "pci-stub" && !d.IsAssignable()
 }
 
-// LargeBARs are the BARs that firmware puts into its 64-bit window.
+// LargeBARs returns the BARs that firmware puts into its 64-bit window.
 func (d Device) LargeBARs() []BAR {
 	return slices.DeleteFunc(slices.Clone(d.BARs), func(b BAR) bool { return !b.Is64 || b.IO })
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Details holds what only diagnosis needs to know about a PCI function. Each
-// field names its file in /sys/bus/pci/devices/<address>/.
+// Details has the attributes of a PCI function that placement does not need. Each field names its
+// file in /sys/bus/pci/devices/<address>/.
 type Details struct {
 	SubsystemVendor uint16 // subsystem_vendor
 	SubsystemDevice uint16 // subsystem_device
@@ -15,17 +15,15 @@ type Details struct {
 	Link    *Link // current_link_speed and current_link_width; nil where there is no link
 	MaxLink *Link // max_link_speed and max_link_width
 
-	// ResetMethods are the kernel's ways to reset the function in the order in
-	// which it tries them: "flr", "bus". ResetKnown is false without a file
-	// reset_method: the kernel is older than 5.15 or knows no way to reset it
-	// (drivers/pci/pci.c, pci_dev_reset_method_attr_is_visible).
+	// ResetMethods are in the order in which the kernel tries them: "flr", "bus". ResetKnown is
+	// false without a file reset_method: the kernel is older than 5.15 or cannot reset the
+	// function (drivers/pci/pci.c, pci_dev_reset_method_attr_is_visible).
 	ResetMethods []string
 	ResetKnown   bool
 
-	// ExtendedConfig is false when config holds no extended configuration
-	// space: without CAP_SYS_ADMIN the kernel shows 64 bytes (drivers/pci/pci-sysfs.c,
-	// pci_read_config), and so does a snapshot that was taken without it. ACS and ATS
-	// are then unknown.
+	// ExtendedConfig is false when config has no extended configuration space: without
+	// CAP_SYS_ADMIN the kernel shows 64 bytes (drivers/pci/pci-sysfs.c, pci_read_config). ACS
+	// and ATS are then unknown.
 	ExtendedConfig bool
 	ACS            *ACS // nil: no such capability
 	ATS            bool // has Address Translation Services (PCI Express 5.0, 10.5.1)
@@ -62,8 +60,8 @@ type Link struct {
 	Width int
 }
 
-// ParseLinkSpeed reads the kernel's form, "16.0 GT/s PCIe" (drivers/pci/pci.h,
-// PCIE_SPEED2STR). "Unknown" is an error.
+// ParseLinkSpeed reads the kernel's form, "16.0 GT/s PCIe" (drivers/pci/pci.h, PCIE_SPEED2STR).
+// "Unknown" is an error.
 func ParseLinkSpeed(s string) (float64, error) {
 	number, unit, _ := strings.Cut(s, " ")
 	speed, err := strconv.ParseFloat(number, 64)
@@ -82,14 +80,73 @@ func (l Link) String() string {
 	return strconv.FormatFloat(l.Speed, 'f', -1, 64) + " GT/s x" + strconv.Itoa(l.Width)
 }
 
-// ACS is the Access Control Services capability of a port (PCI Express 5.0,
-// 7.7.8).
+// ACS is the Access Control Services capability of a port (PCI Express 5.0, 7.7.8).
 type ACS struct {
-	// CanRedirect is capability bit 2. A root port has it if it passes requests to
-	// other root ports at all, a switch's port always (6.12.1.1).
+	// CanRedirect is capability bit 2. A root port has it if it passes requests to other root
+	// ports at all, a switch's port always (6.12.1.1).
 	CanRedirect bool
 
 	RequestRedirect    bool // control bit 2: requests between devices under the port go up to the IOMMU
 	CompletionRedirect bool // control bit 3
 	EgressControl      bool // control bit 5: a vector has the ports to which requests may go
+}
+
+// LinkEnd returns the function at the lower end of the device's link: a virtual function has the
+// link of its physical function.
+func (d *Device) LinkEnd() Address {
+	if d.PhysFn != nil {
+		return *d.PhysFn
+	}
+	return d.Address
+}
+
+// PortAbove returns the bridge at the upper end of the device's link; nil in the root complex.
+func (d *Device) PortAbove() *Address {
+	if n := len(d.Bridges); n > 0 {
+		return &d.Bridges[n-1]
+	}
+	return nil
+}
+
+// Hardware returns the function at the lower end of a function's link, or the function itself
+// where the host does not show that; nil for nil.
+func (h *Host) Hardware(f *Device) *Device {
+	if f == nil {
+		return nil
+	}
+	if lower := h.Device(f.LinkEnd()); lower != nil {
+		return lower
+	}
+	return f
+}
+
+// MaxLink returns the fastest link that a function supports, nil where it is unknown.
+func (h *Host) MaxLink(f *Device) *Link {
+	lower := h.Hardware(f)
+	if lower == nil || lower.Details == nil {
+		return nil
+	}
+	return lower.Details.MaxLink
+}
+
+// BestLink returns the fastest link that a function and the port above it support, or the one that
+// is known; nil where neither is.
+func (h *Host) BestLink(f *Device) *Link {
+	own := h.MaxLink(f)
+	if f == nil || f.PortAbove() == nil {
+		return own
+	}
+	above := h.MaxLink(h.Device(*f.PortAbove()))
+	switch {
+	case own == nil:
+		return above
+	case above == nil:
+		return own
+	}
+	return new(own.Least(*above))
+}
+
+// Least returns the link between an end that supports l and one that supports other.
+func (l Link) Least(other Link) Link {
+	return Link{Speed: min(l.Speed, other.Speed), Width: min(l.Width, other.Width)}
 }

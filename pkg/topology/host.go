@@ -4,17 +4,17 @@ import (
 	"cmp"
 	"slices"
 	"sort"
+	"strconv"
 )
 
-// PCIeRoot is the sysfs name of a host bridge, "pci0000:17". It is also the value
-// of the Kubernetes attribute resource.kubernetes.io/pcieRoot.
+// PCIeRoot is the sysfs name of a host bridge, "pci0000:17", and the value of the Kubernetes
+// attribute resource.kubernetes.io/pcieRoot.
 type PCIeRoot string
 
-// String is the name.
+// String returns the name.
 func (r PCIeRoot) String() string { return string(r) }
 
-// Device is a PCI function of the host. Each field names its file in
-// /sys/bus/pci/devices/<address>/.
+// Device is a PCI function of the host. Each field names its file in /sys/bus/pci/devices/<address>/.
 type Device struct {
 	Address    Address
 	Class      uint32    // class: 0x030200 is a 3D controller
@@ -29,8 +29,7 @@ type Device struct {
 	BARs       []BAR     // resource: the BARs in use; nil when the file is absent
 	IsBridge   bool      // class 0x0604, PCI-to-PCI; an NVSwitch (0x0680) is not a bridge
 
-	// Conventional is true for conventional PCI: the file config has 256 bytes.
-	Conventional bool
+	Conventional bool // conventional PCI: config has 256 bytes
 
 	Details *Details // nil unless host.Read was asked for them
 }
@@ -74,12 +73,12 @@ func (h *Host) Device(a Address) *Device {
 	return &h.Devices[i]
 }
 
-// firstFrom is the position of the first function at a or after it.
+// firstFrom returns the position of the first function at a or after it.
 func (h *Host) firstFrom(a Address) int {
 	return sort.Search(len(h.Devices), func(i int) bool { return h.Devices[i].Address.Compare(a) >= 0 })
 }
 
-// Functions are the PCI functions of the device that a is a function of.
+// Functions returns the PCI functions of the device that a is a function of.
 func (h *Host) Functions(a Address) []Device {
 	a.Function = 0
 	first := h.firstFrom(a)
@@ -99,9 +98,8 @@ func (h *Host) MDEV(u UUID) *MDEV {
 	return &h.MDEVs[i]
 }
 
-// Function returns the PCI function of a device; for a mediated device, that of
-// its parent. It is nil when the host does not show the device, or when the
-// parent is not a PCI device.
+// Function returns the PCI function of a device, of a mediated device its parent; nil when the
+// host does not show the device, or when the parent is not a PCI device.
 func (h *Host) Function(id DeviceID) *Device {
 	if a, ok := id.PCI(); ok {
 		return h.Device(a)
@@ -114,9 +112,8 @@ func (h *Host) Function(id DeviceID) *Device {
 	return h.Device(*m.Parent)
 }
 
-// Affinity returns the NUMA node of a device. On a host with a single node every
-// PCI device belongs to it, even where numa_node is -1, because the firmware of
-// such machines often leaves _PXM out (ACPI 6.5, 6.2.15).
+// Affinity returns the NUMA node of a device. On a host with a single node every PCI device
+// belongs to it, even with numa_node -1: such firmware often leaves _PXM out (ACPI 6.5, 6.2.15).
 func (h *Host) Affinity(id DeviceID) Affinity {
 	f := h.Function(id)
 	if f == nil {
@@ -126,4 +123,92 @@ func (h *Host) Affinity(id DeviceID) Affinity {
 		return OnNode(h.Nodes[0].ID)
 	}
 	return f.Node
+}
+
+// NodeID is a NUMA node of the host.
+type NodeID int
+
+// CellID is a NUMA cell of the guest: a type of its own, because a host node is no guest cell.
+type CellID int
+
+// Affinity is the host NUMA node of a device, or none. The kernel writes -1 for none, which must
+// not become node 0.
+type Affinity struct {
+	node  NodeID
+	known bool
+}
+
+// OnNode returns the affinity to node n. The zero Affinity is no affinity.
+func OnNode(n NodeID) Affinity { return Affinity{node: n, known: true} }
+
+// Node returns the node, or false when there is no affinity.
+func (a Affinity) Node() (NodeID, bool) { return a.node, a.known }
+
+// String returns the node's number, or "none".
+func (a Affinity) String() string {
+	if !a.known {
+		return "none"
+	}
+	return strconv.Itoa(int(a.node))
+}
+
+// NUMANode is one online NUMA node of the host.
+type NUMANode struct {
+	ID   NodeID
+	CPUs IDs // devices/system/node/node<ID>/cpulist
+}
+
+// Tree returns the part of the host's PCI Express tree that leads to devices, each with its NUMA
+// node. A device whose place the host does not show is at the top, without a root.
+func (h *Host) Tree(ids []DeviceID) *Tree {
+	t := NewTree(len(ids), 2*len(ids))
+	for _, id := range ids {
+		t.addDevice(h, id)
+	}
+	return t
+}
+
+func (t *Tree) addDevice(h *Host, id DeviceID) {
+	device := Node{Kind: Endpoint, ID: id, Slot: NoSlot}
+	if node, known := h.Affinity(id).Node(); known {
+		device.NUMA = new(int(node))
+	}
+	f := h.Function(id)
+	if f == nil || f.Root == "" {
+		t.Add(nil, device)
+		return
+	}
+	at := t.Add(nil, Node{Kind: Root, ID: f.Root})
+	for i, bridge := range f.Bridges {
+		at = t.Add(at, Node{Kind: bridgeKind(i, len(f.Bridges)), ID: bridge, Slot: hostSlot(bridge), Function: int(bridge.Function)})
+		if at.Kind == Bridge && i+1 < len(f.Bridges) {
+			at.Kind = UpstreamPort // another device is directly under it
+		}
+	}
+	slot, function := hostSlot(f.Address), int(f.Address.Function)
+	if _, isMDEV := id.MDEV(); isMDEV {
+		at = t.Add(at, Node{Kind: MDEVParent, ID: f.Address, Slot: slot, Function: function})
+	} else {
+		device.Slot, device.Function = slot, function
+	}
+	t.Add(at, device)
+}
+
+// hostSlot returns the Slot of a function of the host: its address but for the function. Virtual
+// functions may be on another bus number than that of the port above them.
+func hostSlot(a Address) int { return int(a.Domain)<<13 | int(a.Bus)<<5 | int(a.Device) }
+
+// bridgeKind returns the kind of bridge i of the n bridges above a device, the root port first.
+// Under it a switch is a pair of upstream and downstream port (PCI Express 5.0, 1.3.3), which
+// sysfs does not tell apart.
+func bridgeKind(i, n int) NodeKind {
+	switch {
+	case i == 0:
+		return RootPort
+	case i%2 == 0:
+		return DownstreamPort
+	case i+1 < n:
+		return UpstreamPort
+	}
+	return Bridge
 }

@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// IDs is a set of CPU or node numbers. It holds ranges and not each number, because
-// a few bytes of text name tens of thousands. The zero IDs is empty.
+// IDs is a set of CPU or node numbers. It has ranges, because a few bytes of text name tens of
+// thousands of numbers. The zero IDs is empty.
 type IDs struct{ ranges []idRange } // in order, with a gap between any two
 
 // idRange is the numbers from low to high, both included.
 type idRange struct{ low, high int32 }
 
-// maxListedID is the highest number in IDs. Linux supports at most 8192 CPUs
-// (arch/x86/Kconfig, NR_CPUS_RANGE_END) and 1024 nodes.
+// maxListedID is the highest number in IDs. Linux supports at most 8192 CPUs (arch/x86/Kconfig,
+// NR_CPUS_RANGE_END) and 1024 nodes.
 const maxListedID = 1 << 16
 
-// ParseIDs reads a list of CPU or node numbers as the kernel and libvirt write
-// it: "0-3,8", and with libvirt's exclusions "0-7,^3". An empty list is valid.
+// ParseIDs reads a list of the kernel's or libvirt's form: "0-3,8", and with exclusions "0-7,^3".
+// An empty list is valid.
 func ParseIDs(s string) (IDs, error) {
 	if strings.TrimSpace(s) == "" {
 		return IDs{}, nil
@@ -64,8 +64,8 @@ func parseIDRange(s string) (idRange, error) {
 	return idRange{bounds[0], bounds[1]}, nil
 }
 
-// addRange appends a range. A list that repeats its numbers stays short: merged, it
-// has at most one range for every second number.
+// addRange appends a range. A list with many duplicates stays short: merged, it has at most one
+// range for every second number.
 func addRange(ranges []idRange, r idRange) []idRange {
 	if len(ranges) >= maxListedID {
 		ranges = merge(ranges)
@@ -119,7 +119,7 @@ func (s IDs) Contains(n int) bool {
 	return found && int(r.low) <= n
 }
 
-// around is the first range that ends at n or after it.
+// around returns the first range that ends at n or after it.
 func (s IDs) around(n int) (idRange, bool) {
 	at, _ := slices.BinarySearchFunc(s.ranges, n, func(r idRange, n int) int { return cmp.Compare(int(r.high), n) })
 	if at == len(s.ranges) {
@@ -152,7 +152,7 @@ func (s IDs) All() iter.Seq[int] {
 	}
 }
 
-// Max is the highest number; -1 for an empty set.
+// Max returns the highest number; -1 for an empty set.
 func (s IDs) Max() int {
 	if s.IsEmpty() {
 		return -1
@@ -160,7 +160,7 @@ func (s IDs) Max() int {
 	return int(s.ranges[len(s.ranges)-1].high)
 }
 
-// String is the set as the kernel writes it: "0-3,8".
+// String returns the kernel's form: "0-3,8".
 func (s IDs) String() string {
 	texts := make([]string, len(s.ranges))
 	for i, r := range s.ranges {

@@ -2,9 +2,8 @@ package topology
 
 import "cmp"
 
-// PathType is the kind of path between two devices, in the words of
-// `nvidia-smi topo -m` and of NCCL. They are ordered from the nearest to the
-// farthest.
+// PathType is the kind of path between two devices, in the words of `nvidia-smi topo -m` and of
+// NCCL, from the nearest to the farthest.
 type PathType uint8
 
 // The path types.
@@ -20,17 +19,16 @@ const (
 // Compare orders path types from the nearest to the farthest, Self first.
 func (p PathType) Compare(q PathType) int { return cmp.Compare(p, q) }
 
-// Steps is how many types p is nearer or farther than q.
+// Steps counts the types that p is nearer or farther than q.
 func (p PathType) Steps(q PathType) int { return int(max(p, q) - min(p, q)) }
 
-// String is the path type as nvidia-smi and NCCL write it; "X" for Self.
+// String returns the form of nvidia-smi and NCCL; "X" for Self.
 func (p PathType) String() string { return [...]string{"X", "PIX", "PXB", "PHB", "NODE", "SYS"}[p] }
 
-// MarshalText is the form in JSON.
+// MarshalText returns the form in JSON.
 func (p PathType) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// PathType is the path type between two nodes of the tree. It is SYS where the
-// tree lacks one of them.
+// PathType returns the path type between two nodes of the tree, SYS where it lacks one of them.
 func (t *Tree) PathType(a, b ID) PathType {
 	if a == b {
 		return Self
@@ -38,7 +36,7 @@ func (t *Tree) PathType(a, b ID) PathType {
 	return t.Node(a).PathType(t.Node(b))
 }
 
-// PathType is the path type between two nodes of a tree, SYS where one is nil.
+// PathType returns the path type between two nodes of a tree, SYS where one is nil.
 func (n *Node) PathType(other *Node) PathType {
 	switch common := commonAncestor(n, other); {
 	case n == nil || other == nil:
@@ -66,7 +64,7 @@ func (n *Node) PathType(other *Node) PathType {
 	}
 }
 
-// PathTypes are the path types between all pairs of nodes, in their order.
+// PathTypes returns the path types between all pairs of nodes, in their order.
 func (t *Tree) PathTypes(ids []DeviceID) [][]PathType {
 	rows := make([][]PathType, len(ids))
 	nodes := t.Devices(ids)
@@ -81,7 +79,7 @@ func (t *Tree) PathTypes(ids []DeviceID) [][]PathType {
 	return rows
 }
 
-// commonAncestor is the lowest node above both, or nil where they have none.
+// commonAncestor returns the lowest node above both, or nil where they have none.
 func commonAncestor(x, y *Node) *Node {
 	for x != nil && y != nil && x != y {
 		switch {
@@ -99,15 +97,13 @@ func commonAncestor(x, y *Node) *Node {
 	return x
 }
 
-// sameDevice reports whether two nodes are functions of one device, or parts of
-// such.
+// sameDevice reports whether two nodes are functions of one device, or parts of such.
 func sameDevice(x, y *Node) bool {
 	x, y = x.plugged(), y.plugged()
 	return x.Parent == y.Parent && x.Slot == y.Slot && x.Slot != NoSlot
 }
 
-// plugged is the node that is plugged into a bus: n, or the function that n is
-// a part of.
+// plugged returns the node that is plugged into a bus: n, or the function that n is a part of.
 func (n *Node) plugged() *Node {
 	if n.Parent != nil && n.Parent.Kind == MDEVParent {
 		return n.Parent

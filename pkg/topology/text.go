@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Abridge shortens a piece of input for a message to at most 40 bytes of valid
-// UTF-8 and "…". A shorter one is returned as it is.
+// Abridge shortens input for a message to at most 40 bytes of valid UTF-8 and "…". Shorter input
+// stays as it is.
 func Abridge(s string) string {
 	const limit = 40
 	if len(s) <= limit {
@@ -17,8 +17,7 @@ func Abridge(s string) string {
 	return strings.ToValidUTF8(s[:limit], "") + "…"
 }
 
-// Printable replaces what would move the cursor of a terminal or turn the
-// direction of its text.
+// Printable replaces characters that move a terminal's cursor or turn its text's direction.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) || r == utf8.RuneError {
@@ -28,13 +27,13 @@ func Printable(text string) string {
 	}, text)
 }
 
-// Nearest returns the word that is spelled nearly as a user's, "" where none is. At
-// most two letters are wrong, missing, added or exchanged, and no more than a third.
+// Nearest returns the word that is spelled nearly as a user's, "" where none is: at most two
+// letters differ, and no more than a third.
 func Nearest(word string, words []string) string {
 	nearest, least := "", min(2, len(word)/3)
 	for _, w := range words {
 		if difference := len(word) - len(w); max(difference, -difference) > least {
-			continue // whatever its letters, and however long it is
+			continue
 		}
 		if d := distance(word, w); d > 0 && d <= least {
 			nearest, least = w, d-1
@@ -43,8 +42,8 @@ func Nearest(word string, words []string) string {
 	return nearest
 }
 
-// distance is how many letters have to be added, removed, changed or exchanged with
-// their neighbour to make one word of the other (optimal string alignment).
+// distance counts the letters to be added, removed, changed or exchanged with their neighbour
+// between two words (optimal string alignment).
 func distance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {
@@ -72,4 +71,38 @@ func Counted(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// BytesNeeded formats a number of bytes with a binary unit and at most one decimal, and rounds up:
+// a need never looks smaller than it is.
+func BytesNeeded(bytes uint64) string {
+	size, unit := binaryUnit(bytes)
+	// The remainder is less than 2^60, so ten times it fits.
+	whole, tenths := bytes/size, (bytes%size*10+size-1)/size
+	return decimal(whole+tenths/10, tenths%10, unit)
+}
+
+// BytesThere is BytesNeeded, but rounds down: space never looks larger than it is.
+func BytesThere(bytes uint64) string {
+	size, unit := binaryUnit(bytes)
+	return decimal(bytes/size, bytes%size*10/size, unit)
+}
+
+// binaryUnit returns the largest unit that is not larger than bytes.
+func binaryUnit(bytes uint64) (size uint64, name string) {
+	size, name = 1, "bytes"
+	for _, larger := range []string{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"} {
+		if bytes>>10 < size {
+			break
+		}
+		size, name = size<<10, larger
+	}
+	return size, name
+}
+
+func decimal(whole, tenths uint64, unit string) string {
+	if tenths == 0 {
+		return fmt.Sprintf("%d %s", whole, unit)
+	}
+	return fmt.Sprintf("%d.%d %s", whole, tenths, unit)
 }

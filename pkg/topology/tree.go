@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Tree is a PCI Express tree, of a host or of a guest: PCIe roots, the bridges
-// under them, and the devices at the ends.
+// Tree is a PCI Express tree, of a host or of a guest: PCIe roots, the bridges under them, and the
+// devices at the ends.
 type Tree struct {
 	Roots       []*Node
 	devices     map[DeviceID]*Node
@@ -22,15 +22,13 @@ type Tree struct {
 //	Index      a root bus or a bridge of a guest
 //	DeviceID   a passthrough device
 //
-// and whatever else a package puts into a tree. A node that is never looked up by its
-// ID may have none.
+// and others of a package's own. A node that is never looked up by its ID may have none.
 type ID interface{ String() string }
 
-// Index is the index of a PCI controller in a libvirt domain; 0 is the root bus
-// (pcie.0).
+// Index is the index of a PCI controller in a libvirt domain; 0 is the root bus (pcie.0).
 type Index int
 
-// String is libvirt's name for the controller, "pci.3".
+// String returns libvirt's name for the controller, "pci.3".
 func (i Index) String() string { return fmt.Sprintf("pci.%d", int(i)) }
 
 // NodeKind is the kind of a node of a tree.
@@ -50,21 +48,19 @@ const (
 // IsPort reports whether a link leaves a node of the kind downwards.
 func (k NodeKind) IsPort() bool { return k == RootPort || k == DownstreamPort }
 
-// IsSwitch reports whether a node of the kind counts as a switch between the
-// devices under it, as nvidia-smi and NCCL count: a bridge to conventional PCI
-// does, too.
+// IsSwitch reports whether nvidia-smi and NCCL count a node of the kind as a switch between the
+// devices under it, as they do a bridge to conventional PCI.
 func (k NodeKind) IsSwitch() bool { return k == UpstreamPort || k == Bridge }
 
-// Node is a node of a tree. It is made by Tree.Add and not changed once the tree
-// is complete.
+// Node is a node of a tree. Tree.Add makes it, and it does not change in a complete tree.
 type Node struct {
 	Kind NodeKind
 	ID   ID
-	// NUMA is the NUMA node of the host or the cell of the guest that is known
-	// for this node itself; see NUMANode.
+	// NUMA is the NUMA node of the host or the cell of the guest of this node itself; see
+	// NUMANode.
 	NUMA *int
-	// Slot distinguishes what is plugged into one bus: functions of one device
-	// share it. It is negative where it is not known.
+	// Slot distinguishes the devices of one bus: their functions share it. It is negative where
+	// it is unknown.
 	Slot     int
 	Function int
 	Parent   *Node // nil at the top
@@ -74,17 +70,17 @@ type Node struct {
 	switches int // of these, switches
 }
 
-// NoSlot is the Slot of what has no address.
+// NoSlot is the Slot of a node without an address.
 const NoSlot = -1
 
-// NewTree is an empty tree with room for passthrough devices, and for other nodes than
-// controllers that have an ID.
+// NewTree returns an empty tree with room for passthrough devices, and for other nodes with an ID
+// than controllers.
 func NewTree(devices, others int) *Tree {
 	return &Tree{devices: make(map[DeviceID]*Node, devices), others: make(map[ID]*Node, others)}
 }
 
-// Add adds a node under a parent, or at the top without one. A node that the
-// tree has already stays as it is.
+// Add adds a node under a parent, or at the top without one. A node that the tree has already
+// stays as it is.
 func (t *Tree) Add(parent *Node, n Node) *Node {
 	if known := t.Node(n.ID); known != nil {
 		return known
@@ -114,7 +110,7 @@ func (t *Tree) Add(parent *Node, n Node) *Node {
 	return &n
 }
 
-// Node is the node with an ID, or nil.
+// Node returns the node with an ID, or nil.
 func (t *Tree) Node(id ID) *Node {
 	switch id := id.(type) {
 	case nil:
@@ -130,7 +126,7 @@ func (t *Tree) Node(id ID) *Node {
 	return t.others[id]
 }
 
-// Devices are the nodes of devices, in their order; nil for those that the tree lacks.
+// Devices returns the nodes of devices, in their order; nil for those that the tree lacks.
 func (t *Tree) Devices(ids []DeviceID) []*Node {
 	nodes := make([]*Node, len(ids))
 	for i, id := range ids {
@@ -139,8 +135,7 @@ func (t *Tree) Devices(ids []DeviceID) []*Node {
 	return nodes
 }
 
-// Only is the tree of the endpoints in ids and of what is above them, in the order
-// of ids.
+// Only returns the tree of the endpoints in ids and the nodes above them, in the order of ids.
 func (t *Tree) Only(ids []DeviceID) *Tree {
 	part := NewTree(len(ids), len(ids))
 	for _, id := range ids {
@@ -152,7 +147,7 @@ func (t *Tree) Only(ids []DeviceID) *Tree {
 	return part
 }
 
-// Path is the nodes from the top to n, both included. It is nil for nil.
+// Path returns the nodes from the top to n, both included; nil for nil.
 func (n *Node) Path() []*Node {
 	if n == nil {
 		return nil
@@ -164,7 +159,7 @@ func (n *Node) Path() []*Node {
 	return path
 }
 
-// Top is the node at the top of n's path.
+// Top returns the node at the top of n's path.
 func (n *Node) Top() *Node {
 	for n.Parent != nil {
 		n = n.Parent
@@ -172,7 +167,7 @@ func (n *Node) Top() *Node {
 	return n
 }
 
-// Switches are the nodes above n that count as a switch, the outermost first.
+// Switches returns the nodes above n that count as a switch, the outermost first.
 func (n *Node) Switches() []*Node {
 	return slices.DeleteFunc(n.Path(), func(above *Node) bool { return above == n || !above.Kind.IsSwitch() })
 }
@@ -180,8 +175,8 @@ func (n *Node) Switches() []*Node {
 // IsUnderSwitch reports whether a node above n counts as a switch.
 func (n *Node) IsUnderSwitch() bool { return n.switches > 0 }
 
-// NUMANode is the NUMA node of the host, or the cell of the guest, that n is
-// on: its own, else that of the nearest node above that has one; nil for none.
+// NUMANode returns the NUMA node of the host, or the cell of the guest, that n is on: its own, else
+// that of the nearest node above that has one; nil for none.
 func (n *Node) NUMANode() *int {
 	for ; n != nil; n = n.Parent {
 		if n.NUMA != nil {
@@ -219,8 +214,8 @@ func (n *Node) Endpoints() iter.Seq[*Node] {
 	}
 }
 
-// Bridges counts the nodes at n and under it that are no endpoints. In a guest, each
-// takes a bus number (QEMU docs/pcie.txt).
+// Bridges counts the nodes at n and under it other than endpoints. In a guest, each takes a bus
+// number (QEMU docs/pcie.txt).
 func (n *Node) Bridges() int {
 	count := 0
 	for at := range n.Walk() {

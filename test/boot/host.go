@@ -20,7 +20,7 @@ func snapshot(text string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return format(files.MapFS), nil
+	return format(files.Leaves()), nil
 }
 
 // withIDs gives devices of a snapshot of a host the vendor and device of their

@@ -67,12 +67,24 @@ func set[T ~string](values []T) []string {
 }
 
 func TestTablesHaveEveryConstant(t *testing.T) {
+	var codes []reasons.Code // that have a page, of their own or as reasons
+	for _, r := range reasons.Reasons() {
+		if code := reasons.Code(r); code.Remedy() != "" {
+			codes = append(codes, code)
+		}
+	}
+	for _, w := range warningPages() {
+		codes = append(codes, w.code)
+		if w.code.Remedy() == "" {
+			t.Errorf("warning %s has no remedy", w.code)
+		}
+	}
 	for _, test := range []struct {
 		directory, typeName string
 		table               []string
 	}{
 		{"pkg/reasons", "Reason", set(reasons.Reasons())},
-		{"pkg/reasons", "Code", set(reasons.Codes())},
+		{"pkg/reasons", "Code", set(codes)},
 		{"pkg/policy", "Key", set(policy.Keys())},
 	} {
 		expect.Same(t, constants(t, test.directory, test.typeName), test.table, "%s: constants of type %s and their table differ (-constants +table)", test.directory, test.typeName)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -47,29 +46,27 @@ func reasonsPage(t *testing.T) string {
 
 `)
 	for _, reason := range reasons.Reasons() {
-		section(t, &b, string(reason), sentence(reason.Meaning()), reason.Page(), reason.Remedy())
+		section(t, &b, string(reason), sentence(reason.Meaning()), reasonPages()[reason], reason.Remedy())
 	}
 	b.WriteString("## Warnings\n\n")
-	for _, code := range reasons.Codes() {
-		if !slices.Contains(reasons.Reasons(), reasons.Reason(code)) {
-			section(t, &b, string(code), "", code.Page(), code.Remedy())
-		}
+	for _, w := range warningPages() {
+		section(t, &b, string(w.code), "", w.codePage, w.code.Remedy())
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // section writes what the tables have of a code.
-func section(t *testing.T, b *strings.Builder, code, meaning string, page reasons.Page, remedy string) {
+func section(t *testing.T, b *strings.Builder, code, meaning string, page codePage, remedy string) {
 	t.Helper()
-	text := strings.TrimSpace(meaning + " " + page.Text)
-	if text == "" || page.See == "" {
+	text := strings.TrimSpace(meaning + " " + page.text)
+	if text == "" || page.see == "" {
 		t.Errorf("%s: no text, or not how to see it", code)
 	}
 	fmt.Fprintf(b, "### `%s`\n\n%s\n\n", code, text)
 	if remedy != "" {
 		fmt.Fprintf(b, "Remedy: %s.\n\n", strings.ReplaceAll(remedy, "<", "&lt;"))
 	}
-	fmt.Fprintf(b, "To see it: %s\n\n", page.See)
+	fmt.Fprintf(b, "To see it: %s\n\n", page.see)
 }
 
 // doctorPage is docs/doctor.md.
@@ -77,14 +74,14 @@ func doctorPage(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
 	b.WriteString(generated + "# The checks of doctor\n\n[troubleshooting.md](troubleshooting.md#doctor) says how to run it. Names of checks are stable.\n")
-	pages := doctor.Pages()
+	pages := checkPages()
 	var want, got []string
 	for _, check := range doctor.Checks() {
 		want = append(want, check.Name)
 	}
 	for _, page := range pages {
-		got = append(got, page.Name)
-		fmt.Fprintf(&b, "\n## `%s`\n\n%s\n\nRemedy: %s\n", page.Name, page.Asks, page.Remedy)
+		got = append(got, page.name)
+		fmt.Fprintf(&b, "\n## `%s`\n\n%s\n\nRemedy: %s\n", page.name, page.asks, page.remedy)
 	}
 	expect.Same(t, want, got, "checks and their pages differ (-checks +pages)")
 	return b.String()

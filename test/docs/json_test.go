@@ -58,11 +58,16 @@ The schema version rises when a field is removed or changes its meaning, not whe
 	return b.String()
 }
 
-// structs returns the struct types of a package by name.
+// structs returns the struct types of a package, and of those whose types are in reports,
+// by name.
 func structs(t *testing.T, directory string) map[string]*ast.StructType {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(root, directory, "*.go"))
-	expect.NoError(t, err)
+	var files []string
+	for _, d := range []string{"pkg/reasons", "pkg/placement", "pkg/placement/bus", directory} {
+		names, err := filepath.Glob(filepath.Join(root, d, "*.go"))
+		expect.NoError(t, err)
+		files = append(files, names...)
+	}
 	found := map[string]*ast.StructType{}
 	for _, name := range files {
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
@@ -89,7 +94,7 @@ func fields(types map[string]*ast.StructType, of *ast.StructType, path string) [
 	for _, f := range of.Fields.List {
 		inner, suffix := element(types, f.Type)
 		if len(f.Names) == 0 {
-			if name, ok := f.Type.(*ast.Ident); ok && name.Name != "Report" {
+			if inner != nil && inner != types["Report"] {
 				all = append(all, fields(types, inner, path)...)
 			}
 			continue
@@ -122,6 +127,8 @@ func element(types map[string]*ast.StructType, expr ast.Expr) (of *ast.StructTyp
 		return e, ""
 	case *ast.Ident:
 		return types[e.Name], ""
+	case *ast.SelectorExpr:
+		return types[e.Sel.Name], ""
 	case *ast.StarExpr:
 		return element(types, e.X)
 	case *ast.ArrayType:

@@ -59,6 +59,13 @@ func (f Files) lacks(name string) bool {
 	return dir != nil && dir.Mode.IsDir() && f.MapFS[name] == nil
 }
 
+// Leaves are the files and links, without directories.
+func (f Files) Leaves() fstest.MapFS {
+	leaves := maps.Clone(f.MapFS)
+	maps.DeleteFunc(leaves, func(_ string, file *fstest.MapFile) bool { return file.Mode.IsDir() })
+	return leaves
+}
+
 // Parse makes the sysfs that the text describes.
 func Parse(text string) (Files, error) {
 	h := host{fstest.MapFS{}, map[string]bool{}}

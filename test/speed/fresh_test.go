@@ -146,7 +146,7 @@ pci0000:c0/0000:c0:03.0/0000:c3:00.0/` + mediated + ` type=nvidia-222 group=24
 	files := expect.Host(t, lines)
 	vm, err := speed.VMWith(append(ids, "0000:03:00.1", "0000:c1:00.1", "0000:c2:00.0", mediated))
 	expect.NoError(t, err)
-	h := newHost(filepath.Join(base, "sys"), filepath.Join(base, "attic"), files.MapFS, *seed)
+	h := newHost(filepath.Join(base, "sys"), filepath.Join(base, "attic"), files.Leaves(), *seed)
 	expect.NoError(t, os.Mkdir(h.dir, 0o755))
 	expect.NoError(t, os.Mkdir(h.attic, 0o755))
 	if _, err := h.restoreAll(); err != nil {

@@ -4,7 +4,7 @@ import "unicode/utf8"
 
 const space = " \t\r\n" // production S
 
-// skip is the offset of the first byte from at on that is not whitespace.
+// skip returns the offset of the first byte from at on that is not whitespace.
 func skip(text string, at int) int {
 	for at < len(text) && isSpace(text[at]) {
 		at++
@@ -17,8 +17,7 @@ func isSpace(b byte) bool { return b == ' ' || b == '\t' || b == '\r' || b == '\
 // IsText reports whether a text is UTF-8 and has only characters of XML.
 func IsText(text string) bool { return checkCharacters(text) == nil }
 
-// checkCharacters refuses what is not UTF-8 and what is not a character of XML,
-// wherever it is.
+// checkCharacters refuses bytes that are not UTF-8, and characters that XML does not have.
 func checkCharacters(text string) error {
 	for i := 0; i < len(text); {
 		if b := text[i]; b >= ' ' && b < utf8.RuneSelf || b == '\n' { // nearly all
@@ -50,8 +49,8 @@ func isCharacter(r rune) bool {
 	return 0x10000 <= r && r <= utf8.MaxRune
 }
 
-// nameEnd is the offset after the name that starts at offset at, or at itself
-// when none does. A name has at most one colon, as namespaces want it.
+// nameEnd returns the offset after the name that starts at offset at, or at itself if none
+// does. A name has at most one colon, as namespaces require.
 func nameEnd(text string, at int) int {
 	start, colon := at, false
 	for at < len(text) {
@@ -72,8 +71,7 @@ func nameEnd(text string, at int) int {
 	return at
 }
 
-// isNameStart is NameStartChar of XML 1.0 (fifth edition, production 4), the
-// edition that libxml2 follows, without the colon.
+// isNameStart is NameStartChar of XML 1.0 (fifth edition, as libxml2; production 4) without the colon.
 func isNameStart(r rune) bool {
 	switch {
 	case r < utf8.RuneSelf:
@@ -92,7 +90,7 @@ func isNameStart(r rune) bool {
 	return 0x10000 <= r && r <= 0xeffff
 }
 
-// isNameRest reports whether c is one of the characters that NameChar (production 4a) adds to NameStartChar.
+// isNameRest has the characters that NameChar (production 4a) adds to NameStartChar.
 func isNameRest(r rune) bool {
 	return r == '-' || r == '.' || '0' <= r && r <= '9' || r == 0xb7 ||
 		0x300 <= r && r <= 0x36f || r == 0x203f || r == 0x2040

@@ -1,10 +1,8 @@
-// Package xmledit changes an XML document without rewriting it. Parse records
-// where every element and attribute is in the bytes; edits are splices at these
-// spans, so that whatever no edit touches stays byte for byte: comments, CDATA,
-// quotes, newlines, the order of attributes.
+// Package xmledit changes an XML document without rewriting it. Parse records the spans of all
+// elements and attributes; edits are splices at these spans, so that all else stays byte for
+// byte: comments, CDATA, quotes, newlines, the order of attributes.
 //
-// It reads XML 1.0 in UTF-8 without a document type, and nothing that another
-// parser could understand differently: see Parse for what it refuses.
+// It reads XML 1.0 in UTF-8, but nothing that another parser could read differently: see Parse.
 package xmledit
 
 import (
@@ -15,8 +13,8 @@ import (
 // MaxBytes is the size of the largest document that Parse accepts.
 const MaxBytes = 8 << 20
 
-// maxDepth is how deep elements may be nested: libxml2 (parser.c,
-// xmlParserMaxDepth) takes one more, and libvirt does not lift its limit.
+// maxDepth limits the nesting of elements: libxml2 (parser.c, xmlParserMaxDepth) takes one
+// more, and libvirt does not lift its limit.
 const maxDepth = 256
 
 // Span is the half-open range [Start, End) of byte offsets in a document.
@@ -24,7 +22,7 @@ type Span struct {
 	Start, End int
 }
 
-// span is a Span of what a document holds: most of its memory, so in 32 bits.
+// span makes a Span of the offsets that a document holds: most of its memory, so in 32 bits.
 func span(start, end int32) Span { return Span{int(start), int(end)} }
 
 // Document is a parsed document. It is read-only.
@@ -49,7 +47,7 @@ type Element struct {
 	start, openEnd, closeStart, end int32 // see Whole, Open and Close
 }
 
-// Whole is from the < of the open tag to the > of the close tag.
+// Whole spans the < of the open tag to the > of the close tag.
 func (e *Element) Whole() Span { return span(e.start, e.end) }
 
 // Open is the open tag; all of the element when it closes itself.
@@ -72,12 +70,11 @@ func (a *Attr) Whole() Span { return span(a.start, a.textEnd+1) }
 // Text is between the quotes.
 func (a *Attr) Text() Span { return span(a.textStart, a.textEnd) }
 
-// Is reports whether e is the element local of the namespace space; a space of
-// "" means no namespace.
+// Is reports whether e has the name local in the namespace space, "" for none.
 func (e *Element) Is(space, local string) bool { return e.Local == local && e.Space == space }
 
-// Child is the first child without a namespace that has the name local, or nil.
-// A nil element has no children.
+// Child returns the first child without a namespace that has the name local, or nil. A nil
+// element has no children.
 func (e *Element) Child(local string) *Element {
 	if e == nil {
 		return nil
@@ -90,8 +87,7 @@ func (e *Element) Child(local string) *Element {
 	return nil
 }
 
-// Attr is the attribute with the name, as written, or nil. A nil element has
-// no attributes.
+// Attr returns the attribute with the name, as written, or nil. A nil element has none.
 func (e *Element) Attr(name string) *Attr {
 	if e == nil {
 		return nil
@@ -104,7 +100,7 @@ func (e *Element) Attr(name string) *Attr {
 	return nil
 }
 
-// Value is the value of the attribute with the name, "" when it is absent.
+// Value returns the value of an attribute, "" when it is absent.
 func (e *Element) Value(name string) string {
 	if a := e.Attr(name); a != nil {
 		return a.Value
@@ -115,8 +111,8 @@ func (e *Element) Value(name string) string {
 // ClosesItself reports whether e is written as <e/>.
 func (e *Element) ClosesItself() bool { return e.openEnd == e.end }
 
-// Text is the character data directly inside e, with CDATA included and
-// references resolved, without that of its children. A nil element has none.
+// Text returns the character data of e, with CDATA included and references resolved, without
+// that of its children. A nil element has none.
 func (d *Document) Text(e *Element) string {
 	if e == nil || e.ClosesItself() {
 		return ""
@@ -131,14 +127,14 @@ func (d *Document) Text(e *Element) string {
 	return text.String()
 }
 
-// Error is a fault of a document, with its line and column.
+// Error is a fault of a document.
 type Error struct {
 	Line   int // from 1
 	Column int // in bytes, from 1
 	Reason string
 }
 
-// Error is the reason after its line and column.
+// Error returns line, column and reason.
 func (e *Error) Error() string {
 	return fmt.Sprintf("line %d, column %d: %s", e.Line, e.Column, e.Reason)
 }

@@ -8,18 +8,15 @@ import (
 	"strings"
 )
 
-// Edit replaces the bytes from Start up to End of a document; with Start equal
-// to End it inserts.
+// Edit replaces the bytes from Start up to End of a document, or inserts where they are equal.
 type Edit struct {
 	Start, End int
 	New        string
 }
 
-// Apply makes the edits and returns the changed document; without edits it
-// returns a copy of the very bytes that were parsed. Their order is free, but
-// insertions at one place come out in the order given, and before a replacement
-// that starts there. It is an error when an edit is outside the document or two
-// edits overlap.
+// Apply returns a copy of the document with the edits. Their order is free, but insertions at
+// one place keep theirs, and come before a replacement that starts there. Edits that overlap or
+// are outside the document are an error.
 func (d *Document) Apply(edits []Edit) ([]byte, error) {
 	sorted := slices.Clone(edits)
 	slices.SortStableFunc(sorted, func(a, b Edit) int {
@@ -35,8 +32,7 @@ func (d *Document) Apply(edits []Edit) ([]byte, error) {
 			return nil, fmt.Errorf("edit of bytes %d to %d in a document of %d bytes", e.Start, e.End, len(d.text))
 		}
 		if e.Start < from {
-			return nil, fmt.Errorf("edit of bytes %d to %d overlaps the one before it, which ends at %d",
-				e.Start, e.End, from)
+			return nil, fmt.Errorf("edit of bytes %d to %d overlaps the one before it, which ends at %d", e.Start, e.End, from)
 		}
 		changed = append(append(changed, d.text[from:e.Start]...), e.New...)
 		from = e.End
@@ -44,9 +40,8 @@ func (d *Document) Apply(edits []Edit) ([]byte, error) {
 	return append(changed, d.text[from:]...), nil
 }
 
-// SetAttr gives the attribute with the name a value: at its place and in its
-// quotes when e has it, else after the last attribute and in the quotes of that
-// one. The value may be any text; what XML cannot hold becomes U+FFFD.
+// SetAttr sets an attribute: at its place and in its quotes when e has it, else after the last
+// attribute and in the quotes of that one. What XML cannot hold becomes U+FFFD.
 func (d *Document) SetAttr(e *Element, name, value string) Edit {
 	if a := e.Attr(name); a != nil {
 		return Edit{a.Text().Start, a.Text().End, Escape(value)}
@@ -58,8 +53,7 @@ func (d *Document) SetAttr(e *Element, name, value string) Edit {
 	return Edit{at, at, " " + name + "=" + quote + Escape(value) + quote}
 }
 
-// quote is the quote of e's last attribute, or of the nearest element above it
-// that has one.
+// quote returns the quote of e's last attribute, or of the nearest element above with one.
 func (d *Document) quote(e *Element) string {
 	for ; e != nil; e = e.Parent {
 		if n := len(e.Attrs); n > 0 {
@@ -69,12 +63,14 @@ func (d *Document) quote(e *Element) string {
 	return `"`
 }
 
-// Escape writes a text so that it may be in an element or in quotes of either
-// kind.
+// Escape writes a text so that it may be in an element or in quotes of either kind.
 func Escape(text string) string {
+	isUnusual := func(c rune) bool { return c < '-' || c > 'z' || c == '<' || c == '>' }
+	if strings.IndexFunc(text, isUnusual) < 0 { // nearly all
+		return text
+	}
 	var escaped strings.Builder
-	// A strings.Builder never fails to write.
-	_ = xml.EscapeText(&escaped, []byte(text))
+	_ = xml.EscapeText(&escaped, []byte(text)) // a strings.Builder never fails to write
 	return escaped.String()
 }
 
@@ -85,17 +81,18 @@ func (d *Document) RemoveAttr(a *Attr) Edit {
 
 // Replace puts an element, written as for InsertAfter, in the place of e.
 func (d *Document) Replace(e *Element, element string) Edit {
-	return Edit{e.Whole().Start, e.Whole().End, d.layout(e).indent(element)}
+	layout := d.layout(e)
+	return Edit{e.Whole().Start, e.Whole().End, strings.TrimPrefix(layout.indent(element), layout.lead)}
 }
 
-// Remove removes e and its line: the newline and the indentation before it, or
-// the whitespace before it on the same line.
+// Remove removes e with the newline and the indentation before it, or the whitespace before it
+// on the same line.
 func (d *Document) Remove(e *Element) Edit {
 	return Edit{e.Whole().Start - len(d.lastLine(e.Whole().Start)), e.Whole().End, ""}
 }
 
-// RemoveChildren removes children of parent, and parent itself where nothing but
-// whitespace is left in it and it is not to be kept.
+// RemoveChildren removes children of parent, and parent itself where only whitespace is left in
+// it, unless it is to be kept.
 func (d *Document) RemoveChildren(parent *Element, isGone func(*Element) bool, keep bool) []Edit {
 	var edits []Edit
 	isBlank := func(from, to int) bool { return strings.Trim(d.text[from:to], space) == "" }
@@ -116,13 +113,12 @@ func (d *Document) RemoveChildren(parent *Element, isGone func(*Element) bool, k
 	return edits
 }
 
-// trimmed is where the whitespace starts that ends at offset.
+// trimmed returns the start of the whitespace that ends at offset.
 func (d *Document) trimmed(offset int) int {
 	return len(strings.TrimRight(d.text[:offset], space))
 }
 
-// lastLine is the last newline and what follows it, in the whitespace that ends
-// at offset; all of it when it has no newline.
+// lastLine returns the whitespace that ends at offset, from its last newline on if it has one.
 func (d *Document) lastLine(offset int) string {
 	blank := d.text[d.trimmed(offset):offset]
 	i := strings.LastIndexByte(blank, '\n')

@@ -8,7 +8,7 @@ type layout struct {
 	unit string // what one level indents by
 }
 
-// layout is how e itself is laid out.
+// layout returns the layout of e itself.
 func (d *Document) layout(e *Element) layout {
 	lead := d.lead(e)
 	if lead == "" {
@@ -24,8 +24,7 @@ func (d *Document) layout(e *Element) layout {
 	return layout{lead: lead, unit: d.unit()}
 }
 
-// lead is the newline and the indentation before e, "" when e does not start a
-// line.
+// lead returns the newline and the indentation before e, "" when e does not start a line.
 func (d *Document) lead(e *Element) string {
 	line := d.lastLine(e.Whole().Start)
 	if !strings.Contains(line, "\n") {
@@ -36,8 +35,7 @@ func (d *Document) lead(e *Element) string {
 
 func indentation(lead string) string { return strings.TrimLeft(lead, "\r\n") }
 
-// unit is the indentation of the root's first child, or two spaces, as
-// libvirt writes.
+// unit returns the indentation of the root's first child, or libvirt's two spaces.
 func (d *Document) unit() string {
 	if len(d.root.Children) > 0 {
 		if unit := indentation(d.lead(d.root.Children[0])); unit != "" {
@@ -47,55 +45,36 @@ func (d *Document) unit() string {
 	return "  "
 }
 
-// indent lays out an element that is indented with tabs.
-func (l layout) indent(element string) string {
+// indent lays out elements that are indented with tabs, one after the other.
+func (l layout) indent(elements ...string) string {
 	var out strings.Builder
-	l.write(&out, element)
-	return out.String()
-}
-
-func (l layout) write(out *strings.Builder, element string) {
-	first := true
-	for line := range strings.SplitSeq(element, "\n") {
-		content := strings.TrimLeft(line, "\t")
-		if !first && l.lead != "" {
+	for _, element := range elements {
+		for line := range strings.SplitSeq(element, "\n") {
+			content := strings.TrimLeft(line, "\t")
 			out.WriteString(l.lead)
 			for range len(line) - len(content) {
 				out.WriteString(l.unit)
 			}
+			out.WriteString(content)
 		}
-		out.WriteString(content)
-		first = false
-	}
-}
-
-// all lays out elements one after the other.
-func (l layout) all(elements []string) string {
-	var out strings.Builder
-	for _, element := range elements {
-		out.WriteString(l.lead)
-		l.write(&out, element)
 	}
 	return out.String()
 }
 
-// InsertAfter puts elements after e, each indented as e is. Each is written
-// with one element per line, indented with a tab per level, and has no other
-// newlines: a newline in a value or a text is written as a reference.
+// InsertAfter puts elements after e, each indented as e is. They are written with one element
+// per line, indented with tabs; a newline in a value or a text is written as a reference.
 func (d *Document) InsertAfter(e *Element, elements ...string) Edit {
-	return Edit{e.Whole().End, e.Whole().End, d.layout(e).all(elements)}
+	return Edit{e.Whole().End, e.Whole().End, d.layout(e).indent(elements...)}
 }
 
-// InsertBefore puts elements before e; see InsertAfter. They come before what
-// Remove removes, so that e may be removed at the same time.
+// InsertBefore puts elements before e; see InsertAfter. e may be removed at the same time.
 func (d *Document) InsertBefore(e *Element, elements ...string) Edit {
 	at := d.Remove(e).Start
-	return Edit{at, at, d.layout(e).all(elements)}
+	return Edit{at, at, d.layout(e).indent(elements...)}
 }
 
-// InsertLast puts elements after all that parent holds; see InsertAfter. A
-// parent that closes itself gets a close tag, so that all that is to go into one
-// without children must come in one call.
+// InsertLast puts elements after all that parent holds; see InsertAfter. A parent without
+// children takes one call only, because it may have to get a close tag.
 func (d *Document) InsertLast(parent *Element, elements ...string) Edit {
 	if n := len(parent.Children); n > 0 {
 		return d.InsertAfter(parent.Children[n-1], elements...)
@@ -109,13 +88,12 @@ func (d *Document) InsertLast(parent *Element, elements ...string) Edit {
 		own.lead = newline
 		inner = layout{lead: newline + d.unit(), unit: d.unit()}
 	}
-	added := inner.all(elements)
+	added := inner.indent(elements...)
 	if parent.ClosesItself() {
 		slash := parent.Open().End - len("/>")
 		return Edit{d.trimmed(slash), parent.Open().End, ">" + added + own.lead + "</" + parent.Name + ">"}
 	}
-	// The parent may hold a comment or text; whitespace before the close tag
-	// stays where it is.
+	// The parent may hold a comment or text; whitespace before the close tag stays.
 	at := max(parent.Open().End, d.trimmed(parent.Close().Start))
 	if at == parent.Close().Start {
 		added += own.lead
@@ -123,7 +101,7 @@ func (d *Document) InsertLast(parent *Element, elements ...string) Edit {
 	return Edit{at, at, added}
 }
 
-// newline is the document's first newline, "" when it has a single line.
+// newline returns the document's first newline, "" when it has a single line.
 func (d *Document) newline() string {
 	before, _, found := strings.Cut(d.text, "\n")
 	switch {

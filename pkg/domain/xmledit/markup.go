@@ -2,6 +2,7 @@ package xmledit
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"hook-sidecar/pkg/topology"
@@ -15,8 +16,8 @@ const (
 	openInstruction, closeInstruction = "<?", "?>"
 )
 
-// markupEnd is the offset after the comment, CDATA section or processing
-// instruction that starts at offset at (XML 1.0, 2.5 to 2.7).
+// markupEnd returns the offset after the comment, CDATA section or processing instruction at
+// offset at (XML 1.0, 2.5 to 2.7).
 func markupEnd(text string, at int) (int, error) {
 	switch rest := text[at:]; {
 	case strings.HasPrefix(rest, openComment):
@@ -41,8 +42,8 @@ func commentEnd(text string, at int) (int, error) {
 	return inside + i + len(closeComment), nil
 }
 
-// instructionEnd is the offset after a processing instruction. Its target must
-// not be xml, in whatever case (production PITarget).
+// instructionEnd returns the offset after a processing instruction. Its target must not be xml,
+// in whatever case (production PITarget).
 func instructionEnd(text string, at int) (int, error) {
 	target := at + len(openInstruction)
 	end := nameEnd(text, target)
@@ -57,7 +58,7 @@ func instructionEnd(text string, at int) (int, error) {
 	return closed(text, at, text[at:end], closeInstruction, "a processing instruction")
 }
 
-// closed is the offset after the close of what opens at offset at.
+// closed returns the offset after the close of the markup that opens at offset at.
 func closed(text string, at int, open, close, what string) (int, error) {
 	inside := at + len(open)
 	i := strings.Index(text[inside:], close)
@@ -67,8 +68,8 @@ func closed(text string, at int, open, close, what string) (int, error) {
 	return inside + i + len(close), nil
 }
 
-// declaration checks the XML declaration at offset at (productions XMLDecl to
-// SDDecl) and returns the offset after it.
+// declaration checks the XML declaration at offset at (productions XMLDecl to SDDecl) and
+// returns the offset after it.
 func declaration(text string, at int) (int, error) {
 	attrs, end, err := attributes(text, at+len("<?xml"), nil)
 	if err != nil {
@@ -100,8 +101,8 @@ func declaration(text string, at int) (int, error) {
 	return end + len(closeInstruction), nil
 }
 
-// characters is the character data of a piece of content without elements.
-// Parse has read the same bytes without an error, so that there is none here.
+// characters returns the character data of content without elements. There are no errors:
+// Parse has read the same bytes.
 func characters(content string) string {
 	if !strings.ContainsAny(content, "<&\r") {
 		return content
@@ -125,10 +126,93 @@ func characters(content string) string {
 	return all.String()
 }
 
-// textEnd is the offset of the first < from at on, or the end.
+// textEnd returns the offset of the first < from at on, or the end.
 func textEnd(text string, at int) int {
 	if i := strings.IndexByte(text[at:], '<'); i >= 0 {
 		return at + i
 	}
 	return len(text)
+}
+
+// resolve returns the text or the value at a span with its references resolved and each newline
+// as a line feed (XML 1.0, 2.11). In a value, tabs and newlines that are not written as
+// references count as spaces (3.3.3).
+func resolve(text string, at Span, value bool) (string, error) {
+	plain := text[at.Start:at.End]
+	if !isSpecial(plain, value) {
+		return plain, nil
+	}
+	var resolved strings.Builder
+	for i := at.Start; i < at.End; {
+		switch b := text[i]; {
+		case b == '&':
+			r, end, err := reference(text, Span{i, at.End})
+			if err != nil {
+				return "", err
+			}
+			resolved.WriteRune(r)
+			i = end
+			continue
+		case b == '\r' && strings.HasPrefix(text[i:at.End], "\r\n"): // its line feed follows
+		case value && isSpace(b):
+			resolved.WriteByte(' ')
+		case b == '\r':
+			resolved.WriteByte('\n')
+		default:
+			resolved.WriteByte(b)
+		}
+		i++
+	}
+	return resolved.String(), nil
+}
+
+// isSpecial reports whether resolving changes a text or a value.
+func isSpecial(plain string, value bool) bool {
+	for i := range len(plain) {
+		switch plain[i] {
+		case '&', '\r':
+			return true
+		case '\n', '\t':
+			if value {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// reference resolves the reference at the start of a span, and returns the offset after it.
+// Without a document type XML has five entities.
+func reference(text string, within Span) (rune, int, error) {
+	start := within.Start + len("&")
+	length := max(0, strings.IndexByte(text[start:within.End], ';'))
+	name, end := text[start:start+length], start+length+len(";")
+	switch name {
+	case "lt":
+		return '<', end, nil
+	case "gt":
+		return '>', end, nil
+	case "amp":
+		return '&', end, nil
+	case "apos":
+		return '\'', end, nil
+	case "quot":
+		return '"', end, nil
+	}
+	digits, isNumber := strings.CutPrefix(name, "#")
+	switch {
+	case !isNumber && (name == "" || nameEnd(text, start) != start+length):
+		return 0, 0, errorAt(text, within.Start, "an unescaped &")
+	case !isNumber:
+		return 0, 0, errorAt(text, within.Start, "unknown entity &%s;", topology.Abridge(name))
+	}
+	base := 10
+	if hex, found := strings.CutPrefix(digits, "x"); found {
+		digits, base = hex, 16
+	}
+	code, err := strconv.ParseUint(digits, base, 31)
+	if err != nil || !isCharacter(rune(code)) {
+		return 0, 0, errorAt(text, within.Start, "&%s; refers to no character of XML", topology.Abridge(name))
+	}
+	return rune(code), end, nil
 }

@@ -7,22 +7,15 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Parse reads a document. It takes time and memory in proportion to the bytes.
+// Parse reads a document, in time and memory proportional to its bytes. Tests compare it with
+// encoding/xml, which reads all that Parse accepts in the same way.
 //
-// The error is an *Error with the place for: an empty document; one over
-// MaxBytes; bytes that are not UTF-8 or not a character of XML; a declared
-// encoding other than UTF-8; a document type or any other declaration; an
-// entity other than XML's own five; tags that are not closed or not in order; a
-// duplicate attribute; elements nested deeper than 256; text or a second
-// element outside the root; and whatever else is not well formed. A byte order
-// mark at the start is accepted, and kept.
-//
-// The tests compare it with encoding/xml, which reads the same in all that
-// Parse accepts.
+// The error is an *Error: for a document that is not well formed or over MaxBytes, a declared
+// encoding other than UTF-8, a document type or any other declaration, an entity other than XML's
+// own five, and elements nested deeper than 256. A byte order mark at the start is kept.
 func Parse(src []byte) (*Document, error) {
 	if len(src) > MaxBytes {
-		return nil, errorAt(string(src[:MaxBytes]), MaxBytes,
-			"the document has %d bytes, more than %d", len(src), MaxBytes)
+		return nil, errorAt(string(src[:MaxBytes]), MaxBytes, "the document has %d bytes, more than %d", len(src), MaxBytes)
 	}
 	p := parser{text: string(src), scope: map[string][]string{"xml": {"http://www.w3.org/XML/1998/namespace"}}}
 	if err := p.parse(); err != nil {
@@ -50,8 +43,8 @@ type opened struct {
 	kids int // where its children begin in parser.kids
 }
 
-// slab gives out parts of few large arrays: a document has thousands of small things,
-// which live as long as it does.
+// slab gives out parts of few large arrays: a document has thousands of small things, which
+// live as long as it does.
 type slab[T any] struct{ free []T }
 
 // take gives out n things.
@@ -168,8 +161,7 @@ func (p *parser) start(at int) (int, error) {
 	return end, nil
 }
 
-// openTag reads e's open tag from offset at, after its name, and returns the
-// offset after it.
+// openTag reads e's open tag from after its name, and returns the offset after it.
 func (p *parser) openTag(e *Element, at int) (int, error) {
 	room := p.attrs.atLeast(8) // more than most elements have
 	attrs, end, err := attributes(p.text, at, room[:0])
@@ -180,8 +172,7 @@ func (p *parser) openTag(e *Element, at int) (int, error) {
 		return 0, p.fail(end, "a tag cannot end with ?>")
 	}
 	if i := duplicate(attrs); i >= 0 {
-		return 0, p.fail(attrs[i].Whole().Start, "duplicate attribute %s in <%s>",
-			topology.Abridge(attrs[i].Name), topology.Abridge(e.Name))
+		return 0, p.fail(attrs[i].Whole().Start, "duplicate attribute %s in <%s>", topology.Abridge(attrs[i].Name), topology.Abridge(e.Name))
 	}
 	e.Attrs = attrs[:len(attrs):len(attrs)]
 	if len(attrs) <= len(room) { // else they have an array of their own
@@ -193,9 +184,8 @@ func (p *parser) openTag(e *Element, at int) (int, error) {
 	return end + len(">"), nil
 }
 
-// duplicate is the position of the first attribute whose name is that of one
-// before it, or -1. Most elements have so few that comparing all pairs is
-// faster than a set.
+// duplicate returns the position of the first attribute whose name is that of one before it,
+// or -1. Most elements have so few that comparing all pairs is faster than a set.
 func duplicate(attrs []Attr) int {
 	if len(attrs) <= 8 {
 		for i := range attrs {
@@ -239,4 +229,98 @@ func (p *parser) end(at int) (int, error) {
 	}
 	p.kids = append(p.kids[:e.kids], e.Element)
 	return end, nil
+}
+
+// attributes appends the attributes from offset at on, after the name of a tag, and returns the
+// offset of the >, /> or ?> that closes the tag (XML 1.0, productions STag, EmptyElemTag,
+// XMLDecl).
+func attributes(text string, at int, attrs []Attr) ([]Attr, int, error) {
+	for {
+		next := skip(text, at)
+		switch {
+		case next == len(text):
+			return nil, 0, errorAt(text, next, "the document ends inside a tag")
+		case text[next] == '>' || strings.HasPrefix(text[next:], "/>") || strings.HasPrefix(text[next:], "?>"):
+			return attrs, next, nil
+		case next == at:
+			return nil, 0, errorAt(text, at, "whitespace is missing before an attribute")
+		}
+		a, err := attribute(text, next)
+		if err != nil {
+			return nil, 0, err
+		}
+		attrs = append(attrs, a)
+		at = a.Whole().End
+	}
+}
+
+// attribute reads the attribute that starts at offset start.
+func attribute(text string, start int) (Attr, error) {
+	end := nameEnd(text, start)
+	if end == start {
+		return Attr{}, errorAt(text, start, "an attribute without a name")
+	}
+	a := Attr{Name: text[start:end]}
+	equals := skip(text, end)
+	if equals == len(text) || text[equals] != '=' {
+		return Attr{}, errorAt(text, start, "attribute %s without a value", topology.Abridge(a.Name))
+	}
+	open := skip(text, equals+1)
+	if open == len(text) || (text[open] != '"' && text[open] != '\'') {
+		return Attr{}, errorAt(text, open, "the value of attribute %s is not in quotes", topology.Abridge(a.Name))
+	}
+	length := strings.IndexByte(text[open+1:], text[open])
+	if length < 0 {
+		return Attr{}, errorAt(text, open, "the value of attribute %s is never closed", topology.Abridge(a.Name))
+	}
+	value := Span{open + 1, open + 1 + length}
+	a.start, a.textStart, a.textEnd = int32(start), int32(value.Start), int32(value.End)
+	if i := strings.IndexByte(text[value.Start:value.End], '<'); i >= 0 {
+		return Attr{}, errorAt(text, value.Start+i, "an unescaped < in the value of attribute %s", topology.Abridge(a.Name))
+	}
+	var err error
+	a.Value, err = resolve(text, value, true)
+	return a, err
+}
+
+// bind adds the namespaces that e declares to the scope and finds e's own. It refuses
+// declarations that parsers read differently or refuse: no prefix after the colon, a prefix for
+// no namespace, and the prefixes xml and xmlns (Namespaces in XML 1.0, sections 3 and 5).
+func (p *parser) bind(e *Element) error {
+	for _, a := range e.Attrs {
+		prefix, ok := declares(a)
+		if !ok {
+			continue
+		}
+		if a.Name != "xmlns" && (prefix == "" || a.Value == "" || prefix == "xml" || prefix == "xmlns") {
+			return p.fail(a.Whole().Start, "invalid namespace declaration %s=%q", topology.Abridge(a.Name), topology.Abridge(a.Value))
+		}
+		p.scope[prefix] = append(p.scope[prefix], a.Value)
+	}
+	// A colon at the start or the end is a part of the name.
+	e.Local = e.Name
+	if before, after, found := strings.Cut(e.Name, ":"); found && before != "" && after != "" {
+		e.Space, e.Local = before, after
+	}
+	if bound := p.scope[e.Space]; len(bound) > 0 {
+		e.Space = bound[len(bound)-1]
+	}
+	return nil
+}
+
+// unbind removes e's namespaces from the scope.
+func (p *parser) unbind(e *Element) {
+	for _, a := range e.Attrs {
+		if prefix, ok := declares(a); ok {
+			p.scope[prefix] = p.scope[prefix][:len(p.scope[prefix])-1]
+		}
+	}
+}
+
+// declares returns the prefix that an attribute declares a namespace for, "" for the default.
+func declares(a Attr) (prefix string, ok bool) {
+	if a.Name == "xmlns" {
+		return "", true
+	}
+	return strings.CutPrefix(a.Name, "xmlns:")
 }

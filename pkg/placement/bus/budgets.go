@@ -13,12 +13,15 @@ type Budgets struct {
 }
 
 // Budget is what is used of a limit.
-type Budget struct{ Used, Limit int }
+type Budget struct {
+	Used  int `json:"used"`  // how many are used
+	Limit int `json:"limit"` // how many there are
+}
 
 // ExpanderBudget is the budget of bus numbers of an expander bus.
 type ExpanderBudget struct {
-	Index int
-	BusNr int
+	Index int `json:"index"` // of its controller
+	BusNr int `json:"busNr"` // its first bus number
 	Budget
 }
 

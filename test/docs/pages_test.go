@@ -1,0 +1,122 @@
+package docs
+
+import "hook-sidecar/pkg/reasons"
+
+// codePage is what docs/reasons.md has about a code besides its meaning and its remedy, in
+// Markdown.
+type codePage struct {
+	text string // "" where meaning and remedy are enough
+	see  string // how a user sees it, after "To see it: "
+}
+
+func reasonPages() map[reasons.Reason]codePage {
+	return map[reasons.Reason]codePage{
+		reasons.Memnode:        {"", "`<memnode cellid=\"1\" mode=\"strict\" nodeset=\"1\"/>` in the domain's `<numatune>`."},
+		reasons.VCPUPin:        {"No cell, or several, take memory from that node. For memory to decide, bind each host node to one cell in `numatune`.", "compare `cputune/vcpupin` with `/sys/devices/system/node/node*/cpulist` on the node."},
+		reasons.Companion:      {"", "the guest addresses of both differ in the function only."},
+		reasons.AlreadyAligned: {"An earlier call of the boot, KubeVirt's `PCINUMAAwareTopology` or another hook has put it there, or nearer to the host's places than the layout would.", "from the second call of a boot on, the log has it for all placed devices."},
+		reasons.UserAddress:    {"It was chosen with `interfaces[].pciAddress` in the VMI, `--keep ALIAS`, or `<address type='unassigned'/>`, which hides the device from the guest. Remove that to have the device placed.", "`kubectl get vmi \"$VM\" -o json | jq '.spec.domain.devices.interfaces[] | {name, pciAddress}'`"},
+		reasons.RootComplex:    {"With `\"true\"` KubeVirt puts every device on the root bus. Remove the annotation to have devices placed.", "`kubectl get vmi \"$VM\" -o jsonpath='{.metadata.annotations}'`"},
+		reasons.Referenced:     {"The reference is an `<iommu><driver pciBus=…>`, `qemu:override` or `qemu:commandline`; KubeVirt's Grace path has one SMMUv3 per expander bus. The index of such a bus is never reused.", "`grep -nE 'pciBus=|qemu:(override|arg)' vm.xml`"},
+		reasons.Conventional:   {"Examples are the USB or audio controllers of some chipsets. Under a root port it would need no such bridge, and the disks and NICs after that bridge would move.", "`stat -c %s /sys/bus/pci/devices/ADDRESS/config` prints 256 on the node."},
+		reasons.LayoutKeep:     {"To have devices placed, remove the annotation `hostdev.vm.kubevirt.io/layout` or the flag, or choose another layout.", "`explain --format json | jq .policy.layout` has the layout's origin."},
+		reasons.NoGuestNUMA:    {"This is the usual case. The node needs the CPU manager's policy `static` (label `cpumanager=true`) and free hugepages; [vmi.yaml](../manifests/annotation/vmi.yaml) is an example.", "the domain's `<cpu><numa>` has no `<cell`; the guest's `lscpu` shows one NUMA node."},
+		reasons.NoHostNode:     {"`numa_node` is -1 or a node that is not online, or a mediated device's parent is not a PCI device. Never on a host with one node. Turn node interleaving off in the firmware, or update it: the ACPI tables lack `_PXM` of the host bridge. Until the node's next boot root can run `echo 1 > /sys/bus/pci/devices/0000:9d:00.0/numa_node`, which taints the kernel.", "on the node `grep . /sys/bus/pci/devices/*/numa_node`"},
+		reasons.NoGuestCell:    {"The kubelet needs `cpuManagerPolicy: static`, `memoryManagerPolicy: Static` with `reservedMemory`, and a device plugin that reports NUMA nodes, as KubeVirt's does. A VM with devices of both sockets needs CPUs and memory of both.", "`numatune` in the domain lacks the device's `hostNode`."},
+		reasons.AmbiguousCell:  {"KubeVirt does not write this.", "`grep -E '<memnode|<vcpupin|<cell ' vm.xml`"},
+		reasons.NoSysfs:        {"The container runtime masks parts of `/sys`, or the domain or `--sysfs` is of another host; as a warning it names the path. `kubectl hostdev snapshot VM -o host.txtar` has the right host. Reading sysfs takes no privilege.", "`kubectl exec \"$POD\" -c hook-sidecar-0 -- hook-sidecar snapshot | grep '^-- bus/'`"},
+		reasons.Machine:        {"", "`<type arch=… machine=…>` in the domain."},
+		reasons.Budget:         {"A warning with the same code has what is needed and what is free of bus numbers, slots of the root bus or controller indexes. Past controller index 31 `hotplug-ports=0` saves some.", "`budgets` and `warnings` of `explain --format json`"},
+		reasons.BrokenRule:     {"A warning with the same code names the [rule](how-it-works.md#the-rules) and the controller or device. For example, libvirt gives an expander bus without `busNr` two bus numbers; with two ports it needs three, and the third is the next expander bus's. Add `<target busNr='100'/>`.", "`explain --format json | jq '.warnings[] | select(.code == \"broken-rule\")'`"},
+	}
+}
+
+type warningPage struct {
+	code reasons.Code
+	codePage
+}
+
+// warningPages has the warnings in the order of docs/reasons.md, without those that are
+// reasons, too.
+func warningPages() []warningPage {
+	return []warningPage{
+		{reasons.CodeUnknownPolicyKey, codePage{"An annotation `hostdev.vm.kubevirt.io/…` is not a [key](../README.md#the-policy) and is ignored. Under `strict` it fails the VM.", "the warning names the annotation."}},
+		{reasons.CodeBadPolicyValue, codePage{"An annotation has an invalid value and is ignored. Under `strict` it fails the VM; a bad `strict` does not. Annotations are text, so quote `\"true\"`.", "the warning has the value and what is allowed."}},
+		{reasons.CodePolicyLocked, codePage{"The hook runs with `--lock` for this key, so the annotation is ignored.", "`args` in the annotation `hooks.kubevirt.io/hookSidecars`, or in the plugin's container."}},
+		{reasons.CodeUnknownAlias, codePage{"`--keep` names an alias that no hostdev has. [KubeVirt's](install.md#environment-variables) begin with `ua-`.", "`explain --format json | jq -r '.devices[].alias'`"}},
+		{reasons.CodeBadNodeset, codePage{"A `nodeset` of a memnode, a `cpuset` of a vcpupin or `cpus` of a cell cannot be read. Valid are `nodeset=\"0\"` and `cpuset=\"2-5,8\"`. Another hook wrote it.", "the warning names the element and its value."}},
+		{reasons.CodeUnknownCell, codePage{"A `numatune/memnode` names a cell that `cpu/numa` lacks, and is ignored. Another hook wrote it.", "`grep -E '<memnode|<cell ' vm.xml`"}},
+		{reasons.CodeVIOMMU, codePage{"The domain has a virtual IOMMU of its own that is not tested with expander buses: of another model than `intel`, or in `qemu:commandline`, where libvirt does not count [the memory that it locks](doctor.md#locked-memory). Devices are placed as usual.", "in the guest `find /sys/kernel/iommu_groups -type l`"}},
+		{reasons.CodeVIOMMURefused, codePage{"[`viommu`](guest.md#viommu) is set, and the domain cannot have it; the text says why. Nothing is changed for it. A vIOMMU or an I/O APIC of the domain's own stays.", "`grep -E '<iommu|<ioapic|machine=' vm.xml`"}},
+		{reasons.CodeVIOMMUGroup, codePage{"The guest has an IOMMU, and layout `mirror` puts several devices under one port of an emulated switch that is under a second switch. QEMU's switch ports have no ACS, so the guest's kernel puts these devices into one IOMMU group, and only one nested guest can have them.", "in the guest `ls /sys/bus/pci/devices/0000:e6:00.0/iommu_group/devices`"}},
+		{reasons.CodeCliqueRefused, codePage{"[`gpudirect-clique=host`](guest.md#gpudirect-clique) is set, and these NVIDIA GPUs are in no clique; the text says why for each. A clique needs two GPUs under one switch of the host or one PCIe root, and ports between them whose ACS the hook can read, which takes CAP_SYS_ADMIN, and which redirect no peer request.", "on the node as root `lspci -vvv -s 17:00.0 | grep ACSCtl`; `ReqRedir+` or `CmpltRedir+` refuses."}},
+		{reasons.CodeLaunchSecurity, codePage{"`<launchSecurity>` (SEV, TDX) is not tested with expander buses. Devices are placed as usual.", "compare the guest's `lspci -D` with the predicted addresses."}},
+		{reasons.CodeIOSpace, codePage{"More than 14 ports have a device with an I/O BAR (4 KiB each), and SeaBIOS stops without a message, with or without the hook. GeForce and Quadro have I/O BARs; data-centre GPUs and NICs do not. Under OVMF each device after the ninth loses all its BARs (`make boot-sizes`).", "the guest hangs with a black console."}},
+		{reasons.CodeMMIOWindow, codePage{"The devices' 64-bit BARs do not fit into the window of the guest's firmware, and [`mmio-window=auto`](guest.md#mmio-window) cannot make it large enough: the guest's address bits have no room for it, OVMF takes no more than 16 TiB, SeaBIOS and the machine `virt` take none, or the domain has an `X-PciMmio64Mb` of its own. The guest will lose devices.", "`doctor`'s check [`bar-window`](doctor.md#bar-window) has the numbers."}},
+		{reasons.CodeCoarserLayout, codePage{"The tree that layout `auto` wants does not fit, and a coarser one was built; the text has what is needed and free. With an explicit layout nothing would be moved, and the warning would be [`budget-exceeded`](#budget-exceeded).", "`explain` prints `layout auto: numa, since root does not fit: …`."}},
+		{reasons.CodeSwitchPortSpeed, codePage{"The guest's [switch ports](layouts.md#link-speed) advertise 2.5 GT/s x1, and NCCL underestimates their links. [`port-speed`](guest.md#port-speed) changes root ports only; layout `root` has no switches.", "in the guest `lspci -vv -d 104c: | grep LnkCap`"}},
+		{reasons.CodePortSpeed, codePage{"The guest's [root ports](layouts.md#link-speed) advertise 16 GT/s, and a GPU and another GPU or NIC under them have a faster link: NCCL and RCCL count 24 GB/s for 32 GT/s x16, not 48. No transfer is slower; the choice of rings and channels is.", "in the guest `lspci -vv -d 1b36:000c | grep LnkCap`; on the node `cat /sys/bus/pci/devices/0000:1b:00.0/max_link_speed`"}},
+		{reasons.CodeSwitchPortHotplug, codePage{"All passthrough devices belong to SR-IOV networks, so their ports [stay hotpluggable](how-it-works.md#the-rules). With 16 of them under switches OVMF 2022.11 leaves every device without BARs; with 12 it loses none.", "in the guest devices missing in `lspci`, or `BAR 0: no space` in `dmesg`."}},
+		{reasons.CodeHotplugPortsCapped, codePage{"Fewer root ports than wanted stay free for hotplug: devices come first, though never below KubeVirt's own count.", "the warning has both numbers."}},
+		{reasons.CodeNCCLIncomplete, codePage{"A GPU or NIC is not in the topology file, because it is on the root bus or has no address yet.", "`explain --format nccl` warns of the device."}},
+		{reasons.CodeNCCLNoReader, codePage{"With `nccl-topology=cloudinit` the guest gets the topology file in `fw_cfg`, but nothing copies it to where NCCL looks: the VM has no cloud-init volume or its user data is not cloud-init's, or the hook gets no cloud-init data, because it is a plugin, under the sidecar-shim, or started [without the flag](guest.md#with-cloud-init).", "`ls /var/run/nvidia-topologyd` in the guest."}},
+		{reasons.CodeGroupNotViable, codePage{"A host driver holds another function of the device's IOMMU group. VFIO refuses the group, and QEMU does not start; the hook places the device anyway. Bridges do no harm.", "on the node `ls /sys/bus/pci/devices/0000:01:00.0/iommu_group/devices` and `lspci -nnk -s 01:00`"}},
+		{reasons.CodeBadSysfs, codePage{"A file under `/sys` cannot be read or has an impossible value. If it is good on the node, the pod sees another `/sys`; else report it with `uname -r`.", "the warning names the file."}},
+		{reasons.CodeNotAllocated, codePage{"The VMI names a gpu or host device that has no `<hostdev>`, and no variable has a device left for its resource. Compare the resource name with the node's \"Allocatable\" and with `permittedHostDevices` of the KubeVirt object. Under `strict` it fails the VM.", "`kubectl exec \"$POD\" -c compute -- env | grep _RESOURCE_` shows what was allocated."}},
+		{reasons.CodeBadDeviceName, codePage{"A gpu or host device to add has a name with a character that XML cannot hold, so it is not added. Under `strict` it fails the VM.", "the warning shows the name."}},
+		{reasons.CodeVariableCollision, codePage{"Two resources of the VMI have [the same variable](install.md#environment-variables), so their devices cannot be told apart.", "the warning names the variable and the resources."}},
+		{reasons.CodeBadVariable, codePage{"An element is not a PCI address (`0000:86:00.0`) or, for `MDEV_PCI_RESOURCE_*`, a UUID, or the name ends after the prefix.", "the warning has the variable and the first bad element."}},
+		{reasons.CodeVariableConflict, codePage{"A name is given twice with different values; the first counts, as for virt-launcher.", "the warning names the variable."}},
+	}
+}
+
+// checkPage is what docs/doctor.md has about a check, in Markdown.
+type checkPage struct {
+	name   string
+	asks   string // the question that the check answers, and what it takes for a WARN or FAIL
+	remedy string
+}
+
+// checkPages has a page for each check, in the order of doctor.Checks.
+func checkPages() []checkPage {
+	return []checkPage{
+		{"sysfs", "Can the host be read, and does it show every device? A value that no kernel writes is a WARN and counts as absent; a missing device is a FAIL. Where every device is missing, this is not the VM's node.", "`kubectl hostdev snapshot VM -o host.txtar`, or `hook-sidecar snapshot` on the node, and pass the file with `--sysfs`; otherwise as for [`no-sysfs`](reasons.md#no-sysfs)."},
+		{"iommu-enabled", "Is any PCI function in an IOMMU group? VFIO needs one.", "enable VT-d, AMD-Vi or the SMMU in the firmware, and boot with `intel_iommu=on` or `amd_iommu=on`."},
+		{"host-numa", "Does the firmware report the NUMA nodes? With node interleaving, or NPS0 on AMD, two sockets look like one node. A NOTE with one node, if the snapshot lacks the CPU packages.", "disable node interleaving in the firmware, or choose NPS1 or more, or sub-NUMA clustering."},
+		{"driver-bound", "Is each function bound to `vfio-pci`, a variant such as `mlx5_vfio_pci`, or, for the virtual function of an NVIDIA vGPU, `nvidia`?", "`driverctl set-override 0000:01:00.0 vfio-pci`, the GPU Operator's VFIO manager, or the SR-IOV operator."},
+		{"iommu-group-viable", "Does a host driver hold another member of the IOMMU group? VFIO then refuses the group, and the VM does not start. Bridges, functions without a driver and functions with `pci-stub` do no harm.", "bind every function of the group to `vfio-pci`, or leave the device out; another slot or ACS makes groups smaller."},
+		{"numa-node", "Does the kernel know each device's NUMA node? NVIDIA's device plugin reports -1 as node 0, and the Topology Manager then aligns CPUs and memory with node 0. KubeVirt's own plugin reports no node.", "as for [`no-host-node`](reasons.md#no-host-node), before the device plugin starts."},
+		{"reset-method", "Can the kernel reset each function, so that the next guest does not find what the last one left? Kernels before 5.15 do not show it, a NOTE.", "a newer kernel may know a method (`/sys/bus/pci/devices/0000:01:00.0/reset_method`); without one, reboot the host between guests."},
+		{"link-degraded", "Do the links of the device and of the switches above it run at what both ends support? A virtual function or mediated device has its physical function's link. A slot that supports less than its card is a NOTE.", "look at `lspci -vv -s 01:00.0 | grep Lnk` under load, since an idle GPU lowers its speed; for lost lanes reseat the card or its riser and check the slot's bifurcation."},
+		{"acs", "Are devices isolated? Functions of different cards in one IOMMU group are a WARN: a port above them lacks ACS, and they can only go to one guest. Root on the node, or a snapshot that root took, also shows which ports send peer-to-peer traffic to the IOMMU; elsewhere that is a NOTE.", "enable ACS in the firmware, or use slots under different root ports. For GPUDirect in a VM keep ACS and use ATS; do not write one value to the ACS of every bridge."},
+		{"ats", "Do devices have Address Translation Services, with which peer traffic goes straight through a switch with ACS? Seen as `acs` is.", "on ConnectX `mlxconfig -d DEVICE set ATS_ENABLED=true`, then reboot the host."},
+
+		{"mdev-types", "Does each GPU have one type of vGPU? In equal-size mode, the default, a GPU starts only vGPUs of the first one's size. A vGPU is a mediated device or, with vendor-specific VFIO, a virtual function with a type.", "remove the vGPUs of one type as below, or use mixed-size mode where the GPU has it."},
+		{"mdev-unused", "Which vGPUs does no domain use? Each keeps its GPU at its type, also after its VM is gone. With one domain this is a NOTE, since other VMs may use them; with all domains of the node a WARN.", "`echo 1 > /sys/bus/mdev/devices/UUID/remove`; for a virtual function `echo 0 > /sys/bus/pci/devices/0000:41:00.4/nvidia/current_vgpu_type`."},
+		{"vgpu-capacity", "Can each GPU create the rest of the vGPUs that its type promises (`max_instance`, `available_instances`), and a GPU without vGPUs any at all (`creatable_vgpu_types`)? Skipped for MIG, and for a GPU with several types.", "end what still holds the GPU (`nvidia-smi vgpu -q`), restart `nvidia-vgpu-mgr`, or reset the GPU (`nvidia-smi --gpu-reset`)."},
+
+		{"vmi-of-domain", "Is the domain that of the VMI, by its name (`NAMESPACE_NAME`) and KubeVirt's uid?", "`kubectl get vmi NAME -n NAMESPACE -o json`"},
+		{"machine-type", "Does the machine have expander buses? Without devices it needs none.", "as for [`unsupported-machine`](reasons.md#unsupported-machine)."},
+		{"guest-numa", "Does the guest have NUMA cells, on known host nodes? Without cells layout `numa` is a FAIL, `root` and `mirror` a WARN. With a VMI it names what is missing.", "as for [`no-guest-numa`](reasons.md#no-guest-numa)."},
+		{"vcpu-nodes", "Are vCPUs pinned to CPUs of each device's NUMA node? Otherwise every access of the device crosses to another node. Skipped without pinned vCPUs.", "as for [`no-guest-cell`](reasons.md#no-guest-cell)."},
+		{"placement", "Does each device have a place? A FAIL names the devices without one, by reason. Kept devices are no failure.", "that of the [reason](reasons.md); `hook-sidecar explain` shows the plan."},
+		{"layout-fit", "How many pairs of devices are as far from each other as on the host? A WARN where another layout has more, and a NOTE where `auto` chose this one and says why.", "choose the layout that it names; [layouts.md](layouts.md) says what each costs."},
+		{"strict", "With `strict`, does the VM start? The FAIL is the message that virt-handler would get.", "that of each device in the message."},
+		{"warnings", "Which other warnings does the plan have: misspelled annotations, an unknown `--keep`, fewer free ports than asked for?", "that of the [warning](reasons.md#warnings)."},
+		{"requested-devices", "Does each device that the VMI requests have a hostdev, or an environment variable to make one?", "as for [`device-not-allocated`](reasons.md#device-not-allocated)."},
+		{"variables", "Do the device plugins' environment variables and the domain name the same devices, other functions aside? No variables are a NOTE: [only the compute container has them](install.md#environment-variables).", "pass the compute container's with `--env`. An extra device means that its plugin allocated more devices than the VMI requests."},
+		{"root-complex-annotation", "Does the VMI ask KubeVirt to put every device on the root bus? The hook then moves none.", "remove the annotation `kubevirt.io/placePCIDevicesOnRootComplex`."},
+		{"viommu", "Does the domain have a vIOMMU that is tested with expander buses, and does each device have an IOMMU group of its own in the guest? Only model `intel` is tested, as [`viommu`](guest.md#viommu) gives it.", "as for [`viommu`](reasons.md#viommu), [`viommu-refused`](reasons.md#viommu-refused) or [`viommu-shared-group`](reasons.md#viommu-shared-group), or remove the vIOMMU."},
+		{"locked-memory", "How much memory does QEMU lock? Without a vIOMMU the guest's memory once; with one, once per VFIO device, though the pages are the same. KubeVirt allows that from 1.9.0 on for the devices that the VMI names ([PR 17805](https://github.com/kubevirt/kubevirt/pull/17805)). A FAIL if the domain has more devices, such as companions, or if the vIOMMU is in `qemu:commandline`, where libvirt does not count it ([issue 18915](https://github.com/kubevirt/kubevirt/issues/18915)).", "`viommu=intel` in place of `qemu:commandline`; only devices that the VMI names; a KubeVirt that counts them."},
+		{"launch-security", "Is the guest confidential? With expander buses this is not tested.", "as for [`launch-security`](reasons.md#launch-security)."},
+
+		{"bar-window", "Do the devices' 64-bit BARs fit into [the firmware's window](guest.md#mmio-window)? Each bridge's window begins at a multiple of the largest BAR under it. A FAIL loses at least one device; OVMF may then leave every device of the VM without memory. A host-passthrough or host-model CPU has the host's address bits, which a snapshot lacks: use `--phys-bits`. A named CPU model has 40, except on Red Hat's machine types (KubeVirt's QEMU), which have the host's.", "`spec.domain.cpu.model: host-passthrough`; with UEFI `mmio-window=auto`; else fewer devices. A GPU of 128 GiB can take half a minute of boot with old kernels."},
+		{"io-space", "Does a guest have more ports with an I/O BAR than its firmware has room for? SeaBIOS has room for 14, and stops with more. OVMF has room for 9, and each device beyond loses all of its BARs.", "up to 14, boot with SeaBIOS; with more, pass fewer of these devices through."},
+		{"pci-hole", "Is the root bus's 64-bit window off (`pcihole64` 0) while devices with 64-bit BARs are on it? It does not size the windows of expander buses.", "remove the annotation `kubevirt.io/disablePCIHole64` from the VMI."},
+
+		{"socket-folder", "Can a socket be made in the hooks' directory, and is nothing else there? virt-launcher dials every file in it and starts the VM only when each has answered. doctor also accepts virt-launcher's directory, with one directory per sidecar; without the directory it is not in a sidecar.", "remove other files; mount the `emptyDir` `hook-sidecar-sockets` writable for the container's user."},
+		{"socket-name", "Is each socket's name unique in the pod? Of two with one name virt-launcher calls only the first, and waits for the other in vain.", "hook-sidecar takes the name from `CONTAINER_NAME`, which KubeVirt sets since 1.6; give other sidecars other names. Paths have at most 107 bytes: shorten `--socket-dir`."},
+		{"container-memory", "Is the memory limit (cgroup v2 `memory.max`) enough? A call takes [8 MiB](performance.md#the-sidecar) beside what the kernel can drop. KubeVirt gives the sidecar of a VM with dedicated CPUs 61 MiB.", "in the KubeVirt object `spec.configuration.supportContainerResources: [{type: sidecar, resources: {limits: {memory: 64Mi, cpu: 200m}}}]`."},
+		{"container-cpu", "Is the CPU share (cgroup v2 `cpu.max`) enough to answer virt-launcher's Info call within its second?", "as for `container-memory`; KubeVirt's own 200m are enough."},
+	}
+}
