@@ -1,6 +1,6 @@
 # Shortcuts; CI runs `.ci/run`.
 .DEFAULT_GOAL := help
-.PHONY: help build image release test kubevirt launcher launcher-e2e cloudinit recipe manifests kubectl boot boot-sizes boot-largest newest e2e speed lint fuzz generate golden ci
+.PHONY: help build image release test launcher launcher-e2e cloudinit recipe manifests kubectl boot boot-sizes boot-largest newest e2e speed lint fuzz generate golden ci
 
 # Kernels and images that the tests boot.
 CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/hook-sidecar
@@ -41,9 +41,6 @@ release: ## make dist/ from a clean checkout of a tag: programs, manifests, SBOM
 
 test: ## run the tests; without libvirt, those that need it are skipped
 	go test ./...
-
-kubevirt: ## run the tests against KubeVirt's own client; needs root
-	.ci/run kubevirt
 
 launcher: ## run KubeVirt's real virt-launcher beside the hook, on this machine; needs root
 	test/boot/get-kernel $(CACHE)/kernel

@@ -15,6 +15,7 @@ import (
 	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
+	"hook-sidecar/test/expect"
 )
 
 // breaksAt is a log handler that panics at one message.
@@ -86,18 +87,14 @@ func quiet(m plan.Planner) answerer {
 func demoSample(t *testing.T) sample {
 	t.Helper()
 	s, err := readSample(addPolicyFlags(pflag.NewFlagSet("", pflag.ContinueOnError)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return s
 }
 
 func answerTo(t *testing.T, a answerer, domain, vmi []byte) []byte {
 	t.Helper()
 	got, err := a.Mutate(t.Context(), hooks.Call{Domain: domain, VMI: vmi})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return got
 }
 

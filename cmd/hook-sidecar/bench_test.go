@@ -7,6 +7,7 @@ import (
 
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/plan"
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/speed"
 	"hook-sidecar/testdata"
 )
@@ -34,19 +35,13 @@ func benchVM(b *testing.B, count int) (vm speed.VM, sysfs fs.FS) {
 	if count != 16 {
 		lines, addresses := speed.Host(count)
 		vm, err := speed.VMWith(addresses)
-		if err != nil {
-			b.Fatal(err)
-		}
+		expect.NoError(b, err)
 		return vm, speed.Parse(b, lines)
 	}
 	vm, err := speed.Demo()
-	if err != nil {
-		b.Fatal(err)
-	}
+	expect.NoError(b, err)
 	snapshot, err := testdata.Demo.ReadFile(testdata.DemoHost)
-	if err != nil {
-		b.Fatal(err)
-	}
+	expect.NoError(b, err)
 	if sysfs, err = host.ParseSnapshot(snapshot); err != nil {
 		b.Fatal(err)
 	}
@@ -60,9 +55,7 @@ func BenchmarkMutate(b *testing.B) {
 	for _, count := range []int{16, 64} {
 		vm, files := benchVM(b, count)
 		sysfs, closer, err := host.OpenSysfs(speed.Directory(b, files))
-		if err != nil {
-			b.Fatal(err)
-		}
+		expect.NoError(b, err)
 		b.Run(fmt.Sprintf("devices=%d", count), func(b *testing.B) {
 			m := plan.Planner{Sysfs: sysfs}
 			var result plan.Result
@@ -73,8 +66,6 @@ func BenchmarkMutate(b *testing.B) {
 				b.Fatalf("%d devices, error %v", len(result.Plan.Devices), result.Err)
 			}
 		})
-		if err := closer.Close(); err != nil {
-			b.Fatal(err)
-		}
+		expect.NoError(b, closer.Close())
 	}
 }

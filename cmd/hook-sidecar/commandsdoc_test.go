@@ -2,33 +2,19 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
+
+	"hook-sidecar/test/expect"
 )
 
 // TestCommandsDoc compares docs/commands.md with the help of the commands; -update
 // rewrites it.
 func TestCommandsDoc(t *testing.T) {
-	file := filepath.Join("..", "..", "docs", "commands.md")
-	got := commandsDoc((&app{}).newRoot())
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), got); d != "" {
-		t.Errorf("%s differs from the help of the commands (-file +help), rewrite it with go test ./cmd/hook-sidecar -run CommandsDoc -update:\n%s", file, d)
-	}
+	expect.Golden(t, *update, filepath.Join("..", "..", "docs", "commands.md"), []byte(commandsDoc((&app{}).newRoot())))
 }
 
 // commandsDoc returns the reference of the commands, generated from their help.

@@ -2,11 +2,11 @@ package main
 
 import (
 	"bytes"
-	"os"
 	"path/filepath"
 	"testing"
 
 	"hook-sidecar/pkg/cli"
+	"hook-sidecar/test/expect"
 )
 
 // TestPicturesDoc compares the pictures of docs/explain.md with the output of
@@ -28,19 +28,6 @@ func TestPicturesDoc(t *testing.T) {
 		if code := run(t.Context(), args, nil, cli.Streams{Out: &out, Err: &messages}); code != cli.ExitDone {
 			t.Fatalf("%v: exit status %d: %s", args, code, &messages)
 		}
-		file := filepath.Join("..", "..", "docs", "images", name)
-		if *update {
-			if err := os.WriteFile(file, out.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			continue
-		}
-		want, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(want, out.Bytes()) {
-			t.Errorf("%s differs from the output of explain; rewrite it with go test ./cmd/hook-sidecar -run PicturesDoc -update", file)
-		}
+		expect.Golden(t, *update, filepath.Join("..", "..", "docs", "images", name), out.Bytes())
 	}
 }

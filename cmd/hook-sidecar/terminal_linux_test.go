@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hook-sidecar/pkg/cli"
+	"hook-sidecar/test/expect"
 )
 
 // onTerminal runs the program on a terminal of Linux, with as many columns (man 7
@@ -31,9 +32,7 @@ func onTerminal(t *testing.T, columns uint16, environ []string, args ...string) 
 	if err == nil {
 		err = unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	terminal, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
 		t.Skip(err)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"hook-sidecar/pkg/cli"
+	"hook-sidecar/test/expect"
 )
 
 // An alias with what a terminal obeys (U+009B begins its commands, U+202E turns text
@@ -18,9 +19,7 @@ func TestPicturesAreHarmless(t *testing.T) {
 		var b bytes.Buffer
 		program := cli.Program{Streams: cli.Streams{Out: &b}}
 		e := cli.Explanation{Format: format}
-		if err := program.Explain(e, e.OfCurrent(vm)); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, program.Explain(e, e.OfCurrent(vm)))
 		if text := b.String(); strings.ContainsAny(text, "\u009b\u202e") || !strings.Contains(text, "ua-?31mgpu?") {
 			t.Errorf("%s shows the alias as it is, or not at all", format)
 		}

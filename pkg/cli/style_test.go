@@ -7,15 +7,14 @@ import (
 
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/report"
+	"hook-sidecar/test/expect"
 )
 
 // TestStyle takes a character device for a terminal. Each reason for plain text
 // disables what it is about, and nothing else.
 func TestStyle(t *testing.T) {
 	device, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() {
 		if err := device.Close(); err != nil {
 			t.Error(err)

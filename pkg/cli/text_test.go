@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"hook-sidecar/pkg/cli"
+	"hook-sidecar/test/expect"
 )
 
 // FuzzEscaped: nothing that a terminal obeys is left, printable text stays, and JSON
@@ -26,9 +27,7 @@ func FuzzEscaped(f *testing.F) {
 			t.Errorf("%q becomes %q", text, line)
 		}
 		data, err := json.Marshal(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		safe := cli.EscapedJSON(data)
 		if at := strings.IndexFunc(string(safe), func(r rune) bool { return r < ' ' || r >= 0x80 && r <= 0x9f }); at >= 0 {
 			t.Errorf("%q is %q in JSON", text, safe)

@@ -1,7 +1,6 @@
 package cli_test
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -11,28 +10,21 @@ import (
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/test/expect"
 )
 
 func read(t *testing.T, name string) []byte {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("../../testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
+	return expect.File(t, filepath.Join("../../testdata", name))
 }
 
 // inputs are those of a sample on a host.
 func inputs(t *testing.T, sample, snapshot string) (plan.Planner, plan.Request) {
 	t.Helper()
 	vmi, err := env.ParseVMI(read(t, "samples/"+sample+".vmi.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	sysfs, err := host.ParseSnapshot(read(t, "hosts/"+snapshot+".txtar"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return plan.Planner{Sysfs: sysfs}, plan.Request{Domain: read(t, "samples/"+sample+".xml"), Parsed: vmi}
 }
 
@@ -66,9 +58,7 @@ func TestVerdict(t *testing.T) {
 				request.Domain = m.Read(request).WithLayout(test.placed).Domain
 			}
 			r, err := cli.NewRunning(m.Read(request), test.hasHook)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if got := r.Verdict(); got != test.verdict {
 				t.Errorf("verdict\n%s, want\n%s", got, test.verdict)
 			}
@@ -84,9 +74,7 @@ func TestVerdictOfAnnotation(t *testing.T) {
 	m, request := inputs(t, dgx, hgx)
 	request.Parsed.Annotations = map[string]string{policy.AnnotationPrefix + "layout": "mirror"}
 	r, err := cli.NewRunning(m.Read(request), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if got, want := r.Verdict(), "0 of 120 pairs as on the host; with layout mirror 120"; got != want {
 		t.Errorf("verdict %s, want %s", got, want)
 	}

@@ -5,9 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"hook-sidecar/pkg/cloudinit"
+	"hook-sidecar/test/expect"
 )
 
 // noCloud is the data of a VM as virt-launcher 1.9.0 writes it, without user data.
@@ -16,9 +15,7 @@ const noCloud = `{"DataSource":"noCloud","NoCloudMetaData":{"instance-id":"5d307
 func withUserData(t *testing.T, userData string) []byte {
 	t.Helper()
 	text, err := json.Marshal(userData)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return []byte(strings.Replace(noCloud, `"UserData":""`, `"UserData":`+string(text), 1))
 }
 
@@ -45,18 +42,12 @@ func TestAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := cloudinit.Answer(withUserData(t, tc.userData), tc.vmi)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			merged, err := cloudinit.Merge([]byte(tc.want))
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			want := decoded(t, []byte(noCloud))
 			want["UserData"] = string(merged)
-			if d := cmp.Diff(want, decoded(t, got)); d != "" {
-				t.Errorf("(-want +got):\n%s", d)
-			}
+			expect.Same(t, want, decoded(t, got), "(-want +got)")
 			if again, err := cloudinit.Answer(got, tc.vmi); err != nil || string(again) != string(got) {
 				t.Errorf("answered again: %v\n%s", err, again)
 			}

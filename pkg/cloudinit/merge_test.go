@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"hook-sidecar/pkg/cloudinit"
+	"hook-sidecar/test/expect"
 )
 
 // part is a part of a MIME message as a mail reader sees it.
@@ -40,17 +41,13 @@ func partsOf(t *testing.T, data []byte) []part {
 		if errors.Is(err, io.EOF) {
 			return parts
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		var body io.Reader = p
 		if p.Header.Get("Content-Transfer-Encoding") == "base64" {
 			body = base64.NewDecoder(base64.StdEncoding, p)
 		}
 		content, err := io.ReadAll(body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		parts = append(parts, part{p.Header.Get("Content-Type"), p.FileName(), content})
 	}
 }
@@ -81,9 +78,7 @@ func TestMerge(t *testing.T) {
 	for name, data := range samples(t) {
 		t.Run(name, func(t *testing.T) {
 			merged, err := cloudinit.Merge(data)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if again, err := cloudinit.Merge(merged); err != nil || !bytes.Equal(again, merged) {
 				t.Errorf("merged again: %v\n%s", err, again)
 			}
@@ -113,9 +108,7 @@ func compressed(t *testing.T, data []byte) []byte {
 	if _, err := w.Write(data); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, w.Close())
 	return b.Bytes()
 }
 
@@ -123,9 +116,7 @@ func compressed(t *testing.T, data []byte) []byte {
 func TestMergeCompressed(t *testing.T) {
 	for name, data := range samples(t) {
 		want, err := cloudinit.Merge(data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if got, err := cloudinit.Merge(compressed(t, data)); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s: %v\n%s", name, err, got)
 		}

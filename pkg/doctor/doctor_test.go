@@ -7,15 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"hook-sidecar/pkg/doctor"
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
-	"hook-sidecar/test/hostfs"
+	"hook-sidecar/test/expect"
 )
 
 // given is the input of a check: a host in the format of package hostfs, and
@@ -37,10 +35,7 @@ type test struct {
 
 func (g given) read(t *testing.T) doctor.Inputs {
 	t.Helper()
-	sysfs, err := hostfs.Parse(g.host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sysfs := expect.Host(t, g.host)
 	var in doctor.Inputs
 	in.Variables, in.Problems = env.ParseVariables(g.environ)
 	shown, problems := host.Read(sysfs, nil, host.Needs{All: true, Details: true})
@@ -49,9 +44,9 @@ func (g given) read(t *testing.T) doctor.Inputs {
 	var vmi []byte
 	if g.vmi != "" {
 		vmi = []byte(g.vmi)
-		if in.VMI, err = env.ParseVMI(vmi); err != nil {
-			t.Fatal(err)
-		}
+		var err error
+		in.VMI, err = env.ParseVMI(vmi)
+		expect.NoError(t, err)
 	}
 	numa := policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(policy.LayoutNUMA)}}
 	planned := func(domain string) plan.Result {
@@ -100,9 +95,7 @@ func TestChecks(t *testing.T) {
 					got = append(got, strings.Replace(r.String(), " "+r.Name+":", "", 1))
 					found[r.Status == doctor.Pass]++
 				}
-				if d := cmp.Diff(test.want, got); d != "" {
-					t.Errorf("(-want +got):\n%s", d)
-				}
+				expect.Same(t, test.want, got, "(-want +got)")
 			})
 		}
 		if found[true] == 0 || found[false] == 0 {
@@ -188,9 +181,7 @@ func TestReportOfNode(t *testing.T) {
 		"FAIL guest-numa: other: the guest has no NUMA cells, so layout numa cannot place a device (" + reasons.NoGuestNUMA.Remedy() + ")",
 		"PASS guest-numa: first: 2 guest NUMA cells",
 	}
-	if d := cmp.Diff(want, cells); d != "" {
-		t.Errorf("(-want +got):\n%s", d)
-	}
+	expect.Same(t, want, cells, "(-want +got)")
 }
 
 // TestNames checks that names are unique and in kebab case: scripts rely on them.

@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/test/expect"
 )
 
 // TestAddressing: what libvirt would refuse counts as absent and is not an error,
@@ -27,9 +26,7 @@ func TestAddressing(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			got := parseQEMU(t, test.body)
-			if d := cmp.Diff(test.want, got.Addressing); d != "" {
-				t.Errorf("(-want +got):\n%s", d)
-			}
+			expect.Same(t, test.want, got.Addressing, "(-want +got)")
 		})
 	}
 }
@@ -65,9 +62,7 @@ func TestWindow(t *testing.T) {
 func parseQEMU(t *testing.T, body string) *domain.Domain {
 	t.Helper()
 	d, err := domain.Parse([]byte("<domain xmlns:q='http://libvirt.org/schemas/domain/qemu/1.0'>" + body + "</domain>"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return d
 }
 

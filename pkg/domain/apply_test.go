@@ -6,6 +6,7 @@ import (
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/test/expect"
 )
 
 // in puts pieces of <devices> into a domain that is written with tabs and
@@ -234,9 +235,7 @@ func TestAddToNoDevices(t *testing.T) {
 	for _, src := range []string{"<domain>\n</domain>\n", "<domain/>\n"} {
 		d := parse(t, src)
 		id, err := topology.ParseAddress("10000:01:1f.7")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		got := apply(t, d, domain.Changes{AddHostdevs: []domain.Hostdev{{ID: topology.PCIDevice(id)}}})
 		// No line shows how the document indents, so it indents as libvirt does.
 		if flat := strings.ReplaceAll(got, "  ", "\t"); flat != want {

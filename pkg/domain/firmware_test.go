@@ -7,6 +7,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/test/expect"
 )
 
 const entryName = domain.EntryPrefix + "entry"
@@ -52,21 +53,15 @@ func TestSetFirmwareEntry(t *testing.T) {
 	for name, tc := range firmwareCases() {
 		t.Run(name, func(t *testing.T) {
 			d, err := domain.Parse([]byte(tc.before))
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			got, err := d.Apply(with(domain.Mark(entryName), entry))
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if string(got) != tc.after {
 				t.Errorf("got\n%s\nwant\n%s", got, tc.after)
 			}
 			// libvirtxml reads what was meant.
 			var seen libvirtxml.Domain
-			if err := seen.Unmarshal(string(got)); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, seen.Unmarshal(string(got)))
 			value := ""
 			for _, info := range seen.SysInfo {
 				if info.FWCfg != nil {

@@ -8,8 +8,7 @@ import (
 	"testing"
 
 	"hook-sidecar/pkg/domain"
-
-	"github.com/google/go-cmp/cmp"
+	"hook-sidecar/test/expect"
 )
 
 func seed(f *testing.F, add func(src []byte)) {
@@ -67,9 +66,7 @@ func FuzzApply(f *testing.F) {
 			t.Errorf("%d hostdevs and %d controllers", len(after.Hostdevs), len(after.Controllers))
 		}
 		again := apply(t, after, domain.Changes{Place: changes.Place, SetMode: changes.SetMode})
-		if diff := cmp.Diff(string(changed), again); diff != "" {
-			t.Errorf("second time (-first +second):\n%s", diff)
-		}
+		expect.Same(t, string(changed), again, "second time (-first +second)")
 	})
 }
 
@@ -120,9 +117,7 @@ func BenchmarkParseAndApply(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				d, err := domain.Parse(src)
-				if err != nil {
-					b.Fatal(err)
-				}
+				expect.NoError(b, err)
 				if _, err := d.Apply(placement(d)); err != nil {
 					b.Fatal(err)
 				}

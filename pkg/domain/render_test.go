@@ -9,6 +9,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/test/expect"
 )
 
 // TestPrintsAsLibvirt compares printed controllers with those of libvirt's types, for
@@ -62,9 +63,7 @@ func comparePrinted(t *testing.T, c Controller) {
 		want.Address = libvirtAddress(*c.Address)
 	}
 	got, err := printController(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	comparePrint(t, got, "controller", want)
 	if c.Address != nil && !strings.Contains(got, fmt.Sprintf(`slot="0x%02x"`, c.Address.Slot)) {
 		t.Errorf("%s has another slot than %d", got, c.Address.Slot)
@@ -139,9 +138,7 @@ func TestPrintsHostdevsAsLibvirt(t *testing.T) {
 func compareHostdev(t *testing.T, h Hostdev, want *libvirtxml.DomainHostdev) {
 	t.Helper()
 	got, err := printHostdev(h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	comparePrint(t, got, "hostdev", want)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/test/expect"
 
 	"github.com/google/go-cmp/cmp"
 	"libvirt.org/go/libvirtxml"
@@ -25,10 +26,7 @@ func samples(t testing.TB) map[string]string {
 	}
 	found := map[string]string{}
 	for _, file := range files {
-		src, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		src := expect.File(t, file)
 		found[filepath.Base(file)] = string(src)
 	}
 	return found
@@ -133,9 +131,7 @@ func TestSamplesAndBack(t *testing.T) {
 			}
 			got := apply(t, after, back)
 			want := apply(t, before, domain.Changes{SetMode: changes.SetMode})
-			if diff := cmp.Diff(hexBuses(want), hexBuses(got)); diff != "" {
-				t.Errorf("there and back (-want +got):\n%s", diff)
-			}
+			expect.Same(t, hexBuses(want), hexBuses(got), "there and back (-want +got)")
 			if got := strings.Count(want, ` mode="subsystem"`) - strings.Count(src, ` mode="subsystem"`); got != len(changes.SetMode) ||
 				len(want)-len(src) != got*len(` mode="subsystem"`) {
 				t.Errorf("%d modes and %d bytes were set for %d hostdevs", got, len(want)-len(src), len(changes.SetMode))
@@ -158,9 +154,7 @@ func TestSamplesInLibvirtxml(t *testing.T) {
 			d := parse(t, src)
 			changes := placement(d)
 			var got libvirtxml.Domain
-			if err := got.Unmarshal(apply(t, d, changes)); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, got.Unmarshal(apply(t, d, changes)))
 			addresses := map[string]domain.GuestAddress{}
 			for _, h := range got.Devices.Hostdevs {
 				if h.Alias != nil && h.Address != nil && h.Address.PCI != nil {
@@ -226,17 +220,11 @@ func TestAddedHostdevsAreVirtLaunchers(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var want libvirtxml.DomainHostdev
-			if err := xml.Unmarshal([]byte(test.want), &want); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, xml.Unmarshal([]byte(test.want), &want))
 			changed := apply(t, parse(t, in(usbLine)), domain.Changes{AddHostdevs: []domain.Hostdev{test.add}})
 			var got libvirtxml.Domain
-			if err := got.Unmarshal(changed); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff([]libvirtxml.DomainHostdev{want}, got.Devices.Hostdevs); diff != "" {
-				t.Errorf("hostdev (-want +got):\n%s", diff)
-			}
+			expect.NoError(t, got.Unmarshal(changed))
+			expect.Same(t, []libvirtxml.DomainHostdev{want}, got.Devices.Hostdevs, "hostdev (-want +got)")
 			read := parse(t, changed).Hostdevs[0]
 			test.add.HasMode = true
 			if diff := cmp.Diff(test.add, read, equal); diff != "" {

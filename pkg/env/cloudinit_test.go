@@ -3,9 +3,8 @@ package env_test
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"hook-sidecar/pkg/env"
+	"hook-sidecar/test/expect"
 )
 
 // TestCloudInit: the volume is the one that virt-launcher takes, and the user data what
@@ -28,15 +27,11 @@ func TestCloudInit(t *testing.T) {
 		"network secret": {`[{"name": "i", "cloudInitNoCloud": {"networkDataSecretRef": {"name": "a"}}}]`, &env.CloudInit{}},
 	} {
 		vmi, err := env.ParseVMI([]byte(`{"kind": "VirtualMachineInstance", "spec": {"volumes": ` + tc.volumes + `}}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		got := vmi.CloudInit()
 		if got != nil && len(got.UserData) == 0 {
 			got.UserData = nil
 		}
-		if d := cmp.Diff(tc.want, got); d != "" {
-			t.Errorf("%s (-want +got):\n%s", name, d)
-		}
+		expect.Same(t, tc.want, got, "%s (-want +got)", name)
 	}
 }

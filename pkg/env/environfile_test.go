@@ -5,9 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"hook-sidecar/pkg/env"
+	"hook-sidecar/test/expect"
 )
 
 func TestReadEnvironFile(t *testing.T) {
@@ -28,9 +27,7 @@ func TestReadEnvironFile(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", tc.name, err)
 		}
-		if diff := cmp.Diff(tc.want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
-		}
+		expect.Same(t, tc.want, got, "%s (-want +got)", tc.name)
 	}
 }
 

@@ -4,9 +4,8 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/google/go-cmp/cmp"
-
 	"hook-sidecar/pkg/env"
+	"hook-sidecar/test/expect"
 )
 
 func TestReadLimits(t *testing.T) {
@@ -39,12 +38,8 @@ func TestReadLimits(t *testing.T) {
 				fsys[file] = &fstest.MapFile{Data: []byte(content), Mode: 0o444}
 			}
 			got, err := env.ReadLimits(fsys, test.membership)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if d := cmp.Diff(test.want, got); d != "" {
-				t.Errorf("(-want +got):\n%s", d)
-			}
+			expect.NoError(t, err)
+			expect.Same(t, test.want, got, "(-want +got)")
 		})
 	}
 }

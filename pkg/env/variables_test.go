@@ -110,9 +110,7 @@ func TestParseVariablesOfPlugins(t *testing.T) {
 	} {
 		t.Run(tc.plugin, func(t *testing.T) {
 			variables, problems := env.ParseVariables(tc.environ)
-			if diff := cmp.Diff(tc.want, lines(variables)); diff != "" {
-				t.Errorf("variables (-want +got):\n%s", diff)
-			}
+			expect.Same(t, tc.want, lines(variables), "variables (-want +got)")
 			if len(problems) > 0 {
 				t.Errorf("problems: %v", problems)
 			}
@@ -162,9 +160,7 @@ func TestParseVariables(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			variables, problems := env.ParseVariables(tc.environ)
-			if diff := cmp.Diff(tc.want, lines(variables)); diff != "" {
-				t.Errorf("variables (-want +got):\n%s", diff)
-			}
+			expect.Same(t, tc.want, lines(variables), "variables (-want +got)")
 			expect.Problems(t, problems, tc.bad)
 		})
 	}

@@ -2,7 +2,6 @@ package env_test
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"hook-sidecar/pkg/env"
+	"hook-sidecar/test/expect"
 )
 
 const samplesDir = "../../testdata/samples"
@@ -37,14 +37,9 @@ func TestParseVMISamples(t *testing.T) {
 		Interfaces: []env.Interface{{Name: "default"}},
 	}
 	for file, want := range map[string]*env.VMI{"02-8gpu-8nic-gate-off": eight, "03-vgpu-mdev-display": desktop} {
-		data, err := os.ReadFile(filepath.Join(samplesDir, file+".vmi.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := expect.File(t, filepath.Join(samplesDir, file+".vmi.json"))
 		got, err := env.ParseVMI(data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if got.Annotations["kubevirt.io/pci-topology-version"] != "v3" {
 			t.Errorf("%s: annotations %v", file, got.Annotations)
 		}
@@ -80,13 +75,9 @@ func TestParseVMIRequests(t *testing.T) {
 		{`{"name":"g","deviceName":"r","claimName":"c"}`, env.Request{Name: "g", Resource: "r"}},
 	} {
 		vmi := parseVMI(t, `{"spec":{"domain":{"devices":{"gpus":[`+tc.gpu+`],"hostDevices":[`+tc.gpu+`]}}}}`)
-		if diff := cmp.Diff([]env.Request{tc.want}, vmi.GPUs); diff != "" {
-			t.Errorf("gpu %s (-want +got):\n%s", tc.gpu, diff)
-		}
+		expect.Same(t, []env.Request{tc.want}, vmi.GPUs, "gpu %s (-want +got)", tc.gpu)
 		tc.want.Display = env.DisplayOptions{} // gpus only
-		if diff := cmp.Diff([]env.Request{tc.want}, vmi.HostDevices); diff != "" {
-			t.Errorf("hostDevice %s (-want +got):\n%s", tc.gpu, diff)
-		}
+		expect.Same(t, []env.Request{tc.want}, vmi.HostDevices, "hostDevice %s (-want +got)", tc.gpu)
 	}
 }
 
@@ -94,9 +85,7 @@ func TestParseVMIInterfaces(t *testing.T) {
 	vmi := parseVMI(t, `{"spec":{"domain":{"devices":{"interfaces":[
 		{"name":"a","sriov":{},"pciAddress":"0000:20:00.0"},{"name":"b","bridge":{},"ports":[{"port":80}]},{"name":"c","sriov":null}]}}}}`)
 	want := []env.Interface{{Name: "a", PCIAddress: "0000:20:00.0"}, {Name: "b"}, {Name: "c"}}
-	if diff := cmp.Diff(want, vmi.Interfaces); diff != "" {
-		t.Errorf("interfaces (-want +got):\n%s", diff)
-	}
+	expect.Same(t, want, vmi.Interfaces, "interfaces (-want +got)")
 }
 
 func TestParseVMIMigration(t *testing.T) {
@@ -170,10 +159,7 @@ func TestParseVMIRefuses(t *testing.T) {
 // largeVMI returns the sample with 8 GPUs and user data of n bytes.
 func largeVMI(tb testing.TB, n int) []byte {
 	tb.Helper()
-	data, err := os.ReadFile(filepath.Join(samplesDir, "02-8gpu-8nic-gate-off.vmi.json"))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	data := expect.File(tb, filepath.Join(samplesDir, "02-8gpu-8nic-gate-off.vmi.json"))
 	const userData = `"userData": "`
 	before, after, found := strings.Cut(string(data), userData)
 	if !found {
@@ -215,9 +201,7 @@ func TestParseVMILimit(t *testing.T) {
 func parseVMI(t *testing.T, text string) *env.VMI {
 	t.Helper()
 	vmi, err := env.ParseVMI([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return vmi
 }
 

@@ -9,12 +9,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/hooks/hookstest"
+	"hook-sidecar/test/expect"
 )
 
 // mark is a mutator that returns what it got.
@@ -59,13 +59,9 @@ func TestInfo(t *testing.T) {
 			server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(mark), Versions: tt.versions})
 			// Client.Info has virt-launcher's deadline of one second.
 			got, err := hookstest.Dial(t, server.HookSocket).Info(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			tt.want.Name = "hook-sidecar"
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("Info (-want +got):\n%s", diff)
-			}
+			expect.Same(t, tt.want, got, "Info (-want +got)")
 			if chosen, err := got.Version(); err != nil || chosen != tt.chosen {
 				t.Errorf("Version() = %q, %v, want %q", chosen, err, tt.chosen)
 			}

@@ -16,6 +16,7 @@ import (
 	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/hooks/api/info"
 	"hook-sidecar/pkg/hooks/hookstest"
+	"hook-sidecar/test/expect"
 )
 
 func TestDialReportsTheCause(t *testing.T) {
@@ -23,9 +24,7 @@ func TestDialReportsTheCause(t *testing.T) {
 	stale := filepath.Join(dir, "stale.sock")
 	listener := listen(t, stale)
 	listener.SetUnlinkOnClose(false)
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, listener.Close())
 	for path, want := range map[string]error{
 		filepath.Join(dir, "none.sock"): fs.ErrNotExist,
 		stale:                           syscall.ECONNREFUSED,

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
@@ -14,15 +13,14 @@ import (
 	"hook-sidecar/pkg/hooks/api/v1alpha2"
 	"hook-sidecar/pkg/hooks/api/v1alpha3"
 	"hook-sidecar/pkg/hooks/hookstest"
+	"hook-sidecar/test/expect"
 )
 
 // preCloudInitIso calls a server with a version and returns both fields of its reply.
 func preCloudInitIso(t *testing.T, server *hookstest.Server, version string) (data, noCloud string) {
 	t.Helper()
 	conn, err := grpc.NewClient("unix://"+server.HookSocket, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("localhost"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer conn.Close()
 	var result interface {
 		GetCloudInitData() []byte
@@ -35,9 +33,7 @@ func preCloudInitIso(t *testing.T, server *hookstest.Server, version string) (da
 		result, err = v1alpha3.NewCallbacksClient(conn).PreCloudInitIso(t.Context(),
 			&v1alpha3.PreCloudInitIsoParams{CloudInitData: []byte("data"), CloudInitNoCloudSource: []byte("old"), Vmi: []byte("vmi")})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return string(result.GetCloudInitData()), string(result.GetCloudInitNoCloudSource())
 }
 
@@ -81,11 +77,7 @@ func TestInfoCloudInit(t *testing.T) {
 			Mutator: hookstest.Func(mark), Versions: tc.versions, CloudInit: func(c hooks.CloudInitCall) []byte { return c.Data },
 		})
 		info, err := hookstest.Dial(t, server.HookSocket).Info(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d := cmp.Diff(tc.want, info.HookPoints); d != "" {
-			t.Errorf("%v (-want +got):\n%s", tc.versions, d)
-		}
+		expect.NoError(t, err)
+		expect.Same(t, tc.want, info.HookPoints, "%v (-want +got)", tc.versions)
 	}
 }

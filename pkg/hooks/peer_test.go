@@ -12,6 +12,7 @@ import (
 
 	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/hooks/hookstest"
+	"hook-sidecar/test/expect"
 )
 
 func TestGraceEnds(t *testing.T) {
@@ -36,9 +37,7 @@ func TestGraceEnds(t *testing.T) {
 func TestSilentPeerDoesNotDelayTheEnd(t *testing.T) {
 	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(mark), Patience: 50 * time.Millisecond})
 	silent, err := net.Dial("unix", server.HookSocket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer silent.Close()
 	// Connections are accepted in order: when this one is answered, gRPC has
 	// accepted the silent one.
@@ -61,9 +60,7 @@ func TestClientHangsUp(t *testing.T) {
 		return call.Domain, nil
 	})})
 	client, err := hooks.Dial(t.Context(), server.HookSocket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	ended := make(chan error, 1)
 	go func() {
 		_, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, []byte("wait"), nil)
@@ -80,9 +77,7 @@ func TestClientHangsUp(t *testing.T) {
 
 	// This client disconnects in the middle of HTTP/2's preface.
 	raw, err := net.Dial("unix", server.HookSocket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if _, err := raw.Write([]byte("PRI * HTTP/2.0\r\n")); err != nil {
 		t.Error(err)
 	}

@@ -12,22 +12,19 @@ import (
 
 	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/hooks/hookstest"
+	"hook-sidecar/test/expect"
 )
 
 func TestDirectoryHasOnlyTheSocket(t *testing.T) {
 	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(mark)})
 	for _, path := range []string{server.HookSocket, server.PluginSocket} {
 		entries, err := os.ReadDir(filepath.Dir(path))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if len(entries) != 1 || entries[0].Name() != filepath.Base(path) {
 			t.Errorf("the directory of %s has %v", path, entries)
 		}
 		found, err := os.Lstat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		// Any user may connect, whatever the umask of the process.
 		if want := fs.ModeSocket | 0o666; found.Mode() != want {
 			t.Errorf("%s has mode %s, want %s", path, found.Mode(), want)
@@ -45,9 +42,7 @@ func TestStaleSocketIsReplaced(t *testing.T) {
 	path := filepath.Join(hookstest.Dir(t), "a.sock")
 	stale := listen(t, path)
 	stale.SetUnlinkOnClose(false)
-	if err := stale.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, stale.Close())
 	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(mark), HookSocket: path})
 	if _, err := hookstest.Dial(t, server.HookSocket).Info(t.Context()); err != nil {
 		t.Error(err)
@@ -89,13 +84,9 @@ func TestOtherFileIsLeftAlone(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(hookstest.Dir(t), "a.sock")
-			if err := tt.put(path); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, tt.put(path))
 			before, err := os.Lstat(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			err = runBriefly(t, hooks.Config{Mutator: hookstest.Func(mark), HookSocket: path})
 			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), path) {
 				t.Errorf("Run: %v, want an error with %q and the path", err, tt.want)
@@ -112,9 +103,7 @@ func TestOtherFileIsLeftAlone(t *testing.T) {
 func TestSecondSocketFails(t *testing.T) {
 	dir := hookstest.Dir(t)
 	hook, plugin := filepath.Join(dir, "a.sock"), filepath.Join(dir, "b.sock")
-	if err := os.WriteFile(plugin, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(plugin, nil, 0o600))
 	err := runBriefly(t, hooks.Config{Mutator: hookstest.Func(mark), HookSocket: hook, PluginSocket: plugin})
 	if err == nil || !strings.Contains(err.Error(), plugin) {
 		t.Errorf("Run: %v, want an error that names %s", err, plugin)
@@ -158,9 +147,7 @@ func TestOnlyThePluginDirectoryIsCreated(t *testing.T) {
 
 func TestAnotherSocketIsLeftAlone(t *testing.T) {
 	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(mark)})
-	if err := os.Remove(server.HookSocket); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Remove(server.HookSocket))
 	other := listen(t, server.HookSocket)
 	stopped(t, server)
 	if _, err := os.Lstat(server.HookSocket); err != nil {
@@ -209,9 +196,7 @@ func FuzzSocketName(f *testing.F) {
 func listen(t *testing.T, path string) *net.UnixListener {
 	t.Helper()
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return listener
 }
 

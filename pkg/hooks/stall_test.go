@@ -20,6 +20,7 @@ import (
 	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/hooks/api/v1alpha3"
 	"hook-sidecar/pkg/hooks/hookstest"
+	"hook-sidecar/test/expect"
 )
 
 // Both sockets together handle one call at a time, which bounds memory.
@@ -83,9 +84,7 @@ func callStalled(t *testing.T, socket string, bytes int64) <-chan error {
 			s.left.Store(bytes)
 			return s, err
 		}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() {
 		if err := conn.Close(); err != nil {
 			t.Error(err)
@@ -142,9 +141,7 @@ func TestManyConnections(t *testing.T) {
 	var silent []net.Conn
 	for range 40 {
 		conn, err := net.Dial("unix", server.HookSocket)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		defer conn.Close()
 		silent = append(silent, conn)
 	}
@@ -170,9 +167,7 @@ func TestAwaitReply(t *testing.T) {
 	})})
 	for _, hangUp := range []bool{true, false} {
 		client, err := hooks.Dial(t.Context(), server.HookSocket)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if _, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, []byte("<domain/>"), nil); err != nil {
 			t.Error(err)
 		}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -13,6 +12,7 @@ import (
 
 	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/hooks/hookstest"
+	"hook-sidecar/test/expect"
 )
 
 // bytesCodec sends and receives messages as bytes, so that these tests do not
@@ -62,9 +62,7 @@ func dialWire(t *testing.T, socket string) wire {
 	conn, err := grpc.NewClient("unix://"+socket,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithAuthority("localhost"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() {
 		if err := conn.Close(); err != nil {
 			t.Error(err)
@@ -127,9 +125,7 @@ func TestWire(t *testing.T) {
 		if status.Code(err) != tt.code {
 			t.Errorf("%s of %q: %v, want %s", tt.method, tt.request, err, tt.code)
 		}
-		if diff := cmp.Diff(string(tt.want), string(got)); diff != "" {
-			t.Errorf("%s of %q (-want +got):\n%s", tt.method, tt.request, diff)
-		}
+		expect.Same(t, string(tt.want), string(got), "%s of %q (-want +got)", tt.method, tt.request)
 	}
 	waitDone(t, server)
 }

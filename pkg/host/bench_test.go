@@ -8,6 +8,7 @@ import (
 
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/test/expect"
 )
 
 // BenchmarkReadHost reads 8 GPUs and 8 NICs from memory and from a directory: all of
@@ -15,9 +16,7 @@ import (
 func BenchmarkReadHost(b *testing.B) {
 	snapshot := open(b, filepath.Join(hostsDir, "x86-2n8g-hgx-h100.txtar"))
 	dir := b.TempDir()
-	if err := os.CopyFS(dir, snapshot); err != nil {
-		b.Fatal(err)
-	}
+	expect.NoError(b, os.CopyFS(dir, snapshot))
 	whole, _ := host.Read(snapshot, nil, host.Needs{All: true})
 	var ids []topology.DeviceID
 	for i := range whole.Devices {

@@ -5,6 +5,7 @@ import (
 
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/test/expect"
 )
 
 // A function whose configuration space has 256 bytes is conventional PCI, and a
@@ -21,13 +22,9 @@ func TestConventional(t *testing.T) {
 		t.Fatal(problems, err)
 	}
 	text, err := snapshot.Format("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	copied, err := host.ParseSnapshot(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for address, want := range map[topology.Address]bool{{Device: 0x14}: true, {Device: 0x02}: false, {Bus: 1}: false} {
 		live, _ := host.Read(fsys, nil, host.Needs{All: true})
 		if got := live.Device(address).Conventional; got != want {

@@ -9,7 +9,6 @@ import (
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/test/expect"
-	"hook-sidecar/test/hostfs"
 )
 
 // In the control register of ACS, request redirect is bit 2 and completion
@@ -63,10 +62,7 @@ var emptyIsNil = cmp.FilterValues(func(a, b []string) bool { return len(a) == 0 
 
 func described(t *testing.T, text string) fstest.MapFS {
 	t.Helper()
-	fsys, err := hostfs.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fsys := expect.Host(t, text)
 	return fsys.MapFS
 }
 
@@ -103,9 +99,7 @@ func TestSnapshotKeepsVGPUs(t *testing.T) {
 		t.Fatal(problems, err)
 	}
 	data, err := snapshot.Format("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	whole, problems := readAll(parse(t, string(data)))
 	expect.Problems(t, problems, nil)
 	got := whole.Device(topology.Address{Bus: 1}).Details
@@ -126,9 +120,7 @@ func TestReadVGPUProblems(t *testing.T) {
 		sources = append(sources, p.Source)
 	}
 	want := []string{gpu + "/mdev_supported_types/nvidia-232/available_instances", gpu + "/nvidia/current_vgpu_type"}
-	if d := cmp.Diff(want, sources); d != "" {
-		t.Errorf("problems (-want +got):\n%s", d)
-	}
+	expect.Same(t, want, sources, "problems (-want +got)")
 	types := []topology.MDEVType{{ID: "i915", Name: "GVTg", Available: new(1)}, {ID: "nvidia-232", Name: "GRID T4-8Q", Max: 2}}
 	if d := cmp.Diff(&topology.Details{MDEVTypes: types}, whole.Device(topology.Address{Bus: 1}).Details, emptyIsNil); d != "" {
 		t.Errorf("details (-want +got):\n%s", d)
@@ -181,9 +173,7 @@ pci0000:00/0000:00:03.0/0000:03:00.0 maxlink=32.0x16
 	ids = append(ids, topology.MediatedDevice("4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01"))
 	read, problems := host.Read(fsys, ids, host.Needs{LinkSpeeds: true})
 	want := map[topology.Address]float64{{Bus: 1}: 32, {Bus: 1, Device: 8}: 32, {Bus: 3}: 16}
-	if d := cmp.Diff(want, read.LinkSpeeds); d != "" {
-		t.Errorf("speeds (-want +got):\n%s", d)
-	}
+	expect.Same(t, want, read.LinkSpeeds, "speeds (-want +got)")
 	expect.Problems(t, problems, []string{
 		`bad-sysfs devices/pci0000:00/0000:00:02.0/0000:02:00.0/max_link_speed: invalid link speed "fast GT/s PCIe"`,
 		"no-sysfs bus/pci/devices/0000:09:00.0: ", "no-sysfs bus/mdev/devices/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01: ",

@@ -18,9 +18,7 @@ const hostsDir = "../../testdata/hosts"
 func open(tb testing.TB, name string) fs.FS {
 	tb.Helper()
 	fsys, closer, err := host.OpenSysfs(name)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	expect.NoError(tb, err)
 	tb.Cleanup(func() {
 		if err := closer.Close(); err != nil {
 			tb.Error(err)
@@ -60,9 +58,7 @@ func wantNodes(t *testing.T, host *topology.Host, cpus ...string) {
 		}
 		got = append(got, node.CPUs.String())
 	}
-	if diff := cmp.Diff(cpus, got); diff != "" {
-		t.Errorf("CPUs of the nodes (-want +got):\n%s", diff)
-	}
+	expect.Same(t, cpus, got, "CPUs of the nodes (-want +got)")
 }
 
 func wantPathType(t *testing.T, host *topology.Host, a, b string, want topology.PathType) {
@@ -87,8 +83,6 @@ func pci(t *testing.T, a string) topology.DeviceID { return topology.PCIDevice(a
 func address(t *testing.T, text string) topology.Address {
 	t.Helper()
 	a, err := topology.ParseAddress(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return a
 }

@@ -20,9 +20,7 @@ import (
 // link to the outside must not be followed.
 func TestReadHostHostileDirectory(t *testing.T) {
 	outside, sys := t.TempDir(), t.TempDir()
-	if err := os.CopyFS(sys, simple(nil)); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.CopyFS(sys, simple(nil)))
 	const dir = "devices/pci0000:00/0000:00:02.0"
 	numaNode := filepath.Join(sys, dir, "numa_node")
 	secret := filepath.Join(outside, "0000:00:03.0")
@@ -35,9 +33,7 @@ func TestReadHostHostileDirectory(t *testing.T) {
 		os.Symlink("../../../../"+filepath.Base(outside)+"/0000:00:03.0", filepath.Join(sys, "bus/pci/devices/0000:00:04.0")),
 		os.Symlink("0000:00:05.0", filepath.Join(sys, "bus/pci/devices/0000:00:05.0")),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 	}
 	host, problems := readHost(open(t, sys), []topology.DeviceID{
 		pci(t, "0000:00:02.0"), pci(t, "0000:00:03.0"), pci(t, "0000:00:04.0"), pci(t, "0000:00:05.0"),
@@ -59,9 +55,7 @@ func TestOpenSysfsRefuses(t *testing.T) {
 	for _, err := range []error{
 		syscall.Mkfifo(pipe, 0o600), os.WriteFile(empty, nil, 0o600), os.WriteFile(large, nil, 0o600), os.Truncate(large, 1<<30),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 	}
 	for _, name := range []string{pipe, empty, large, filepath.Join(dir, "gone"), ""} {
 		if fsys, _, err := host.OpenSysfs(name); err == nil || fsys != nil {
@@ -81,18 +75,12 @@ func TestReadHostOpensFewFiles(t *testing.T) {
 		files["bus/pci/devices/"+name] = &fstest.MapFile{Data: []byte("../../../" + dir), Mode: fs.ModeSymlink}
 	}
 	sys := t.TempDir()
-	if err := os.CopyFS(sys, files); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.CopyFS(sys, files))
 	var before syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before))
 	limited := before
 	limited.Cur = 512
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limited); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limited))
 	t.Cleanup(func() {
 		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
 			t.Error(err)

@@ -78,9 +78,7 @@ func TestReadHostHGX(t *testing.T) {
 	wantBARs := []topology.BAR{
 		{Bytes: 16 << 20, Is64: true}, {Bytes: 128 << 30, Is64: true}, {Bytes: 32 << 20, Is64: true},
 	}
-	if diff := cmp.Diff(wantBARs, device(t, host, "0000:1b:00.0").BARs); diff != "" {
-		t.Errorf("BARs of 0000:1b:00.0 (-want +got):\n%s", diff)
-	}
+	expect.Same(t, wantBARs, device(t, host, "0000:1b:00.0").BARs, "BARs of 0000:1b:00.0 (-want +got)")
 	// 8 pairs of a GPU, a VF, its PF and 4 ports make 56. The NVSwitches on
 	// pci0000:b0 were not requested.
 	if len(host.Devices) != 56 {
@@ -125,9 +123,7 @@ func TestReadHostConsumer(t *testing.T) {
 	want := []topology.BAR{
 		{Bytes: 16 << 20}, {Bytes: 256 << 20, Is64: true}, {Bytes: 32 << 20, Is64: true}, {Bytes: 128, IO: true},
 	}
-	if diff := cmp.Diff(want, gpu.BARs); diff != "" {
-		t.Errorf("BARs of 0000:01:00.0 (-want +got):\n%s", diff)
-	}
+	expect.Same(t, want, gpu.BARs, "BARs of 0000:01:00.0 (-want +got)")
 	// 0000:02:00.0 was not requested and shares no group.
 	if host.Device(address(t, "0000:02:00.0")) != nil {
 		t.Error("0000:02:00.0 was read")
@@ -145,9 +141,7 @@ func TestReadHostMediatedDevices(t *testing.T) {
 		ids = append(ids, topology.MediatedDevice(m.UUID))
 	}
 	host := read(t, "x86-2n2g-t4-vgpu", ids)
-	if diff := cmp.Diff(want, host.MDEVs); diff != "" {
-		t.Errorf("mediated devices (-want +got):\n%s", diff)
-	}
+	expect.Same(t, want, host.MDEVs, "mediated devices (-want +got)")
 	for i, node := range []topology.NodeID{0, 0, 1} {
 		if got := host.Affinity(ids[i]); got != topology.OnNode(node) {
 			t.Errorf("%s is on node %v, want %d", ids[i], got, node)
@@ -239,9 +233,7 @@ func TestReadHostFromDirectory(t *testing.T) {
 	for _, name := range []string{"x86-2n8g-hgx-h100", "x86-2n2g-t4-vgpu", "x86-1n2g-rtx-audio"} {
 		snapshot := open(t, filepath.Join(hostsDir, name+".txtar"))
 		dir := filepath.Join(t.TempDir(), "sys")
-		if err := os.CopyFS(dir, snapshot); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.CopyFS(dir, snapshot))
 		want, _ := host.Read(snapshot, nil, host.Needs{All: true})
 		got, problems := host.Read(open(t, dir), nil, host.Needs{All: true})
 		expect.Problems(t, problems, nil)
@@ -263,10 +255,7 @@ func TestReadHostLive(t *testing.T) {
 	}
 	for _, entry := range entries {
 		d := device(t, host, entry.Name())
-		want, err := os.ReadFile("/sys/bus/pci/devices/" + entry.Name() + "/vendor")
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := expect.File(t, "/sys/bus/pci/devices/"+entry.Name()+"/vendor")
 		if got := fmt.Sprintf("0x%04x", d.Vendor); got != strings.TrimSpace(string(want)) || d.Root == "" {
 			t.Errorf("%s: vendor %s root %q, the file says %s", entry.Name(), got, d.Root, want)
 		}

@@ -14,7 +14,7 @@ import (
 
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/topology"
-	"hook-sidecar/test/hostfs"
+	"hook-sidecar/test/expect"
 )
 
 // runScript runs the script of a snapshot in a shell, over a directory with the tree
@@ -36,9 +36,7 @@ func runScript(t *testing.T, shell string, dir string, ids []topology.DeviceID) 
 func directoryOf(t *testing.T, fsys fs.FS) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "it's a host")
-	if err := os.CopyFS(dir, fsys); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.CopyFS(dir, fsys))
 	err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.Type()&fs.ModeSymlink == 0 {
 			return err
@@ -49,9 +47,7 @@ func directoryOf(t *testing.T, fsys fs.FS) string {
 		}
 		return os.MkdirAll(filepath.Join(dir, filepath.Dir(name), target), 0o755)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return dir
 }
 
@@ -76,10 +72,7 @@ func scriptHosts(t *testing.T) map[string]fs.FS {
 	for _, file := range snapshotFiles(t) {
 		hosts[filepath.Base(file)] = open(t, file)
 	}
-	fsys, err := hostfs.Parse(odd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fsys := expect.Host(t, odd)
 	hosts["odd"] = fsys
 	return hosts
 }
@@ -90,9 +83,7 @@ func TestScript(t *testing.T) {
 		dir := directoryOf(t, fsys)
 		for _, shell := range []string{"sh", "bash"} {
 			t.Run(name+"/"+shell, func(t *testing.T) {
-				if d := cmp.Diff(string(take(t, open(t, dir), "")), string(take(t, runScript(t, shell, dir, nil), ""))); d != "" {
-					t.Errorf("(-program +script):\n%s", d)
-				}
+				expect.Same(t, string(take(t, open(t, dir), "")), string(take(t, runScript(t, shell, dir, nil), "")), "(-program +script)")
 			})
 		}
 	}
@@ -106,9 +97,7 @@ func TestScriptOnThisMachine(t *testing.T) {
 		t.Skip(err)
 	}
 	for _, shell := range []string{"sh", "bash"} {
-		if d := cmp.Diff(withoutCapabilities(string(take(t, open(t, sysfs), ""))), string(take(t, runScript(t, shell, sysfs, nil), ""))); d != "" {
-			t.Errorf("%s (-program +script):\n%s", shell, d)
-		}
+		expect.Same(t, withoutCapabilities(string(take(t, open(t, sysfs), ""))), string(take(t, runScript(t, shell, sysfs, nil), "")), "%s (-program +script)", shell)
 	}
 }
 
@@ -143,9 +132,7 @@ func TestScriptOfDevices(t *testing.T) {
 			if d := cmp.Diff(want, got, compare, emptyIsNil); d != "" {
 				t.Errorf("%s, %v (-whole +script):\n%s", name, ids, d)
 			}
-			if d := cmp.Diff(fmt.Sprint(problems), fmt.Sprint(gotProblems)); d != "" {
-				t.Errorf("%s, %v: problems (-whole +script):\n%s", name, ids, d)
-			}
+			expect.Same(t, fmt.Sprint(problems), fmt.Sprint(gotProblems), "%s, %v: problems (-whole +script)", name, ids)
 			if shown, _ := host.Read(printed, nil, host.Needs{All: true}); len(shown.Devices) > len(want.Devices)+1 { // and VMD's own function
 				t.Errorf("%s, %v: %d functions, want %d", name, ids, len(shown.Devices), len(want.Devices))
 			}

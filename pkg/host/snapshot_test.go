@@ -9,6 +9,7 @@ import (
 	"testing/fstest"
 
 	"hook-sidecar/pkg/host"
+	"hook-sidecar/test/expect"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
@@ -97,19 +98,14 @@ func name(i int) string { return "a" + string(rune('0'+i/10)) + string(rune('0'+
 // resolve as in a real directory.
 func TestSnapshotIsFileSystem(t *testing.T) {
 	path := filepath.Join(hostsDir, "x86-2n2g-t4-vgpu.txtar")
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := expect.File(t, path)
 	fsys := open(t, path)
 	// TestFS opens every file, so there must be no dangling link.
 	if err := fstest.TestFS(parse(t, "-- a/b/file --\n1\n-- a/up -> ../a/b --\n-- z -> a/b/file --\n"), "a/b/file", "a/up", "z"); err != nil {
 		t.Error(err)
 	}
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, fsys); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.CopyFS(dir, fsys))
 	onDisk := os.DirFS(dir)
 	for _, section := range txtar.Parse(data).Files {
 		name, _, isLink := strings.Cut(section.Name, " -> ")

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -22,23 +21,18 @@ import (
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/test/cases"
 	"hook-sidecar/test/expect"
-	"hook-sidecar/test/hostfs"
 )
 
 // take takes a snapshot and fails when anything is left out.
 func take(tb testing.TB, fsys fs.FS, comment string) []byte {
 	tb.Helper()
 	snapshot, problems, err := host.TakeSnapshot(fsys)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	expect.NoError(tb, err)
 	if len(problems) > 0 {
 		tb.Fatalf("left out: %v", problems)
 	}
 	data, err := snapshot.Format(comment)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	expect.NoError(tb, err)
 	return data
 }
 
@@ -57,14 +51,9 @@ func TestSnapshotRoundTrip(t *testing.T) {
 	meminfo := regexp.MustCompile(`(?m)^-- devices/system/node/node\d+/meminfo --\n.*\n`)
 	for _, file := range snapshotFiles(t) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			data := expect.File(t, file)
 			want := meminfo.ReplaceAllString(string(data), "")
-			if d := cmp.Diff(want, string(take(t, parse(t, string(data)), host.SnapshotComment(data)))); d != "" {
-				t.Errorf("the snapshot of a snapshot (-given +taken):\n%s", d)
-			}
+			expect.Same(t, want, string(take(t, parse(t, string(data)), host.SnapshotComment(data))), "the snapshot of a snapshot (-given +taken)")
 		})
 	}
 }
@@ -74,47 +63,27 @@ func TestSnapshotOfDirectory(t *testing.T) {
 	for _, file := range snapshotFiles(t) {
 		source := open(t, file)
 		dir := t.TempDir()
-		if err := os.CopyFS(dir, source); err != nil {
-			t.Fatal(err)
-		}
-		if d := cmp.Diff(string(take(t, source, "")), string(take(t, open(t, dir), ""))); d != "" {
-			t.Errorf("%s as snapshot and as directory (-snapshot +directory):\n%s", file, d)
-		}
+		expect.NoError(t, os.CopyFS(dir, source))
+		expect.Same(t, string(take(t, source, "")), string(take(t, open(t, dir), "")), "%s as snapshot and as directory (-snapshot +directory)", file)
 	}
 }
 
-// Every case has the same plan on a snapshot as on its source, for its own host
-// and for each host of testdata.
+// Every case has the same plan on a snapshot as on its source. For the hosts of testdata
+// TestSnapshotKeepsDetails shows that all is read alike.
 func TestSnapshotPlansTheSame(t *testing.T) {
-	const root = "../.."
-	hosts, snapshots := map[string]fs.FS{}, map[string]fs.FS{}
-	for _, file := range snapshotFiles(t) {
-		name := filepath.Base(file)
-		hosts[name] = open(t, file)
-		snapshots[name] = snapshotOf(t, hosts[name])
-	}
-	for _, c := range cases.Load(t, root) {
-		hosts["its own"], snapshots["its own"] = c.Mutator.Sysfs, snapshotOf(t, c.Mutator.Sysfs)
-		for _, name := range slices.Sorted(maps.Keys(hosts)) {
-			live, snapshot := c.Mutator, c.Mutator
-			live.Sysfs, snapshot.Sysfs = hosts[name], snapshots[name]
-			want, got := live.Mutate(c.Request), snapshot.Mutate(c.Request)
-			if d := cmp.Diff(string(want.Domain), string(got.Domain)); d != "" {
-				t.Errorf("%s on %s: the domain differs:\n%s", c.Name, name, d)
-			}
-			if d := cmp.Diff(explain(t, want), explain(t, got)); d != "" {
-				t.Errorf("%s on %s: the plan differs (-host +snapshot):\n%s", c.Name, name, d)
-			}
-		}
+	for _, c := range cases.Load(t, "../..") {
+		want := c.Mutator.Mutate(c.Request)
+		c.Mutator.Sysfs = snapshotOf(t, c.Mutator.Sysfs)
+		got := c.Mutator.Mutate(c.Request)
+		expect.Same(t, string(want.Domain), string(got.Domain), "%s: the domain (-host +snapshot)", c.Name)
+		expect.Same(t, explain(t, want), explain(t, got), "%s: the plan (-host +snapshot)", c.Name)
 	}
 }
 
 func explain(t *testing.T, r plan.Result) string {
 	t.Helper()
 	data, err := json.MarshalIndent(report.New(r.Plan, r.Changed(), r.Err), "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return string(data)
 }
 
@@ -127,9 +96,7 @@ func snapshotOf(t *testing.T, fsys fs.FS) fs.FS {
 		return fstest.MapFS{}
 	}
 	data, err := snapshot.Format("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return parse(t, string(data))
 }
 
@@ -153,15 +120,12 @@ func TestSnapshotKeepsDetails(t *testing.T) {
 // A snapshot that root takes has the ACS and ATS of the configuration space, and a
 // snapshot of it has them too.
 func TestSnapshotKeepsCapabilities(t *testing.T) {
-	files, err := hostfs.Parse(`cpus 0 0-3
+	files := expect.Host(t, `cpus 0 0-3
 pci0000:00/0000:00:01.0 class=0x060400 acs=rr,cr,ec
 pci0000:00/0000:00:02.0 class=0x060400 acs=nopeers
 pci0000:00/0000:00:03.0 class=0x060400 acs=none
 pci0000:00/0000:00:01.0/0000:01:00.0 ats=on
 pci0000:00/0000:00:02.0/0000:02:00.0 conventional`)
-	if err != nil {
-		t.Fatal(err)
-	}
 	want, problems := readAll(files)
 	first := take(t, files, "")
 	second := take(t, parse(t, string(first)), "")
@@ -178,14 +142,11 @@ pci0000:00/0000:00:02.0/0000:02:00.0 conventional`)
 // A snapshot has nothing that identifies the machine or a part of it, wherever
 // sysfs shows it. The UUID of a mediated device is its name and is included.
 func TestSnapshotHoldsNoIdentity(t *testing.T) {
-	host, err := hostfs.Parse(`
+	host := expect.Host(t, `
 cpus 0 0-3
 pci0000:00/0000:00:01.0/0000:01:00.0 node=0 group=7 driver=vfio-pci
 pci0000:00/0000:00:01.0/0000:01:00.0/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01 type=nvidia-222
 `)
-	if err != nil {
-		t.Fatal(err)
-	}
 	const nic = "devices/pci0000:00/0000:00:01.0/0000:01:00.0/"
 	secrets := map[string]string{
 		nic + "net/eth0/address":                "secret-mac",
@@ -217,25 +178,18 @@ pci0000:00/0000:00:01.0/0000:01:00.0/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01 type=n
 
 // A file that cannot be read is reported and left out. The rest is taken.
 func TestSnapshotReportsWhatItLeavesOut(t *testing.T) {
-	files, err := hostfs.Parse("pci0000:00/0000:00:01.0/0000:01:00.0 group=7")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := expect.Host(t, "pci0000:00/0000:00:01.0/0000:01:00.0 group=7")
 	const gpu = "devices/pci0000:00/0000:00:01.0/0000:01:00.0"
 	files.MapFS[gpu+"/reset_method"] = &fstest.MapFile{Data: []byte("flr\n-- devices/evil --\n"), Mode: 0o444}
 	files.MapFS[gpu+"/driver"] = &fstest.MapFile{Data: []byte("../../../../../../etc"), Mode: fs.ModeSymlink | 0o777}
 	files.MapFS["bus/pci/devices/nonsense"] = &fstest.MapFile{Data: []byte("x"), Mode: 0o444}
 	snapshot, problems, err := host.TakeSnapshot(files)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var sources []string
 	for _, p := range problems {
 		sources = append(sources, p.Source)
 	}
-	if d := cmp.Diff([]string{"bus/pci/devices", gpu + "/driver", gpu + "/reset_method"}, sources); d != "" {
-		t.Errorf("problems (-want +got):\n%s", d)
-	}
+	expect.Same(t, []string{"bus/pci/devices", gpu + "/driver", gpu + "/reset_method"}, sources, "problems (-want +got)")
 	data, err := snapshot.Format("A host.\n")
 	if err != nil || strings.Contains(string(data), "evil") || !strings.Contains(string(data), gpu+"/class") {
 		t.Errorf("%v\n%s", err, data)
@@ -247,9 +201,7 @@ func TestSnapshotRefuses(t *testing.T) {
 		t.Errorf("a tree without PCI devices: %v; want an error that names bus/pci/devices", err)
 	}
 	snapshot, _, err := host.TakeSnapshot(parse(t, "-- bus/pci/devices/0000:00:00.0 -> ../../../devices/pci0000:00/0000:00:00.0 --\n-- devices/pci0000:00/0000:00:00.0/class --\n0x060000\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if _, err := snapshot.Format("head\n-- a/file --\n"); err == nil {
 		t.Error("a comment that begins an entry is accepted")
 	}
@@ -263,14 +215,9 @@ func BenchmarkSnapshot(b *testing.B) {
 	for n := range 100 {
 		fmt.Fprintf(&text, "pci%04[1]x:00/%04[1]x:00:01.0/%04[1]x:01:00.0 node=%[2]d group=%[1]d driver=vfio-pci io\n", n, n%2)
 	}
-	host, err := hostfs.Parse(text.String())
-	if err != nil {
-		b.Fatal(err)
-	}
+	host := expect.Host(b, text.String())
 	dir := b.TempDir()
-	if err := os.CopyFS(dir, host); err != nil {
-		b.Fatal(err)
-	}
+	expect.NoError(b, os.CopyFS(dir, host))
 	for name, fsys := range map[string]fs.FS{"memory": host, "directory": open(b, dir)} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {

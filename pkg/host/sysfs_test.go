@@ -108,9 +108,7 @@ func TestReadHostShapes(t *testing.T) {
 	for _, n := range host.Nodes {
 		nodes = append(nodes, topology.OnNode(n.ID).String()+":"+n.CPUs.String())
 	}
-	if diff := cmp.Diff([]string{"0:0-3", "1:", "4:"}, nodes); diff != "" {
-		t.Errorf("nodes (-want +got):\n%s", diff)
-	}
+	expect.Same(t, []string{"0:0-3", "1:", "4:"}, nodes, "nodes (-want +got)")
 }
 
 // Read also reads the functions that belong to a requested device.
@@ -128,9 +126,7 @@ func TestReadHostRelatives(t *testing.T) {
 		for i := range host.Devices {
 			got = append(got, host.Devices[i].Address.String())
 		}
-		if diff := cmp.Diff(tc.want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
-		}
+		expect.Same(t, tc.want, got, "%s (-want +got)", tc.name)
 	}
 }
 
@@ -245,8 +241,6 @@ func file(content string) *fstest.MapFile {
 func parse(t *testing.T, text string) fs.FS {
 	t.Helper()
 	fsys, err := host.ParseSnapshot([]byte(strings.TrimPrefix(text, "\n")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return fsys
 }

@@ -7,8 +7,7 @@ import (
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/libvirt"
-
-	"github.com/google/go-cmp/cmp"
+	"hook-sidecar/test/expect"
 )
 
 // devices are those of a domain whose machine and devices are given.
@@ -164,9 +163,7 @@ func TestNeedsBridge(t *testing.T) {
 		for _, d := range devices(t, "q35", none+xml) {
 			got = append(got, d.NeedsBridge)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", xml, diff)
-		}
+		expect.Same(t, want, got, "%s (-want +got)", xml)
 	}
 }
 
@@ -240,9 +237,7 @@ func TestDevices(t *testing.T) {
 				}
 				got = append(got, strings.Join(words, " "))
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("devices (-want +got):\n%s", diff)
-			}
+			expect.Same(t, test.want, got, "devices (-want +got)")
 		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/test/cases"
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/oracle"
 )
 
@@ -56,8 +57,6 @@ func TestRootBusAddresses(t *testing.T) {
 func parse(t *testing.T, xml []byte) *domain.Domain {
 	t.Helper()
 	d, err := domain.Parse(xml)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return d
 }

@@ -5,13 +5,10 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/nccl"
@@ -20,7 +17,7 @@ import (
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
-	"hook-sidecar/test/hostfs"
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/matrix"
 	"hook-sidecar/test/tree"
 )
@@ -32,14 +29,9 @@ const testdata = "../../testdata"
 // readHost is the sysfs of a machine of testdata/hosts.
 func readHost(t *testing.T, name string) fs.FS {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(testdata, "hosts", name+".txtar"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := expect.File(t, filepath.Join(testdata, "hosts", name+".txtar"))
 	host, err := host.ParseSnapshot(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return host
 }
 
@@ -48,13 +40,9 @@ func wholeHost(t *testing.T, host fs.FS) []byte {
 	t.Helper()
 	sysfs := matrix.Sysfs{FS: host}
 	devices, err := sysfs.Endpoints()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	nodes, err := sysfs.Nodes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var numa matrix.GuestNUMA
 	for _, node := range nodes {
 		numa = append(numa, []int{node})
@@ -80,10 +68,7 @@ func planOf(t *testing.T, host fs.FS, domain []byte, layout policy.Layout) *plac
 //	hgx mirror   the same tree with the guest's own switches
 //	three-roots  no switches: NICs and GPUs directly under their CPU
 func TestGolden(t *testing.T) {
-	hgx, err := os.ReadFile(filepath.Join(testdata, "samples", "02-8gpu-8nic-gate-off.xml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	hgx := expect.File(t, filepath.Join(testdata, "samples", "02-8gpu-8nic-gate-off.xml"))
 	for _, tc := range []struct {
 		host   string
 		domain []byte
@@ -95,18 +80,7 @@ func TestGolden(t *testing.T) {
 	} {
 		got := nccl.New(planOf(t, readHost(t, tc.host), tc.domain, tc.layout)).String()
 		golden := filepath.Join("testdata", fmt.Sprintf("%s-%s.xml", tc.host, tc.layout))
-		if *update {
-			if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(golden)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d := cmp.Diff(string(want), got); d != "" {
-			t.Errorf("%s (-want +got), rewrite with -update and review:\n%s", golden, d)
-		}
+		expect.Golden(t, *update, golden, []byte(got))
 		if tc.layout == policy.LayoutNUMA {
 			checkDocs(t, got)
 		}
@@ -116,10 +90,7 @@ func TestGolden(t *testing.T) {
 // checkDocs looks for the start of the file in docs/guest.md.
 func checkDocs(t *testing.T, file string) {
 	t.Helper()
-	docs, err := os.ReadFile("../../docs/guest.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	docs := expect.File(t, "../../docs/guest.md")
 	start := strings.Join(strings.SplitAfter(file, "\n")[:6], "")
 	if !strings.Contains(string(docs), "```xml\n"+start+"```") {
 		t.Errorf("docs/guest.md does not show\n%s", start)
@@ -145,10 +116,7 @@ func TestDistances(t *testing.T) {
 	}
 	for seed := range uint64(60) {
 		h := matrix.NewRandomHost(2000 + seed)
-		host, err := hostfs.Parse(h.Text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		host := expect.Host(t, h.Text)
 		for _, layout := range []policy.Layout{policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror} {
 			t.Run(fmt.Sprintf("seed-%d-%s", 2000+seed, layout), func(t *testing.T) {
 				checkDistances(t, host, planOf(t, host, matrix.Domain(h.NUMA, h.Devices), layout))
@@ -176,9 +144,7 @@ func checkDistances(t *testing.T, host fs.FS, plan *placement.Plan) {
 			t.Fatalf("%s is in the file %d times\n%s", id, count, file)
 		}
 		spot, _, err := matrix.Sysfs{FS: host}.Spot(id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		seen[id], spots[id] = node, spot
 	}
 	ids := slices.Sorted(maps.Keys(seen))
@@ -218,9 +184,7 @@ func TestNodes(t *testing.T) {
 	host := readHost(t, "x86-2n8g-hgx-h100")
 	plan := planOf(t, host, wholeHost(t, host), policy.LayoutNUMA)
 	system, err := read(nccl.New(plan).String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	checked := 0
 	for _, d := range plan.Devices {
 		if n, count := system.find(d.Predicted.String()); count == 1 && d.Cell != nil {
@@ -242,9 +206,7 @@ func TestSwitchAddress(t *testing.T) {
 	host := readHost(t, "x86-2n8g-hgx-h100")
 	plan := planOf(t, host, wholeHost(t, host), policy.LayoutMirror)
 	system, err := read(nccl.New(plan).String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for _, d := range plan.Devices {
 		n, count := system.find(d.Predicted.String())
 		if count == 0 || len(d.GuestPath) < 4 {
@@ -262,10 +224,7 @@ func TestSwitchAddress(t *testing.T) {
 // TestLeavesOut: a GPU whose guest address is not known yet is left out and named;
 // NCCL looks for it in sysfs.
 func TestLeavesOut(t *testing.T) {
-	host, err := hostfs.Parse("cpus 0 0-3\npci0000:00/0000:00:01.0/0000:01:00.0 node=0\npci0000:00/0000:00:02.0/0000:02:00.0 node=0 class=0x010802\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	host := expect.Host(t, "cpus 0 0-3\npci0000:00/0000:00:01.0/0000:01:00.0 node=0\npci0000:00/0000:00:02.0/0000:02:00.0 node=0 class=0x010802\n")
 	domain := matrix.Domain(matrix.GuestNUMA{{0}}, []string{"0000:01:00.0", "0000:02:00.0"})
 	file := nccl.New(planOf(t, host, domain, policy.LayoutKeep))
 	if !file.IsEmpty() || strings.Contains(file.String(), "<pci") {
@@ -280,19 +239,14 @@ func TestLeavesOut(t *testing.T) {
 // under the switch that it shares with a NIC. RCCL takes the class 0x120000 alone;
 // another one of that base class is a switch to it.
 func TestAccelerators(t *testing.T) {
-	host, err := hostfs.Parse(`cpus 0 0-3
+	host := expect.Host(t, `cpus 0 0-3
 pci0000:16/0000:16:01.0/0000:17:00.0/0000:18:00.0/0000:19:00.0 node=0 class=0x120000 vendor=0x1002 device=0x74a1
 pci0000:16/0000:16:01.0/0000:17:00.0/0000:18:01.0/0000:1a:00.0 node=0 class=0x020000 vendor=0x15b3 device=0x1021
 pci0000:16/0000:16:02.0/0000:1b:00.0 node=0 class=0x120100
 `)
-	if err != nil {
-		t.Fatal(err)
-	}
 	plan := planOf(t, host, matrix.Domain(matrix.GuestNUMA{{0}}, []string{"0000:19:00.0", "0000:1a:00.0", "0000:1b:00.0"}), policy.LayoutNUMA)
 	system, err := read(nccl.New(plan).String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	gpu, count := system.find(plan.Devices[0].Predicted.String())
 	nic, _ := system.find(plan.Devices[1].Predicted.String())
 	if count != 1 || gpu.attrs["class"] != "0x120000" || distance(gpu, nic) != "PIX" {
@@ -307,15 +261,12 @@ pci0000:16/0000:16:02.0/0000:1b:00.0 node=0 class=0x120100
 // function has its physical function's link, and what is not known is left to
 // NCCL.
 func TestLinks(t *testing.T) {
-	host, err := hostfs.Parse(`cpus 0 0-3
+	host := expect.Host(t, `cpus 0 0-3
 pci0000:00/0000:00:01.0/0000:01:00.0 node=0
 pci0000:00/0000:00:02.0/0000:02:00.0 node=0
 pci0000:00/0000:00:02.0/0000:02:00.1 node=0 physfn=0000:02:00.0
 pci0000:00/0000:00:03.0/0000:03:00.0 node=0
 `)
-	if err != nil {
-		t.Fatal(err)
-	}
 	links := map[string]topology.Link{
 		"0000:00:01.0": {Speed: 16, Width: 16}, "0000:01:00.0": {Speed: 32, Width: 8},
 		"0000:02:00.0": {Speed: 8, Width: 4}, // the port above has no file for it
@@ -327,9 +278,7 @@ pci0000:00/0000:00:03.0/0000:03:00.0 node=0
 		}
 	}
 	system, err := read(nccl.New(plan).String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for i, want := range []string{"16.0 GT/s PCIe x8", "8.0 GT/s PCIe x4", " x"} {
 		n, _ := system.find(plan.Devices[i].Predicted.String())
 		if got := n.attrs["link_speed"] + " x" + n.attrs["link_width"]; got != want {

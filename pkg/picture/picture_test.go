@@ -6,7 +6,6 @@ import (
 	"flag"
 	"html"
 	"io"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -14,12 +13,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"hook-sidecar/pkg/picture"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/report"
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/machines"
 )
 
@@ -31,19 +29,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 func TestGolden(t *testing.T) {
 	for host, layout := range map[string]string{machines.HGX: "numa", machines.VGPU: "mirror"} {
 		got, file := draw(t, machines.Whole(t, host, layout)), filepath.Join("testdata", host+"-"+layout+".svg")
-		if *update {
-			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			continue
-		}
-		want, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d := cmp.Diff(string(want), got); d != "" {
-			t.Errorf("%s (-want +got), rewrite with -update and review:\n%s", file, d)
-		}
+		expect.Golden(t, *update, file, []byte(got))
 	}
 }
 
@@ -79,9 +65,7 @@ func TestPictures(t *testing.T) {
 func draw(t *testing.T, r report.Report) string {
 	t.Helper()
 	var b strings.Builder
-	if err := picture.Write(&b, r); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, picture.Write(&b, r))
 	return b.String()
 }
 
@@ -96,9 +80,7 @@ func wellFormed(t *testing.T, svg string) string {
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		switch token := token.(type) {
 		case xml.CharData:
 			texts += string(token) + "\n"
@@ -144,9 +126,7 @@ func attributes(e xml.StartElement) map[string]string {
 func integer(t *testing.T, s string) int {
 	t.Helper()
 	n, err := strconv.Atoi(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return n
 }
 

@@ -13,7 +13,7 @@ import (
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/topology"
-	"hook-sidecar/test/hostfs"
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/matrix"
 	"hook-sidecar/test/oracle"
 	"hook-sidecar/testdata"
@@ -64,27 +64,19 @@ func (c benchCall) bench(b *testing.B, name string) {
 
 func cpuTime(b *testing.B) int64 {
 	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		b.Fatal(err)
-	}
+	expect.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 	return usage.Utime.Nano() + usage.Stime.Nano()
 }
 
 func (c benchCall) run(b *testing.B) (*placement.Plan, []byte) {
 	d, err := domain.Parse(c.xml)
-	if err != nil {
-		b.Fatal(err)
-	}
+	expect.NoError(b, err)
 	in := c.in
 	in.Domain = d
 	plan, err := placement.New(in)
-	if err != nil {
-		b.Fatal(err)
-	}
+	expect.NoError(b, err)
 	changed, err := plan.Apply()
-	if err != nil {
-		b.Fatal(err)
-	}
+	expect.NoError(b, err)
 	return plan, changed
 }
 
@@ -103,20 +95,14 @@ func (c benchCall) again(b *testing.B) benchCall {
 func demoCall(b *testing.B) benchCall {
 	read := func(name string) []byte {
 		data, err := testdata.Demo.ReadFile(name)
-		if err != nil {
-			b.Fatal(err)
-		}
+		expect.NoError(b, err)
 		return data
 	}
 	sysfs, err := host.ParseSnapshot(read(testdata.DemoHost))
-	if err != nil {
-		b.Fatal(err)
-	}
+	expect.NoError(b, err)
 	call := benchCall{name: "demo", xml: read(testdata.DemoDomain)}
 	d, err := domain.Parse(call.xml)
-	if err != nil {
-		b.Fatal(err)
-	}
+	expect.NoError(b, err)
 	call.in = defaults(b)
 	call.in.Host, _ = host.Read(sysfs, placement.Candidates(d, nil), host.Needs{Related: true})
 	if call.in.VMI, err = env.ParseVMI(read(testdata.DemoVMI)); err != nil {
@@ -127,24 +113,17 @@ func demoCall(b *testing.B) benchCall {
 
 func defaults(b *testing.B) placement.Input {
 	wanted, _, err := policy.Resolve(policy.Source{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	expect.NoError(b, err)
 	return placement.Input{Policy: wanted}
 }
 
 // crowdCall passes through a crowd of devices, which the VMI names and a variable lists.
 func crowdCall(b *testing.B, count int) benchCall {
 	text, devices := crowd(count)
-	sysfs, err := hostfs.Parse(text)
-	if err != nil {
-		b.Fatal(err)
-	}
+	sysfs := expect.Host(b, text)
 	call := benchCall{name: fmt.Sprint(count), xml: matrix.Domain(matrix.GuestNUMA{{0}, {1}, {2}, {3}}, devices), in: defaults(b)}
 	d, err := domain.Parse(call.xml)
-	if err != nil {
-		b.Fatal(err)
-	}
+	expect.NoError(b, err)
 	call.in.VMI = &env.VMI{}
 	for i := range devices {
 		call.in.VMI.HostDevices = append(call.in.VMI.HostDevices, env.Request{Name: fmt.Sprint(i), Resource: "example.com/device"})

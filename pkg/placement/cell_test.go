@@ -5,13 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/test/expect"
 )
 
 // The host of KubeVirt's pkg/util/hardware/hw_utils_test.go: a device on node 0
@@ -71,13 +70,9 @@ func (c cellCase) run(t *testing.T) {
 		d.Hostdevs = append(d.Hostdevs, domain.Hostdev{ID: id, HasMode: true})
 	}
 	policy, _, err := policy.Resolve(policy.Source{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	plan, err := placement.New(placement.Input{Domain: d, Host: twoNodeHost(), Policy: policy})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var got []string
 	for _, decision := range plan.Devices {
 		cell := "-"
@@ -89,9 +84,7 @@ func (c cellCase) run(t *testing.T) {
 		}
 		got = append(got, cell+" "+string(decision.Reason))
 	}
-	if diff := cmp.Diff(c.want, got); diff != "" {
-		t.Errorf("cells (-want +got):\n%s", diff)
-	}
+	expect.Same(t, c.want, got, "cells (-want +got)")
 	if len(plan.Warnings) != len(c.warnings) {
 		t.Errorf("warnings %v, want %q", plan.Warnings, c.warnings)
 	}

@@ -7,6 +7,7 @@ import (
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/test/expect"
 )
 
 // guest builds a domain whose devices have addresses, to predict those that the
@@ -43,13 +44,9 @@ func (g *guest) seen(t *testing.T) map[topology.DeviceID]string {
 	g.domain.Others = append(g.domain.Others, // libvirt adds nothing then
 		domain.Device{Element: "controller", Type: "usb", Model: "none"}, domain.Device{Element: "memballoon", Model: "none"})
 	keep, _, err := policy.Resolve(policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: "keep"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	plan, err := placement.New(placement.Input{Domain: &g.domain, Host: &topology.Host{}, Policy: keep})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	seen := map[topology.DeviceID]string{}
 	for _, d := range plan.Devices {
 		seen[d.ID] = ""

@@ -10,7 +10,7 @@ import (
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
-	"hook-sidecar/test/hostfs"
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/oracle"
 )
 
@@ -141,10 +141,7 @@ func (d *unmanagedDomain) write() []byte {
 // domain itself, and a call after libvirt has given every device its address
 // changes nothing either.
 func TestUnmanagedControllers(t *testing.T) {
-	host, err := hostfs.Parse(unmanagedHost())
-	if err != nil {
-		t.Fatal(err)
-	}
+	host := expect.Host(t, unmanagedHost())
 	var libvirt *oracle.Libvirt
 	if oracle.Available() {
 		libvirt = oracle.New(t)

@@ -3,18 +3,16 @@ package plan_test
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/oracle"
 	"hook-sidecar/test/readback"
 )
@@ -50,10 +48,7 @@ func TestBoot(t *testing.T) {
 
 func sampleFile(t *testing.T, name string) []byte {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(root, "testdata", "samples", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := expect.File(t, filepath.Join(root, "testdata", "samples", name))
 	// The host's UUIDs are invented, so the sample's vGPU is not on it: without this
 	// there is nothing to place.
 	return bytes.ReplaceAll(data, []byte("aa618089-8b16-4d01-a136-25a0f3c73123"), []byte("4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01"))
@@ -69,9 +64,7 @@ func boot(t *testing.T, m plan.Planner, version readback.Version, lib readback.L
 	}
 	_, answers := version.Sequence(t, first, vmi, hook, lib)
 	for call, plan := range plans[1:] {
-		if d := cmp.Diff(places(plans[0]), places(plan)); d != "" {
-			t.Errorf("call %d moves devices (-first +now):\n%s", call+2, d)
-		}
+		expect.Same(t, places(plans[0]), places(plan), "call %d moves devices (-first +now)", call+2)
 	}
 	last := answers[len(answers)-1]
 	if again := m.Mutate(plan.Request{Domain: last, VMI: vmi}); !bytes.Equal(again.Domain, last) {
@@ -79,9 +72,7 @@ func boot(t *testing.T, m plan.Planner, version readback.Version, lib readback.L
 	}
 	identity := func(domain []byte) ([]byte, error) { return domain, nil }
 	_, without := version.Sequence(t, first, vmi, identity, lib)
-	if d := cmp.Diff(readBack(t, lib, without[len(without)-1]), readBack(t, lib, last)); d != "" {
-		t.Errorf("disks or NICs move (-without the hook +with it):\n%s", d)
-	}
+	expect.Same(t, readBack(t, lib, without[len(without)-1]), readBack(t, lib, last), "disks or NICs move (-without the hook +with it)")
 }
 
 // places returns where each device is that the plan places, or finds in its place:

@@ -5,12 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/diff"
 
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/report"
 	"hook-sidecar/test/cases"
+	"hook-sidecar/test/expect"
 )
 
 const root = "../.."
@@ -25,15 +25,11 @@ func TestGolden(t *testing.T) {
 			got["want.diff"] = changes(c.Request.Domain, result.Domain)
 			got["want.txt"] = explanation(t, result)
 			if *update {
-				if err := c.Update(got); err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, c.Update(got))
 				return
 			}
 			for name, data := range got {
-				if d := cmp.Diff(string(c.Section(name)), string(data)); d != "" {
-					t.Errorf("%s (-want +got), rewrite with -update and review:\n%s", name, d)
-				}
+				expect.Same(t, string(c.Section(name)), string(data), "%s (-want +got), rewrite with -update and review", name)
 			}
 		})
 	}
@@ -49,8 +45,6 @@ func changes(before, after []byte) []byte {
 
 func explanation(t *testing.T, result plan.Result) []byte {
 	var text strings.Builder
-	if err := report.New(result.Plan, result.Changed(), result.Err).WriteSummary(&text); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, report.New(result.Plan, result.Changed(), result.Err).WriteSummary(&text))
 	return []byte(text.String())
 }

@@ -7,13 +7,13 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/google/go-cmp/cmp"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/test/expect"
 )
 
 // The domain before virt-launcher's hostdevs. It has no NUMA cells, so that no
@@ -84,9 +84,7 @@ func (c hostdevCase) run(t *testing.T) {
 	var vmi v1.VirtualMachineInstance
 	vmi.Spec.Domain.Devices.GPUs, vmi.Spec.Domain.Devices.HostDevices = c.gpus, c.hostDevices
 	vmiJSON, err := json.Marshal(vmi)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	// An empty sysfs: what is written must not depend on the host.
 	m := plan.Planner{Sysfs: fstest.MapFS{}}
 	m.Variables, m.Problems = env.ParseVariables(c.variables)
@@ -95,9 +93,7 @@ func (c hostdevCase) run(t *testing.T) {
 		t.Fatal(result.Err)
 	}
 	want := hostdevsOf(t, "<domain type='kvm'><devices>"+strings.Join(c.want, "")+"</devices></domain>")
-	if d := cmp.Diff(want, hostdevsOf(t, string(result.Domain))); d != "" {
-		t.Errorf("hostdevs (-virt-launcher +hook):\n%s", d)
-	}
+	expect.Same(t, want, hostdevsOf(t, string(result.Domain)), "hostdevs (-virt-launcher +hook)")
 	var warnings []string
 	for _, w := range result.Plan.Warnings {
 		// No device is in the empty sysfs.
@@ -105,9 +101,7 @@ func (c hostdevCase) run(t *testing.T) {
 			warnings = append(warnings, string(code))
 		}
 	}
-	if d := cmp.Diff(c.warnings, warnings); d != "" {
-		t.Errorf("warnings (-want +got):\n%s", d)
-	}
+	expect.Same(t, c.warnings, warnings, "warnings (-want +got)")
 }
 
 func hostdevsOf(t *testing.T, xml string) []libvirtxml.DomainHostdev {

@@ -10,12 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
-	"hook-sidecar/test/hostfs"
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/matrix"
 	"hook-sidecar/test/oracle"
 	"hook-sidecar/test/readback"
@@ -48,17 +46,12 @@ func TestReplace(t *testing.T) {
 	t.Run("three roots", func(t *testing.T) {
 		host := hosts(t)["x86-2n4g-three-roots.txtar"]
 		devices, err := matrix.Sysfs{FS: host}.Endpoints()
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		replaceAll(t, host, matrix.Domain(matrix.GuestNUMA{{0}, {1}}, devices), lib)
 	})
 	for seed := range uint64(3) {
 		h := matrix.NewRandomHost(1000 + seed)
-		host, err := hostfs.Parse(h.Text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		host := expect.Host(t, h.Text)
 		t.Run(fmt.Sprintf("seed %d", 1000+seed), func(t *testing.T) {
 			replaceAll(t, host, matrix.Domain(h.NUMA, h.Devices), lib)
 		})
@@ -95,13 +88,9 @@ func replaceAll(t *testing.T, host fs.FS, first []byte, lib readback.Lib) {
 func nextCall(t *testing.T, lib readback.Lib, answer []byte) []byte {
 	t.Helper()
 	back, err := lib(answer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	back, err = readback.V190.Remarshal(back)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return back
 }
 
@@ -132,9 +121,7 @@ func replace(t *testing.T, m plan.Planner, first, domain []byte) {
 		return
 	}
 	want := mutateOnce(t, m, first)
-	if d := cmp.Diff(expanderTrees(read(t, want)), now); d != "" {
-		t.Errorf("differs from a fresh placement (-fresh +now):\n%s", d)
-	}
+	expect.Same(t, expanderTrees(read(t, want)), now, "differs from a fresh placement (-fresh +now)")
 }
 
 // shapes are the trees without what KubeVirt loses between calls.
@@ -183,9 +170,7 @@ func expanderTrees(d *tree.Tree) []string {
 func TestReplaceBesideReferenced(t *testing.T) {
 	host := hosts(t)["x86-2n4g-three-roots.txtar"]
 	devices, err := matrix.Sysfs{FS: host}.Endpoints()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	const (
 		grace = `		<controller type="pci" index="3" model="pcie-expander-bus">
 			<target busNr="200"><node>1</node></target>

@@ -14,6 +14,7 @@ import (
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/test/cases"
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/matrix"
 	"hook-sidecar/test/oracle"
 	"hook-sidecar/test/readback"
@@ -31,9 +32,7 @@ func fwcfgMutator(t *testing.T, host string, layout policy.Layout) plan.Planner 
 func entriesOf(t *testing.T, domain []byte) []string {
 	t.Helper()
 	root, err := tree.Parse(domain)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var texts []string
 	for _, info := range root.All("sysinfo") {
 		for _, e := range info.All("entry") {
@@ -58,9 +57,7 @@ func passedFile(t *testing.T, domain []byte) string {
 		t.Errorf("the entry would not reach the guest as it is: %q", texts[0])
 	}
 	text, err := base64.StdEncoding.DecodeString(texts[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return string(text)
 }
 
@@ -104,13 +101,9 @@ func checkSMBIOS(t *testing.T, version readback.Version, before, after []byte) {
 		t.Errorf("the SMBIOS tables have changed, before: %s", was)
 	}
 	spec, err := version.Remarshal(after)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	domain, err := tree.Parse(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	info := domain.Find("sysinfo")
 	if info.Attr("type") != "smbios" || len(info.Find("system").All("entry")) == 0 {
 		t.Errorf("KubeVirt reads %s", info.Bytes())
@@ -167,9 +160,7 @@ func TestNCCLEntryAlone(t *testing.T) {
 func TestNCCLEntryWanted(t *testing.T) {
 	hgx, host := sampleFile(t, "02-8gpu-8nic-gate-off.xml"), "x86-2n8g-hgx-h100"
 	devices, err := matrix.Sysfs{FS: hosts(t)[host+".txtar"]}.Endpoints()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	switches := slices.DeleteFunc(devices, func(id string) bool { return !strings.HasSuffix(id, ":00.0") || !nvSwitch(t, host, id) })
 	if len(switches) == 0 {
 		t.Fatal("the host has no NVSwitch: the case below shows nothing")

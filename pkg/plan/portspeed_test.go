@@ -8,7 +8,7 @@ import (
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
-	"hook-sidecar/test/hostfs"
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/matrix"
 )
 
@@ -46,10 +46,7 @@ func TestPortSpeed(t *testing.T) {
 		{"under a switch of the guest", switch1 + switch2, "19:00.0 1a:00.0", map[policy.Key]string{policy.KeyLayout: "mirror"}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			host, err := hostfs.Parse("cpus 0 0-3\n" + tt.host)
-			if err != nil {
-				t.Fatal(err)
-			}
+			host := expect.Host(t, "cpus 0 0-3\n"+tt.host)
 			var devices []string
 			for _, d := range strings.Fields(tt.devices) {
 				devices = append(devices, "0000:"+d)

@@ -8,14 +8,11 @@ import (
 	"io/fs"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/placement"
@@ -23,6 +20,7 @@ import (
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/report"
 	"hook-sidecar/test/cases"
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/tree"
 )
 
@@ -59,10 +57,7 @@ func hosts(t *testing.T) map[string]fs.FS {
 	}
 	hosts := map[string]fs.FS{}
 	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := expect.File(t, file)
 		if hosts[filepath.Base(file)], err = host.ParseSnapshot(data); err != nil {
 			t.Fatal(err)
 		}
@@ -107,26 +102,20 @@ func compareAnswer(t *testing.T, result, answer plan.Result) {
 	if !bytes.Equal(answer.Domain, result.Domain) || fmt.Sprint(answer.Err) != fmt.Sprint(result.Err) || answer.Strict != result.Strict {
 		t.Errorf("the answer differs: error %v and %v\n%s", result.Err, answer.Err, changes(result.Domain, answer.Domain))
 	}
-	if diff := cmp.Diff(reportOf(t, result), reportOf(t, answer)); diff != "" {
-		t.Errorf("the report of the answer differs (-result +answer):\n%s", diff)
-	}
+	expect.Same(t, reportOf(t, result), reportOf(t, answer), "the report of the answer differs (-result +answer)")
 }
 
 func reportOf(t *testing.T, r plan.Result) string {
 	t.Helper()
 	text, err := json.MarshalIndent(report.New(r.Plan, r.Changed(), r.Err), "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return string(text)
 }
 
 func read(t *testing.T, xml []byte) *tree.Tree {
 	t.Helper()
 	d, err := tree.Read(xml)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return d
 }
 
@@ -168,9 +157,7 @@ func TestOrder(t *testing.T) {
 				return shuffled[next]
 			})
 			got := m.Mutate(plan.Request{Domain: domain, VMI: req.VMI})
-			if d := cmp.Diff(reportOf(t, want), reportOf(t, got)); d != "" {
-				t.Errorf("order %d (-want +got):\n%s", seed, d)
-			}
+			expect.Same(t, reportOf(t, want), reportOf(t, got), "order %d (-want +got)", seed)
 		}
 	})
 }

@@ -10,7 +10,7 @@ import (
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/test/cases"
-	"hook-sidecar/test/hostfs"
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/matrix"
 	"hook-sidecar/test/oracle"
 	"hook-sidecar/test/readback"
@@ -128,9 +128,6 @@ func crowded(t *testing.T, devices int) (plan.Request, plan.Planner) {
 		host += fmt.Sprintf("pci%04x:00/%04x:00:%02x.0/%04x:%02x:00.0/%04x:%02x:%02x.0/%s node=%d group=%d driver=vfio-pci\n",
 			node, node, pair/2%32, node, pair+1, node, pair+2, i%2, ids[i], node, i)
 	}
-	sysfs, err := hostfs.Parse(host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sysfs := expect.Host(t, host)
 	return plan.Request{Domain: matrix.Domain(matrix.GuestNUMA{{0}, {1}}, ids)}, plan.Planner{Sysfs: sysfs}
 }

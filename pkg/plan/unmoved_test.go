@@ -9,12 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/test/cases"
-	"hook-sidecar/test/hostfs"
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/matrix"
 	"hook-sidecar/test/oracle"
 	"hook-sidecar/test/readback"
@@ -38,12 +36,8 @@ func TestNothingElseMoves(t *testing.T) {
 				m := d.host
 				m.Source = laidOut(m.Source, layout)
 				got, err := lib(m.Mutate(plan.Request{Domain: d.domain, VMI: d.vmi}).Domain)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if diff := cmp.Diff(want, unmoved(t, got)); diff != "" {
-					t.Errorf("disks, NICs or controllers move (-without the hook +with it):\n%s", diff)
-				}
+				expect.NoError(t, err)
+				expect.Same(t, want, unmoved(t, got), "disks, NICs or controllers move (-without the hook +with it)")
 				// libvirt adds no more bridges than were counted.
 				for _, shortage := range shortages(t, got) {
 					if !slices.Contains(shortages(t, without), shortage) {
@@ -79,16 +73,10 @@ func TestNothingElseMovesDuringBoot(t *testing.T) {
 					_, answers := version.Sequence(t, d.domain, d.vmi, hook, lib)
 					for call, answer := range answers {
 						want, err := lib(without[call])
-						if err != nil {
-							t.Fatal(err)
-						}
+						expect.NoError(t, err)
 						got, err := lib(answer)
-						if err != nil {
-							t.Fatal(err)
-						}
-						if diff := cmp.Diff(unmoved(t, want), unmoved(t, got)); diff != "" {
-							t.Errorf("call %d: disks, NICs or controllers move (-without the hook +with it):\n%s", call+1, diff)
-						}
+						expect.NoError(t, err)
+						expect.Same(t, unmoved(t, want), unmoved(t, got), "call %d: disks, NICs or controllers move (-without the hook +with it)", call+1)
 					}
 				})
 			}
@@ -106,10 +94,7 @@ func TestNothingElseMovesFromUnaddressed(t *testing.T) {
 	lib := oracle.New(t).Readback
 	for seed := range uint64(8) {
 		h := matrix.NewRandomHost(2000 + seed)
-		host, err := hostfs.Parse(h.Text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		host := expect.Host(t, h.Text)
 		for _, from := range layouts() {
 			placed := withLayout(host, from).Mutate(plan.Request{Domain: matrix.Domain(h.NUMA, h.Devices)})
 			domain := expanderAddress.ReplaceAll(placed.Domain, []byte("$1"))
@@ -118,9 +103,7 @@ func TestNothingElseMovesFromUnaddressed(t *testing.T) {
 					without, with := domain, withLayout(host, to).Mutate(plan.Request{Domain: domain}).Domain
 					// As it is, and in the last call with KubeVirt's root ports.
 					for range 2 {
-						if diff := cmp.Diff(readBack(t, lib, without), readBack(t, lib, with)); diff != "" {
-							t.Errorf("disks, NICs or controllers move (-without the hook +with it):\n%s", diff)
-						}
+						expect.Same(t, readBack(t, lib, without), readBack(t, lib, with), "disks, NICs or controllers move (-without the hook +with it)")
 						without = lastCall(t, lib, without)
 						with = withLayout(host, to).Mutate(plan.Request{Domain: lastCall(t, lib, with)}).Domain
 					}
@@ -134,9 +117,7 @@ func TestNothingElseMovesFromUnaddressed(t *testing.T) {
 func readBack(t *testing.T, lib readback.Lib, domain []byte) map[string]string {
 	t.Helper()
 	back, err := lib(domain)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return unmoved(t, back)
 }
 
@@ -144,9 +125,7 @@ func readBack(t *testing.T, lib readback.Lib, domain []byte) map[string]string {
 func lastCall(t *testing.T, lib readback.Lib, domain []byte) []byte {
 	t.Helper()
 	next, err := readback.AppendRootPorts(nextCall(t, lib, domain), 6)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return next
 }
 
@@ -216,9 +195,7 @@ func laidOut(s policy.Source, layout policy.Layout) policy.Source {
 func shortages(t *testing.T, readback []byte) []string {
 	t.Helper()
 	read, err := tree.Read(readback)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return read.BusShortages()
 }
 
@@ -226,9 +203,7 @@ func shortages(t *testing.T, readback []byte) []string {
 func unmoved(t *testing.T, readback []byte) map[string]string {
 	t.Helper()
 	read, err := tree.Read(readback)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	seen := read.Seen()
 	maps.DeleteFunc(seen, func(label, _ string) bool {
 		kind, rest, _ := strings.Cut(label, " ")

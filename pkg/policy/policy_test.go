@@ -5,10 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/test/expect"
 )
 
 // flags and annotations take "key=value".
@@ -86,9 +85,7 @@ func TestPolicyPrecedence(t *testing.T) {
 			for _, w := range warnings {
 				codes = append(codes, w.Code)
 			}
-			if d := cmp.Diff(c.warnings, codes); d != "" {
-				t.Errorf("warnings (-want +got):\n%s", d)
-			}
+			expect.Same(t, c.warnings, codes, "warnings (-want +got)")
 		})
 	}
 }

@@ -1,11 +1,11 @@
 package report_test
 
 import (
-	"os"
 	"strings"
 	"testing"
 
 	"hook-sidecar/pkg/report"
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/machines"
 )
 
@@ -14,10 +14,7 @@ import (
 // expander buses, with a root port each.
 func TestAsIs(t *testing.T) {
 	sysfs := machines.Sysfs(t, machines.HGX)
-	domain, err := os.ReadFile("../../testdata/samples/02-8gpu-8nic-gate-off.libvirt9-inactive.xml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	domain := expect.File(t, "../../testdata/samples/02-8gpu-8nic-gate-off.libvirt9-inactive.xml")
 	current := machines.Report(t, sysfs, domain, "keep")
 	a := report.AsIs(current, machines.Report(t, sysfs, domain, "numa"))
 	for i, d := range a.Devices {

@@ -7,6 +7,7 @@ import (
 
 	"hook-sidecar/pkg/picture"
 	"hook-sidecar/pkg/report"
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/machines"
 )
 
@@ -40,9 +41,7 @@ func TestUnknownHost(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	if err := picture.Write(&b, r); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, picture.Write(&b, r))
 	if svg := b.String(); strings.Contains(svg, `class="chip same"`) || !strings.Contains(svg, `class="chip unknown"`) {
 		t.Error("svg: a host that is not known is drawn as if it were")
 	}

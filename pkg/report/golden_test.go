@@ -2,14 +2,11 @@ package report_test
 
 import (
 	"flag"
-	"os"
 	"path/filepath"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"hook-sidecar/pkg/report"
-	"hook-sidecar/test/hostfs"
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/machines"
 )
 
@@ -18,20 +15,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // golden compares with a file of testdata, or rewrites it.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), got); d != "" {
-		t.Errorf("%s (-want +got), rewrite with -update and review:\n%s", file, d)
-	}
+	expect.Golden(t, *update, filepath.Join("testdata", name), []byte(got))
 }
 
 // Each machine with all its devices, in the layout that merges most and in the
@@ -68,10 +52,7 @@ pci10000:00/10000:00:01.0/10000:01:00.0 node=-1 driver=vfio-pci class=0x010802
 
 func TestTextCascade(t *testing.T) {
 	for _, layout := range []string{"numa", "mirror"} {
-		sysfs, err := hostfs.Parse(cascade)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sysfs := expect.Host(t, cascade)
 		golden(t, "cascade-"+layout+".txt", text(t, machines.Report(t, sysfs, machines.Domain(t, sysfs), layout), report.Style{}))
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/report"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/machines"
 )
 
@@ -32,9 +33,7 @@ func placedPair(t *testing.T) report.Report {
 func address(t *testing.T, s string) topology.Address {
 	t.Helper()
 	a, err := topology.ParseAddress(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return a
 }
 

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"hook-sidecar/pkg/report"
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/machines"
 )
 
@@ -17,9 +18,7 @@ func text(t *testing.T, r interface {
 }, style report.Style) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := r.WriteText(&b, style); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, r.WriteText(&b, style))
 	return b.String()
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/test/expect"
 )
 
 func TestParseAddress(t *testing.T) {
@@ -131,9 +132,7 @@ func FuzzParseAddress(f *testing.F) {
 func address(t *testing.T, text string) topology.Address {
 	t.Helper()
 	a, err := topology.ParseAddress(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return a
 }
 

@@ -4,9 +4,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/test/expect"
 )
 
 func TestParseUUID(t *testing.T) {
@@ -62,9 +61,7 @@ func TestDeviceIDOrder(t *testing.T) {
 	got := slices.Clone(want)
 	slices.Reverse(got)
 	slices.SortFunc(got, topology.DeviceID.Compare)
-	if diff := cmp.Diff(texts(want), texts(got)); diff != "" {
-		t.Errorf("order (-want +got):\n%s", diff)
-	}
+	expect.Same(t, texts(want), texts(got), "order (-want +got)")
 }
 
 func texts(ids []topology.DeviceID) []string {

@@ -12,6 +12,7 @@ import (
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
+	"hook-sidecar/test/expect"
 )
 
 // vmiWith is a VMI that has the value wherever a VMI has text of a user.
@@ -23,9 +24,7 @@ func vmiWith(t *testing.T, value string) []byte {
 		"metadata": map[string]any{"name": value, "namespace": value, "annotations": map[string]any{policy.AnnotationPrefix + "layout": value, policy.AnnotationPrefix + value: value}},
 		"spec":     map[string]any{"domain": map[string]any{"devices": map[string]any{"gpus": device, "hostDevices": device}}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return data
 }
 

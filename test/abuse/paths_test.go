@@ -11,7 +11,7 @@ import (
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
-	"hook-sidecar/test/hostfs"
+	"hook-sidecar/test/expect"
 )
 
 // evil has values that would lead to other files or end an attribute if they were
@@ -42,10 +42,7 @@ const (
 // hostOfOne is a host with the device 0000:02:00.0.
 func hostOfOne(t *testing.T) fs.FS {
 	t.Helper()
-	files, err := hostfs.Parse("cpus 0 0-7\npci0000:00/0000:00:01.0/0000:02:00.0 node=0 group=1 driver=vfio-pci\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := expect.Host(t, "cpus 0 0-7\npci0000:00/0000:00:01.0/0000:02:00.0 node=0 group=1 driver=vfio-pci\n")
 	return files
 }
 

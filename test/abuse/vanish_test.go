@@ -12,6 +12,7 @@ import (
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/plan"
+	"hook-sidecar/test/expect"
 )
 
 // TestSysfsVanishes: a device comes and goes while its host is read, as in a
@@ -19,13 +20,9 @@ import (
 // domain with every device in it.
 func TestSysfsVanishes(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, hostOfOne(t)); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.CopyFS(dir, hostOfOne(t)))
 	sysfs, closer, err := host.OpenSysfs(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer func() {
 		if err := closer.Close(); err != nil {
 			t.Error(err)

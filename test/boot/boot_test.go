@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/oracle"
 	"hook-sidecar/test/program"
 	"hook-sidecar/test/readback"
@@ -33,9 +34,7 @@ func newBench(t *testing.T, s System, variable, dir string) *bench {
 	work := t.TempDir()
 	b := &bench{libvirt: oracle.New(t), binary: filepath.Join(work, "hook-sidecar-"+runtime.GOARCH)}
 	module := filepath.Join("..", "..")
-	if err := program.Build(b.binary, module); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, program.Build(b.binary, module))
 	inGuest := b.binary
 	var err error
 	if s.architecture != runtime.GOARCH {
@@ -45,9 +44,7 @@ func newBench(t *testing.T, s System, variable, dir string) *bench {
 	if err == nil {
 		b.lab, err = newLab(work, s, filepath.Join(os.Getenv(variable), dir), inGuest)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() {
 		boots, retries := b.lab.Counts()
 		t.Logf("%d boots, of which %d because a guest had hung", boots, retries)
@@ -65,13 +62,9 @@ func newPC(t *testing.T) *bench {
 func (b *bench) boot(t *testing.T, domain []byte, firmware Firmware, instead standIn) *Guest {
 	t.Helper()
 	args, err := arguments(b.libvirt, domain, instead, cellMemory)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	guest, err := b.lab.Boot(t.Context(), args, firmware)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return guest
 }
 
@@ -86,9 +79,7 @@ func (b *bench) hook(flags ...string) readback.Hook {
 func (b *bench) checkGuest(t *testing.T, guest *Guest, plan *Explained, domain []byte, flags []string) {
 	t.Helper()
 	want, found := plan.Expectations(), guest.found()
-	if d := cmp.Diff(want, found); d != "" {
-		t.Errorf("%d of %d devices (-planned +in the guest):\n%s", len(found), len(want), d)
-	}
+	expect.Same(t, want, found, "%d of %d devices (-planned +in the guest)", len(found), len(want))
 	// On x86 Linux assigns what the firmware left out, and other systems do not. On
 	// arm64 it assigns everything again (arch/arm64/kernel/pci.c,
 	// pci_acpi_scan_root).
@@ -98,9 +89,7 @@ func (b *bench) checkGuest(t *testing.T, guest *Guest, plan *Explained, domain [
 		}
 	}
 	c, err := compare(b.binary, t.TempDir(), domain, guest.Snapshot, flags...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if c.Status != 0 || c.Source != "snapshot" || c.Outcomes("as-planned") != len(want) || len(c.Devices) != len(want) {
 		t.Errorf("explain --guest exits with %d, %d of %d devices as planned by the %s: %+v",
 			c.Status, c.Outcomes("as-planned"), len(want), c.Source, c.Devices)
@@ -109,11 +98,7 @@ func (b *bench) checkGuest(t *testing.T, guest *Guest, plan *Explained, domain [
 
 func sample(t *testing.T, name string) []byte {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(root, "testdata", "samples", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
+	return expect.File(t, filepath.Join(root, "testdata", "samples", name))
 }
 
 // TestKubeVirt boots the domain of 8 GPUs and 8 NICs as KubeVirt defines it at
@@ -122,33 +107,22 @@ func TestKubeVirt(t *testing.T) {
 	t.Parallel()
 	b := newPC(t)
 	name := "02-8gpu-8nic-gate-off"
-	host, err := os.ReadFile(filepath.Join(root, "testdata", "hosts", "x86-2n8g-hgx-h100.txtar"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	host := expect.File(t, filepath.Join(root, "testdata", "hosts", "x86-2n8g-hgx-h100.txtar"))
 	sysfs := filepath.Join(t.TempDir(), "host.txtar")
 	flags := []string{"--vmi", filepath.Join(root, "testdata", "samples", name+".vmi.json"), "--sysfs", sysfs, "--layout", "mirror"}
-	if err := os.WriteFile(sysfs, host, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(sysfs, host, 0o644))
 	play := func(hook readback.Hook) []byte {
 		_, answers := readback.V190.Sequence(t, sample(t, name+".xml"), sample(t, name+".vmi.json"), hook, b.libvirt.Readback)
 		last, err := b.libvirt.Readback(answers[len(answers)-1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		return last
 	}
 	without := play(func(domain []byte) ([]byte, error) { return domain, nil })
 	with := play(b.hook(flags...))
 	plan, err := explain(b.binary, with, flags...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	// From here on the host's devices have the IDs of what the guest gets.
-	if err := os.WriteFile(sysfs, withIDs(host, plan.ids(), nvme().ids), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(sysfs, withIDs(host, plan.ids(), nvme().ids), 0o644))
 	firmwares := []Firmware{SeaBIOS, OVMF}
 	if os.Getenv(Debian13Variable) != "" {
 		firmwares = append(firmwares, OVMF2025)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/oracle"
 )
 
@@ -64,9 +65,7 @@ func TestControls(t *testing.T) {
 func (b *bench) checkDiffers(t *testing.T, domain []byte, guest *Guest, lost, flags []string) {
 	t.Helper()
 	seen, err := compare(b.binary, t.TempDir(), domain, guest.Snapshot, flags...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for _, d := range seen.Devices {
 		if slices.Contains(lost, Label(d.ID)) && d.Outcome != "differs" {
 			t.Errorf("%s is lost, and explain --guest says %s", d.ID, d.Outcome)

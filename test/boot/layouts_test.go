@@ -5,6 +5,8 @@ import (
 	"sort"
 	"strings"
 	"testing"
+
+	"hook-sidecar/test/expect"
 )
 
 // place has the program under test place a machine's devices, and libvirt read
@@ -12,9 +14,7 @@ import (
 func (b *bench) place(t *testing.T, m *machine, flags []string) (domain []byte, plan *Explained) {
 	t.Helper()
 	placed, err := mutate(b.binary, m.domain(), flags...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if domain = b.libvirt.Check(t, placed); domain == nil {
 		t.FailNow()
 	}

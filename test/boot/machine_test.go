@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"hook-sidecar/test/expect"
 )
 
 // machine is a host, and the devices of it that the domain gets.
@@ -55,13 +57,9 @@ func (m *machine) domain() []byte {
 func (m *machine) flags(t *testing.T, layout string) []string {
 	t.Helper()
 	host, err := snapshot(strings.Join(append([]string{"cpus 0 0-3", "cpus 1 4-7"}, m.host...), "\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "host.txtar")
-	if err := os.WriteFile(file, withIDs(host, m.hostdevs, m.instead.ids), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(file, withIDs(host, m.hostdevs, m.instead.ids), 0o644))
 	return []string{"--sysfs", file, "--layout", layout, "--strict"}
 }
 

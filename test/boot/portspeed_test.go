@@ -9,6 +9,7 @@ import (
 
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/test/expect"
 )
 
 // TestPortSpeed boots two devices that have links of 32 GT/s x16 on the host. Without
@@ -38,9 +39,7 @@ func TestPortSpeed(t *testing.T) {
 			flags := append(m.flags(t, "root"), "--port-speed", c.value)
 			domain, plan := b.place(t, m, flags)
 			args, err := arguments(b.libvirt, domain, m.instead, cellMemory)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			guest, err := b.lab.Boot(t.Context(), args, SeaBIOS)
 			if c.value == "host" && qemuMajor(t, b.lab.system) < 9 {
 				if err == nil || !strings.Contains(err.Error(), "does not accept value '32'") {
@@ -48,9 +47,7 @@ func TestPortSpeed(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			b.checkGuest(t, guest, plan, domain, flags)
 			for id, at := range plan.Expectations() {
 				port := portAbove(t, guest, at.Address)
@@ -70,14 +67,10 @@ func TestPortSpeed(t *testing.T) {
 func portAbove(t *testing.T, guest *Guest, address string) topology.Link {
 	t.Helper()
 	files, err := host.ParseSnapshot(guest.Snapshot)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	seen, _ := host.Read(files, nil, host.Needs{All: true, Details: true})
 	a, err := topology.ParseAddress(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	device := seen.Device(a)
 	if device == nil || device.PortAbove() == nil {
 		t.Fatalf("the guest has no device %s under a port", address)
@@ -94,16 +87,12 @@ func qemuMajor(t *testing.T, s System) int {
 	t.Helper()
 	qemu := s.qemu()
 	out, err := exec.Command(qemu[0], append(qemu[1:], "--version")...).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	found := regexp.MustCompile(`version (\d+)`).FindSubmatch(out)
 	if found == nil {
 		t.Fatalf("no version in %s", out)
 	}
 	major, err := strconv.Atoi(string(found[1]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return major
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"hook-sidecar/test/cloudinit"
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/oracle"
 	"hook-sidecar/test/tree"
 )
@@ -38,14 +39,9 @@ func TestRecipe(t *testing.T) {
 		t.Skipf("%s and %s are not both set; `make recipe` sets them", CloudInitVariable, oracle.RootVariable)
 	}
 	recorded := filepath.Join(root, "testdata", "launcher", "recipe")
-	text, err := os.ReadFile(filepath.Join(recorded, "defined.xml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := expect.File(t, filepath.Join(recorded, "defined.xml"))
 	domain, err := tree.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	file := entryOf(t, domain)
 	domain.Find("devices").Remove(func(n *tree.Node) bool { return n.Name == "disk" }) // the guest's own come instead
 	instead := largeBAR(recipeBARBits)
@@ -56,18 +52,12 @@ func TestRecipe(t *testing.T) {
 		return 1 << 20
 	}
 	args, err := arguments(oracle.New(t), domain.Bytes(), instead, 512)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	options, err := fwcfg(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	shown := bootDebian(t, image, filepath.Join(recorded, "cloud-init", "user-data"), slices.Concat(args, options, []string{"-fw_cfg", "name=opt/" + topologyEntry + ",string=" + file}))
 	want, err := base64.StdEncoding.DecodeString(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if got := shown["/var/run/nvidia-topologyd/virtualTopology.xml"]; got != string(want) {
 		t.Errorf("the guest's topology file has %d bytes, want %d", len(got), len(want))
 	}
@@ -142,9 +132,7 @@ func bootDebian(t *testing.T, image, userData string, args []string) map[string]
 	run("cp", "--sparse=always", filepath.Join(image, "disk.raw"), disk)
 	run("mkdir", seed)
 	run("cp", userData, filepath.Join(seed, "user-data"))
-	if err := os.WriteFile(filepath.Join(seed, "meta-data"), []byte("{\"instance-id\": \"recipe\"}\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(filepath.Join(seed, "meta-data"), []byte("{\"instance-id\": \"recipe\"}\n"), 0o644))
 	run("xorrisofs", "-quiet", "-output", seed+".iso", "-volid", "cidata", "-joliet", "-rock", seed)
 	// Slots of the root bus from 0x10 on have no device of the domain's.
 	own := []string{
@@ -160,13 +148,8 @@ func bootDebian(t *testing.T, image, userData string, args []string) map[string]
 		t.Fatalf("%v; the end of its console:\n%s", err, console[max(0, len(console)-4000):])
 	}
 	t.Logf("booted in %v", time.Since(began).Round(time.Second))
-	data, err := os.ReadFile(report)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := expect.File(t, report)
 	shown, err := cloudinit.ReadReport(string(data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return shown
 }

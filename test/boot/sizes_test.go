@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/test/expect"
 )
 
 // SizesVariable names the environment variable that, set to 1, boots all of
@@ -117,9 +118,7 @@ func TestSizes(t *testing.T) {
 			flags := m.flags(t, s.layout)
 			placed, plan := b.place(t, m, flags)
 			args, err := arguments(b.libvirt, placed, m.instead, s.cellMemory)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			args = append(args, "-cpu", fmt.Sprintf("%s,phys-bits=%d", s.cpu, s.physBits))
 			domain := s.inDomain(placed)
 			if s.window == fromKey {
@@ -129,14 +128,10 @@ func TestSizes(t *testing.T) {
 				}
 			}
 			options, err := fwcfg(domain)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			args = append(args, options...)
 			guest, err := b.lab.Boot(t.Context(), args, s.firmware)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if n := assigned(guest, plan, m.instead.ids); n != s.assigned {
 				t.Errorf("the firmware gives %d of %d BARs an address, want %d; the kernel's messages:\n%s", n, s.devices, s.assigned, strings.Join(guest.Kernel, "\n"))
 			}
@@ -171,16 +166,12 @@ func TestPCIHole(t *testing.T) {
 			domain, plan := b.place(t, m, m.flags(t, s.layout))
 			const rootBus = "<controller type='pci' index='0' model='pcie-root'"
 			args, err := arguments(b.libvirt, bytes.Replace(domain, []byte(rootBus+"/>"), []byte(rootBus+"><pcihole64 unit='KiB'>0</pcihole64></controller>"), 1), m.instead, s.cellMemory)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if !slices.ContainsFunc(args, func(arg string) bool { return strings.Contains(arg, "pci-hole64-size=0") }) {
 				t.Fatalf("pcihole64 is not off: %q", args)
 			}
 			guest, err := b.lab.Boot(t.Context(), append(args, "-cpu", fmt.Sprintf("%s,phys-bits=%d", s.cpu, s.physBits)), firmware)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if n := assigned(guest, plan, m.instead.ids); n != s.assigned {
 				t.Errorf("the firmware gives %d of %d BARs an address; the kernel's messages:\n%s", n, s.devices, strings.Join(guest.Kernel, "\n"))
 			}
@@ -276,9 +267,7 @@ func (b *bench) check(t *testing.T, name string, domain []byte, flags []string) 
 	var report struct {
 		Results []struct{ Name, Status, Found string }
 	}
-	if err := json.Unmarshal(out, &report); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal(out, &report))
 	for _, r := range report.Results {
 		if r.Name == name {
 			return r.Status, r.Found

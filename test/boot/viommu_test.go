@@ -6,6 +6,7 @@ import (
 
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/test/expect"
 )
 
 // TestVIOMMU boots guests with viommu=intel and a kernel that uses it: VT-d covers
@@ -65,15 +66,11 @@ func TestVIOMMU(t *testing.T) {
 func checkGroups(t *testing.T, guest *Guest) (alone int) {
 	t.Helper()
 	sysfs, err := host.ParseSnapshot(guest.Snapshot)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var ids []topology.DeviceID
 	for _, d := range guest.Devices {
 		a, err := topology.ParseAddress(d.Address())
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		ids = append(ids, topology.PCIDevice(a))
 	}
 	host, _ := host.Read(sysfs, ids, host.Needs{Related: true})

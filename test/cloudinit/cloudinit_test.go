@@ -19,6 +19,7 @@ import (
 
 	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/hooks/api/v1alpha3"
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/program"
 )
 
@@ -39,11 +40,7 @@ func image(t *testing.T) string {
 
 func read(t *testing.T, name string) []byte {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(root, "testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
+	return expect.File(t, filepath.Join(root, "testdata", name))
 }
 
 // hook is the program under test, serving on its socket.
@@ -52,9 +49,7 @@ type hook struct{ binary, socket string }
 func build(t *testing.T) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "hook-sidecar")
-	if err := program.Build(binary, root); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, program.Build(binary, root))
 	return binary
 }
 
@@ -63,16 +58,12 @@ const sample, host = "samples/02-8gpu-8nic-gate-off", "hosts/x86-2n8g-hgx-h100.t
 func serve(t *testing.T, binary string) hook {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "cloudinit") // short enough for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	server := exec.Command(binary, "serve", "--nccl-topology=cloudinit", "--socket-dir", dir, "--sysfs", filepath.Join(root, "testdata", host))
 	server.Env = []string{"CONTAINER_NAME=hook"}
 	var log bytes.Buffer
 	server.Stderr = &log
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, server.Start())
 	t.Cleanup(func() {
 		_ = server.Process.Kill()
 		_ = server.Wait()
@@ -102,14 +93,10 @@ func serve(t *testing.T, binary string) hook {
 func vmi(t *testing.T, layout string) []byte {
 	t.Helper()
 	var object map[string]any
-	if err := json.Unmarshal(read(t, sample+".vmi.json"), &object); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal(read(t, sample+".vmi.json"), &object))
 	object["metadata"].(map[string]any)["annotations"] = map[string]string{"hostdev.vm.kubevirt.io/layout": layout}
 	data, err := json.Marshal(object)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return data
 }
 
@@ -118,18 +105,12 @@ func vmi(t *testing.T, layout string) []byte {
 func (h hook) entry(t *testing.T, layout string) (text, want string) {
 	t.Helper()
 	client, err := hooks.Dial(t.Context(), h.socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer client.Close()
 	answer, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, read(t, sample+".xml"), vmi(t, layout))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var domain libvirtxml.Domain
-	if err := domain.Unmarshal(string(answer)); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, domain.Unmarshal(string(answer)))
 	for _, info := range domain.SysInfo {
 		if info.FWCfg != nil {
 			text = info.FWCfg.Entry[0].Value
@@ -148,22 +129,14 @@ func (h hook) entry(t *testing.T, layout string) (text, want string) {
 func (h hook) answer(t *testing.T, data seed) seed {
 	t.Helper()
 	conn, err := grpc.NewClient("unix://"+h.socket, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("localhost"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer conn.Close()
 	sent, err := json.Marshal(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	result, err := v1alpha3.NewCallbacksClient(conn).PreCloudInitIso(t.Context(), &v1alpha3.PreCloudInitIsoParams{CloudInitData: sent, Vmi: vmi(t, "auto")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var changed seed
-	if err := json.Unmarshal(result.GetCloudInitData(), &changed); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal(result.GetCloudInitData(), &changed))
 	if changed.UserData == data.UserData {
 		t.Fatal("the hook returned the user data unchanged")
 	}
@@ -185,25 +158,16 @@ func TestParts(t *testing.T) {
 			fmt.Fprintln(&lines, base64.StdEncoding.EncodeToString(data))
 		}
 	}
-	script, err := os.ReadFile("parts.py")
-	if err != nil {
-		t.Fatal(err)
-	}
+	script := expect.File(t, "parts.py")
 	python := exec.Command("chroot", filepath.Join(image, "root"), "python3", "-c", string(script))
 	python.Stdin = strings.NewReader(lines.String())
 	out, err := python.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	decoder := json.NewDecoder(bytes.NewReader(out))
 	for _, name := range files {
 		var plain, merged []map[string]string
-		if err := decoder.Decode(&plain); err != nil {
-			t.Fatal(err)
-		}
-		if err := decoder.Decode(&merged); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, decoder.Decode(&plain))
+		expect.NoError(t, decoder.Decode(&merged))
 		last := merged[len(merged)-1]
 		if d := cmp.Diff(plain, merged[:len(merged)-1]); d != "" || len(plain) == 0 || last["type"] != "text/cloud-boothook" {
 			t.Errorf("%s: last %s, (-user's +merged):\n%s", filepath.Base(name), last["type"], d)
@@ -232,9 +196,7 @@ func effects(t *testing.T, image string, shown map[string]string) map[string]str
 
 func checkFile(t *testing.T, what string, shown map[string]string, want string) {
 	t.Helper()
-	if d := cmp.Diff(want, shown[file]); d != "" {
-		t.Errorf("%s: %s (-want +got):\n%s", what, file, d)
-	}
+	expect.Same(t, want, shown[file], "%s: %s (-want +got)", what, file)
 	if shown["complaints"] != "" {
 		t.Errorf("%s: cloud-init complains:\n%s%s", what, shown["complaints"], shown["status"])
 	}
@@ -276,9 +238,7 @@ func TestGuest(t *testing.T) {
 				t.Fatalf("the user's data did %q", want)
 			}
 			for what, shown := range map[string]map[string]string{"first boot": first, "second boot": second} {
-				if d := cmp.Diff(want, effects(t, image, shown)); d != "" {
-					t.Errorf("%s: what the user's data did (-without the hook +with it):\n%s", what, d)
-				}
+				expect.Same(t, want, effects(t, image, shown), "%s: what the user's data did (-without the hook +with it)", what)
 			}
 			later := old.boot(t, merged, one, "test.forget")
 			if name == "configDrive" {
@@ -287,9 +247,7 @@ func TestGuest(t *testing.T) {
 				later = old.boot(t, merged, one)
 			}
 			checkFile(t, "after a boot without the hook", later, wantOne)
-			if d := cmp.Diff(want, effects(t, image, later)); d != "" {
-				t.Errorf("after a boot without the hook, what the user's data did (-without the hook +with it):\n%s", d)
-			}
+			expect.Same(t, want, effects(t, image, later), "after a boot without the hook, what the user's data did (-without the hook +with it)")
 		})
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"hook-sidecar/test/expect"
 )
 
 // uuid is the machine's, and cloud-init's instance-id as KubeVirt gives it.
@@ -113,17 +115,11 @@ func (s seed) iso(t *testing.T, dir string) string {
 	if s.DataSource == "configDrive" {
 		folder, label, metaFile, userFile, meta = filepath.Join(root, "openstack", "latest"), "config-2", "meta_data.json", "user_data", s.ConfigDriveMetaData
 	}
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.MkdirAll(folder, 0o755))
 	text, err := json.Marshal(meta)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for name, data := range map[string][]byte{metaFile: text, userFile: []byte(s.UserData)} {
-		if err := os.WriteFile(filepath.Join(folder, name), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(filepath.Join(folder, name), data, 0o600))
 	}
 	file := filepath.Join(dir, "seed.iso")
 	output(t, "xorrisofs", "-quiet", "-output", file, "-volid", label, "-joliet", "-rock", "-partition_cyl_align", "on", root)

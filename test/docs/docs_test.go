@@ -13,11 +13,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"hook-sidecar/pkg/cloudinit"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/test/expect"
 )
 
 const root = "../.."
@@ -25,11 +24,7 @@ const root = "../.."
 // read returns a file of the project.
 func read(t *testing.T, name string) string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(root, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
+	return string(expect.File(t, filepath.Join(root, name)))
 }
 
 // constants returns the values of a package's string constants of a type, read
@@ -37,15 +32,11 @@ func read(t *testing.T, name string) string {
 func constants(t *testing.T, directory, typeName string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, directory, "*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var values []string
 	for _, name := range files {
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		ast.Inspect(file, func(n ast.Node) bool {
 			spec, ok := n.(*ast.ValueSpec)
 			if !ok || len(spec.Values) != 1 {
@@ -56,9 +47,7 @@ func constants(t *testing.T, directory, typeName string) []string {
 			}
 			if value, ok := spec.Values[0].(*ast.BasicLit); ok && value.Kind == token.STRING {
 				text, err := strconv.Unquote(value.Value)
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, err)
 				values = append(values, text)
 			}
 			return true
@@ -98,9 +87,7 @@ func TestTablesHaveEveryConstant(t *testing.T) {
 		{"pkg/reasons", "Code", set(codes)},
 		{"pkg/policy", "Key", set(policy.Keys())},
 	} {
-		if d := cmp.Diff(constants(t, test.directory, test.typeName), test.table); d != "" {
-			t.Errorf("%s: constants of type %s and their table differ (-constants +table):\n%s", test.directory, test.typeName, d)
-		}
+		expect.Same(t, constants(t, test.directory, test.typeName), test.table, "%s: constants of type %s and their table differ (-constants +table)", test.directory, test.typeName)
 	}
 }
 
@@ -121,9 +108,7 @@ func TestPolicyTable(t *testing.T) {
 		t.Fatal("README.md has no policy table")
 	}
 	got := regexp.MustCompile("(?m)^(?:\\|[^|\n]*){3}\\|").FindAllString(table, -1)
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("settings and the policy table of README.md differ (-settings +README.md):\n%s", d)
-	}
+	expect.Same(t, want, got, "settings and the policy table of README.md differ (-settings +README.md)")
 }
 
 // TestLockedTable compares the table of docs/security.md with the policy's keys and with
@@ -146,9 +131,7 @@ func TestLockedTable(t *testing.T) {
 	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]*\\| [^|]* \\|)[^|]*\\|([^|]*\\|)$").FindAllStringSubmatch(read(t, "docs/security.md"), -1) {
 		got = append(got, row[1]+row[2])
 	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("docs/security.md and the manifests differ (-manifests +security.md):\n%s", d)
-	}
+	expect.Same(t, want, got, "docs/security.md and the manifests differ (-manifests +security.md)")
 }
 
 // TestScript: docs/guest.md has the script that the hook adds to cloud-init's data.
@@ -161,15 +144,10 @@ func TestScript(t *testing.T) {
 // TestLinks follows every relative link of the documentation to its heading.
 func TestLinks(t *testing.T) {
 	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	for _, page := range append(pages, filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md"), filepath.Join(root, "SECURITY.md")) {
-		data, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := expect.File(t, page)
 		for _, match := range link.FindAllStringSubmatch(string(data), -1) {
 			if strings.Contains(match[1], "://") {
 				continue

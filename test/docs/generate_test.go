@@ -10,10 +10,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
-
 	"hook-sidecar/pkg/doctor"
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/test/expect"
 )
 
 var update = flag.Bool("update", false, "rewrite the generated pages")
@@ -28,14 +27,10 @@ func TestGenerated(t *testing.T) {
 		"docs/reasons.md": reasonsPage(t), "docs/doctor.md": doctorPage(t), "docs/json.md": jsonPage(t),
 	} {
 		if *update {
-			if err := os.WriteFile(filepath.Join(root, name), []byte(page), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(page), 0o644))
 			continue
 		}
-		if d := cmp.Diff(read(t, name), page); d != "" {
-			t.Errorf("%s is not what the code says (-page +code), rewrite it with go test ./test/docs -update:\n%s", name, d)
-		}
+		expect.Same(t, read(t, name), page, "%s is not what the code says (-page +code), rewrite it with go test ./test/docs -update", name)
 	}
 }
 
@@ -88,9 +83,7 @@ func doctorPage(t *testing.T) string {
 		got = append(got, page.name)
 		fmt.Fprintf(&b, "\n## `%s`\n\n%s\n\nRemedy: %s\n", page.name, page.asks, page.remedy)
 	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("checks and their pages differ (-checks +pages):\n%s", d)
-	}
+	expect.Same(t, want, got, "checks and their pages differ (-checks +pages)")
 	return b.String()
 }
 

@@ -17,12 +17,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/report"
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/program"
 )
 
@@ -66,17 +65,13 @@ func structs(t *testing.T, directory string) map[string]*ast.StructType {
 	var files []string
 	for _, d := range []string{"pkg/reasons", "pkg/placement", "pkg/placement/bus", directory} {
 		names, err := filepath.Glob(filepath.Join(root, d, "*.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		files = append(files, names...)
 	}
 	found := map[string]*ast.StructType{}
 	for _, name := range files {
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		ast.Inspect(file, func(n ast.Node) bool {
 			if spec, ok := n.(*ast.TypeSpec); ok {
 				if fields, ok := spec.Type.(*ast.StructType); ok {
@@ -150,24 +145,18 @@ func element(types map[string]*ast.StructType, expr ast.Expr) (of *ast.StructTyp
 func example(t *testing.T) []byte {
 	t.Helper()
 	host, err := host.ParseSnapshot([]byte(read(t, demoHost)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	m := plan.Planner{Sysfs: host, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: "mirror", policy.KeyPortSpeed: "host"}}}
 	result := m.Mutate(plan.Request{Domain: []byte(read(t, demoDomain)), VMI: []byte(read(t, demoVMI))})
 	r := report.New(result.Plan, result.Changed(), result.Err)
 	r.Devices, r.Controllers, r.Paths.Devices = r.Devices[:2], r.Controllers[:2], r.Paths.Devices[:2]
 	r.Budgets.BusNumbers.Expanders = r.Budgets.BusNumbers.Expanders[:2]
 	data, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	matrix := regexp.MustCompile(`(?s)("(?:host|guest)": )(\[\n      \[.*?\n    \])`)
 	return matrix.ReplaceAllFunc(data, func(found []byte) []byte {
 		parts, rows := matrix.FindSubmatch(found), [][]string{}
-		if err := json.Unmarshal(parts[2], &rows); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, json.Unmarshal(parts[2], &rows))
 		return fmt.Appendf(nil, "%s[[%q, %q], [%q, %q]]", parts[1], rows[0][0], rows[0][1], rows[1][0], rows[1][1])
 	})
 }
@@ -176,9 +165,7 @@ func example(t *testing.T) []byte {
 func decode(t *testing.T, data []byte) any {
 	t.Helper()
 	var v any
-	if err := json.Unmarshal(data, &v); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal(data, &v))
 	return v
 }
 
@@ -201,9 +188,7 @@ func TestLogFields(t *testing.T) {
 	for message, names := range documented {
 		documented[message] = set(names)
 	}
-	if d := cmp.Diff(documented, logged(t)); d != "" {
-		t.Errorf("fields of the log and of docs/troubleshooting.md differ (-docs +log):\n%s", d)
-	}
+	expect.Same(t, documented, logged(t), "fields of the log and of docs/troubleshooting.md differ (-docs +log)")
 }
 
 // logged returns the fields of each message that the program logs for a domain that
@@ -211,9 +196,7 @@ func TestLogFields(t *testing.T) {
 func logged(t *testing.T) map[string][]string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "hook-sidecar")
-	if err := program.Build(binary, root); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, program.Build(binary, root))
 	fields := map[string][]string{}
 	for _, call := range []struct {
 		domain, sysfs, strict string

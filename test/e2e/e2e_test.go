@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"hook-sidecar/test/boot"
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/program"
 )
 
@@ -26,9 +27,7 @@ func TestEndToEnd(t *testing.T) {
 	for _, i := range inners() {
 		t.Run(i.name, func(t *testing.T) {
 			guest, err := boot.ReadGuest(results.file(t, i.name+".console"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			planned, plan := &boot.Explained{}, &boot.Explained{}
 			results.read(t, i.name+".planned.json", planned)
 			checkOutcomes(t, i, planned, "placed", "memnode")
@@ -40,9 +39,7 @@ func TestEndToEnd(t *testing.T) {
 				t.Errorf("%d of %d devices (-planned +in the inner guest):\n%s", len(found), len(i.devices), d)
 			}
 			node, err := NodeSpots(results.node(t), i.devices)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			checkPathTypes(t, i, node, GuestSpots(guest, i.devices))
 			checkSnapshot(t, i, results)
 			checkCompared(t, i, results)
@@ -64,11 +61,7 @@ func (r results) path(name string) string { return filepath.Join(r.dir, name) }
 
 func (r results) file(t *testing.T, name string) []byte {
 	t.Helper()
-	data, err := os.ReadFile(r.path(name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
+	return expect.File(t, r.path(name))
 }
 
 func (r results) read(t *testing.T, name string, value any) {
@@ -98,9 +91,7 @@ func checkOutcomes(t *testing.T, i inner, plan *boot.Explained, outcome, reason 
 	for _, d := range i.devices {
 		want = append(want, d.ID)
 	}
-	if d := cmp.Diff(want, ids); d != "" {
-		t.Errorf("devices of the plan (-domain +plan):\n%s", d)
-	}
+	expect.Same(t, want, ids, "devices of the plan (-domain +plan)")
 }
 
 // run runs the node with guests to its end and returns what it wrote.
@@ -112,18 +103,12 @@ func run(t *testing.T, guests []inner) results {
 	}
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "hook-sidecar")
-	if err := program.Build(binary, filepath.Join("..", "..")); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, program.Build(binary, filepath.Join("..", "..")))
 	initramfs := filepath.Join(dir, "initramfs")
-	if err := Initramfs(image).Write(initramfs); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, Initramfs(image).Write(initramfs))
 	for attempt := 1; ; attempt++ {
 		share := t.TempDir()
-		if err := fill(share, binary, kernelDir, guests); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, fill(share, binary, kernelDir, guests))
 		began := time.Now()
 		console, err := Boot(t.Context(), image, initramfs, share)
 		t.Logf("attempt %d of %d: %v, %v", attempt, attempts, time.Since(began).Round(time.Second), err)

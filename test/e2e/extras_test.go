@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"hook-sidecar/test/boot"
+	"hook-sidecar/test/expect"
 )
 
 // TestExtras: the domain has what viommu and gpudirect-clique give, and so does the
@@ -20,9 +21,7 @@ func TestExtras(t *testing.T) {
 	}
 	i := extras()
 	guest, err := boot.ReadGuest(run(t, []inner{i}).file(t, i.name+".console"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	cliques := 0
 	for _, d := range guest.Devices {
 		switch {

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"hook-sidecar/test/boot"
+	"hook-sidecar/test/expect"
 )
 
 // explain asks the program about a guest's domain as the node did, with the
@@ -20,9 +21,7 @@ import (
 func (r results) explain(t *testing.T, i inner, more ...string) (out []byte, status int) {
 	t.Helper()
 	vmi := filepath.Join(t.TempDir(), "vmi.json")
-	if err := os.WriteFile(vmi, []byte(vmiJSON), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(vmi, []byte(vmiJSON), 0o644))
 	args := append(strings.Fields("explain --format json "+i.flags), "--vmi", vmi, "--sysfs", r.path("host.txtar"), "--domain", r.path(i.name+".readback.xml"))
 	out, err := exec.Command(r.program, append(args, more...)...).Output()
 	var exit *exec.ExitError
@@ -51,9 +50,7 @@ func checkOtherGuest(t *testing.T, r results) {
 	numa, mirror := inners()[0], inners()[1]
 	out, status := r.explain(t, mirror, "--guest", r.path(numa.name+".guest.txtar"))
 	var got boot.Compared
-	if err := json.Unmarshal(out, &got); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal(out, &got))
 	differ := 0
 	for _, d := range got.Devices {
 		if d.Outcome == "differs" && len(d.Differences) > 0 {

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"hook-sidecar/test/expect"
 )
 
 // requireVariable names the environment variable that has the image built, with
@@ -47,20 +49,14 @@ func compiler(t *testing.T, b builder) (name string, options []string) {
 	root := t.TempDir()
 	options = []string{"--volume", "/usr:/usr:ro"}
 	for _, directory := range []string{"usr", "etc", "tmp"} {
-		if err := os.Mkdir(filepath.Join(root, directory), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.Mkdir(filepath.Join(root, directory), 0o755))
 	}
 	for _, link := range []string{"bin", "sbin", "lib", "lib64"} {
-		if err := os.Symlink("usr/"+link, filepath.Join(root, link)); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.Symlink("usr/"+link, filepath.Join(root, link)))
 	}
 	settings := []string{"config", "--env", "PATH=/GOROOT/bin:/usr/bin:/bin", "--env", "GOTOOLCHAIN=local", "--env", "GOPROXY=off"}
 	for _, variable := range []string{"GOROOT", "GOMODCACHE", "GOCACHE"} {
-		if err := os.Mkdir(filepath.Join(root, variable), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.Mkdir(filepath.Join(root, variable), 0o755))
 		settings = append(settings, "--env", variable+"=/"+variable)
 		options = append(options, "--volume", output(t, "go", "env", variable)+":/"+variable)
 	}
@@ -108,9 +104,7 @@ func checkConfiguration(t *testing.T, inspected, arch string) {
 			Config       configuration
 		}
 	}
-	if err := json.Unmarshal([]byte(inspected), &about); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal([]byte(inspected), &about))
 	want := configuration{User: "107:107", Env: []any{"PATH=/"}, Entrypoint: []any{"/hook-sidecar"}}
 	if diff := cmp.Diff(want, about.OCIv1.Config); diff != "" || about.OCIv1.Architecture != arch {
 		t.Errorf("configuration for %s (-want +got):\n%s", about.OCIv1.Architecture, diff)
@@ -121,23 +115,17 @@ func checkConfiguration(t *testing.T, inspected, arch string) {
 func checkFiles(t *testing.T, root string, machine elf.Machine) {
 	t.Helper()
 	entries, err := os.ReadDir(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var names []string
 	for _, entry := range entries {
 		names = append(names, entry.Name())
 	}
-	if diff := cmp.Diff([]string{"hook-sidecar", "onDefineDomain"}, names); diff != "" {
-		t.Errorf("files (-want +got):\n%s", diff)
-	}
+	expect.Same(t, []string{"hook-sidecar", "onDefineDomain"}, names, "files (-want +got)")
 	if target, err := os.Readlink(filepath.Join(root, "onDefineDomain")); target != "hook-sidecar" {
 		t.Errorf("onDefineDomain links to %q, %v", target, err)
 	}
 	program, err := elf.Open(filepath.Join(root, "hook-sidecar"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer program.Close()
 	if program.Machine != machine {
 		t.Errorf("the program is for %v, want %v", program.Machine, machine)
@@ -156,9 +144,7 @@ func checkRuns(t *testing.T, root string) {
 	// A store's directories are open to their owner alone, unlike the root of a
 	// container.
 	for dir := root; dir != filepath.Dir(dir) && dir != os.TempDir(); dir = filepath.Dir(dir) {
-		if err := os.Chmod(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.Chmod(dir, 0o755))
 	}
 	inside := []string{"--no-new-privs", "chroot", "--userspec=107:107", "--groups=107", root}
 	if printed := output(t, "setpriv", append(inside, "/hook-sidecar", "version")...); !strings.HasPrefix(printed, "hook-sidecar ") {

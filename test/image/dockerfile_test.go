@@ -3,23 +3,19 @@
 package image
 
 import (
-	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"hook-sidecar/test/expect"
 )
 
 // instructions are those of the Dockerfile, one per element. Comments are left out
 // and continued lines are joined.
 func instructions(t *testing.T) (text string, list []string) {
 	t.Helper()
-	data, err := os.ReadFile("../../Dockerfile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := expect.File(t, "../../Dockerfile")
 	text = string(data)
 	joined := strings.ReplaceAll(regexp.MustCompile(`(?m)^#.*\n`).ReplaceAllString(text, ""), "\\\n", "")
 	for line := range strings.Lines(joined) {
@@ -47,9 +43,7 @@ func TestPlatforms(t *testing.T) {
 	if run < 0 {
 		t.Fatalf("no stage builds the program: %q", list)
 	}
-	if d := cmp.Diff([]string{"ARG TARGETOS", "ARG TARGETARCH"}, starting(build[:run], "ARG")); d != "" {
-		t.Errorf("arguments of the build (-want +got):\n%s", d)
-	}
+	expect.Same(t, []string{"ARG TARGETOS", "ARG TARGETARCH"}, starting(build[:run], "ARG"), "arguments of the build (-want +got)")
 }
 
 // TestSources: the image with Go and, for the target shim, KubeVirt's are all that
@@ -57,13 +51,9 @@ func TestPlatforms(t *testing.T) {
 func TestSources(t *testing.T) {
 	text, list := instructions(t)
 	want := []string{"FROM --platform=${BUILDPLATFORM} ${GO_IMAGE} AS build", "FROM ${SHIM_IMAGE} AS shim", "FROM scratch AS hook"}
-	if d := cmp.Diff(want, starting(list, "FROM")); d != "" {
-		t.Errorf("stages (-want +got):\n%s", d)
-	}
+	expect.Same(t, want, starting(list, "FROM"), "stages (-want +got)")
 	want = []string{"ARG GO_IMAGE=docker.io/library/golang:1.26-bookworm", "ARG SHIM_IMAGE=quay.io/kubevirt/sidecar-shim:v1.9.0"}
-	if d := cmp.Diff(want, list[:2]); d != "" {
-		t.Errorf("images (-want +got):\n%s", d)
-	}
+	expect.Same(t, want, list[:2], "images (-want +got)")
 	for _, line := range starting(list, "COPY --from") {
 		if !strings.HasPrefix(line, "COPY --from=build ") {
 			t.Errorf("%s copies from elsewhere", line)
@@ -80,7 +70,5 @@ func TestSources(t *testing.T) {
 func TestHook(t *testing.T) {
 	_, list := instructions(t)
 	want := []string{"COPY --from=build /out/ /", "ENV PATH=/", "USER 107:107", `ENTRYPOINT ["/hook-sidecar"]`}
-	if d := cmp.Diff(want, list[slices.Index(list, "FROM scratch AS hook")+1:]); d != "" {
-		t.Errorf("target hook (-want +got):\n%s", d)
-	}
+	expect.Same(t, want, list[slices.Index(list, "FROM scratch AS hook")+1:], "target hook (-want +got)")
 }

@@ -14,7 +14,8 @@
 //
 // `make launcher` runs pods on this machine, where no device can be passed through:
 // a plain VM boots, and for one with eight GPUs libvirt is asked up to the point
-// where it looks for the devices. `make launcher-e2e` runs them with vfio-pci in the
+// where it looks for the devices; with each version of the hooks, with two of them, with
+// plugins, as a migration's target. `make launcher-e2e` runs them with vfio-pci in the
 // machine of hook-sidecar/test/e2e. That the hook ends with its launcher takes Linux
 // 6.5, in both.
 package launcher

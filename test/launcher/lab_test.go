@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"hook-sidecar/test/boot"
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/program"
 )
 
@@ -52,19 +53,13 @@ func newLab(t *testing.T) lab {
 	}
 	l := lab{root: filepath.Join(image, "root"), layer: build, files: t.TempDir()}
 	l.program = filepath.Join(l.files, "hook-sidecar")
-	if err := program.Build(l.program, filepath.Join("..", "..")); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, program.Build(l.program, filepath.Join("..", "..")))
 	l.buildLauncher(t)
 	guest := boot.GuestInitramfs(kernel)
 	guest.Binary = l.program
-	if err := guest.Write(filepath.Join(l.files, "initramfs")); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, guest.Write(filepath.Join(l.files, "initramfs")))
 	file, err := boot.KernelIn(kernel)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	copyFile(t, filepath.Join(l.files, "vmlinuz"), file)
 	copyFile(t, filepath.Join(l.files, "plugin.yaml"), filepath.Join("..", "..", "manifests", "plugin", "plugin.yaml"))
 	return l
@@ -77,9 +72,7 @@ func (l lab) buildLauncher(t *testing.T) {
 	const module, kubevirt = "kubevirt", "kubevirt.io/kubevirt"
 	bin, etc := filepath.Join(l.layer, "usr", "bin"), filepath.Join(l.layer, "etc")
 	for _, dir := range []string{bin, filepath.Join(l.layer, "usr", "sbin"), filepath.Join(l.layer, "usr", "share", "OVMF"), filepath.Join(etc, "libvirt")} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.MkdirAll(dir, 0o755))
 	}
 	began := time.Now()
 	goBuild(t, module, "CGO_ENABLED=1", "-trimpath", "-tags=libvirt_dlopen", "-ldflags=-s -w", "-o", bin, kubevirt+"/cmd/virt-launcher", kubevirt+"/cmd/virt-launcher-monitor")
@@ -88,9 +81,7 @@ func (l lab) buildLauncher(t *testing.T) {
 	list := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", kubevirt)
 	list.Dir = module
 	source, err := list.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for _, name := range []string{"qemu.conf", "virtqemud.conf"} {
 		copyFile(t, filepath.Join(etc, "libvirt", name), filepath.Join(strings.TrimSpace(string(source)), "cmd", "virt-launcher", name))
 	}
@@ -105,9 +96,7 @@ func (l lab) buildLauncher(t *testing.T) {
 		if err == nil {
 			err = os.WriteFile(filepath.Join(etc, name), append(data, line...), 0o644)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 	}
 }
 
@@ -126,36 +115,26 @@ func copyFile(t *testing.T, to, from string) {
 	if err == nil {
 		err = os.WriteFile(to, data, 0o755)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 }
 
 // share is a directory that becomes /lab, with these files too.
 func (l lab) share(t *testing.T, p pod) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := errors.Join(os.Mkdir(filepath.Join(dir, "out"), 0o755), os.Chmod(dir, 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, errors.Join(os.Mkdir(filepath.Join(dir, "out"), 0o755), os.Chmod(dir, 0o755)))
 	for _, name := range []string{"hook-sidecar", "vmlinuz", "initramfs", "plugin.yaml"} {
-		if err := os.Link(filepath.Join(l.files, name), filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.Link(filepath.Join(l.files, name), filepath.Join(dir, name)))
 	}
 	for name, text := range p.files {
 		file := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, text, 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, text, 0o644)))
 	}
 	text, err := json.Marshal(p.config)
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "pod.json"), text, 0o644)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return dir
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"hook-sidecar/test/boot"
 	"hook-sidecar/test/e2e"
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/tree"
 )
 
@@ -61,7 +62,7 @@ func (p *pod) add(d e2e.Device) {
 	resource := "lab.example/" + name
 	variable := "LAB_EXAMPLE_" + strings.ToUpper(name) + "=" + d.ID
 	switch {
-	case d.ID == mediated:
+	case !strings.Contains(d.ID, ":"): // a UUID
 		list(devices, "gpus", object{"name": name, "deviceName": resource, "virtualGPUOptions": object{"display": object{"enabled": false}}})
 		p.Env = append(p.Env, "MDEV_PCI_RESOURCE_"+variable)
 	case isVF(d): // a virtual function, as Multus' status names it
@@ -209,23 +210,15 @@ func (l lab) runNode(t *testing.T, pods []nested) string {
 			separator = " "
 		}
 		fmt.Fprint(&names, separator, n.name)
-		if err := os.Rename(l.share(t, n.pod), filepath.Join(share, n.name)); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.Rename(l.share(t, n.pod), filepath.Join(share, n.name)))
 	}
 	copyFile(t, filepath.Join(share, "hook-sidecar"), l.program)
 	for name, text := range map[string]string{"devices": addresses.String(), "pods": strings.TrimSpace(names.String()) + "\n", "mediated": mediated, "loose": "a297db4a-f4c2-11e6-90f6-d3b88d6c9525"} {
-		if err := os.WriteFile(filepath.Join(share, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(filepath.Join(share, name), []byte(text), 0o644))
 	}
-	if err := os.Mkdir(filepath.Join(share, "out"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Mkdir(filepath.Join(share, "out"), 0o755))
 	initramfs, programs := filepath.Join(l.files, "node"), filepath.Join(l.files, "programs.squashfs")
-	if err := e2e.Initramfs(image, "tun", "veth", "bridge", "vhost_net").Write(initramfs); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, e2e.Initramfs(image, "tun", "veth", "bridge", "vhost_net").Write(initramfs))
 	if out, err := exec.Command("mksquashfs", l.layer, programs, "-noI", "-noD", "-noF", "-noX", "-no-progress", "-quiet").CombinedOutput(); err != nil {
 		t.Fatalf("mksquashfs: %v: %s", err, out)
 	}
@@ -241,9 +234,7 @@ func (l lab) runNode(t *testing.T, pods []nested) string {
 		default:
 			t.Logf("the end of its console:\n%s", end)
 		}
-		if err := clearHalf(share, pods); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, clearHalf(share, pods))
 		if now := countResults(share, pods); now > results {
 			attempt, results = 0, now
 		}
@@ -309,12 +300,8 @@ func (n nested) faults(t *testing.T, l lab, o outcome, host string) (faults []st
 		add("%s:\n%s", movedFault, strings.Join(moved, "\n"))
 	}
 	guest, err := boot.ReadGuest(o.file(t, "console"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(o.path("guest.txtar"), guest.Snapshot, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
+	expect.NoError(t, os.WriteFile(o.path("guest.txtar"), guest.Snapshot, 0o644))
 	faults = append(faults, n.pairFaults(t, host, guest)...)
 	if n.layout != "" {
 		faults = append(faults, n.planFaults(t, l, o, host)...)
@@ -325,14 +312,9 @@ func (n nested) faults(t *testing.T, l lab, o outcome, host string) (faults []st
 // pairFaults measures in the guest's sysfs.
 func (n nested) pairFaults(t *testing.T, host string, guest *boot.Guest) (faults []string) {
 	t.Helper()
-	snapshot, err := os.ReadFile(host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	snapshot := expect.File(t, host)
 	node, err := e2e.NodeSpots(e2e.ReadSnapshot(snapshot), n.devices)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	seen := e2e.GuestSpots(guest, n.devices)
 	if len(seen) != len(n.devices) {
 		faults = append(faults, fmt.Sprintf("the guest shows %d devices, want %d: %v", len(seen), len(n.devices), slices.Sorted(maps.Keys(seen))))
@@ -365,9 +347,7 @@ func (n nested) planFaults(t *testing.T, l lab, o outcome, host string) (faults 
 	}
 	compared := &boot.Compared{}
 	answer := o.ask(t, l, domain, append([]string{"explain", "--format", "json", "--guest", o.path("guest.txtar")}, flags...)...)
-	if err := json.Unmarshal(answer, compared); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal(answer, compared))
 	if len(compared.Devices) != len(n.devices) || len(compared.Notes) > 0 {
 		add("%d devices are compared, want %d; notes: %q", len(compared.Devices), len(n.devices), compared.Notes)
 	}

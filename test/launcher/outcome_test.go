@@ -17,9 +17,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"hook-sidecar/test/boot"
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/tree"
 )
 
@@ -46,17 +45,13 @@ var definition = regexp.MustCompile(`Domain XML generated\. Base64 dump ([A-Za-z
 func read(t *testing.T, l lab, p pod, dir string) outcome {
 	t.Helper()
 	o := outcome{dir: dir}
-	if err := json.Unmarshal(o.file(t, "result.json"), &o.result); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal(o.file(t, "result.json"), &o.result))
 	for n := 1; o.has(fmt.Sprintf("input%d.xml", n)); n++ {
 		o.inputs = append(o.inputs, string(o.file(t, fmt.Sprintf("input%d.xml", n))))
 	}
 	for _, match := range definition.FindAllSubmatch(o.file(t, "compute.log"), -1) {
 		domain, err := base64.StdEncoding.DecodeString(string(match[1]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		o.defined = append(o.defined, string(domain))
 	}
 	return o
@@ -102,9 +97,7 @@ func (o outcome) ask(t *testing.T, l lab, domain string, args ...string) []byte 
 func (o outcome) planned(t *testing.T, l lab, flags []string) map[string]string {
 	t.Helper()
 	plan := &boot.Explained{}
-	if err := json.Unmarshal(o.ask(t, l, "input1.xml", append([]string{"explain", "--format", "json"}, flags...)...), plan); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal(o.ask(t, l, "input1.xml", append([]string{"explain", "--format", "json"}, flags...)...), plan))
 	all := map[string]string{}
 	for label, want := range plan.Expectations() {
 		all[label] = fmt.Sprintf("%s, node %d", want.Tree, want.Node)
@@ -117,9 +110,7 @@ func (o outcome) planned(t *testing.T, l lab, flags []string) map[string]string 
 func places(t *testing.T, domain string) (hostdevs, others map[string]string) {
 	t.Helper()
 	read, err := tree.Read([]byte(domain))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	hostdevs, others = map[string]string{}, map[string]string{}
 	for _, d := range read.Devices {
 		switch {
@@ -187,17 +178,10 @@ func (o outcome) compareRecord(t *testing.T, name string) {
 	for _, file := range files {
 		got := o.file(t, file)
 		if *update {
-			if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o755), os.WriteFile(filepath.Join(dir, file), got, 0o644)); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o755), os.WriteFile(filepath.Join(dir, file), got, 0o644)))
 			continue
 		}
-		want, err := os.ReadFile(filepath.Join(dir, file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d := cmp.Diff(string(want), string(got)); d != "" {
-			t.Errorf("%s (-recorded +now; go test -update writes it):\n%s", file, d)
-		}
+		want := expect.File(t, filepath.Join(dir, file))
+		expect.Same(t, string(want), string(got), "%s (-recorded +now; go test -update writes it)", file)
 	}
 }

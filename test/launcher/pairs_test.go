@@ -4,11 +4,12 @@ package launcher
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+
+	"hook-sidecar/test/expect"
 )
 
 // headline is how many of the 120 pairs of the HGX sample's devices are as on the
@@ -54,10 +55,7 @@ func testPairs(t *testing.T, l lab) {
 // checkTable: docs/comparison.md has the number in that column of the row.
 func checkTable(t *testing.T, name string, column, want int) {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "comparison.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := expect.File(t, filepath.Join("..", "..", "docs", "comparison.md"))
 	for line := range strings.Lines(string(page)) {
 		cells := strings.Split(line, " | ")
 		if strings.TrimPrefix(cells[0], "| ") == name && len(cells) >= column {
@@ -77,9 +75,7 @@ func (o outcome) pairs(t *testing.T, l lab) (same, all int) {
 	var report struct {
 		Paths struct{ Host, Guest [][]string }
 	}
-	if err := json.Unmarshal(o.ask(t, l, "defined.xml", "explain", "--format", "json", "--layout", "keep", "--sysfs", hgxFile), &report); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal(o.ask(t, l, "defined.xml", "explain", "--format", "json", "--layout", "keep", "--sysfs", hgxFile), &report))
 	for i, row := range report.Paths.Host {
 		for j, path := range row[:i] {
 			all++

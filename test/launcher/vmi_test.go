@@ -6,12 +6,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"hook-sidecar/test/e2e"
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/tree"
 )
 
@@ -25,6 +25,9 @@ type pod struct {
 type config struct {
 	VMI          any
 	Hook, Plugin []string
+	Second       []string
+	Other        string
+	Target       bool
 	Env          []string
 	Network      string
 	Cells, Aware bool
@@ -57,14 +60,9 @@ func at(o object, keys ...string) object {
 
 func readObject(t *testing.T, path ...string) object {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(path...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := expect.File(t, filepath.Join(path...))
 	o := object{}
-	if err := json.Unmarshal(data, &o); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal(data, &o))
 	return o
 }
 
@@ -85,14 +83,9 @@ const (
 func hgx(t *testing.T) pod {
 	t.Helper()
 	testdata := filepath.Join("..", "..", "testdata")
-	domain, err := os.ReadFile(filepath.Join(testdata, "samples", hgxSample+".xml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	domain := expect.File(t, filepath.Join(testdata, "samples", hgxSample+".xml"))
 	read, err := tree.Read(domain)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	address := map[string]string{} // by the name in the VMI
 	for id, d := range read.Hostdevs() {
 		alias := d.Find("alias").Attr("name")
@@ -121,13 +114,9 @@ func hgx(t *testing.T) pod {
 	}
 	vmi["status"] = object{"phase": "Scheduled", "interfaces": status}
 	info, err := json.Marshal(object{"interfaces": networks})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	nodes, err := e2e.NodeSpots(e2e.ReadSnapshot(readHost(t)), devicesOf(read))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	files := map[string][]byte{"host.txtar": readHost(t), "cpuset": []byte("2-26,58-81,114-137,170-193\n"), "capabilities.xml": capabilities()}
 	for id, spot := range nodes {
 		files[filepath.Join("pci", id, "numa_node")] = fmt.Appendln(nil, spot.Node)
@@ -136,6 +125,18 @@ func hgx(t *testing.T) pod {
 		config: config{VMI: vmi, Syncs: 1, Cells: true, Network: string(info), Env: []string{"PCI_RESOURCE_NVIDIA_COM_GH100_H100_SXM5_80GB=" + strings.Join(gpus, ",")}},
 		files:  files,
 	}
+}
+
+const vgpuFile = "../../testdata/hosts/x86-2n2g-t4-vgpu.txtar"
+
+// vgpu is a VM with a mediated device of that host.
+func vgpu(t *testing.T) pod {
+	t.Helper()
+	host := expect.File(t, vgpuFile)
+	p := passthrough(t, "512Mi", []e2e.Device{{ID: "4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01"}})
+	at(p.VMI.(object), "spec", "domain", "cpu")["model"] = "host-model" // emulated
+	p.files = map[string][]byte{"host.txtar": host, "cpuset": []byte("0-1\n"), "capabilities.xml": capabilities()}
+	return p
 }
 
 // devicesOf are the passed-through devices of a domain.
@@ -148,10 +149,7 @@ func devicesOf(read *tree.Tree) (all []e2e.Device) {
 
 func readHost(t *testing.T) []byte {
 	t.Helper()
-	host, err := os.ReadFile(hgxFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	host := expect.File(t, hgxFile)
 	return host
 }
 

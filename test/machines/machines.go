@@ -6,7 +6,6 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/report"
+	"hook-sidecar/test/expect"
 )
 
 const directory = "../../testdata/hosts" // from a package's tests
@@ -45,14 +45,9 @@ func Layouts() []string { return []string{"keep", "numa", "root", "mirror"} }
 // Sysfs is a machine by its name.
 func Sysfs(t testing.TB, name string) fs.FS {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(directory, name+".txtar"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := expect.File(t, filepath.Join(directory, name+".txtar"))
 	sysfs, err := host.ParseSnapshot(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return sysfs
 }
 
@@ -105,9 +100,7 @@ func Domain(t testing.TB, sysfs fs.FS) []byte {
 func OneGPU(t testing.TB, alias string) []byte {
 	t.Helper()
 	var escaped strings.Builder
-	if err := xml.EscapeText(&escaped, []byte(alias)); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, xml.EscapeText(&escaped, []byte(alias)))
 	return []byte(`<domain type='kvm'><name>one</name><os><type arch='x86_64' machine='q35'>hvm</type></os>
 <cpu><numa><cell id='0' cpus='0' memory='1' unit='GiB'/></numa></cpu><numatune><memnode cellid='0' mode='strict' nodeset='0'/></numatune>
 <devices><hostdev mode='subsystem' type='pci'><source><address domain='0' bus='0x1b' slot='0' function='0'/></source><alias name="` + escaped.String() + `"/></hostdev></devices></domain>`)

@@ -27,6 +27,8 @@ import (
 	"k8s.io/client-go/openapi/openapitest"
 	pluginv1alpha1 "kubevirt.io/api/plugin/v1alpha1"
 	"kubevirt.io/kubevirt/pkg/virt-operator/resource/generate/components/validatingadmissionpolicies"
+
+	"hook-sidecar/test/expect"
 )
 
 // apiServer has kube-apiserver's two plugins for admission policies, over a store
@@ -73,9 +75,7 @@ func newAPIServer(t *testing.T, objects []runtime.Object) apiServer {
 	s.mutating.SetEnabled(true)
 	s.validating.SetEnabled(true)
 	for _, plugin := range []admission.InitializationValidator{s.mutating, s.validating} {
-		if err := plugin.ValidateInitialization(); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, plugin.ValidateInitialization())
 	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
@@ -171,8 +171,6 @@ func (s apiServer) attributes(object runtime.Object, version schema.GroupVersion
 func toJSON(t *testing.T, value any) string {
 	t.Helper()
 	data, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return string(data)
 }

@@ -3,7 +3,6 @@ module hook-sidecar/test/manifests
 go 1.26.0
 
 require (
-	github.com/google/go-cmp v0.7.0
 	hook-sidecar v0.0.0
 	k8s.io/api v0.36.0
 	k8s.io/apimachinery v0.36.0
@@ -50,6 +49,7 @@ require (
 	github.com/golang/protobuf v1.5.4 // indirect
 	github.com/google/cel-go v0.26.0 // indirect
 	github.com/google/gnostic-models v0.7.1 // indirect
+	github.com/google/go-cmp v0.7.0 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.27.7 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect

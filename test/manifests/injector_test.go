@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -14,6 +13,8 @@ import (
 	pluginv1alpha1 "kubevirt.io/api/plugin/v1alpha1"
 	"kubevirt.io/kubevirt/pkg/virt-launcher/virtwrap/plugins/cel"
 	"libvirt.org/go/libvirtxml"
+
+	"hook-sidecar/test/expect"
 )
 
 // pod is a pod of virt-launcher as KubeVirt 1.9 renders it for
@@ -35,9 +36,7 @@ func TestSidecarIsInjected(t *testing.T) {
 	server := newAPIServer(t, pluginObjects(t))
 	before := pod(t)
 	after, err := server.createPod(t, before)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	added := len(after.Spec.InitContainers) - 1
 	if added != len(before.Spec.InitContainers) {
 		t.Fatalf("%d init containers, of %d", added+1, len(before.Spec.InitContainers))
@@ -55,9 +54,7 @@ func TestSidecarIsInjected(t *testing.T) {
 	if len(after.Spec.InitContainers) == 0 {
 		after.Spec.InitContainers = nil
 	}
-	if diff := cmp.Diff(before, after); diff != "" {
-		t.Errorf("the rest of the pod changed (-before +after):\n%s", diff)
-	}
+	expect.Same(t, before, after, "the rest of the pod changed (-before +after)")
 }
 
 // wantRestricted wants what Pod Security's profile "restricted" requires, and more.
@@ -90,9 +87,7 @@ func wantRestricted(t *testing.T, c corev1.Container) {
 func TestPodStaysGuaranteed(t *testing.T) {
 	server := newAPIServer(t, pluginObjects(t))
 	after, err := server.createPod(t, pod(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for _, c := range slices.Concat(after.Spec.InitContainers, after.Spec.Containers) {
 		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 			limit, request := c.Resources.Limits[name], c.Resources.Requests[name]
@@ -108,9 +103,7 @@ func TestSidecarOfAPodWithoutInitContainers(t *testing.T) {
 	bare := pod(t)
 	bare.Spec.InitContainers = nil
 	after, err := server.createPod(t, bare)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if len(after.Spec.InitContainers) != 1 {
 		t.Errorf("%d init containers, want the hook", len(after.Spec.InitContainers))
 	}
@@ -131,12 +124,8 @@ func TestOtherPodsStayAsTheyAre(t *testing.T) {
 			other := pod(t)
 			change(other)
 			after, err := server.createPod(t, other)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(other, after); diff != "" {
-				t.Errorf("the pod changed (-before +after):\n%s", diff)
-			}
+			expect.NoError(t, err)
+			expect.Same(t, other, after, "the pod changed (-before +after)")
 		})
 	}
 }
@@ -182,9 +171,7 @@ func TestKubeVirtsPolicies(t *testing.T) {
 func TestSocketOfPluginAndSidecar(t *testing.T) {
 	objects := pluginObjects(t)
 	after, err := newAPIServer(t, objects).createPod(t, pod(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	plugin := one[*pluginv1alpha1.Plugin](t, objects)
 	path := plugin.Spec.DomainHooks[0].Sidecar.SocketPath
 	sidecar := after.Spec.InitContainers[len(after.Spec.InitContainers)-1]
@@ -201,9 +188,7 @@ func TestSocketOfPluginAndSidecar(t *testing.T) {
 func TestPluginCondition(t *testing.T) {
 	condition := one[*pluginv1alpha1.Plugin](t, pluginObjects(t)).Spec.Condition
 	evaluator, err := cel.NewEvaluator()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for name, tt := range map[string]struct {
 		labels map[string]string
 		want   bool

@@ -18,6 +18,7 @@ import (
 
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/test/expect"
 )
 
 // label is how a VM asks for the plugin.
@@ -136,9 +137,7 @@ func TestOverlays(t *testing.T) {
 	seen := 0
 	for _, overlay := range kustomizations(t) {
 		name, err := filepath.Rel(dir, overlay)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		change, ok := overlays[filepath.ToSlash(name)]
 		if !ok {
 			t.Errorf("%s is not in this test", name)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -24,6 +23,8 @@ import (
 	pluginv1alpha1 "kubevirt.io/api/plugin/v1alpha1"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"hook-sidecar/test/expect"
 )
 
 // dir is where the manifests are.
@@ -36,9 +37,7 @@ func scheme(t *testing.T) *runtime.Scheme {
 	for _, add := range []func(*runtime.Scheme) error{
 		corev1.AddToScheme, rbacv1.AddToScheme, admissionv1.AddToScheme, admissionv1beta1.AddToScheme, kubevirtv1.AddToScheme, pluginv1alpha1.AddToScheme,
 	} {
-		if err := add(s); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, add(s))
 	}
 	return s
 }
@@ -102,9 +101,7 @@ func lost(path string, written, kept any) []string {
 func generic(t *testing.T, object runtime.Object) map[string]any {
 	t.Helper()
 	var kept map[string]any
-	if err := json.Unmarshal([]byte(toJSON(t, object)), &kept); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal([]byte(toJSON(t, object)), &kept))
 	return kept
 }
 
@@ -135,9 +132,7 @@ func find(t *testing.T, wanted func(name string) bool) []string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if len(found) == 0 {
 		t.Fatalf("no manifest in %s", dir)
 	}
@@ -146,11 +141,7 @@ func find(t *testing.T, wanted func(name string) bool) []string {
 
 func read(t *testing.T, file string) []byte {
 	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
+	return expect.File(t, file)
 }
 
 // build is what `kubectl apply -k` applies for a directory.
@@ -161,9 +152,7 @@ func build(t *testing.T, name string) []runtime.Object {
 		t.Fatalf("kustomize build %s: %v", name, err)
 	}
 	documents, err := built.AsYaml()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return decode(t, name, documents)
 }
 

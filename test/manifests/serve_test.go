@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/program"
 )
 
@@ -18,18 +19,14 @@ import (
 // for every kustomization. Otherwise an unknown flag would only fail in a cluster.
 func TestArgumentsServe(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "hook-sidecar")
-	if err := program.Build(binary, filepath.Join("..", "..")); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, program.Build(binary, filepath.Join("..", "..")))
 	for _, overlay := range kustomizations(t) {
 		if strings.HasSuffix(overlay, "kubernetes-1.34") {
 			continue // the same policy, see TestOverlays
 		}
 		t.Run(filepath.Base(overlay), func(t *testing.T) {
 			after, err := newAPIServer(t, build(t, overlay)).createPod(t, pod(t))
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			serve(t, binary, after.Spec.InitContainers[len(after.Spec.InitContainers)-1])
 		})
 	}
@@ -40,9 +37,7 @@ func TestArgumentsServe(t *testing.T) {
 func serve(t *testing.T, binary string, c corev1.Container) {
 	t.Helper()
 	sockets, err := os.MkdirTemp("", "plugin") // short: a socket's path has 107 bytes
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer func() {
 		if err := os.RemoveAll(sockets); err != nil {
 			t.Error(err)
@@ -54,12 +49,8 @@ func serve(t *testing.T, binary string, c corev1.Container) {
 	}
 	command := exec.Command(binary, args...)
 	stderr, err := command.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
+	expect.NoError(t, command.Start())
 	var log []string
 	for lines := bufio.NewScanner(stderr); lines.Scan(); {
 		log = append(log, lines.Text())

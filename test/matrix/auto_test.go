@@ -12,7 +12,7 @@ import (
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
-	"hook-sidecar/test/hostfs"
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/matrix"
 	"hook-sidecar/test/tree"
 )
@@ -27,19 +27,14 @@ func everyMachine(t *testing.T, test func(t *testing.T, host matrix.Sysfs, numa 
 	for _, file := range files {
 		host := matrix.Sysfs{FS: readHost(t, file)}
 		devices, err := host.Endpoints()
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		for _, numa := range []matrix.GuestNUMA{{{0}, {1}}, {{0, 1}}, {{0}}, nil} {
 			t.Run(fmt.Sprintf("%s/cells %v", filepath.Base(file), numa), func(t *testing.T) { test(t, host, numa, devices) })
 		}
 	}
 	for seed := range uint64(6) {
 		h := matrix.NewRandomHost(seed)
-		host, err := hostfs.Parse(h.Text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		host := expect.Host(t, h.Text)
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { test(t, matrix.Sysfs{FS: host}, h.NUMA, h.Devices) })
 	}
 }
@@ -65,9 +60,7 @@ func withLayout(layout policy.Layout) map[policy.Key]string {
 func steps(t *testing.T, host matrix.Sysfs, domain []byte, devices []string) map[string]int {
 	t.Helper()
 	guest, err := tree.Read(domain)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	types := []string{"PIX", "PXB", "PHB", "NODE", "SYS"}
 	spots := make([]tree.Spot, len(devices))
 	for i, id := range devices {
@@ -223,9 +216,7 @@ func compareSteps(t *testing.T, what string, host matrix.Sysfs, before, after []
 	t.Helper()
 	// Only the devices that were under an expander bus: somebody placed them.
 	was, err := tree.Read(before)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	under := slices.DeleteFunc(slices.Clone(devices), func(id string) bool {
 		_, isUnder := was.Spot(id)
 		return !isUnder

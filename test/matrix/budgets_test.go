@@ -2,7 +2,6 @@ package matrix_test
 
 import (
 	"fmt"
-	"os"
 	"regexp"
 	"sort"
 	"strings"
@@ -12,7 +11,7 @@ import (
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
-	"hook-sidecar/test/hostfs"
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/matrix"
 	"hook-sidecar/test/tree"
 )
@@ -65,10 +64,7 @@ func (m machine) host(n int) (text string, devices []string) {
 func (m machine) plan(t *testing.T, layout policy.Layout, n int) (refused string) {
 	t.Helper()
 	text, devices := m.host(n)
-	host, err := hostfs.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	host := expect.Host(t, text)
 	domain := matrix.Domain(matrix.GuestNUMA{{0}}, devices)
 	mutator := plan.Planner{Sysfs: host, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}}
 	result := mutator.Mutate(plan.Request{Domain: domain})
@@ -97,10 +93,7 @@ var tooMany = regexp.MustCompile(`^(bus numbers|slots of the [a-z]+ bus|controll
 // TestBudgets grows each machine until it does not fit and compares the largest
 // that does with the table in docs/layouts.md.
 func TestBudgets(t *testing.T) {
-	docs, err := os.ReadFile("../../docs/layouts.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	docs := expect.File(t, "../../docs/layouts.md")
 	for _, m := range machines() {
 		row := "| " + m.name + " |"
 		for _, layout := range []policy.Layout{policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror} {
@@ -153,10 +146,7 @@ func TestShrink(t *testing.T) {
 		devices = append(devices, device)
 		text += fmt.Sprintf("pci0000:00/0000:00:%02x.%x/%s node=%d\n", n/8, n%8, device, n%cells)
 	}
-	host, err := hostfs.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	host := expect.Host(t, text)
 	mutator := plan.Planner{Sysfs: host, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: "numa"}}}
 	large := mutator.Mutate(plan.Request{Domain: matrix.Domain(matrix.GuestNUMA{{0}, {1}, {2}, {3}}, devices)})
 	if large.Err != nil {

@@ -1,7 +1,6 @@
 package matrix_test
 
 import (
-	"os"
 	"strings"
 	"testing"
 
@@ -9,6 +8,7 @@ import (
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/report"
+	"hook-sidecar/test/expect"
 )
 
 // TestDocsTrees: docs/layouts.md has the tree of layout root, and the counts of all layouts,
@@ -16,9 +16,7 @@ import (
 func TestDocsTrees(t *testing.T) {
 	docs := readFile(t, "../../docs/layouts.md")
 	host, err := host.ParseSnapshot([]byte(readFile(t, "../../testdata/hosts/x86-2n8g-hgx-h100.txtar")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	plan := func(layout string) report.Report {
 		m := plan.Planner{Sysfs: host, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: layout}}}
 		result := m.Mutate(plan.Request{
@@ -32,9 +30,7 @@ func TestDocsTrees(t *testing.T) {
 	}
 	for _, layout := range []string{"numa", "root", "mirror"} {
 		var text strings.Builder
-		if err := plan(layout).WriteText(&text, report.Style{}); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, plan(layout).WriteText(&text, report.Style{}))
 		if layout == "root" {
 			compareTree(t, docs, text.String())
 		}
@@ -61,9 +57,5 @@ func compareTree(t *testing.T, docs, text string) {
 
 func readFile(t *testing.T, name string) string {
 	t.Helper()
-	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
+	return string(expect.File(t, name))
 }

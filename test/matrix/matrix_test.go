@@ -15,6 +15,7 @@ import (
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/hostfs"
 	"hook-sidecar/test/matrix"
 	"hook-sidecar/test/oracle"
@@ -27,9 +28,7 @@ func trees(t *testing.T) int {
 	t.Helper()
 	if text := os.Getenv("TREES"); text != "" {
 		count, err := strconv.Atoi(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		return count
 	}
 	return 40
@@ -58,14 +57,9 @@ func TestHosts(t *testing.T) {
 
 func readHost(t *testing.T, file string) fs.FS {
 	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := expect.File(t, file)
 	host, err := host.ParseSnapshot(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return host
 }
 
@@ -96,10 +90,7 @@ func TestTreesLibvirt(t *testing.T) {
 	lib := oracle.New(t)
 	for seed := range uint64(20) {
 		h := matrix.NewRandomHost(seed)
-		host, err := hostfs.Parse(h.Text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		host := expect.Host(t, h.Text)
 		for _, layout := range []policy.Layout{policy.LayoutRoot, policy.LayoutMirror} {
 			t.Run(fmt.Sprintf("seed %d/%s", seed, layout), func(t *testing.T) {
 				m := plan.Planner{Sysfs: host, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}}

@@ -1,11 +1,12 @@
 package oracle
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"hook-sidecar/test/expect"
 )
 
 const samples = "../../testdata/samples/"
@@ -21,10 +22,7 @@ func sampleFiles(t *testing.T) []string {
 
 func read(t *testing.T, file string) []byte {
 	t.Helper()
-	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := expect.File(t, file)
 	return content
 }
 

@@ -3,13 +3,11 @@ package readback
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/oracle"
 	"hook-sidecar/test/tree"
 )
@@ -20,16 +18,10 @@ import (
 func launched(t *testing.T, name string) (inputs, answers [][]byte, vmi, defined []byte) {
 	t.Helper()
 	read := func(file string) []byte {
-		data, err := os.ReadFile(filepath.Join("..", "..", "testdata", "launcher", name, file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return data
+		return expect.File(t, filepath.Join("..", "..", "testdata", "launcher", name, file))
 	}
 	files, err := filepath.Glob(filepath.Join("..", "..", "testdata", "launcher", name, "input*.xml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for n := range files {
 		inputs, answers = append(inputs, read(fmt.Sprintf("input%d.xml", n+1))), append(answers, read(fmt.Sprintf("answer%d.xml", n+1)))
 	}
@@ -68,12 +60,8 @@ func TestRealLauncher(t *testing.T) {
 				compare(t, fmt.Sprint("call ", i+1), sorted(t, inputs[i]), sorted(t, made[i]))
 			}
 			here, err := lib(answers[len(answers)-1])
-			if err != nil {
-				t.Fatal(err)
-			}
-			if d := cmp.Diff(without(watchdog, seen(t, V190, defined)), without(watchdog, seen(t, V190, here))); d != "" {
-				t.Errorf("devices in the end (-recorded +here):\n%s", d)
-			}
+			expect.NoError(t, err)
+			expect.Same(t, without(watchdog, seen(t, V190, defined)), without(watchdog, seen(t, V190, here)), "devices in the end (-recorded +here)")
 		})
 	}
 }
@@ -84,9 +72,7 @@ func sorted(t *testing.T, domain []byte) []byte {
 	sorted, err := edit(bytes.ReplaceAll(domain, []byte(watchdog), nil), func(devices *tree.Node) {
 		slices.SortFunc(devices.Nodes, func(a, b *tree.Node) int { return bytes.Compare(a.Bytes(), b.Bytes()) })
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return sorted
 }
 
@@ -95,9 +81,7 @@ func sorted(t *testing.T, domain []byte) []byte {
 func seen(t *testing.T, version Version, readback []byte) []string {
 	t.Helper()
 	spec, err := version.parse(readback)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var texts []string
 	for _, device := range spec.Find("devices").Nodes {
 		if device.Name == "interface" {

@@ -1,23 +1,19 @@
 package readback
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"hook-sidecar/test/expect"
 )
 
 const samples = "../../testdata/samples/"
 
 func sample(t *testing.T, name string) []byte {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(samples, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := expect.File(t, filepath.Join(samples, name))
 	return content
 }
 
@@ -51,9 +47,7 @@ func TestCounts(t *testing.T) {
 	for _, r := range recordings() {
 		vmi := sample(t, r.name+".vmi.json")
 		original, removed, err := WithoutPlaceholders(sample(t, r.name+".xml"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if removed != r.placeholders {
 			t.Errorf("%s: recording has %d placeholders, want %d", r.name, removed, r.placeholders)
 		}
@@ -86,9 +80,7 @@ func TestSequenceReproducesTheRecordings(t *testing.T) {
 				want = append(want, sample(t, r.name+".call2.xml"))
 			}
 			last, err := AppendRootPorts(sample(t, r.name+".calllast.xml"), r.source-r.recorded)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			want = append(want, last)
 			if len(calls) != len(want) {
 				t.Fatalf("%d calls, want %d", len(calls), len(want))
@@ -110,13 +102,9 @@ func TestReleaseDoesNotReadBackWithoutPlaceholders(t *testing.T) {
 		t.Fatalf("%d calls, want 2", len(calls))
 	}
 	spec, err := V190.Remarshal(sample(t, name+".xml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	want, err := AppendRootPorts(spec, 6)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	compare(t, "last call", want, calls[1])
 }
 
@@ -136,9 +124,7 @@ func TestRemarshalLoses(t *testing.T) {
 	}
 	for _, c := range cases {
 		out, err := c.version.Remarshal([]byte(in))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		text := string(out)
 		for _, gone := range []string{"multifunction", "rom", "chassis", "port=", "pxb-pcie", "qemu", "vfio"} {
 			if strings.Contains(text, gone) {
@@ -178,7 +164,5 @@ func TestPortsStopAt31(t *testing.T) {
 
 func compare(t *testing.T, what string, want, got []byte) {
 	t.Helper()
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-recorded +model):\n%s", what, diff)
-	}
+	expect.Same(t, string(want), string(got), "%s (-recorded +model)", what)
 }

@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"hook-sidecar/pkg/hooks"
+	"hook-sidecar/test/expect"
 )
 
 // sidecarWith starts the program with a sidecar's memory, on the host of a domain
@@ -75,9 +76,7 @@ func TestTenThousandCalls(t *testing.T) {
 func (s *container) descriptors(t *testing.T) int {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(s.process.Process.Pid), "fd"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return len(entries)
 }
 
@@ -207,9 +206,7 @@ func TestFullDisk(t *testing.T) {
 	}()
 	domain := filled(1<<20, "<!--", "x", "-->") // larger than the disk
 	in, out := filepath.Join(t.TempDir(), "in.xml"), filepath.Join(disk, "out.xml")
-	if err := errors.Join(os.WriteFile(in, domain, 0o600), os.WriteFile(out, []byte("before"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, errors.Join(os.WriteFile(in, domain, 0o600), os.WriteFile(out, []byte("before"), 0o600)))
 	command := exec.Command(buildBinary(t, filepath.Join("..", "..")), "mutate", "--domain", in, "--sysfs", t.TempDir(), "--layout", "root", "-o", out)
 	said, err := command.CombinedOutput()
 	if command.ProcessState.ExitCode() != 2 || !strings.Contains(string(said), "no space left on device") {

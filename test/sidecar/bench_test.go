@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"hook-sidecar/pkg/hooks"
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/speed"
 )
 
@@ -30,9 +31,7 @@ func BenchmarkFirstCall(b *testing.B) {
 		b.Run(fmt.Sprintf("devices=%d", devices), func(b *testing.B) {
 			lines, addresses := speed.Host(devices)
 			vm, err := speed.VMWith(addresses)
-			if err != nil {
-				b.Fatal(err)
-			}
+			expect.NoError(b, err)
 			dir := root(b, binary, lines)
 			groups := []group{memoryGroup(b), cpuGroup(b)}
 			figures := map[string][]float64{}

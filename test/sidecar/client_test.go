@@ -17,6 +17,7 @@ import (
 
 	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/hooks/hookstest"
+	"hook-sidecar/test/expect"
 )
 
 // TestVersions: the program answers each version of the hooks and a plugin alike.
@@ -71,9 +72,7 @@ func TestInfoDuringCall(t *testing.T) {
 	for running := true; running; count++ {
 		begin := time.Now()
 		client, err := hooks.Dial(t.Context(), s.socket)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if _, err := client.Info(t.Context()); err != nil {
 			t.Errorf("Info: %v", err)
 		}
@@ -96,9 +95,7 @@ func TestInfoDuringCall(t *testing.T) {
 func stall(t *testing.T, socket string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
 	var headers bytes.Buffer
 	encoder := hpack.NewEncoder(&headers)
@@ -106,9 +103,7 @@ func stall(t *testing.T, socket string) net.Conn {
 		{":method", "POST"}, {":scheme", "http"}, {":path", "/kubevirt.hooks.v1alpha3.Callbacks/OnDefineDomain"}, {":authority", "localhost"},
 		{"content-type", "application/grpc"}, {"te", "trailers"},
 	} {
-		if err := encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}))
 	}
 	framer := http2.NewFramer(conn, conn)
 	part := append(binary.BigEndian.AppendUint32([]byte{0}, 7<<20), make([]byte, 8<<10)...)
@@ -121,9 +116,7 @@ func stall(t *testing.T, socket string) net.Conn {
 	if err == nil {
 		err = framer.WriteData(1, false, part)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return conn
 }
 
@@ -143,9 +136,7 @@ func TestStalledClients(t *testing.T) {
 	}
 	t.Logf("answered after %v", time.Since(begin))
 	for _, conn := range stalled {
-		if err := conn.SetReadDeadline(time.Now().Add(endsWithin)); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, conn.SetReadDeadline(time.Now().Add(endsWithin)))
 		for buffer := make([]byte, 4<<10); ; {
 			if _, err := conn.Read(buffer); err != nil {
 				if timeout, ok := err.(net.Error); ok && timeout.Timeout() {

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,7 +17,7 @@ import (
 	"time"
 
 	"hook-sidecar/pkg/hooks"
-	"hook-sidecar/test/hostfs"
+	"hook-sidecar/test/expect"
 )
 
 // What KubeVirt gives a sidecar of a VMI with dedicated CPUs (KubeVirt
@@ -42,32 +41,13 @@ type container struct {
 func root(t testing.TB, binary, host string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "limits") // short: a socket's path has 107 bytes
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
 		}
 	})
-	files, err := hostfs.Parse(host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, file := range files.Leaves() {
-		full := filepath.Join(dir, "sys", name)
-		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if file.Mode&fs.ModeSymlink != 0 {
-			err = os.Symlink(string(file.Data), full)
-		} else {
-			err = os.WriteFile(full, file.Data, 0o444)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	expect.NoError(t, os.CopyFS(filepath.Join(dir, "sys"), expect.Host(t, host)))
 	sockets := filepath.Join(dir, "var", "run", "kubevirt-hooks")
 	program, err := os.ReadFile(binary)
 	if err := errors.Join(err,
@@ -107,9 +87,7 @@ func start(t testing.TB, dir string, groups []group, args ...string) *container 
 	s.process = exec.Command("unshare", append([]string{"--mount", "--propagation", "private",
 		"/bin/sh", "-euc", enter, "sh", dir, strings.Join(dirs, " "), s.stamp}, args...)...)
 	s.process.Stderr, s.process.Env = s.log, []string{"CONTAINER_NAME=limits", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
-	if err := s.process.Start(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, s.process.Start())
 	t.Cleanup(func() { s.end(t) })
 	return s
 }
@@ -156,14 +134,9 @@ func (s *container) dial(t testing.TB) (*hooks.Client, time.Duration) {
 // started is the time just before the program started.
 func (s *container) started(t testing.TB) time.Time {
 	t.Helper()
-	data, err := os.ReadFile(s.stamp)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := expect.File(t, s.stamp)
 	nanoseconds, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return time.Unix(0, nanoseconds)
 }
 
@@ -194,8 +167,6 @@ func (s *container) peakMiB(t testing.TB) float64 {
 func (s *container) kib(t testing.TB, name string) float64 {
 	t.Helper()
 	kib, err := strconv.ParseFloat(strings.TrimSuffix(s.status(t, name), " kB"), 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return kib
 }

@@ -13,6 +13,7 @@ import (
 
 	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/hooks/hookstest"
+	"hook-sidecar/test/expect"
 )
 
 // separate runs the program in a PID namespace, as a container does, and makes a call
@@ -28,9 +29,7 @@ func TestLauncherEnds(t *testing.T) {
 	needRoot(t)
 	binary := buildBinary(t, filepath.Join("..", ".."))
 	domain := filepath.Join(t.TempDir(), "vm.xml")
-	if err := os.WriteFile(domain, around(devicesOf(1), nil), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(domain, around(devicesOf(1), nil), 0o600))
 	for _, tt := range []struct {
 		name  string
 		stays bool // this process is the launcher
@@ -42,12 +41,8 @@ func TestLauncherEnds(t *testing.T) {
 			sidecar := exec.Command("unshare", "--pid", "--fork", "--kill-child", "sh", "-c", separate, binary, dir, socket, domain)
 			sidecar.Stderr, sidecar.Env = &log, []string{"CONTAINER_NAME=launcher", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
 			out, err := sidecar.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := sidecar.Start(); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
+			expect.NoError(t, sidecar.Start())
 			kill := time.AfterFunc(endsWithin, func() { sidecar.Process.Kill() })
 			defer kill.Stop()
 			if _, err := out.Read(make([]byte, len("called\n"))); err != nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"hook-sidecar/pkg/hooks"
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/program"
 )
 
@@ -29,9 +30,7 @@ const (
 func buildBinary(t testing.TB, from string) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "hook-sidecar")
-	if err := program.Build(binary, from); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, program.Build(binary, from))
 	return binary
 }
 
@@ -44,17 +43,12 @@ func needRoot(t testing.TB) {
 
 func TestBinary(t *testing.T) {
 	binary := buildBinary(t, filepath.Join("..", ".."))
-	data, err := os.ReadFile(binary)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := expect.File(t, binary)
 	if len(data) > maxBinaryMiB<<20 {
 		t.Errorf("the program has %d bytes, more than %d MiB", len(data), maxBinaryMiB)
 	}
 	file, err := elf.NewFile(bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for _, p := range file.Progs {
 		if p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC {
 			t.Errorf("the program is not static: it has a segment %v", p.Type)
@@ -62,27 +56,15 @@ func TestBinary(t *testing.T) {
 	}
 	// A build elsewhere gives the same bytes.
 	copied := t.TempDir()
-	if err := os.CopyFS(filepath.Join(copied, "pkg"), os.DirFS(filepath.Join("..", "..", "pkg"))); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.CopyFS(filepath.Join(copied, "pkg"), os.DirFS(filepath.Join("..", "..", "pkg"))))
 	for _, name := range []string{"cmd", "testdata", "test/hostfs"} {
-		if err := os.CopyFS(filepath.Join(copied, name), os.DirFS(filepath.Join("..", "..", name))); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.CopyFS(filepath.Join(copied, name), os.DirFS(filepath.Join("..", "..", name))))
 	}
 	for _, name := range []string{"go.mod", "go.sum", "Dockerfile"} {
-		content, err := os.ReadFile(filepath.Join("..", "..", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(copied, name), content, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		content := expect.File(t, filepath.Join("..", "..", name))
+		expect.NoError(t, os.WriteFile(filepath.Join(copied, name), content, 0o644))
 	}
-	again, err := os.ReadFile(buildBinary(t, copied))
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := expect.File(t, buildBinary(t, copied))
 	if !bytes.Equal(data, again) {
 		t.Error("two builds of one source differ")
 	}
@@ -150,10 +132,7 @@ func TestPrivileges(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
-	mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mounts", s.process.Process.Pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	mounts := expect.File(t, fmt.Sprintf("/proc/%d/mounts", s.process.Process.Pid))
 	if root, _, _ := strings.Cut(string(mounts), "\n"); !strings.Contains(root, " / ") || !strings.Contains(root, " ro,") {
 		t.Errorf("the root is mounted as %q, want ro", root)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/hooks/hookstest"
+	"hook-sidecar/test/expect"
 )
 
 // endsWithin is much longer than the end of the program takes, and shorter than the
@@ -35,9 +36,7 @@ func serveInto(t *testing.T, filled int) *serving {
 	t.Helper()
 	dir := hookstest.Dir(t)
 	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() { read.Close() })
 	if _, err := write.Write(bytes.Repeat([]byte("\n"), filled)); err != nil {
 		t.Fatal(err)
@@ -45,13 +44,9 @@ func serveInto(t *testing.T, filled int) *serving {
 	s := &serving{stderr: read}
 	s.Cmd = exec.Command(buildBinary(t, filepath.Join("..", "..")), "serve", "--socket-dir", dir, "--sysfs", t.TempDir())
 	s.Stderr, s.Env = write, []string{"CONTAINER_NAME=stderr"}
-	if err := s.Start(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, s.Start())
 	t.Cleanup(func() { s.Process.Kill() })
-	if err := write.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, write.Close())
 	for deadline := time.Now().Add(endsWithin); s.client == nil; {
 		client, err := hooks.Dial(t.Context(), filepath.Join(dir, hooks.SocketName("stderr")))
 		switch {
@@ -77,9 +72,7 @@ func (s *serving) call(t *testing.T, devices int) {
 // term ends the program as the kubelet does.
 func (s *serving) term(t *testing.T) {
 	t.Helper()
-	if err := s.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, s.Process.Signal(syscall.SIGTERM))
 	kill := time.AfterFunc(endsWithin, func() { s.Process.Kill() })
 	defer kill.Stop()
 	if err := s.Wait(); err != nil {
@@ -97,9 +90,7 @@ func TestBlockedLog(t *testing.T) {
 // TestClosedLog: the reader of standard error is gone.
 func TestClosedLog(t *testing.T) {
 	s := serveInto(t, 0)
-	if err := s.stderr.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, s.stderr.Close())
 	s.call(t, 16)
 	s.call(t, 16)
 	s.term(t)
@@ -151,9 +142,7 @@ func TestShimLog(t *testing.T) {
 	for name, filled := range map[string]int{"full": 64 << 10, "closed": 0} {
 		t.Run(name, func(t *testing.T) {
 			read, write, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			defer read.Close()
 			defer write.Close()
 			if _, err := write.Write(bytes.Repeat([]byte("\n"), filled)); err != nil {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"hook-sidecar/pkg/hooks/hookstest"
-	"hook-sidecar/test/hostfs"
+	"hook-sidecar/test/expect"
 )
 
 // patience bounds what takes milliseconds on an idle machine.
@@ -28,9 +28,7 @@ type Bench struct {
 func NewBench(b *testing.B) *Bench {
 	b.Helper()
 	bench := &Bench{dir: b.TempDir()}
-	if err := Build(bench.dir); err != nil {
-		b.Fatal(err)
-	}
+	expect.NoError(b, Build(bench.dir))
 	socket := filepath.Join(hookstest.Dir(b), "echo.sock")
 	ctx, cancel := context.WithTimeout(b.Context(), patience)
 	defer cancel()
@@ -46,28 +44,20 @@ func NewBench(b *testing.B) *Bench {
 func (bench *Bench) Run(b *testing.B, vm VM, layout, sysfs string) Figures {
 	b.Helper()
 	vm, err := vm.Annotated(map[string]string{"hostdev.vm.kubevirt.io/layout": layout})
-	if err != nil {
-		b.Fatal(err)
-	}
+	expect.NoError(b, err)
 	starting, cancel := context.WithTimeout(b.Context(), patience)
 	defer cancel()
 	hook, err := StartHook(starting, filepath.Join(bench.dir, "hook-sidecar"), hookstest.Dir(b), sysfs, io.Discard)
-	if err != nil {
-		b.Fatal(err)
-	}
+	expect.NoError(b, err)
 	defer func() {
 		if err := hook.Stop(); err != nil {
 			b.Error(err)
 		}
 	}()
 	race, err := NewRace(b.Context(), hook, bench.echo, vm)
-	if err != nil {
-		b.Fatal(err)
-	}
+	expect.NoError(b, err)
 	for b.Loop() {
-		if err := race.Round(b.Context()); err != nil {
-			b.Fatal(err)
-		}
+		expect.NoError(b, race.Round(b.Context()))
 	}
 	f := race.Figures()
 	b.ReportMetric(0, "ns/op") // of both calls and the pauses
@@ -98,27 +88,20 @@ const configBytes = 4096
 func Directory(tb testing.TB, host fs.FS) string {
 	tb.Helper()
 	dir := filepath.Join(tb.TempDir(), "sys")
-	if err := os.CopyFS(dir, host); err != nil {
-		tb.Fatal(err)
-	}
+	expect.NoError(tb, os.CopyFS(dir, host))
 	err := fs.WalkDir(host, ".", func(name string, _ fs.DirEntry, err error) error {
 		if err != nil || path.Base(name) != "class" {
 			return err
 		}
 		return os.WriteFile(filepath.Join(dir, path.Dir(name), "config"), make([]byte, configBytes), 0o644)
 	})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	expect.NoError(tb, err)
 	return dir
 }
 
 // Parse is hostfs.Parse in a test.
 func Parse(tb testing.TB, lines string) fs.FS {
 	tb.Helper()
-	files, err := hostfs.Parse(lines)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	files := expect.Host(tb, lines)
 	return files
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/speed"
 )
 
@@ -24,9 +25,7 @@ func BenchmarkGrowth(b *testing.B) {
 func grow(b *testing.B, bench *speed.Bench, count int, others string) {
 	host, addresses := speed.Host(count)
 	vm, err := speed.VMWith(addresses)
-	if err != nil {
-		b.Fatal(err)
-	}
+	expect.NoError(b, err)
 	figures := bench.Run(b, vm, "numa", speed.Directory(b, speed.Parse(b, host+others)))
 	b.ReportMetric(float64(figures.HookP50.Nanoseconds())/float64(count), "ns/device")
 }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"hook-sidecar/test/hostfs"
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/speed"
 )
 
@@ -39,14 +39,10 @@ const answersWithin = 20 * time.Second
 // and the same log.
 func TestLikeFresh(t *testing.T) {
 	base := worldReadable(t)
-	if err := speed.Build(base); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, speed.Build(base))
 	host, vm := changing(t, base)
 	sockets := filepath.Join(base, "sockets")
-	if err := os.Mkdir(sockets, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Mkdir(sockets, 0o755))
 	asUser := func(args ...string) *exec.Cmd {
 		command := speed.Hook(filepath.Join(base, "hook-sidecar"), args...)
 		if os.Geteuid() == 0 {
@@ -55,17 +51,13 @@ func TestLikeFresh(t *testing.T) {
 		return command
 	}
 	if os.Geteuid() == 0 {
-		if err := os.Chown(sockets, nobody, nobody); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.Chown(sockets, nobody, nobody))
 	}
 	starting, cancel := context.WithTimeout(t.Context(), answersWithin)
 	defer cancel()
 	log := speed.NewLines()
 	server, err := speed.Start(starting, asUser("serve", "--socket-dir", sockets, "--sysfs", host.dir), filepath.Join(sockets, "hostdev-speed.sock"), log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	compare(t, &speed.Twins{Server: server, Log: log, Fresh: asUser, Sysfs: host.dir}, host, vm)
 	if err := server.Stop(); err != nil {
 		t.Error(err)
@@ -85,9 +77,7 @@ func compare(t *testing.T, twins *speed.Twins, host *host, vm speed.VM) {
 		annotations := policyOf(step, host)
 		history = append(history, fmt.Sprintf("step %d, %v:\n\t%s", step, annotations, strings.Join(made, "\n\t")))
 		asked, err := vm.Annotated(annotations)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), answersWithin)
 		running, fresh, err := twins.Ask(ctx, asked)
 		cancel()
@@ -127,17 +117,13 @@ func policyOf(step int, host *host) map[string]string {
 func worldReadable(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "speed") // short: a socket's path has 107 bytes
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() {
 		if err := (&host{dir: dir}).drop("."); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Chmod(dir, 0o755))
 	return dir
 }
 
@@ -157,21 +143,12 @@ pci0000:c0/0000:c0:02.0/0000:c2:00.0 node=1 group=22 driver=vfio-pci class=0x030
 pci0000:c0/0000:c0:03.0/0000:c3:00.0 node=0 group=23 driver=nvidia class=0x030200
 pci0000:c0/0000:c0:03.0/0000:c3:00.0/` + mediated + ` type=nvidia-222 group=24
 `
-	files, err := hostfs.Parse(lines)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := expect.Host(t, lines)
 	vm, err := speed.VMWith(append(ids, "0000:03:00.1", "0000:c1:00.1", "0000:c2:00.0", mediated))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	h := newHost(filepath.Join(base, "sys"), filepath.Join(base, "attic"), files.Leaves(), *seed)
-	if err := os.Mkdir(h.dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(h.attic, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Mkdir(h.dir, 0o755))
+	expect.NoError(t, os.Mkdir(h.attic, 0o755))
 	if _, err := h.restoreAll(); err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"hook-sidecar/test/boot"
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/speed"
 )
 
@@ -38,18 +39,12 @@ func runGuest(t *testing.T, devices int, environment string) {
 		t.Skipf("%s is not set; `make speed` sets it", boot.KernelVariable)
 	}
 	dir := t.TempDir()
-	if err := speed.Build(dir); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, speed.Build(dir))
 	kernel, err := boot.KernelIn(kernelDir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	initramfs := filepath.Join(dir, "initramfs")
 	content := boot.Initramfs{Program: "hook-sidecar/test/speed/guest", Kernel: kernelDir, Binary: filepath.Join(dir, "hook-sidecar")}
-	if err := content.Write(initramfs); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, content.Write(initramfs))
 	args := append(switches(devices), "-kernel", kernel, "-initrd", initramfs, "-append",
 		"console=ttyS0 loglevel=7 panic=-1 mitigations=off nokaslr tsc=reliable random.trust_cpu=on pcie_ports=compat "+environment)
 	printed, err := console(t, args)

@@ -3,6 +3,8 @@ package tree
 import (
 	"slices"
 	"testing"
+
+	"hook-sidecar/test/expect"
 )
 
 func TestPathType(t *testing.T) {
@@ -52,9 +54,7 @@ const domain = `<domain><cpu><numa><cell id="0"/><cell id="1"/></numa></cpu><dev
 
 func TestRead(t *testing.T) {
 	got, err := Read([]byte(domain))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	spot, placed := got.Spot("0000:3b:01.2")
 	if !placed || spot.Root != "expander bus 1" || spot.Node != 1 || spot.Slot != "4/0" || !slices.Equal(spot.Bridges, []string{"2", "3", "4"}) {
 		t.Errorf("spot %+v, %v", spot, placed)

@@ -1,11 +1,10 @@
 package tree
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"hook-sidecar/test/expect"
 )
 
 // The recorded calls were printed by encoding/xml's MarshalIndent, so a tree
@@ -16,17 +15,12 @@ func TestPrintsAsVirtLauncher(t *testing.T) {
 		t.Fatalf("recorded calls: %d files, %v", len(files), err)
 	}
 	for _, file := range files {
-		want, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := expect.File(t, file)
 		root, err := Parse(want)
 		if err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
-		if diff := cmp.Diff(string(want), string(root.Bytes())); diff != "" {
-			t.Errorf("%s printed again (-file +printed):\n%s", file, diff)
-		}
+		expect.Same(t, string(want), string(root.Bytes()), "%s printed again (-file +printed)", file)
 	}
 }
 
@@ -41,13 +35,9 @@ func TestParseRefuses(t *testing.T) {
 func TestSpans(t *testing.T) {
 	document := `<d><!-- c --><a x='1'>text</a><q:b/></d>`
 	root, err := Parse([]byte(document))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	a, b := root.Find("a"), root.Find("q:b")
 	got := []string{document[a.Start:a.TagEnd], document[a.Start:a.End], document[b.Start:b.End]}
 	want := []string{`<a x='1'>`, `<a x='1'>text</a>`, `<q:b/>`}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("spans (-want +got):\n%s", diff)
-	}
+	expect.Same(t, want, got, "spans (-want +got)")
 }

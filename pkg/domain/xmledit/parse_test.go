@@ -8,8 +8,7 @@ import (
 	"testing"
 
 	"hook-sidecar/pkg/domain/xmledit"
-
-	"github.com/google/go-cmp/cmp"
+	"hook-sidecar/test/expect"
 )
 
 // nasty are documents that a rewriting library would change.
@@ -199,9 +198,7 @@ func TestNamespaces(t *testing.T) {
 		"a=+a", "q:b=urn:q+b", "r:b=urn:q+b", "c=urn:d+c", "d=urn:d+d", "e=+e",
 		"q:f=urn:x+f", "q:g=urn:x+g", "q:h=urn:q+h", "i=+i", "xmlns:j=xmlns+j", "p:k=p+k",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("namespaces (-want +got):\n%s", diff)
-	}
+	expect.Same(t, want, got, "namespaces (-want +got)")
 }
 
 func TestValuesAndText(t *testing.T) {

@@ -51,7 +51,7 @@ func (p *pod) handle() error {
 		return err
 	}
 	if !running {
-		p.took("refused")
+		p.took("not running")
 		return p.delete(client)
 	}
 	if p.Plug != nil {
@@ -240,6 +240,23 @@ func (p *pod) options() (*cmdv1.VirtualMachineOptions, error) {
 			o.InterfaceDomainAttachment[i.Name] = string(v1.Tap)
 		}
 	}
+	list, err := p.plugins()
+	if err != nil {
+		return nil, err
+	}
+	o.PluginsJson = list
+	if p.Cells {
+		o.Topology, err = topology()
+	}
+	return o, err
+}
+
+// unrelated is a Plugin that has nothing to do with devices.
+const unrelated = `{"metadata": {"name": "unrelated"}, "spec": {"domainHooks": [{"cel": {"expression": "Domain{Title: \"one of many\"}"}}]}}`
+
+// plugins are the Plugins of the cluster as a list in JSON, nil for none.
+func (p *pod) plugins() ([]byte, error) {
+	var list [][]byte
 	if p.Plugin != nil {
 		text, err := os.ReadFile(filepath.Join(lab, "plugin.yaml"))
 		if err == nil {
@@ -248,13 +265,18 @@ func (p *pod) options() (*cmdv1.VirtualMachineOptions, error) {
 		if err != nil {
 			return nil, err
 		}
-		o.PluginsJson = slices.Concat([]byte("["), text, []byte("]"))
+		list = append(list, text)
 	}
-	var err error
-	if p.Cells {
-		o.Topology, err = topology()
+	switch p.Other {
+	case "before":
+		list = slices.Insert(list, 0, []byte(unrelated))
+	case "after":
+		list = append(list, []byte(unrelated))
 	}
-	return o, err
+	if list == nil {
+		return nil, nil
+	}
+	return slices.Concat([]byte("["), bytes.Join(list, []byte(",")), []byte("]")), nil
 }
 
 // topology are the node's cells, as virt-handler reads them from the node labeller's
@@ -306,13 +328,17 @@ const impatient = "unknown error encountered sending command SyncVMI: rpc error:
 // sync asks the launcher for the VM as often as the configuration says, not counting
 // tries that only take too long, and reports whether it runs.
 func (p *pod) sync(client cmdclient.LauncherClient, options *cmdv1.VirtualMachineOptions) bool {
+	start := client.SyncVirtualMachine
+	if p.Target {
+		start = client.SyncMigrationTarget
+	}
 	for began := time.Now(); len(p.result.Syncs) < p.Syncs && time.Since(began) < readyAfter; time.Sleep(time.Second) {
-		err := client.SyncVirtualMachine(p.vmi, options)
+		err := start(p.vmi, options)
 		p.took("sync")
 		if err == nil {
 			p.result.Syncs = append(p.result.Syncs, "")
 			p.vmi.Status.Phase = v1.Running
-			return true
+			return !p.Target
 		}
 		fmt.Println("POD sync:", err)
 		if !strings.HasPrefix(err.Error(), impatient) {

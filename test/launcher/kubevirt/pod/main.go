@@ -29,7 +29,10 @@ const (
 type config struct {
 	VMI     json.RawMessage // as virt-controller leaves it
 	Hook    []string        // flags of the hook sidecar; null for none
+	Second  []string        // flags of a hook sidecar after it; null for none
 	Plugin  []string        // flags of the plugin's sidecar; null for none
+	Other   string          // where the list has another Plugin: before that one, after it, "" for nowhere
+	Target  bool            // of a migration: the VM is prepared and not started
 	Env     []string        // of the launcher's container
 	Network string          // /etc/podinfo/network-info, "" for none
 	Cells   bool            // pass the node's NUMA cells

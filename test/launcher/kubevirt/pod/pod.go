@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -147,8 +148,8 @@ func (p *pod) sidecars() error {
 			return err
 		}
 	}
-	if p.Hook != nil {
-		if err := p.startHook(); err != nil {
+	for name, flags := range p.hooks() {
+		if err := p.startHook(name, flags); err != nil {
 			return err
 		}
 	}
@@ -158,13 +159,20 @@ func (p *pod) sidecars() error {
 	return nil
 }
 
-// startHook starts the hook sidecar. It sees a directory of its own (SubPath).
-func (p *pod) startHook() error {
-	dir := filepath.Join(hooks.HookSocketsSharedDirectory, "hook-sidecar-1")
+// hooks are the flags of the hook sidecars, by container.
+func (p *pod) hooks() map[string][]string {
+	all := map[string][]string{"hook-sidecar-1": p.Hook, "hook-sidecar-1b": p.Second}
+	maps.DeleteFunc(all, func(_ string, flags []string) bool { return flags == nil })
+	return all
+}
+
+// startHook starts a hook sidecar. It sees a directory of its own (SubPath).
+func (p *pod) startHook(name string, flags []string) error {
+	dir := filepath.Join(hooks.HookSocketsSharedDirectory, name)
 	if err := errors.Join(os.MkdirAll(dir, 0o755), own(dir)); err != nil {
 		return err
 	}
-	if err := p.start("hook-sidecar-1", nil, append([]string{lab + "/hook-sidecar", "serve", "--socket-dir", dir}, p.Hook...)...); err != nil {
+	if err := p.start(name, nil, append([]string{lab + "/hook-sidecar", "serve", "--socket-dir", dir}, flags...)...); err != nil {
 		return err
 	}
 	return until(endsWithin, func() error {
@@ -183,10 +191,7 @@ func (p *pod) startPlugin() error {
 // launcher starts virt-launcher's container as virt-controller describes it
 // (KubeVirt pkg/virt-controller/services/template.go).
 func (p *pod) launcher() error {
-	count := len(p.witnesses)
-	if p.Hook != nil {
-		count++
-	}
+	count := len(p.witnesses) + len(p.hooks())
 	// newContainerSpecRenderer, WithNonRoot
 	env := append([]string{"POD_NAME=virt-launcher-testvm-x", "HOME=/", "XDG_CACHE_HOME=/var/run/kubevirt-private",
 		"XDG_CONFIG_HOME=/var/run/kubevirt-private", "XDG_RUNTIME_DIR=/var/run"}, p.Env...)
@@ -226,7 +231,7 @@ func (p *pod) end() error {
 
 // sockets are the hook's own that are left.
 func sockets() ([]string, error) {
-	hook, err := filepath.Glob(filepath.Join(hooks.HookSocketsSharedDirectory, "hook-sidecar-1", "*"))
+	hook, err := filepath.Glob(filepath.Join(hooks.HookSocketsSharedDirectory, "hook-sidecar-1*", "*"))
 	plugin, pluginErr := filepath.Glob(filepath.Join(filepath.Dir(pluginSocket), "*"))
 	return append(hook, plugin...), errors.Join(err, pluginErr)
 }

@@ -1,0 +1,81 @@
+// Package expect ends or fails a test where something is not as it expects.
+package expect
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/test/hostfs"
+)
+
+// NoError ends the test where there is an error.
+func NoError(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// File is the content of a file.
+func File(tb testing.TB, name string) []byte {
+	tb.Helper()
+	data, err := os.ReadFile(name)
+	NoError(tb, err)
+	return data
+}
+
+// Host is the sysfs that a text of package hostfs describes.
+func Host(tb testing.TB, text string) hostfs.Files {
+	tb.Helper()
+	host, err := hostfs.Parse(text)
+	NoError(tb, err)
+	return host
+}
+
+// Same fails the test, which goes on, where two values differ. The text says what they
+// are, and which one is - and which +.
+func Same(tb testing.TB, minus, plus any, format string, args ...any) {
+	tb.Helper()
+	if d := cmp.Diff(minus, plus); d != "" {
+		tb.Errorf("%s:\n%s", fmt.Sprintf(format, args...), d)
+	}
+}
+
+// Golden compares with a golden file, or rewrites it.
+func Golden(tb testing.TB, update bool, file string, got []byte) {
+	tb.Helper()
+	if update {
+		NoError(tb, os.WriteFile(file, got, 0o644))
+		return
+	}
+	Same(tb, string(File(tb, file)), string(got), "%s (-want +got), rewrite with -update and review", file)
+}
+
+// Problems checks that got has each problem of want, "CODE SOURCE: part of the
+// text", and no other.
+func Problems(t *testing.T, got []reasons.Problem, want []string) {
+	t.Helper()
+	expected := make([]bool, len(got))
+	for _, w := range want {
+		head, part, _ := strings.Cut(w, ": ")
+		found := false
+		for i, p := range got {
+			if string(p.Code)+" "+p.Source == head && strings.Contains(p.Text, part) {
+				found, expected[i] = true, true
+			}
+		}
+		if !found {
+			t.Errorf("no problem %q in %q", w, got)
+		}
+	}
+	for i, p := range got {
+		if !expected[i] {
+			t.Errorf("unexpected problem %+v", p)
+		}
+	}
+}
