@@ -40,11 +40,16 @@ func choose(s start) proposal {
 	}
 	finest := propose(s, policy.LayoutMirror, "it shows the host's switches, and none of them is between GPUs, accelerators or NICs")
 	why := "a finer tree would bring no two devices nearer to the host's path type"
-	switch {
+	switch isHosts := finest.showsHostSwitch(s); {
+	case s.Policy.NCCLTopology != policy.NCCLTopologyNone && !isHosts:
+		finest.Why = "it shows which devices are of one place on the host, such as vGPUs of one GPU, and nccl-topology says the speeds"
 	case s.Policy.NCCLTopology != policy.NCCLTopologyNone:
 		finest.Why = "it shows the host's switches, and nccl-topology says their speeds"
 	case hasFalseLinkSpeed(finest.decisions, finest.wanted):
 		why = "GPUs, accelerators or NICs are under switches whose ports would advertise 2.5 GT/s; set nccl-topology for mirror"
+		if !isHosts {
+			why = "devices of one place on the host, such as vGPUs of one GPU, would be under a switch of the guest, whose ports advertise 2.5 GT/s; set nccl-topology for mirror"
+		}
 		finest = proposalOf(s, finest.decisions, policy.LayoutRoot, why)
 	}
 	for _, layout := range policy.TreeLayouts() {
@@ -60,6 +65,18 @@ func choose(s start) proposal {
 		}
 	}
 	return finest
+}
+
+// showsHostSwitch reports whether a device that NCCL pairs is under a switch in the wanted tree
+// and on the host. Mirror puts vGPUs of one
+// GPU, or virtual functions of one NIC, under a switch without one on the host, too.
+func (p proposal) showsHostSwitch(s start) bool {
+	for i, d := range p.decisions {
+		if d.Function.IsPaired() && p.places[i] != nil && p.places[i].IsUnderSwitch() && s.hostPlaces[i].IsUnderSwitch() {
+			return true
+		}
+	}
+	return false
 }
 
 // hasFalseLinkSpeed reports whether NCCL or RCCL would take the link speed that QEMU's
