@@ -139,12 +139,23 @@ func (s IDs) IsSubsetOf(other IDs) bool {
 // Equal reports whether two sets have the same numbers.
 func (s IDs) Equal(other IDs) bool { return slices.Equal(s.ranges, other.ranges) }
 
+// Ranges yields the ranges of numbers without a gap, each with both its ends.
+func (s IDs) Ranges() iter.Seq2[int, int] {
+	return func(yield func(low, high int) bool) {
+		for _, r := range s.ranges {
+			if !yield(int(r.low), int(r.high)) {
+				return
+			}
+		}
+	}
+}
+
 // All yields the numbers in order.
 func (s IDs) All() iter.Seq[int] {
 	return func(yield func(int) bool) {
-		for _, r := range s.ranges {
-			for n := r.low; n <= r.high; n++ {
-				if !yield(int(n)) {
+		for low, high := range s.Ranges() {
+			for n := low; n <= high; n++ {
+				if !yield(n) {
 					return
 				}
 			}

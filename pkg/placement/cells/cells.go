@@ -4,6 +4,7 @@ package cells
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"hook-sidecar/pkg/domain"
@@ -31,16 +32,17 @@ func Read(d *domain.Domain, host *topology.Host) (Map, []reasons.Warning) {
 		}
 		return ids, err == nil
 	}
-	pins := make(map[int]topology.IDs, len(d.Pins)) // by vCPU
+	pins := map[int]topology.IDs{} // by vCPU
 	for _, pin := range d.Pins {
 		if cpus, ok := parse(pin.CPUSet, "cputune/vcpupin of vCPU", pin.VCPU); ok {
 			pins[pin.VCPU] = cpus
 		}
 	}
+	byNode := pinsByNode(pins, host)
 	for _, cell := range d.Cells {
 		m.cells = append(m.cells, cell.ID)
 		if vcpus, ok := parse(cell.CPUs, "cpus of cpu/numa/cell", int(cell.ID)); ok {
-			m.pinned[cell.ID] = countPins(vcpus, pins, host)
+			m.pinned[cell.ID] = countPins(vcpus, byNode)
 		}
 	}
 	slices.Sort(m.cells)
@@ -58,17 +60,28 @@ func Read(d *domain.Domain, host *topology.Host) (Map, []reasons.Warning) {
 	return m, warnings
 }
 
-// countPins is how many of the vCPUs are pinned to CPUs of each node, and to no others.
-func countPins(vcpus topology.IDs, pins map[int]topology.IDs, host *topology.Host) map[topology.NodeID]int {
-	counts := map[topology.NodeID]int{}
-	for vcpu, cpus := range pins {
-		if cpus.IsEmpty() || !vcpus.Contains(vcpu) {
-			continue
-		}
+// pinsByNode are the vCPUs that are pinned to CPUs of each node and to no others, ascending.
+func pinsByNode(pins map[int]topology.IDs, host *topology.Host) map[topology.NodeID][]int {
+	byNode := map[topology.NodeID][]int{}
+	for _, vcpu := range slices.Sorted(maps.Keys(pins)) {
 		for _, node := range host.Nodes {
-			if cpus.IsSubsetOf(node.CPUs) {
-				counts[node.ID]++
+			if cpus := pins[vcpu]; !cpus.IsEmpty() && cpus.IsSubsetOf(node.CPUs) {
+				byNode[node.ID] = append(byNode[node.ID], vcpu)
 			}
+		}
+	}
+	return byNode
+}
+
+// countPins is how many of the vCPUs of a cell are pinned to each node. It searches, since
+// a domain may have thousands of cells and of pins.
+func countPins(vcpus topology.IDs, byNode map[topology.NodeID][]int) map[topology.NodeID]int {
+	counts := map[topology.NodeID]int{}
+	for node, pinned := range byNode {
+		for low, high := range vcpus.Ranges() {
+			from, _ := slices.BinarySearch(pinned, low)
+			to, _ := slices.BinarySearch(pinned, high+1)
+			counts[node] += to - from
 		}
 	}
 	return counts
