@@ -128,7 +128,7 @@ func NewReport(in Inputs) Report {
 	return r
 }
 
-// Status is what a check found.
+// Status is the verdict of a check.
 type Status string
 
 // The statuses, in the words of libvirt's virt-host-validate.

@@ -25,9 +25,12 @@ func writeVIOMMU(vm VM) Writing {
 	if why := conflict(d, wanted); why != "" {
 		return refused(reasons.CodeVIOMMURefused, fmt.Sprintf("no vIOMMU of model %s: %s", wanted, why))
 	}
+	var instead []domain.Fragment
 	for _, i := range d.IOMMUs() {
 		switch {
-		case i.Mark() != "", isEmptied(i, wanted):
+		case i.Mark() != "":
+		case isEmptied(i, wanted):
+			instead = append(instead, i)
 		case i == domain.IOMMU{Model: string(policy.VIOMMUSMMUv3)}: // KubeVirt reduces the hook's own to this
 			return Writing{Line: describeVIOMMU(d, i)}
 		default:
@@ -36,11 +39,7 @@ func writeVIOMMU(vm VM) Writing {
 	}
 	iommu := newIOMMU(d, wanted)
 	w := one(iommu, describeVIOMMU(d, iommu))
-	for _, i := range d.IOMMUs() {
-		if isEmptied(i, wanted) {
-			w.Instead = []domain.Fragment{i}
-		}
-	}
+	w.Instead = instead
 	return w
 }
 

@@ -14,7 +14,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Outcome is what the plan does with a device.
+// Outcome is the result of planning a device.
 type Outcome string
 
 // The outcomes.

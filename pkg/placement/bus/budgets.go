@@ -12,7 +12,7 @@ type Budgets struct {
 	ControllerIndexes Budget
 }
 
-// Budget is what is used of a limit.
+// Budget is a limit and how much of it is used.
 type Budget struct {
 	Used  int `json:"used"`  // how many are used
 	Limit int `json:"limit"` // how many there are

@@ -27,7 +27,7 @@ func (p Ports) free(highest int) int {
 	return p.Hook
 }
 
-// RootBus is what the root bus holds, and what it has to have room for.
+// RootBus counts the devices on the root bus, and the room that others need there.
 type RootBus struct {
 	RootPorts   int // at the root bus and under it
 	Pending     int // devices without an address that will take a root port

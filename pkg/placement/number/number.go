@@ -22,7 +22,7 @@ type Layout struct {
 	HotplugOff bool             // of ports with a device
 }
 
-// Numbers are what a layout needs in the domain.
+// Numbers are the changes that give a layout its controllers and addresses in the domain.
 type Numbers struct {
 	Removed     []int // positions in Domain.Controllers, of those that the layout replaces
 	Controllers []domain.Controller

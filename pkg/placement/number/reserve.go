@@ -9,7 +9,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// reservation is what the numbers of a layout have to leave room for: the
+// reservation is the room that the numbers of a layout have to leave: the
 // domain without what the layout replaces, and what libvirt and KubeVirt add.
 type reservation struct {
 	expanders []*topology.Node    // that are wanted, then fillers
