@@ -5,7 +5,6 @@ package sidecar
 import (
 	"bytes"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -17,34 +16,34 @@ import (
 // next call within its memory.
 func TestBuiltMemory(t *testing.T) {
 	needRoot(t)
-	binary := buildBinary(t, filepath.Join("..", ".."))
 	four, host := onDevices(4)
 	most, hostOfMost := onRoots(1024)
-	tooMany, hostOfTooMany := onRoots(1500)
+	tooMany, _ := onRoots(1500)
+	few, many := root(t, host), root(t, hostOfMost)
 	for _, tt := range []struct {
-		name, host  string
+		name, root  string
 		domain, vmi []byte
 		refused     string // why the domain is returned unchanged; "" where it is not
 	}{
-		{"20 vCPUs pinned to every CPU", host, pinned(20, "0-65535"), nil, ""},
-		{"as many vCPUs pinned to every CPU as are accepted", host, pinned(8000, "0-65535"), nil, ""},
-		{"as many numbers as are accepted", host, pinned(1, strings.Repeat("0,2,4,6,", 250_000)+"8"), nil, ""},
-		{"a cell of every vCPU", host, bytes.Replace(pinned(20, "0-65535"), []byte(`cpus="0-7"`), []byte(`cpus="0-65535"`), 1), nil, ""},
-		{"memory on every node", host, bytes.Replace(four, []byte(`nodeset="0"`), []byte(`nodeset="0-65535"`), 1), nil, ""},
-		{"as many hostdevs as are accepted", hostOfMost, most, nil, ""},
-		{"as many hostdevs as are accepted, none in sysfs", host, most, nil, ""},
-		{"1500 hostdevs", hostOfTooMany, tooMany, nil, "1500 hostdevs"},
-		{"110000 interfaces", host, four, listed("interfaces", 110_000), tooManyFields},
-		{"110000 gpus", host, four, listed("gpus", 110_000), tooManyFields},
-		{"110000 hostDevices", host, four, listed("hostDevices", 110_000), tooManyFields},
-		{"110000 conditions", host, four, listed("conditions", 110_000), tooManyFields},
-		{"110000 annotations", host, four, annotated("", 110_000), tooManyFields},
-		{"as many interfaces as are accepted", host, four, listed("interfaces", 19_999), ""},
-		{"as many gpus as are accepted", host, four, listed("gpus", 19_999), ""},
-		{"as many annotations of this hook as are accepted", host, four, annotated("hostdev.vm.kubevirt.io/", 19_999), ""},
+		{"20 vCPUs pinned to every CPU", few, pinned(20, "0-65535"), nil, ""},
+		{"as many vCPUs pinned to every CPU as are accepted", few, pinned(8000, "0-65535"), nil, ""},
+		{"as many numbers as are accepted", few, pinned(1, strings.Repeat("0,2,4,6,", 250_000)+"8"), nil, ""},
+		{"a cell of every vCPU", few, bytes.Replace(pinned(20, "0-65535"), []byte(`cpus="0-7"`), []byte(`cpus="0-65535"`), 1), nil, ""},
+		{"memory on every node", few, bytes.Replace(four, []byte(`nodeset="0"`), []byte(`nodeset="0-65535"`), 1), nil, ""},
+		{"as many hostdevs as are accepted", many, most, nil, ""},
+		{"as many hostdevs as are accepted, none in sysfs", few, most, nil, ""},
+		{"1500 hostdevs", many, tooMany, nil, "1500 hostdevs"},
+		{"110000 interfaces", few, four, listed("interfaces", 110_000), tooManyFields},
+		{"110000 gpus", few, four, listed("gpus", 110_000), tooManyFields},
+		{"110000 hostDevices", few, four, listed("hostDevices", 110_000), tooManyFields},
+		{"110000 conditions", few, four, listed("conditions", 110_000), tooManyFields},
+		{"110000 annotations", few, four, annotated("", 110_000), tooManyFields},
+		{"as many interfaces as are accepted", few, four, listed("interfaces", 19_999), ""},
+		{"as many gpus as are accepted", few, four, listed("gpus", 19_999), ""},
+		{"as many annotations of this hook as are accepted", few, four, annotated("hostdev.vm.kubevirt.io/", 19_999), ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := start(t, root(t, binary, tt.host), []group{memoryGroup(t)})
+			s := start(t, tt.root, []group{memoryGroup(t)})
 			client, _ := s.dial(t)
 			for range 3 {
 				got, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, tt.domain, tt.vmi)

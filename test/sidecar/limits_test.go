@@ -26,14 +26,6 @@ const (
 	maxBinaryMiB = 30
 )
 
-// buildBinary builds the program from a directory.
-func buildBinary(t testing.TB, from string) string {
-	t.Helper()
-	binary := filepath.Join(t.TempDir(), "hook-sidecar")
-	expect.NoError(t, program.Build(binary, from))
-	return binary
-}
-
 func needRoot(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -42,8 +34,8 @@ func needRoot(t testing.TB) {
 }
 
 func TestBinary(t *testing.T) {
-	binary := buildBinary(t, filepath.Join("..", ".."))
-	data := expect.File(t, binary)
+	t.Parallel()
+	data := expect.File(t, built(t))
 	if len(data) > maxBinaryMiB<<20 {
 		t.Errorf("the program has %d bytes, more than %d MiB", len(data), maxBinaryMiB)
 	}
@@ -64,8 +56,9 @@ func TestBinary(t *testing.T) {
 		content := expect.File(t, filepath.Join("..", "..", name))
 		expect.NoError(t, os.WriteFile(filepath.Join(copied, name), content, 0o644))
 	}
-	again := expect.File(t, buildBinary(t, copied))
-	if !bytes.Equal(data, again) {
+	again := filepath.Join(copied, "hook-sidecar")
+	expect.NoError(t, program.Build(again, copied))
+	if !bytes.Equal(data, expect.File(t, again)) {
 		t.Error("two builds of one source differ")
 	}
 }
@@ -74,9 +67,9 @@ func TestBinary(t *testing.T) {
 // the next call. The goal is for domains of real VMs.
 func TestMemory(t *testing.T) {
 	needRoot(t)
-	binary := buildBinary(t, filepath.Join("..", ".."))
 	sixteen, _ := onDevices(16)
 	sixtyFour, host := onDevices(64)
+	dir := root(t, host)
 	for _, tt := range []struct {
 		name        string
 		domain, vmi []byte
@@ -95,7 +88,7 @@ func TestMemory(t *testing.T) {
 		{"a million attributes", attributes(1_000_000), vmi(3 << 20), true, 61},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := start(t, root(t, binary, host), []group{memoryGroup(t)})
+			s := start(t, dir, []group{memoryGroup(t)})
 			client, _ := s.dial(t)
 			for range 5 {
 				got, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, tt.domain, tt.vmi)
@@ -121,9 +114,10 @@ func TestMemory(t *testing.T) {
 // TestPrivileges: the program runs as its user, without capabilities, on a
 // read-only root.
 func TestPrivileges(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	_, host := onDevices(1)
-	s := start(t, root(t, buildBinary(t, filepath.Join("..", "..")), host), nil)
+	s := start(t, root(t, host), nil)
 	s.dial(t)
 	for name, want := range map[string]string{
 		"Uid": "107\t107\t107\t107", "CapEff": "0000000000000000", "CapPrm": "0000000000000000", "NoNewPrivs": "1",
@@ -142,9 +136,8 @@ func TestPrivileges(t *testing.T) {
 // whole CPU and with a sidecar's share. virt-launcher looks for sockets every 300 ms.
 func TestStart(t *testing.T) {
 	needRoot(t)
-	binary := buildBinary(t, filepath.Join("..", ".."))
 	_, host := onDevices(16)
-	dir := root(t, binary, host)
+	dir := root(t, host)
 	for name, groups := range map[string]func() []group{
 		"one CPU":         func() []group { return nil },
 		"a sidecar's CPU": func() []group { return []group{cpuGroup(t)} },
