@@ -46,6 +46,6 @@
 //	pkg/cli           control characters: FuzzEscaped
 //	test/abuse        paths, quotes, devices that vanish: TestPathsStayInside, TestNothingUnescaped, TestSysfsVanishes
 //	test/sidecar      the process: TestMemory, TestTermDuringCalls, TestFullDisk, TestLauncherEnds, TestPrivileges
-//	test/speed        a host that changes: TestLikeFresh, TestGuestChanges
+//	test/speed        a host that changes: TestLikeFresh
 //	pkg/cloudinit     data that cannot be merged: TestAnswerRefuses, TestMergeRefuses
 package test

@@ -3,7 +3,9 @@
 package speed_test
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -30,13 +32,13 @@ var (
 // no permission stops.
 const nobody = 65534
 
-// answersWithin is how long a call may take on a busy machine. A pipe that somebody
-// reads never ends.
+// answersWithin is how long a call may take on a busy machine: a read of a pipe that
+// nobody writes to never ends.
 const answersWithin = 20 * time.Second
 
 // TestLikeFresh: whatever happens to the host between calls, a server that runs on
-// says what a process says that has just started: the same bytes, the same refusal
-// and the same log.
+// answers as a process that has just started: the same bytes, the same refusal and the
+// same log.
 func TestLikeFresh(t *testing.T) {
 	base := worldReadable(t)
 	expect.NoError(t, speed.Build(base))
@@ -53,19 +55,23 @@ func TestLikeFresh(t *testing.T) {
 	if os.Geteuid() == 0 {
 		expect.NoError(t, os.Chown(sockets, nobody, nobody))
 	}
+	read, write, err := os.Pipe()
+	expect.NoError(t, err)
+	defer read.Close()
 	starting, cancel := context.WithTimeout(t.Context(), answersWithin)
 	defer cancel()
-	log := speed.NewLines()
-	server, err := speed.Start(starting, asUser("serve", "--socket-dir", sockets, "--sysfs", host.dir), filepath.Join(sockets, "hostdev-speed.sock"), log)
+	server, err := speed.Start(starting, asUser("serve", "--socket-dir", sockets, "--sysfs", host.dir.Name()), filepath.Join(sockets, "hostdev-speed.sock"), write)
 	expect.NoError(t, err)
-	compare(t, &speed.Twins{Server: server, Log: log, Fresh: asUser, Sysfs: host.dir}, host, vm)
-	if err := server.Stop(); err != nil {
-		t.Error(err)
-	}
+	defer func() {
+		if err := errors.Join(server.Stop(), write.Close()); err != nil {
+			t.Error(err)
+		}
+	}()
+	compare(t, &twins{server: server, stderr: read, log: bufio.NewReader(read), fresh: asUser, sysfs: host.dir.Name()}, host, vm)
 }
 
 // compare changes the host and compares the answers, step by step.
-func compare(t *testing.T, twins *speed.Twins, host *host, vm speed.VM) {
+func compare(t *testing.T, twins *twins, host *host, vm speed.VM) {
 	t.Helper()
 	var history []string
 	answers, placed, refused := map[string]bool{}, 0, 0
@@ -79,7 +85,7 @@ func compare(t *testing.T, twins *speed.Twins, host *host, vm speed.VM) {
 		asked, err := vm.Annotated(annotations)
 		expect.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), answersWithin)
-		running, fresh, err := twins.Ask(ctx, asked)
+		running, fresh, err := twins.ask(ctx, asked)
 		cancel()
 		if d := cmp.Diff(fresh, running); d != "" || err != nil {
 			t.Fatalf("-seed %d, step %d of %d: %v\n(-a process that has just started +the server):\n%s\nThe last changes:\n%s",
@@ -119,7 +125,7 @@ func worldReadable(t *testing.T) string {
 	dir, err := os.MkdirTemp("", "speed") // short: a socket's path has 107 bytes
 	expect.NoError(t, err)
 	t.Cleanup(func() {
-		if err := (&host{dir: dir}).drop("."); err != nil {
+		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
 		}
 	})
@@ -146,11 +152,17 @@ pci0000:c0/0000:c0:03.0/0000:c3:00.0/` + mediated + ` type=nvidia-222 group=24
 	files := expect.Host(t, lines)
 	vm, err := speed.VMWith(append(ids, "0000:03:00.1", "0000:c1:00.1", "0000:c2:00.0", mediated))
 	expect.NoError(t, err)
-	h := newHost(filepath.Join(base, "sys"), filepath.Join(base, "attic"), files.Leaves(), *seed)
-	expect.NoError(t, os.Mkdir(h.dir, 0o755))
-	expect.NoError(t, os.Mkdir(h.attic, 0o755))
-	if _, err := h.restoreAll(); err != nil {
-		t.Fatal(err)
-	}
+	sys := filepath.Join(base, "sys")
+	expect.NoError(t, os.Mkdir(sys, 0o755))
+	dir, err := os.OpenRoot(sys)
+	expect.NoError(t, err)
+	h := newHost(dir, files.Leaves(), *seed)
+	t.Cleanup(func() {
+		// What nobody may read has to be readable before the directory can be removed.
+		if err := errors.Join(h.restore("bus", "devices", "kernel"), dir.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	expect.NoError(t, h.restore("bus", "devices", "kernel"))
 	return h, vm
 }
