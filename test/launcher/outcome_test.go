@@ -32,11 +32,10 @@ type outcome struct {
 
 // result is what the pod wrote to result.json.
 type result struct {
-	Syncs, Events, Running, Left []string
-	Shutdown                     bool
-	Ends                         map[string]int
-	Plugged                      string
-	Took                         map[string]string
+	Syncs, Running, Left []string
+	Shutdown             bool
+	Ends                 map[string]int
+	Plugged              string
 }
 
 // definition is virt-launcher's line on a domain that it defines.

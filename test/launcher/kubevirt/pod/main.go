@@ -46,13 +46,11 @@ type config struct {
 // result is what result.json says, besides what the other files in /lab/out have.
 type result struct {
 	Syncs    []string       // the error of each try, "" for none
-	Events   []string       // states of the domain that the launcher reported
 	Shutdown bool           // the launcher called Shutdown of its hooks
 	Ends     map[string]int // exit status of each container; 128 and the signal
 	Running  []string       // containers that had to be stopped
 	Left     []string       // files of the sockets' directories after the end
 	Plugged  string         // error of Plug
-	Took     map[string]string
 }
 
 func main() {
@@ -79,7 +77,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	p := &pod{began: time.Now(), result: result{Ends: map[string]int{}, Took: map[string]string{}}}
+	p := &pod{began: time.Now(), result: result{Ends: map[string]int{}}}
 	if err := json.Unmarshal(data, &p.config); err != nil {
 		return fmt.Errorf("read pod.json: %w", err)
 	}
