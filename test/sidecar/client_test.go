@@ -6,53 +6,16 @@ import (
 	"bytes"
 	"encoding/binary"
 	"net"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"hook-sidecar/pkg/hooks"
-	"hook-sidecar/pkg/hooks/hookstest"
 	"hook-sidecar/test/expect"
 )
-
-// TestVersions: the program answers each version of the hooks and a plugin alike.
-func TestVersions(t *testing.T) {
-	t.Parallel()
-	needRoot(t)
-	domain, host := onDevices(16)
-	dir := root(t, host)
-	s := start(t, dir, nil, "--plugin-socket", "/var/run/kubevirt-hooks/plugin.sock")
-	client, _ := s.dial(t)
-	plugin := hookstest.Dial(t, filepath.Join(filepath.Dir(s.socket), "plugin.sock"))
-	want, err := plugin.MutateDomain(t.Context(), hooks.Boot, domain, nil)
-	if err != nil || bytes.Equal(want, domain) {
-		t.Fatalf("the plugin: changed %t, %v", !bytes.Equal(want, domain), err)
-	}
-	for _, version := range hooks.Versions() {
-		if got, err := client.OnDefineDomain(t.Context(), version, domain, nil); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s: as the plugin answers: %t, %v", version, bytes.Equal(got, want), err)
-		}
-	}
-}
-
-// TestRequestTooLarge: a request of more than 8 MiB is refused, and the next one answered.
-func TestRequestTooLarge(t *testing.T) {
-	t.Parallel()
-	s, domain := sidecarWith(t, 16)
-	client, _ := s.dial(t)
-	if _, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, make([]byte, 8<<20), nil); status.Code(err) != codes.ResourceExhausted {
-		t.Errorf("%v, want ResourceExhausted", err)
-	}
-	if _, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, domain, nil); err != nil {
-		t.Errorf("the call after: %v", err)
-	}
-}
 
 // TestInfoDuringCall measures Info, on a new connection as virt-launcher asks it, while
 // the longest calls run: with a whole CPU, and with a sidecar's share. virt-launcher

@@ -69,16 +69,6 @@ func (bench *Bench) Run(b *testing.B, vm VM, layout, sysfs string) Figures {
 	return f
 }
 
-// Snapshot writes the snapshot of a directory to a file.
-func (bench *Bench) Snapshot(b *testing.B, sysfs string) string {
-	b.Helper()
-	file := filepath.Join(b.TempDir(), "host.txtar")
-	if out, err := Hook(filepath.Join(bench.dir, "hook-sidecar"), "snapshot", "--sysfs", sysfs, "-o", file).CombinedOutput(); err != nil {
-		b.Fatalf("%v: %s", err, out)
-	}
-	return file
-}
-
 // configBytes is the size of the configuration space of PCI Express
 // (include/uapi/linux/pci_regs.h).
 const configBytes = 4096
@@ -97,11 +87,4 @@ func Directory(tb testing.TB, host fs.FS) string {
 	})
 	expect.NoError(tb, err)
 	return dir
-}
-
-// Parse is hostfs.Parse in a test.
-func Parse(tb testing.TB, lines string) fs.FS {
-	tb.Helper()
-	files := expect.Host(tb, lines)
-	return files
 }
