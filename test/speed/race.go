@@ -79,10 +79,6 @@ type Figures struct {
 // Ratio is how many echoes a call costs.
 func (f Figures) Ratio() float64 { return float64(f.HookP50) / float64(f.EchoP50) }
 
-func (f Figures) String() string {
-	return fmt.Sprintf("hook-p50=%v hook-p99=%v echo-p50=%v echo-p99=%v x-echo=%.2f", f.HookP50, f.HookP99, f.EchoP50, f.EchoP99, f.Ratio())
-}
-
 // Figures are those of the rounds so far.
 func (r *Race) Figures() Figures {
 	hook, echo := slices.Sorted(slices.Values(r.took[r.hook])), slices.Sorted(slices.Values(r.took[r.echo]))
