@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/program"
 )
@@ -60,54 +59,6 @@ func TestBinary(t *testing.T) {
 	expect.NoError(t, program.Build(again, copied))
 	if !bytes.Equal(data, expect.File(t, again)) {
 		t.Error("two builds of one source differ")
-	}
-}
-
-// TestMemory: whatever the request, the sidecar stays within its memory and answers
-// the next call. The goal is for domains of real VMs.
-func TestMemory(t *testing.T) {
-	needRoot(t)
-	sixteen, _ := onDevices(16)
-	sixtyFour, host := onDevices(64)
-	dir := root(t, host)
-	for _, tt := range []struct {
-		name        string
-		domain, vmi []byte
-		lost        bool // virt-launcher receives no reply of this size
-		mostMiB     float64
-	}{
-		{"16 devices", sixteen, vmi(30 << 10), false, goalMiB},
-		{"64 devices", sixtyFour, vmi(30 << 10), false, goalMiB},
-		{"VMI of 3 MiB", sixtyFour, vmi(3 << 20), false, 61},
-		{"the most elements that are accepted", around(devicesOf(4), fill("<x>", "<a/>", "</x>", 49_000, 2<<20-8<<10)), vmi(3 << 20), false, 61},
-		{"the most attributes that are accepted", around(devicesOf(4), fill("<x>", `<a b="" c="" d=""/>`, "</x>", 12_000, 2<<20-8<<10)), vmi(3 << 20), false, 61},
-		{"domain of 3.9 MiB of text", filled(39<<20/10, "<!--", " ", "-->"), vmi(3 << 20), false, 61},
-		{"domain of 3.9 MiB of elements", filled(39<<20/10, "<x>", "<a b=\"c\"/>", "</x>"), vmi(3 << 20), false, 61},
-		{"domain of 8 MiB of text", filled(8<<20, "<!--", " ", "-->"), vmi(3 << 20), true, 61},
-		{"domain of 8 MiB of elements", filled(8<<20, "<x>", "<a/>", "</x>"), vmi(3 << 20), true, 61},
-		{"a million attributes", attributes(1_000_000), vmi(3 << 20), true, 61},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			s := start(t, dir, []group{memoryGroup(t)})
-			client, _ := s.dial(t)
-			for range 5 {
-				got, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, tt.domain, tt.vmi)
-				switch {
-				case tt.lost && err == nil:
-					t.Errorf("a reply of %d bytes was received", len(got))
-				case !tt.lost && (err != nil || len(got) < len(tt.domain)):
-					t.Fatalf("%d bytes, %v\n%.2000s", len(got), err, s.log)
-				}
-			}
-			if got, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, sixteen, nil); err != nil || bytes.Equal(got, sixteen) {
-				t.Errorf("the call after: changed %t, %v", !bytes.Equal(got, sixteen), err)
-			}
-			peak := s.peakMiB(t)
-			t.Logf("peak %.1f MiB, and %.1f MiB of the program's file", peak, s.kib(t, "RssFile")/1024)
-			if peak > tt.mostMiB {
-				t.Errorf("peak of %.1f MiB, more than %.0f", peak, tt.mostMiB)
-			}
-		})
 	}
 }
 
