@@ -79,7 +79,7 @@ func (p *pod) add(d e2e.Device) {
 type nested struct {
 	name    string
 	pod     pod
-	layout  string // with which the plan is asked; "" without the hook
+	layout  string // of the plan; "" without the hook
 	exact   bool   // each pair has the node's path type
 	beside  bool   // at the same time as the one before
 	row     string // of the table in docs/comparison.md

@@ -66,7 +66,7 @@ func readObject(t *testing.T, path ...string) object {
 	return o
 }
 
-// plain is a VM without devices. It does not run until it is asked to.
+// plain is a VM without devices.
 func plain(t *testing.T) pod {
 	t.Helper()
 	return pod{config: config{VMI: readObject(t, "testdata", "plain.json"), Syncs: 1}, files: map[string][]byte{"cpuset": []byte("0-1\n"), "host.txtar": readHost(t)}}

@@ -114,7 +114,7 @@ func stall(t *testing.T, socket string) net.Conn {
 	return conn
 }
 
-// TestStalledClients: clients that stall in a request hold up nobody, and are
+// TestStalledClients: clients that stall in a request delay no other, and are
 // disconnected when they do not answer a ping either.
 func TestStalledClients(t *testing.T) {
 	t.Parallel()

@@ -99,7 +99,7 @@ func TestClosedLog(t *testing.T) {
 }
 
 // TestLostLog: standard error is read again after more was logged than the program
-// keeps. It says how many lines are lost, every other line arrives, and whole.
+// keeps: it has the number of lost lines, and every other line is there and whole.
 func TestLostLog(t *testing.T) {
 	t.Parallel()
 	s := serveInto(t, 64<<10)

@@ -28,8 +28,8 @@ var (
 	seed  = flag.Uint64("seed", 1, "seed of TestLikeFresh")
 )
 
-// nobody is the user of the processes under test where the test runs as root, whom
-// no permission stops.
+// nobody is the user of the processes under test if the test runs as root, which
+// may read everything.
 const nobody = 65534
 
 // answersWithin is how long a call may take on a busy machine: a read of a pipe that

@@ -54,8 +54,8 @@ func (h *host) device() (link, device string) {
 	return link, strings.TrimLeft(string(h.intact[link].Data), "./")
 }
 
-// change makes a random change and returns which. Where its path is gone already it says
-// so, and nothing changes.
+// change makes a random change and describes it, with the error where its path is gone
+// already.
 func (h *host) change() string {
 	var text string
 	var err error

@@ -25,7 +25,7 @@ const (
 	user = 107
 )
 
-// config is what pod.json says.
+// config is the content of pod.json.
 type config struct {
 	VMI     json.RawMessage // as virt-controller leaves it
 	Hook    []string        // flags of the hook sidecar; null for none
@@ -43,7 +43,7 @@ type config struct {
 	Fault   fault
 }
 
-// result is what result.json says, besides what the other files in /lab/out have.
+// result is the content of result.json; other files in /lab/out have the rest.
 type result struct {
 	Syncs    []string       // the error of each try, "" for none
 	Shutdown bool           // the launcher called Shutdown of its hooks

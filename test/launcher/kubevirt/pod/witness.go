@@ -102,7 +102,7 @@ func (w *witness) wasShutDown() bool {
 	return w.shut
 }
 
-// spoil does what the fault says.
+// spoil has the fault happen.
 func (p *pod) spoil(domain []byte) ([]byte, error) {
 	switch do := p.Fault.Do; do {
 	case "shift":
