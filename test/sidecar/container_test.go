@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"hook-sidecar/pkg/hooks"
+	"hook-sidecar/pkg/hooks/hookstest"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/program"
 )
@@ -73,13 +74,7 @@ func built(t testing.TB) string {
 // socket, the only one that the program's user can write to.
 func root(t testing.TB, host string) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "limits") // short: a socket's path has 107 bytes
-	expect.NoError(t, err)
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
+	dir := hookstest.Dir(t)
 	expect.NoError(t, os.CopyFS(filepath.Join(dir, "sys"), expect.Host(t, host)))
 	sockets := filepath.Join(dir, "var", "run", "kubevirt-hooks")
 	file, err := os.ReadFile(built(t))

@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"hook-sidecar/pkg/hooks/hookstest"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/speed"
 )
@@ -40,7 +41,8 @@ const answersWithin = 20 * time.Second
 // answers as a process that has just started: the same bytes, the same refusal and the
 // same log.
 func TestLikeFresh(t *testing.T) {
-	base := worldReadable(t)
+	base := hookstest.Dir(t)
+	expect.NoError(t, os.Chmod(base, 0o755)) // for nobody
 	expect.NoError(t, speed.Build(base))
 	host, vm := changing(t, base)
 	sockets := filepath.Join(base, "sockets")
@@ -117,20 +119,6 @@ func policyOf(step int, host *host) map[string]string {
 		}
 	}
 	return annotations
-}
-
-// worldReadable is a directory that every user may read, until the test ends.
-func worldReadable(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "speed") // short: a socket's path has 107 bytes
-	expect.NoError(t, err)
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	expect.NoError(t, os.Chmod(dir, 0o755))
-	return dir
 }
 
 // changing is a host with some of everything, and a VM with its devices: GPUs and
