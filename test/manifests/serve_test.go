@@ -2,6 +2,7 @@ package manifests
 
 import (
 	"bufio"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -10,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"hook-sidecar/pkg/hooks/hookstest"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/program"
 )
@@ -36,7 +36,13 @@ func TestArgumentsServe(t *testing.T) {
 // directory, until it listens, and stops it as the kubelet does.
 func serve(t *testing.T, binary string, c corev1.Container) {
 	t.Helper()
-	sockets := hookstest.Dir(t)
+	sockets, err := os.MkdirTemp("", "plugin") // short: a socket's path has 107 bytes
+	expect.NoError(t, err)
+	defer func() {
+		if err := os.RemoveAll(sockets); err != nil {
+			t.Error(err)
+		}
+	}()
 	var args []string
 	for _, arg := range c.Args {
 		args = append(args, strings.ReplaceAll(arg, c.VolumeMounts[0].MountPath, sockets))
