@@ -86,6 +86,7 @@ func run() error {
 	if err := pretendNVIDIA(); err != nil {
 		return err
 	}
+	go holdInnerMachines()
 	if pods := read(lab + "/pods"); pods != "" {
 		return runPods(pods)
 	}
@@ -96,6 +97,9 @@ func run() error {
 	for line := range strings.Lines(read(lab + "/guests")) {
 		words := strings.Fields(line)
 		last = guest{words[0], words[1:]}
+		if last.isFinished() { // before the node was lost
+			continue
+		}
 		if err := last.boot(); err != nil {
 			return fmt.Errorf("guest %s: %w", last.name, err)
 		}
