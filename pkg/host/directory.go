@@ -10,7 +10,7 @@ import (
 type directory struct {
 	rootFS
 	root *os.Root
-	top  *descriptor // of the directory; nil where the system has no descriptors for it
+	top  folder // the same directory, open; nil where it cannot be kept open
 }
 
 // rootFS is implemented by the file system of an os.Root.
@@ -26,7 +26,7 @@ func openDirectory(name string) (*directory, error) {
 	}
 	d := &directory{rootFS: root.FS().(rootFS), root: root}
 	if top, err := openDescriptor(name); err == nil {
-		d.top = &top
+		d.top = top
 	}
 	return d, nil
 }

@@ -97,10 +97,12 @@ func ParseSnapshot(data []byte) (fs.FS, error) {
 	return indexed(files)
 }
 
-// snapshot has an index of its directories: fstest.MapFS searches all files to list one.
+// snapshot has indexes: fstest.MapFS searches all files to list a directory, and for a
+// missing path.
 type snapshot struct {
 	fstest.MapFS
-	dirs map[string][]fs.DirEntry // by path, sorted by name
+	infos map[string]fs.FileInfo   // of every path but the root
+	dirs  map[string][]fs.DirEntry // by path, sorted by name
 }
 
 // ReadDir lists a directory, sorted by name.
@@ -111,24 +113,26 @@ func (s snapshot) ReadDir(dir string) ([]fs.DirEntry, error) {
 	return s.MapFS.ReadDir(dir)
 }
 
-// Lstat returns information about a file, without following a symbolic link. Every
-// directory is in the map; fstest.MapFS would search all files for a missing path.
+// Lstat returns information about a file, without following a symbolic link.
 func (s snapshot) Lstat(name string) (fs.FileInfo, error) {
-	if _, ok := s.MapFS[name]; !ok && name != "." && firstLink(s.MapFS, name) == "" {
+	if info, ok := s.infos[name]; ok {
+		return info, nil
+	}
+	if name != "." && firstLink(s.MapFS, name) == "" {
 		return nil, &fs.PathError{Op: "lstat", Path: name, Err: fs.ErrNotExist}
 	}
 	return s.MapFS.Lstat(name)
 }
 
 func indexed(files fstest.MapFS) (fs.FS, error) {
-	s := snapshot{MapFS: files, dirs: map[string][]fs.DirEntry{}}
+	s := snapshot{MapFS: files, infos: map[string]fs.FileInfo{}, dirs: map[string][]fs.DirEntry{}}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		info, err := files.Lstat(name)
 		if err != nil {
 			return nil, fmt.Errorf("index: %w", err)
 		}
 		dir := path.Dir(name)
-		s.dirs[dir] = append(s.dirs[dir], fs.FileInfoToDirEntry(info))
+		s.infos[name], s.dirs[dir] = info, append(s.dirs[dir], fs.FileInfoToDirEntry(info))
 	}
 	return s, nil
 }
