@@ -18,19 +18,11 @@ import (
 // PCIe. The common bridge of the GPUs must be known, and no ACS between them may redirect
 // requests. KubeVirt's types lack qemu:override, so that every call writes it.
 func clique() Key {
-	return Key{Name: policy.KeyClique, Mark: domain.CliqueMark, Needs: cliqueNeeds, Write: writeCliques}
-}
-
-// cliqueNeeds are the ports above the GPUs and their ACS.
-func cliqueNeeds(p policy.Policy) host.Needs {
-	asked := p.Clique != policy.CliqueNone
-	return host.Needs{Related: asked, Details: asked}
+	const needs = host.Related | host.Details // the ports above the GPUs and their ACS
+	return Key{Name: policy.KeyClique, Mark: domain.CliqueMark, Needs: needs, Write: writeCliques}
 }
 
 func writeCliques(vm VM) Writing {
-	if vm.Policy.Clique == policy.CliqueNone {
-		return Writing{}
-	}
 	found := findCliques(vm.Plan)
 	return Writing{Managed: domain.Managed{Fragments: found.overrides()}, Line: found.String(), Warnings: found.warnings()}
 }

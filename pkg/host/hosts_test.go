@@ -186,7 +186,7 @@ func TestReadHostIsPartOfWholeHost(t *testing.T) {
 	for _, name := range names {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			fsys := open(t, name)
-			whole, problems := host.Read(fsys, nil, host.Needs{All: true})
+			whole, problems := host.Read(fsys, nil, host.All)
 			expect.Problems(t, problems, nil)
 			entries, err := fs.ReadDir(fsys, "bus/pci/devices")
 			if err != nil || len(entries) != len(whole.Devices) {
@@ -219,7 +219,7 @@ func TestReadHostIsPartOfWholeHost(t *testing.T) {
 					PhysFn: d.PhysFn, IOMMUGroup: d.IOMMUGroup, IsBridge: d.IsBridge, Conventional: d.Conventional,
 				}
 			}
-			places, problems := host.Read(fsys, ids, host.Needs{Classes: true, Groups: true})
+			places, problems := host.Read(fsys, ids, host.Classes|host.Groups)
 			expect.Problems(t, problems, nil)
 			if diff := cmp.Diff(all, places, compare); diff != "" {
 				t.Errorf("places of all (-all +places):\n%s", diff)
@@ -234,8 +234,8 @@ func TestReadHostFromDirectory(t *testing.T) {
 		snapshot := open(t, filepath.Join(hostsDir, name+".txtar"))
 		dir := filepath.Join(t.TempDir(), "sys")
 		expect.NoError(t, os.CopyFS(dir, snapshot))
-		want, _ := host.Read(snapshot, nil, host.Needs{All: true})
-		got, problems := host.Read(open(t, dir), nil, host.Needs{All: true})
+		want, _ := host.Read(snapshot, nil, host.All)
+		got, problems := host.Read(open(t, dir), nil, host.All)
 		expect.Problems(t, problems, nil)
 		if diff := cmp.Diff(want, got, compare); diff != "" {
 			t.Errorf("%s (-snapshot +directory):\n%s", name, diff)
@@ -249,7 +249,7 @@ func TestReadHostLive(t *testing.T) {
 	if err != nil {
 		t.Skip("no PCI bus in /sys: ", err)
 	}
-	host, problems := host.Read(open(t, "/sys"), nil, host.Needs{All: true})
+	host, problems := host.Read(open(t, "/sys"), nil, host.All)
 	if len(host.Devices) != len(entries) {
 		t.Errorf("read %d devices of %d; problems %v", len(host.Devices), len(entries), problems)
 	}

@@ -150,8 +150,8 @@ func FuzzParseSnapshot(f *testing.F) {
 		if err != nil {
 			t.Errorf("walk: %v", err)
 		}
-		shown, problems := host.Read(fsys, nil, host.Needs{All: true})
-		if again, _ := host.Read(fsys, nil, host.Needs{All: true}); !cmp.Equal(shown, again, compare) {
+		shown, problems := host.Read(fsys, nil, host.All)
+		if again, _ := host.Read(fsys, nil, host.All); !cmp.Equal(shown, again, compare) {
 			t.Error("a second read gives another host")
 		}
 		for _, p := range problems {

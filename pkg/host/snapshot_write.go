@@ -44,7 +44,7 @@ const (
 // TakeSnapshot reads a sysfs tree. A file that cannot be read is left out and
 // becomes a Problem; a tree without PCI devices is an error.
 func TakeSnapshot(fsys fs.FS) (*Snapshot, []reasons.Problem, error) {
-	w := &snapshotWriter{hostReader: newHostReader(fsys, Needs{}), seen: map[string]bool{}}
+	w := &snapshotWriter{hostReader: newHostReader(fsys, 0), seen: map[string]bool{}}
 	defer w.close()
 	if _, err := w.tree.list(pciDevices); err != nil {
 		return nil, nil, fmt.Errorf("take snapshot: %s: %w", pciDevices, err)
