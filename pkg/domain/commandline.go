@@ -3,7 +3,6 @@ package domain
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -36,13 +35,6 @@ func (o Option) Mark() Mark {
 		return Mark(id)
 	}
 	return ""
-}
-
-func (o Option) check() error {
-	if optionName(o.Name) == "" {
-		return fmt.Errorf("set option %q of QEMU: must be %s or %s", o.ID(), OptionGlobal, OptionFWCfg)
-	}
-	return nil
 }
 
 // Key returns the value of a key, "" where it is absent. Of a duplicate key the last counts, and

@@ -45,8 +45,6 @@ func (i IOMMU) Mark() Mark {
 	return ""
 }
 
-func (i IOMMU) check() error { return nil }
-
 func (r *reader) iommus(root *xmledit.Element) error {
 	d := r.domain
 	for e := range all(root, "devices", "iommu") {

@@ -1,8 +1,6 @@
 package domain
 
 import (
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -14,14 +12,12 @@ import (
 type Fragment interface {
 	// Mark returns the mark of a fragment that a hook wrote, "" for the user's own.
 	Mark() Mark
-	// check returns an error for a fragment that libvirt or QEMU would refuse.
-	check() error
 	// replace writes the fragment in the place of one at these elements.
 	replace(e *editor, at []*xmledit.Element)
 }
 
 // Mark marks the fragments of a policy key: the id of an Option, the name of a FirmwareEntry,
-// the alias of an IOMMU, the property of a Clique.
+// the alias of an IOMMU, the property of a Clique. Without a mark a fragment is the user's.
 type Mark string
 
 // Managed lists the fragments that a domain has to have with a mark.
@@ -98,24 +94,12 @@ func (d *Domain) withFragments(changes map[Mark]Managed) *Domain {
 
 // replaceFragments writes managed fragments in the places of those that they replace, and
 // collects those that are gone and added.
-func (e *editor) replaceFragments(changes map[Mark]Managed) error {
-	e.gone = map[*xmledit.Element]bool{}
+func (e *editor) replaceFragments(changes map[Mark]Managed) {
 	for _, mark := range slices.Sorted(maps.Keys(changes)) {
-		if mark == "" {
-			return errors.New("change fragments without a mark: they are the user's")
-		}
-		wanted := changes[mark].Fragments
-		for _, f := range wanted {
-			if f.Mark() != mark {
-				return fmt.Errorf("write %s with mark %q: its mark is %q", nameOf(f), mark, f.Mark())
-			}
-			if err := f.check(); err != nil {
-				return err
-			}
-		}
 		if !changes[mark].Changes(e.domain, mark) {
 			continue
 		}
+		wanted := changes[mark].Fragments
 		for i, f := range e.domain.Fragments {
 			at := e.domain.doc.fragments[i]
 			switch {
@@ -129,7 +113,6 @@ func (e *editor) replaceFragments(changes map[Mark]Managed) error {
 		}
 		e.added = append(e.added, wanted...)
 	}
-	return nil
 }
 
 func (e *editor) remove(fragment []*xmledit.Element) {
