@@ -97,10 +97,9 @@ func (w *snapshotWriter) copyFiles(dir, names string) {
 	for name := range strings.FieldsSeq(names) {
 		file := path.Join(dir, name)
 		content, err := w.tree.file(file)
+		w.check(file, err)
 		switch {
-		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
-			w.problem(reasons.CodeBadSysfs, file, err.Error())
 		case len(txtar.Parse([]byte(content)).Files) > 0:
 			w.problem(reasons.CodeBadSysfs, file, "has a line of the form -- path --, which begins an entry of a snapshot")
 		default:
@@ -119,17 +118,13 @@ func (w *snapshotWriter) copyLinks(dir, names string) {
 // that one, too (fs/kernfs/symlink.c, kernfs_get_target_path).
 func (w *snapshotWriter) copyLink(link string) {
 	target, err := w.tree.link(link)
-	if errors.Is(err, fs.ErrNotExist) {
-		return
-	}
 	if err == nil {
-		short := relative(path.Dir(link), target)
-		if err = checkLink(link, short, nil); err == nil {
-			w.emit(link+linkArrow+" "+short, nil)
-			return
-		}
+		target = relative(path.Dir(link), target)
+		err = checkLink(link, target, nil)
 	}
-	w.problem(reasons.CodeBadSysfs, link, err.Error())
+	if w.check(link, err); err == nil {
+		w.emit(link+linkArrow+" "+target, nil)
+	}
 }
 
 func (w *snapshotWriter) emit(name string, data []byte) {

@@ -159,34 +159,34 @@ func (r *hostReader) notShown(id topology.DeviceID, dir string) {
 	})
 }
 
+// check adds the problem of reading a file, unless it is absent.
+func (r *hostReader) check(name string, err error) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		r.problem(reasons.CodeBadSysfs, name, err.Error())
+	}
+}
+
 // entries lists the names in a directory; none when it is absent.
 func (r *hostReader) entries(dir string) []string {
 	names, err := r.tree.list(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		r.problem(reasons.CodeBadSysfs, dir, err.Error())
-	}
+	r.check(dir, err)
 	return names
 }
 
 // file returns the content of a file, or "" when it is absent or cannot be read.
 func (r *hostReader) file(name string) string {
 	content, err := r.tree.file(name)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		r.problem(reasons.CodeBadSysfs, name, err.Error())
-	}
+	r.check(name, err)
 	return content
 }
 
 // linkBase returns the last component of a link's target, or "" without a readable link.
 func (r *hostReader) linkBase(name string) string {
 	target, err := r.tree.link(name)
-	switch {
-	case err == nil:
-		return path.Base(target)
-	case !errors.Is(err, fs.ErrNotExist):
-		r.problem(reasons.CodeBadSysfs, name, err.Error())
+	if r.check(name, err); err != nil {
+		return ""
 	}
-	return ""
+	return path.Base(target)
 }
 
 // deviceDir returns the directory that an entry of pciDevices or mdevDevices links to, or
@@ -194,9 +194,7 @@ func (r *hostReader) linkBase(name string) string {
 // when there is no such entry.
 func (r *hostReader) deviceDir(link string) (dir string, shown bool) {
 	if _, err := r.tree.dir(path.Dir(link)); err != nil {
-		if !errors.Is(err, fs.ErrNotExist) {
-			r.problem(reasons.CodeBadSysfs, path.Dir(link), err.Error())
-		}
+		r.check(path.Dir(link), err)
 		return "", false
 	}
 	dir, err := r.tree.link(link)
