@@ -70,17 +70,7 @@ func verifyFragments(got, want *Domain) error {
 
 // nameOf names a fragment in an error, without its value.
 func nameOf(f Fragment) string {
-	switch f := f.(type) {
-	case Option:
-		return fmt.Sprintf("the option %s of QEMU with id %q", f.Name, topology.Abridge(f.ID()))
-	case FirmwareEntry:
-		return fmt.Sprintf("the fw_cfg entry %q", topology.Abridge(f.Name))
-	case IOMMU:
-		return fmt.Sprintf("the iommu of model %q", topology.Abridge(f.Model))
-	case Clique:
-		return fmt.Sprintf("the clique of %q", topology.Abridge(f.Alias))
-	}
-	return fmt.Sprintf("%T", f)
+	return fmt.Sprintf("%T with mark %q", f, topology.Abridge(string(f.Mark())))
 }
 
 func verifyControllers(want, have []Controller) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -119,7 +120,10 @@ func (w *snapshotWriter) copyLinks(dir, names string) {
 func (w *snapshotWriter) copyLink(link string) {
 	target, err := w.tree.link(link)
 	if err == nil {
-		target = relative(path.Dir(link), target)
+		target, err = filepath.Rel(path.Dir(link), target)
+	}
+	if err == nil {
+		target = filepath.ToSlash(target)
 		err = checkLink(link, target, nil)
 	}
 	if w.check(link, err); err == nil {
@@ -134,16 +138,6 @@ func (w *snapshotWriter) emit(name string, data []byte) {
 	}
 	w.seen[pathOf(file)] = true
 	w.out = append(w.out, file)
-}
-
-// relative returns the shortest path from a directory to a target.
-func relative(dir, target string) string {
-	from, to := strings.Split(dir, "/"), strings.Split(target, "/")
-	shared := 0
-	for shared < len(from) && shared < len(to)-1 && from[shared] == to[shared] {
-		shared++
-	}
-	return strings.Repeat("../", len(from)-shared) + strings.Join(to[shared:], "/")
 }
 
 func (w *snapshotWriter) cpusAndNodes() {
