@@ -152,30 +152,6 @@ func TestReadHostMediatedDevices(t *testing.T) {
 	}
 }
 
-func TestReadHostThreeRoots(t *testing.T) {
-	ids := []topology.DeviceID{
-		pci(t, "0000:27:00.0"), pci(t, "0000:29:00.0"), pci(t, "0000:4b:00.0"), pci(t, "0000:5a:00.0"), pci(t, "0000:5c:00.0"),
-		pci(t, "0000:a7:00.0"), pci(t, "0000:a9:00.0"), pci(t, "0000:cb:00.0"), pci(t, "0000:da:00.0"), pci(t, "0000:dc:00.0"),
-	}
-	host := read(t, "x86-2n4g-three-roots", ids)
-	wantNodes(t, host, "0-31,64-95", "32-63,96-127")
-	for _, tc := range []struct {
-		a, b string
-		want topology.PathType
-	}{
-		{"0000:27:00.0", "0000:29:00.0", topology.PHB},  // H100 and NIC of pci0000:26
-		{"0000:5a:00.0", "0000:5c:00.0", topology.PHB},  // of pci0000:59
-		{"0000:27:00.0", "0000:4b:00.0", topology.NODE}, // the NIC alone on pci0000:48
-		{"0000:27:00.0", "0000:5a:00.0", topology.NODE},
-		{"0000:a7:00.0", "0000:a9:00.0", topology.PHB},
-		{"0000:da:00.0", "0000:cb:00.0", topology.NODE},
-		{"0000:27:00.0", "0000:a7:00.0", topology.SYS},
-		{"0000:4b:00.0", "0000:cb:00.0", topology.SYS},
-	} {
-		wantPathType(t, host, tc.a, tc.b, tc.want)
-	}
-}
-
 // What is read of a device does not depend on the other requested devices or on
 // their order. All devices together are the whole host.
 func TestReadHostIsPartOfWholeHost(t *testing.T) {
