@@ -58,7 +58,7 @@ func TestSetFirmwareEntry(t *testing.T) {
 			if string(got) != tc.after {
 				t.Errorf("got\n%s\nwant\n%s", got, tc.after)
 			}
-			// libvirtxml reads what was meant.
+			// libvirtxml reads the same value.
 			var seen libvirtxml.Domain
 			expect.NoError(t, seen.Unmarshal(string(got)))
 			value := ""

@@ -37,7 +37,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzApply: what Apply accepts is read back as it was meant, and the same
+// FuzzApply: the result of Apply is read back as intended, and the same
 // changes again change nothing.
 func FuzzApply(f *testing.F) {
 	seed(f, func(src []byte) { f.Add(src, uint8(3), uint8(2), uint8(1), "ua-x") })

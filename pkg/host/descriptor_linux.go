@@ -14,14 +14,14 @@ import (
 type descriptor int
 
 // openDescriptor opens a directory.
-func openDescriptor(name string) (folder, error) {
+func openDescriptor(name string) (opener, error) {
 	fd, err := unix.Open(name, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	return descriptor(fd), err
 }
 
 // dir opens a directory under d. No component of its path may be a symbolic link
 // (openat2(2); Linux 5.6).
-func (d descriptor) dir(name string) (folder, error) {
+func (d descriptor) dir(name string) (directory, error) {
 	fd, err := unix.Openat2(int(d), name, &unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,

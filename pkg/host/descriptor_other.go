@@ -5,4 +5,4 @@ package host
 import "errors"
 
 // openDescriptor fails: only on Linux directories are kept open.
-func openDescriptor(string) (folder, error) { return nil, errors.ErrUnsupported }
+func openDescriptor(string) (opener, error) { return nil, errors.ErrUnsupported }

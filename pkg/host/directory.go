@@ -6,11 +6,11 @@ import (
 	"os"
 )
 
-// directory is a directory of this machine. No path leads out of it.
-type directory struct {
+// machineDir is the file system of a directory of this machine. No path leads out of it.
+type machineDir struct {
 	rootFS
 	root *os.Root
-	top  folder // the same directory, open; nil where it cannot be kept open
+	top  opener // the same directory, open; nil where it cannot be kept open
 }
 
 // rootFS is implemented by the file system of an os.Root.
@@ -19,12 +19,12 @@ type rootFS interface {
 	fs.ReadLinkFS
 }
 
-func openDirectory(name string) (*directory, error) {
+func openDirectory(name string) (*machineDir, error) {
 	root, err := os.OpenRoot(name)
 	if err != nil {
 		return nil, err
 	}
-	d := &directory{rootFS: root.FS().(rootFS), root: root}
+	d := &machineDir{rootFS: root.FS().(rootFS), root: root}
 	if top, err := openDescriptor(name); err == nil {
 		d.top = top
 	}
@@ -32,7 +32,7 @@ func openDirectory(name string) (*directory, error) {
 }
 
 // Close closes the directory.
-func (d *directory) Close() error {
+func (d *machineDir) Close() error {
 	errs := []error{d.root.Close()}
 	if d.top != nil {
 		errs = append(errs, d.top.close())

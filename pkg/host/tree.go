@@ -23,16 +23,15 @@ const maxLinkBytes = 4096
 // (fstest.MapFS overflows the stack on one).
 type tree struct {
 	fsys fs.FS
-	top  folder             // of fsys; nil where it cannot be kept open
+	top  opener             // of fsys; nil where it cannot be kept open
 	dirs map[string]treeDir // by path
 	data []byte             // buffer of reads
 }
 
-// folder is a real directory whose parents are real directories: a descriptor on Linux, or a
+// directory is a real directory whose parents are real directories: a descriptor on Linux, or a
 // path. By path the 16 devices of a call take three times as long to read, which would be
-// a fifth of the call. Of the names given to it only that of dir has more than one component.
-type folder interface {
-	dir(name string) (folder, error)
+// a fifth of the call. Names have one component.
+type directory interface {
 	entry(name string) (entry, error)
 	list() ([]string, error)
 	// read reads the beginning of a regular file.
@@ -40,6 +39,12 @@ type folder interface {
 	// link reads the beginning of a link's target.
 	link(name string, into []byte) (int, error)
 	close() error
+}
+
+// opener is a directory that opens those under it, by their paths.
+type opener interface {
+	directory
+	dir(name string) (directory, error)
 }
 
 // entry is a file, directory or link of the tree.
@@ -50,7 +55,7 @@ type entry struct {
 
 // treeDir is a directory, or the error of opening it.
 type treeDir struct {
-	folder
+	directory
 	err error
 }
 
@@ -60,23 +65,23 @@ const maxOpen = 256
 
 func newTree(fsys fs.FS) *tree {
 	t := &tree{fsys: fsys, dirs: map[string]treeDir{}, data: make([]byte, maxFileBytes+1)}
-	if d, ok := fsys.(*directory); ok {
+	if d, ok := fsys.(*machineDir); ok {
 		t.top = d.top
 	}
 	return t
 }
 
 // dir returns a directory. The error is fs.ErrNotExist when it or one above it is absent.
-func (t *tree) dir(name string) (folder, error) {
+func (t *tree) dir(name string) (directory, error) {
 	d, seen := t.dirs[name]
 	if !seen {
-		d.folder, d.err = t.openDir(name)
+		d.directory, d.err = t.openDir(name)
 		t.dirs[name] = d
 	}
-	return d.folder, d.err
+	return d.directory, d.err
 }
 
-func (t *tree) openDir(name string) (folder, error) {
+func (t *tree) openDir(name string) (directory, error) {
 	if len(t.dirs) >= maxOpen {
 		if err := t.close(); err != nil {
 			return nil, err
@@ -108,7 +113,7 @@ func (t *tree) openDir(name string) (folder, error) {
 func (t *tree) close() error {
 	var errs []error
 	for _, d := range t.dirs {
-		if d.folder != nil {
+		if d.directory != nil {
 			errs = append(errs, d.close())
 		}
 	}
@@ -213,7 +218,7 @@ type pathDir struct {
 	name string
 }
 
-func (d pathDir) dir(name string) (folder, error) {
+func (d pathDir) dir(name string) (directory, error) {
 	return pathDir{d.fsys, path.Join(d.name, name)}, nil
 }
 

@@ -30,7 +30,7 @@ type Device struct {
 
 	Conventional bool // conventional PCI: config has 256 bytes
 
-	Details *Details // nil unless host.Read was asked for them
+	Details *Details // nil unless host.Read has read them
 }
 
 // BAR is a base address register in use.
