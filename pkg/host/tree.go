@@ -29,8 +29,8 @@ type tree struct {
 }
 
 // directory is a real directory whose parents are real directories: a descriptor on Linux, or a
-// path. By path the 16 devices of a call take three times as long to read, which would be
-// a fifth of the call. Names have one component.
+// path. By path the 16 devices of a call take about three times as long to read. Names have one
+// component.
 type directory interface {
 	entry(name string) (entry, error)
 	list() ([]string, error)
