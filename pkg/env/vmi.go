@@ -126,6 +126,8 @@ type DisplayOptions struct {
 type Interface struct {
 	Name       string `json:"name"`
 	PCIAddress string `json:"pciAddress"` // the guest address that the user chose, as written; "" for none
+
+	SRIOV *struct{} `json:"sriov"` // not nil: it is a virtual function
 }
 
 // document is the decoded part of a VMI, with volumes decoded on demand. Other fields are

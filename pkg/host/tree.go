@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path"
 	"strings"
 )
@@ -130,7 +131,7 @@ func (t *tree) entry(name string) (entry, error) {
 	}
 	e, err := dir.entry(path.Base(name))
 	if err != nil {
-		return entry{}, fmt.Errorf("%s: %w", name, cause(err))
+		return entry{}, fmt.Errorf("%s: %w", name, WithoutPath(err))
 	}
 	return e, nil
 }
@@ -143,7 +144,7 @@ func (t *tree) list(name string) ([]string, error) {
 	}
 	names, err := dir.list()
 	if err != nil {
-		return nil, fmt.Errorf("list: %w", cause(err))
+		return nil, fmt.Errorf("list: %w", WithoutPath(err))
 	}
 	return names, nil
 }
@@ -168,7 +169,7 @@ func (t *tree) raw(name string) (string, error) {
 		if e, err := t.entry(name); err == nil && !e.mode.IsRegular() {
 			return "", fmt.Errorf("%s is not a regular file", name)
 		}
-		return "", fmt.Errorf("read: %w", cause(err))
+		return "", fmt.Errorf("read: %w", WithoutPath(err))
 	case n > maxFileBytes:
 		return "", fmt.Errorf("%s is too large: more than %d bytes", name, maxFileBytes)
 	}
@@ -191,7 +192,7 @@ func (t *tree) link(name string) (string, error) {
 		if e, err := t.entry(name); err == nil && e.mode&fs.ModeSymlink == 0 {
 			return "", fmt.Errorf("%s is not a symbolic link", name)
 		}
-		return "", fmt.Errorf("read link: %w", cause(err))
+		return "", fmt.Errorf("read link: %w", WithoutPath(err))
 	case n > maxLinkBytes:
 		return "", fmt.Errorf("the target of %s is too long: more than %d bytes", name, maxLinkBytes)
 	}
@@ -203,11 +204,16 @@ func (t *tree) link(name string) (string, error) {
 	return target, nil
 }
 
-// cause strips the path from an error, because a Problem has the whole path.
-func cause(err error) error {
+// WithoutPath strips the path from an error of a file, for messages that have it or must not
+// show a temporary one.
+func WithoutPath(err error) error {
 	var at *fs.PathError
-	if errors.As(err, &at) {
+	var link *os.LinkError
+	switch {
+	case errors.As(err, &at):
 		return at.Err
+	case errors.As(err, &link):
+		return link.Err
 	}
 	return err
 }
