@@ -3,6 +3,7 @@ package domain
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"hook-sidecar/pkg/topology"
@@ -29,6 +30,36 @@ func (d *Domain) After(c Changes) *Domain {
 		}
 	}
 	next.Controllers = append(next.Controllers, c.AddControllers...)
+	return &next
+}
+
+// withFragments returns the read model after changes of fragments: they are in the place of
+// those that they replace, else at the end.
+func (d *Domain) withFragments(changes map[Mark]Managed) *Domain {
+	next := *d
+	next.Fragments = slices.Clone(d.Fragments)
+	for _, mark := range slices.Sorted(maps.Keys(changes)) {
+		wanted := changes[mark].Fragments
+		var after []Fragment
+		for _, f := range next.Fragments {
+			switch {
+			case !changes[mark].isReplaced(f, mark):
+				after = append(after, f)
+				continue
+			case len(wanted) > 0:
+				after, wanted = append(after, wanted[0]), wanted[1:]
+			}
+			if i, isIOMMU := f.(IOMMU); isIOMMU && i.IOAPIC {
+				next.IOAPIC = ""
+			}
+		}
+		next.Fragments = append(after, wanted...)
+		for _, i := range of[IOMMU](changes[mark].Fragments) {
+			if i.IOAPIC {
+				next.IOAPIC = ioapicDriver
+			}
+		}
+	}
 	return &next
 }
 

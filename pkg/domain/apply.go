@@ -43,17 +43,6 @@ func (d *Domain) Apply(c Changes) ([]byte, error) {
 	return e.xml.Apply(e.edits)
 }
 
-// editor collects the edits of one call of Apply.
-type editor struct {
-	domain *Domain
-	xml    *xmledit.Document
-	edits  []xmledit.Edit
-	gone   map[*xmledit.Element]bool // of fragments
-	added  []Fragment
-}
-
-func (e *editor) edit(edit xmledit.Edit) { e.edits = append(e.edits, edit) }
-
 func (e *editor) place(i int, to *GuestAddress) {
 	hostdev, now := e.domain.doc.hostdevs[i], e.domain.Hostdevs[i].Address
 	address := hostdev.Child("address")

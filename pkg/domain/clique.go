@@ -17,6 +17,9 @@ type Clique struct {
 	Own bool
 }
 
+// Cliques returns the cliques of qemu:override, in document order.
+func (d *Domain) Cliques() []Clique { return of[Clique](d.Fragments) }
+
 // CliqueMark is the mark of cliques that Apply may add, replace and remove.
 const CliqueMark Mark = cliqueProperty
 

@@ -25,6 +25,9 @@ const (
 // OptionPrefix begins the ids of options that Apply may add, replace and remove.
 const OptionPrefix = "hook-sidecar-"
 
+// Options returns the options of qemu:commandline, in document order.
+func (d *Domain) Options() []Option { return of[Option](d.Fragments) }
+
 // ID returns the id of an option, "" without one. QEMU refuses two options of a name with one id
 // (util/qemu-option.c, qemu_opts_create).
 func (o Option) ID() string { return o.Key("id") }

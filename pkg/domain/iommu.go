@@ -29,6 +29,9 @@ type IOMMU struct {
 	HasMore bool // it has more than a driver and an alias
 }
 
+// IOMMUs returns the iommu devices, in document order.
+func (d *Domain) IOMMUs() []IOMMU { return of[IOMMU](d.Fragments) }
+
 // IOMMUMark is the alias of an iommu that Apply may add, replace and remove; libvirt 9 to 12
 // keep it. In the XML a suffix follows it where Apply has added the I/O APIC too, and another
 // where it has added <features> for that.

@@ -31,15 +31,6 @@ func (d *Domain) Managed(mark Mark) []Fragment {
 	return slices.DeleteFunc(slices.Clone(d.Fragments), func(f Fragment) bool { return f.Mark() != mark })
 }
 
-// Options returns the options of qemu:commandline, in document order.
-func (d *Domain) Options() []Option { return of[Option](d.Fragments) }
-
-// IOMMUs returns the iommu devices, in document order.
-func (d *Domain) IOMMUs() []IOMMU { return of[IOMMU](d.Fragments) }
-
-// Cliques returns the cliques of qemu:override, in document order.
-func (d *Domain) Cliques() []Clique { return of[Clique](d.Fragments) }
-
 // of returns the fragments of a kind.
 func of[F Fragment](all []Fragment) []F {
 	var found []F
@@ -60,36 +51,6 @@ func (m Managed) isReplaced(f Fragment, mark Mark) bool {
 func (m Managed) Changes(d *Domain, mark Mark) bool {
 	kept := slices.DeleteFunc(slices.Clone(d.Fragments), func(f Fragment) bool { return !m.isReplaced(f, mark) })
 	return !slices.Equal(kept, m.Fragments)
-}
-
-// withFragments returns the read model after changes of fragments: they are in the place of
-// those that they replace, else at the end.
-func (d *Domain) withFragments(changes map[Mark]Managed) *Domain {
-	next := *d
-	next.Fragments = slices.Clone(d.Fragments)
-	for _, mark := range slices.Sorted(maps.Keys(changes)) {
-		wanted := changes[mark].Fragments
-		var after []Fragment
-		for _, f := range next.Fragments {
-			switch {
-			case !changes[mark].isReplaced(f, mark):
-				after = append(after, f)
-				continue
-			case len(wanted) > 0:
-				after, wanted = append(after, wanted[0]), wanted[1:]
-			}
-			if i, isIOMMU := f.(IOMMU); isIOMMU && i.IOAPIC {
-				next.IOAPIC = ""
-			}
-		}
-		next.Fragments = append(after, wanted...)
-		for _, i := range of[IOMMU](changes[mark].Fragments) {
-			if i.IOAPIC {
-				next.IOAPIC = ioapicDriver
-			}
-		}
-	}
-	return &next
 }
 
 // replaceFragments writes managed fragments in the places of those that they replace, and
@@ -114,6 +75,17 @@ func (e *editor) replaceFragments(changes map[Mark]Managed) {
 		e.added = append(e.added, wanted...)
 	}
 }
+
+// editor collects the edits of one call of Apply.
+type editor struct {
+	domain *Domain
+	xml    *xmledit.Document
+	edits  []xmledit.Edit
+	gone   map[*xmledit.Element]bool // of fragments
+	added  []Fragment
+}
+
+func (e *editor) edit(edit xmledit.Edit) { e.edits = append(e.edits, edit) }
 
 func (e *editor) remove(fragment []*xmledit.Element) {
 	for _, element := range fragment {
