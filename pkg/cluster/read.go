@@ -44,6 +44,9 @@ const (
 
 // VM reads a running VM.
 func (c *Client) VM(ctx context.Context, in Instance, scope Scope) (VM, error) {
+	if in.Err != nil {
+		return VM{}, in.Err
+	}
 	pod, err := c.launcher(ctx, in)
 	if err != nil {
 		return VM{}, err
@@ -135,9 +138,9 @@ func (c *Client) OnNode(ctx context.Context, namespace, node string) (Instance, 
 		return Instance{}, err
 	}
 	for _, in := range all {
-		if in.isRunning() && in.Node == node {
+		if in.Err == nil && in.isRunning() && in.Node == node {
 			return in, nil
 		}
 	}
-	return Instance{}, &Error{fmt.Errorf("no VM that you may see runs on node %q", node), "the node is read through the pod of one of its VMs; run hook-sidecar snapshot on the node instead"}
+	return Instance{}, &Error{fmt.Errorf("no VM that can be read runs on node %q", node), "the node is read through the pod of one of its VMs; run hook-sidecar snapshot on the node instead"}
 }

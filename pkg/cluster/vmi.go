@@ -23,6 +23,7 @@ type Instance struct {
 	Node       string
 	Target     string // node that it is migrating to, "" where it is not
 	HasDevices bool   // its spec requests host devices
+	Err        error  // why the VMI cannot be read; VMI has its name alone then
 
 	phase  string
 	isRoot bool // virt-launcher's libvirt runs as root
@@ -42,8 +43,13 @@ func (in Instance) uri() string {
 // domainName returns the domain's name, as env.VMI.RelationOf expects it.
 func (in Instance) domainName() string { return in.Namespace + "_" + in.Name }
 
-// instance has the fields of a VMI that env.ParseVMI does not read.
+// instance has the fields of a VMI that env.ParseVMI does not read, and those that show
+// which VM it is where ParseVMI fails.
 type instance struct {
+	Metadata struct {
+		Namespace string `json:"namespace"`
+		Name      string `json:"name"`
+	} `json:"metadata"`
 	Spec struct {
 		Domain struct {
 			Devices struct {
@@ -65,25 +71,32 @@ type instance struct {
 	} `json:"status"`
 }
 
-func parseInstance(data []byte) (Instance, error) {
-	vmi, err := env.ParseVMI(data)
-	if err != nil {
-		return Instance{}, err
-	}
+// parseInstance reads a VMI. Its error is the instance's, because one VMI of a list must not
+// hide the others.
+func parseInstance(data []byte) Instance {
 	var doc instance
-	if err := json.Unmarshal(data, &doc); err != nil {
-		return Instance{}, fmt.Errorf("parse VMI %s: a field of its status has the wrong type", vmi.NamespacedName)
-	}
-	in := Instance{VMI: vmi, Node: doc.Status.NodeName, phase: doc.Status.Phase, isRoot: doc.Status.RuntimeUser == 0}
-	if vmi.MigrationInProgress {
-		in.Target = doc.Status.MigrationState.TargetNode
-	}
+	err := json.Unmarshal(data, &doc) // goes on after a field of a wrong type
+	name := types.NamespacedName{Namespace: doc.Metadata.Namespace, Name: doc.Metadata.Name}
+	in := Instance{VMI: &env.VMI{NamespacedName: name}, Node: doc.Status.NodeName, phase: doc.Status.Phase, isRoot: doc.Status.RuntimeUser == 0}
 	d := doc.Spec.Domain.Devices
 	in.HasDevices = len(d.GPUs)+len(d.HostDevices) > 0
 	for _, nic := range d.Interfaces {
 		in.HasDevices = in.HasDevices || nic.SRIOV != nil
 	}
-	return in, nil
+	vmi, vmiErr := env.ParseVMI(data)
+	switch {
+	case vmiErr != nil:
+		in.Err = fmt.Errorf("read VMI %s: %w", name, vmiErr)
+		return in
+	case err != nil:
+		in.Err = fmt.Errorf("read VMI %s: a field of its spec or status has the wrong type", name)
+		return in
+	}
+	in.VMI = vmi
+	if vmi.MigrationInProgress {
+		in.Target = doc.Status.MigrationState.TargetNode
+	}
+	return in
 }
 
 // Instance reads a VMI.
@@ -95,7 +108,8 @@ func (c *Client) Instance(ctx context.Context, name types.NamespacedName) (Insta
 	if err != nil {
 		return Instance{}, right{"get", "kubevirt.io", "virtualmachineinstances", name.Namespace}.wrap(fmt.Sprintf("read VMI %s", name), err)
 	}
-	return parseInstance(data)
+	in := parseInstance(data)
+	return in, in.Err
 }
 
 // notRunning returns the cause of a missing VMI: the cluster has no KubeVirt, there is no
@@ -124,7 +138,7 @@ func isUnknownPath(err error) bool {
 // pageSize is the number of VMIs per answer, as kubectl's --chunk-size.
 const pageSize = "500"
 
-// Instances lists the VMIs of a namespace, "" for all.
+// Instances lists the VMIs of a namespace, "" for all. One that cannot be read has its error.
 func (c *Client) Instances(ctx context.Context, namespace string) ([]Instance, error) {
 	path := api + "/virtualmachineinstances"
 	if namespace != "" {
@@ -149,11 +163,7 @@ func (c *Client) Instances(ctx context.Context, namespace string) ([]Instance, e
 			return nil, fmt.Errorf("list VMIs: %w", err)
 		}
 		for _, item := range list.Items {
-			in, err := parseInstance(item)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, in)
+			all = append(all, parseInstance(item))
 		}
 		if next = list.Metadata.Continue; next == "" {
 			return all, nil
