@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -61,15 +60,17 @@ func (r right) where() string {
 // remedy names the rule that grants it.
 func (r right) wrap(doing string, err error) error {
 	err = fmt.Errorf("%s: %w", doing, err)
-	var status apierrors.APIStatus
+	// A refusal by RBAC names the verb (k8s.io/apiserver
+	// pkg/endpoints/handlers/responsewriters/errors.go, forbiddenMessage).
+	names := func(verb string) bool { return strings.Contains(err.Error(), "cannot "+verb) }
 	switch {
 	case utilnet.IsConnectionRefused(err):
 		return &Error{err, "name the cluster with --context or --kubeconfig, as for kubectl"}
 	case !apierrors.IsForbidden(err):
 		return err
-	case errors.As(err, &status) && !strings.Contains(status.Status().Message, "cannot "+r.verb):
-		// Admission refused it: a refusal by RBAC names the verb (k8s.io/apiserver
-		// pkg/endpoints/handlers/responsewriters/errors.go, forbiddenMessage).
+	case names("impersonate"):
+		return &Error{err, "you may not impersonate the user or group of --as and --as-group: leave them out, or ask for the verb impersonate"}
+	case !names(r.verb): // admission refused it
 		return &Error{err, "the cluster's policy refuses it, whatever the user's rights"}
 	}
 	return &Error{err, fmt.Sprintf("you may not %s %s %s; manifests/kubectl/clusterrole.yaml allows it, by the rule {apiGroups: [%q], resources: [%q], verbs: [%q]}",
