@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/placement"
@@ -85,20 +86,16 @@ func (a answerer) wait() {
 }
 
 // hookAnswerer returns the answerer of serve and onDefineDomain: it takes the environment
-// variables of this process, and annotations override flags unless their keys are locked.
+// variables of this process.
 //
 // A host that cannot be opened is not an error, because the hook must not keep a VM from
 // starting. Its devices have the reason no-sysfs.
-func (a *app) hookAnswerer(log *slog.Logger, sysfs string, lock []string, flags *policyFlags) (answerer, error) {
-	locked, err := lockedKeys(lock)
-	if err != nil {
-		return answerer{}, err
-	}
+func (a *app) hookAnswerer(log *slog.Logger, sysfs string, flags *cli.PolicyFlags) (answerer, error) {
 	m, err := a.withoutHost("", flags)
 	if err != nil {
 		return answerer{}, err
 	}
-	m.AnnotationsFirst, m.Locked, m.PhysBits = true, locked, physBitsOf(sysfs)
+	m.PhysBits = physBitsOf(sysfs)
 	if m.Sysfs, err = a.openSysfs(sysfs); err != nil {
 		log.Error("the host cannot be read, no device will be placed", "sysfs", sysfs, "error", err)
 		m.Sysfs = embed.FS{} // without any file

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
@@ -86,7 +87,7 @@ func quiet(m plan.Planner) answerer {
 
 func demoSample(t *testing.T) sample {
 	t.Helper()
-	s, err := readSample(addPolicyFlags(pflag.NewFlagSet("", pflag.ContinueOnError)))
+	s, err := readSample(cli.AddPolicyFlags(pflag.NewFlagSet("", pflag.ContinueOnError)))
 	expect.NoError(t, err)
 	return s
 }

@@ -29,60 +29,6 @@ func addOutputFlag(flags *pflag.FlagSet, output *string) {
 	flags.StringVarP(output, "output", "o", "", "write to this file atomically (default: standard output)")
 }
 
-func addLockFlag(flags *pflag.FlagSet, lock *[]string) {
-	flags.StringSliceVar(lock, "lock", nil, "policy keys whose annotations are ignored")
-}
-
-// policyFlags are the policy as flags.
-type policyFlags struct {
-	flags *pflag.FlagSet
-	keep  []string
-}
-
-func addPolicyFlags(flags *pflag.FlagSet) *policyFlags {
-	p := &policyFlags{flags: flags}
-	for _, s := range policy.Settings() {
-		switch {
-		case s.IsBool():
-			flags.Bool(string(s.Key), false, s.Meaning)
-		case s.WithoutVMI != "":
-			flags.String(string(s.Key), "", fmt.Sprintf("%s\n(default %q with a VMI, %q without)", s.Meaning, s.Default, s.WithoutVMI))
-		default:
-			flags.String(string(s.Key), s.Default, s.Meaning)
-		}
-	}
-	flags.StringArrayVar(&p.keep, "keep", nil, "alias of a device that is not moved (repeatable)")
-	return p
-}
-
-// given returns the keys that were set on the command line, checked.
-func (p *policyFlags) given() (policy.Source, error) {
-	given := map[policy.Key]string{}
-	for _, key := range policy.Keys() {
-		if f := p.flags.Lookup(string(key)); f.Changed {
-			given[key] = f.Value.String()
-		}
-	}
-	source := policy.Source{Flags: given, Keep: p.keep}
-	if _, _, err := policy.Resolve(source); err != nil {
-		return source, cli.Failed("--help lists the values of each flag", err)
-	}
-	return source, nil
-}
-
-// lockedKeys checks the keys of --lock.
-func lockedKeys(names []string) ([]policy.Key, error) {
-	var keys []policy.Key
-	for _, name := range names {
-		key, err := policy.ParseKey(name)
-		if err != nil {
-			return nil, cli.Failed("--lock takes policy keys, as in --lock strict,layout", fmt.Errorf("flag --lock: %w", err))
-		}
-		keys = append(keys, key)
-	}
-	return keys, nil
-}
-
 // exclude rejects two flags that contradict each other.
 func exclude(cmd *cobra.Command, one, other string) error {
 	if !cmd.Flags().Changed(one) || !cmd.Flags().Changed(other) {

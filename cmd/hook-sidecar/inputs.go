@@ -23,7 +23,7 @@ const liveSysfs = "/sys"
 // inputFlags are the inputs of mutate, explain and doctor.
 type inputFlags struct {
 	domain, vmi, environ, sysfs string
-	policy                      *policyFlags
+	policy                      *cli.PolicyFlags
 }
 
 func addInputFlags(flags *pflag.FlagSet) *inputFlags {
@@ -32,7 +32,7 @@ func addInputFlags(flags *pflag.FlagSet) *inputFlags {
 	addVMIFlag(flags, &in.vmi)
 	flags.StringVar(&in.environ, "env", "", "environment variables as NAME=VALUE lines or as /proc/PID/environ has them\n(default: those of this process)")
 	addSysfsFlag(flags, &in.sysfs)
-	in.policy = addPolicyFlags(flags)
+	in.policy = cli.AddPolicyFlags(flags)
 	return in
 }
 
@@ -93,8 +93,8 @@ func (a *app) openSysfs(name string) (fs.FS, error) {
 }
 
 // withoutHost returns a Planner with the variables and the flags.
-func (a *app) withoutHost(environFile string, policy *policyFlags) (plan.Planner, error) {
-	source, err := policy.given()
+func (a *app) withoutHost(environFile string, policy *cli.PolicyFlags) (plan.Planner, error) {
+	source, err := policy.Given()
 	if err != nil {
 		return plan.Planner{}, err
 	}

@@ -17,7 +17,6 @@ const onDefineDomainName = "onDefineDomain"
 
 func (a *app) newOnDefineDomain() *cobra.Command {
 	var vmi, domain, sysfs string
-	var lock []string
 	cmd := &cobra.Command{
 		Use:   onDefineDomainName + " --vmi JSON --domain XML",
 		Short: "Answer KubeVirt's sidecar-shim",
@@ -35,14 +34,13 @@ Exit status:
 	addVMIFlag(cmd.Flags(), &vmi)
 	cmd.Flags().StringVar(&domain, "domain", "", "libvirt domain XML")
 	addSysfsFlag(cmd.Flags(), &sysfs)
-	addLockFlag(cmd.Flags(), &lock)
-	policy := addPolicyFlags(cmd.Flags())
+	policy := cli.AddHookPolicyFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		a.logInBackground()
 		if !cmd.Flags().Changed("domain") {
 			return cli.Failed(seeHelp(cmd), errors.New("missing flag --domain"))
 		}
-		answerer, err := a.hookAnswerer(newLog(a.Err), sysfs, lock, policy)
+		answerer, err := a.hookAnswerer(newLog(a.Err), sysfs, policy)
 		if err != nil {
 			return err
 		}

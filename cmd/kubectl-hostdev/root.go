@@ -131,7 +131,13 @@ func (a *app) load(ctx context.Context, argument string, scope cluster.Scope) (*
 
 // newRunning plans a VM as the hook in its pod would.
 func newRunning(vm cluster.VM, planner plan.Planner) (cli.Running, error) {
-	return cli.NewRunning(planner.Read(plan.Request{Domain: vm.Domain, Parsed: vm.VMI}), vm.Hook)
+	var err error
+	if planner.Source, err = cli.HookPolicy(vm.HookArgs); err != nil {
+		return cli.Running{}, err
+	}
+	running, err := cli.NewRunning(planner.Read(plan.Request{Domain: vm.Domain, Parsed: vm.VMI}), vm.Hook)
+	running.Locked = planner.Locked
+	return running, err
 }
 
 func planFailed(vm cluster.VM, err error) error {

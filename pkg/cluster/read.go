@@ -22,7 +22,9 @@ type VM struct {
 	Pod    string
 	Domain []byte
 	Host   fs.FS // a snapshot of its node, or of the part that concerns its devices
-	Hook   bool  // a container of the pod has this hook
+
+	Hook     bool     // a container of the pod has this hook
+	HookArgs []string // the command line that the pod gives that container
 
 	pod *corev1.Pod
 }
@@ -62,7 +64,9 @@ func (c *Client) VM(ctx context.Context, in Instance, scope Scope) (VM, error) {
 			return vm, err
 		}
 	}
-	vm.Host, vm.Hook, err = c.host(ctx, pod, ids)
+	var hook string
+	vm.Host, hook, err = c.host(ctx, pod, ids)
+	vm.Hook, vm.HookArgs = hook != "", arguments(pod, hook)
 	return vm, err
 }
 
@@ -102,18 +106,18 @@ func devices(xml []byte) ([]topology.DeviceID, error) {
 	return placement.Candidates(d, nil), nil
 }
 
-// host reads the node's sysfs: through this hook if a container of the pod has it, else
-// through a script in compute. Without ids it reads the whole node.
-func (c *Client) host(ctx context.Context, pod *corev1.Pod, ids []topology.DeviceID) (sysfs fs.FS, isHook bool, err error) {
+// host reads the node's sysfs: through this hook if a container of the pod has it, which
+// it names, else through a script in compute. Without ids it reads the whole node.
+func (c *Client) host(ctx context.Context, pod *corev1.Pod, ids []topology.DeviceID) (sysfs fs.FS, hook string, err error) {
 	for _, name := range sidecars(pod) {
 		sysfs, err := c.snapshot(ctx, pod, command{container: name, words: []string{"hook-sidecar", "snapshot"}})
 		if err == nil {
-			return sysfs, true, nil
+			return sysfs, name, nil
 		}
 		// It is another hook's container, or compute fails with the same error.
 	}
 	sysfs, err = c.snapshot(ctx, pod, command{container: compute, words: []string{"sh", "-s"}, input: host.Script("/sys", ids)})
-	return sysfs, false, withoutProgram(err, "the pod's image has no shell; take a snapshot on its node: hook-sidecar snapshot")
+	return sysfs, "", withoutProgram(err, "the pod's image has no shell; take a snapshot on its node: hook-sidecar snapshot")
 }
 
 // snapshot runs a command that prints a snapshot of the node.
