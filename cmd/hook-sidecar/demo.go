@@ -36,7 +36,7 @@ Exit status:
 		Example: `  hook-sidecar demo
   hook-sidecar demo --layout mirror
   hook-sidecar demo --diff`,
-		Args: noArguments,
+		Args: cli.NoArguments,
 	}
 	cmd.Flags().BoolVar(&showDiff, "diff", false, "print what the hook changes in the domain, and one line per device")
 	policy := cli.AddPolicyFlags(cmd.Flags())

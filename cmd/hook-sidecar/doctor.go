@@ -17,10 +17,10 @@ import (
 
 // doctorFlags are the flags of doctor except for its inputs.
 type doctorFlags struct {
-	domains                   domainFiles
-	format, socketDir, cgroup string
-	physBits                  int
-	quiet                     bool
+	cli.DoctorFlags
+	domains           domainFiles
+	socketDir, cgroup string
+	physBits          int
 }
 
 func (a *app) newDoctor() *cobra.Command {
@@ -45,14 +45,13 @@ Exit status:
   hook-sidecar doctor --domain vm.xml --vmi vmi.json --sysfs host.txtar
   hook-sidecar doctor --domain domains/ --sysfs host.txtar
   hook-sidecar doctor --format json | jq '.results[] | select(.status == "FAIL")'`,
-		Args: noArguments,
+		Args: cli.NoArguments,
 	}
 	in := addInputFlags(cmd.Flags())
 	domainFlag := cmd.Flags().Lookup("domain")
 	domainFlag.Value, domainFlag.DefValue = &flags.domains, ""
 	domainFlag.Usage += " (default: none);\nrepeat it, or pass a directory of *.xml, for several VMs of a node"
-	cmd.Flags().StringVar(&flags.format, "format", cli.Text, "text or json")
-	cmd.Flags().BoolVarP(&flags.quiet, "quiet", "q", false, "leave out what is as it should be")
+	flags.Add(cmd)
 	cmd.Flags().StringVar(&flags.socketDir, "socket-dir", socketDirectory, "directory of the hook sockets; \"\" skips its checks")
 	cmd.Flags().StringVar(&flags.cgroup, "cgroup", "/sys/fs/cgroup", "cgroup v2 directory with the limits of this container; \"\" skips\ntheir checks")
 	cmd.Flags().IntVar(&flags.physBits, "phys-bits", 0, "physical address bits of the host's CPUs (default: those of this machine\nwith --sysfs "+liveSysfs+")")
@@ -93,7 +92,7 @@ func (d *domainFiles) files() (names []string, node bool, err error) {
 }
 
 func (a *app) doctor(in *inputFlags, flags doctorFlags) error {
-	if err := cli.CheckFormat(flags.format, cli.Text, cli.JSON); err != nil {
+	if err := flags.Check(); err != nil {
 		return err
 	}
 	if flags.physBits < 0 || flags.physBits > maxPhysBits {
@@ -115,7 +114,7 @@ func (a *app) doctor(in *inputFlags, flags doctorFlags) error {
 		inputs.Limits, err = readLimits(flags.cgroup)
 		a.warnOfUnknown(err)
 	}
-	err = a.Doctor(inputs, "", flags.format, flags.quiet)
+	err = a.Doctor(inputs, "", flags.DoctorFlags)
 	if len(flags.domains) == 0 && (err == nil || errors.Is(err, cli.ErrFound)) {
 		a.Say("hint: --domain and --vmi check a VM too")
 	}

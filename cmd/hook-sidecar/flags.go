@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -10,7 +9,6 @@ import (
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/policy"
-	"hook-sidecar/pkg/topology"
 )
 
 func addDomainFlag(flags *pflag.FlagSet, domain *string) {
@@ -25,41 +23,17 @@ func addSysfsFlag(flags *pflag.FlagSet, sysfs *string) {
 	flags.StringVar(sysfs, "sysfs", liveSysfs, "the host: a sysfs directory or a snapshot file")
 }
 
-func addOutputFlag(flags *pflag.FlagSet, output *string) {
-	flags.StringVarP(output, "output", "o", "", "write to this file atomically (default: standard output)")
-}
-
 // exclude rejects two flags that contradict each other.
 func exclude(cmd *cobra.Command, one, other string) error {
 	if !cmd.Flags().Changed(one) || !cmd.Flags().Changed(other) {
 		return nil
 	}
-	return cli.Failed(seeHelp(cmd), fmt.Errorf("flags --%s and --%s cannot be used together", one, other))
-}
-
-// flagError returns an error of pflag in the words of the other errors.
-func flagError(err error) error {
-	var invalid *pflag.InvalidValueError
-	var missing *pflag.ValueRequiredError
-	switch {
-	case errors.As(err, &invalid):
-		want := "a value of type " + invalid.GetFlag().Value.Type()
-		switch invalid.GetFlag().Value.Type() {
-		case "bool":
-			want = "true or false"
-		case "int":
-			want = "a number"
-		}
-		return fmt.Errorf("invalid --%s %q: must be %s", invalid.GetFlag().Name, topology.Abridge(invalid.GetValue()), want)
-	case errors.As(err, &missing):
-		return fmt.Errorf("flag --%s needs a value", missing.GetFlag().Name)
-	}
-	return err
+	return cli.Failed(cli.SeeHelp(cmd), fmt.Errorf("flags --%s and --%s cannot be used together", one, other))
 }
 
 // completeValues sets the values that shells complete for flags that have few.
 // Other flags take files; no command takes arguments.
-func completeValues(root *cobra.Command) error {
+func completeValues(root *cobra.Command) {
 	values := map[string][]string{"version": hooks.Versions()}
 	for _, s := range policy.Settings() {
 		values[string(s.Key)] = s.Values
@@ -67,18 +41,10 @@ func completeValues(root *cobra.Command) error {
 	}
 	for _, cmd := range root.Commands() {
 		cmd.ValidArgsFunction = cobra.NoFileCompletions
-		values["format"] = []string{cli.Text, cli.JSON}
-		if cmd.Name() == "explain" {
-			values["format"] = cli.Formats()
-		}
 		for name, choices := range values {
-			if cmd.Flags().Lookup(name) == nil {
-				continue
-			}
-			if err := cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-				return err
+			if cmd.Flags().Lookup(name) != nil {
+				cli.Complete(cmd, name, choices...)
 			}
 		}
 	}
-	return nil
 }

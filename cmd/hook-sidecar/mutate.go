@@ -30,12 +30,12 @@ Exit status:
   3  refused by strict policy`,
 		Example: `  hook-sidecar mutate --domain vm.xml --vmi vmi.json --diff
   hook-sidecar mutate --env launcher.env --sysfs host.txtar -o placed.xml < vm.xml`,
-		Args: noArguments,
+		Args: cli.NoArguments,
 	}
 	in := addInputFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&showDiff, "diff", false, "print a unified diff instead of the domain")
 	cmd.Flags().BoolVar(&check, "check", false, "print no domain; the exit status says whether there is a change")
-	addOutputFlag(cmd.Flags(), &output)
+	cli.AddOutput(cmd.Flags(), &output)
 	cmd.RunE = func(*cobra.Command, []string) error {
 		if err := cmp.Or(exclude(cmd, "diff", "check"), exclude(cmd, "check", "output")); err != nil {
 			return err

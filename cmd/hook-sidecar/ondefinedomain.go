@@ -29,7 +29,7 @@ Exit status:
   2  usage error; with strict policy also invalid input or failure
   3  refused by strict policy`,
 		Example: `  onDefineDomain --vmi "$(cat vmi.json)" --domain "$(cat vm.xml)"`,
-		Args:    noArguments,
+		Args:    cli.NoArguments,
 	}
 	addVMIFlag(cmd.Flags(), &vmi)
 	cmd.Flags().StringVar(&domain, "domain", "", "libvirt domain XML")
@@ -38,7 +38,7 @@ Exit status:
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		a.logInBackground()
 		if !cmd.Flags().Changed("domain") {
-			return cli.Failed(seeHelp(cmd), errors.New("missing flag --domain"))
+			return cli.Failed(cli.SeeHelp(cmd), errors.New("missing flag --domain"))
 		}
 		answerer, err := a.hookAnswerer(newLog(a.Err), sysfs, policy)
 		if err != nil {

@@ -33,10 +33,10 @@ Exit status:
 		Example: `  hook-sidecar snapshot -o host.txtar
   hook-sidecar snapshot --sysfs /host/sys | ssh workstation 'cat > host.txtar'
   hook-sidecar explain --sysfs host.txtar --domain vm.xml`,
-		Args: noArguments,
+		Args: cli.NoArguments,
 	}
 	addSysfsFlag(cmd.Flags(), &sysfs)
-	addOutputFlag(cmd.Flags(), &output)
+	cli.AddOutput(cmd.Flags(), &output)
 	cmd.RunE = func(*cobra.Command, []string) error {
 		data, err := a.snapshot(sysfs)
 		if err != nil {

@@ -59,22 +59,13 @@ pods/exec in the VM's namespace: manifests/kubectl/clusterrole.yaml.
 ` + exitStatus,
 		Example: `  kubectl hostdev explain dgx
   kubectl hostdev explain -A`,
-		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl hostdev"},
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl hostdev"},
 	}
 	root.SetOut(a.Out)
-	root.SetErr(a.Err)
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return cli.Failed(fmt.Sprintf("see %s --help", cmd.CommandPath()), err)
-	})
 	a.config.AddFlags(root.PersistentFlags())
 	root.PersistentFlags().DurationVar(&a.timeout, "timeout", 30*time.Second, "how long reading one VM may take")
-	root.AddCommand(a.newExplain(), a.newDoctor(), a.newSnapshot(), a.newCompletion(), a.newVersion())
-	return root
+	return a.Root(root, a.newExplain(), a.newDoctor(), a.newSnapshot(), a.newCompletion(), a.newVersion())
 }
 
 // connect returns a client of the cluster and the namespace that the flags and the
@@ -160,7 +151,7 @@ func vmName(namespace, argument string) (types.NamespacedName, error) {
 
 func (a *app) newVersion() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Print the version", Args: cobra.NoArgs, Example: "  kubectl hostdev version",
+		Use: "version", Short: "Print the version", Args: cli.NoArguments, Example: "  kubectl hostdev version",
 		RunE: func(*cobra.Command, []string) error { return a.Write("", []byte(version()+"\n")) },
 	}
 }
@@ -173,5 +164,5 @@ func oneVM(cmd *cobra.Command, args []string) error {
 	if len(args) == 1 {
 		return nil
 	}
-	return cli.Failed(fmt.Sprintf("see %s --help", cmd.CommandPath()), fmt.Errorf("%d arguments, want the name of a VM", len(args)))
+	return cli.Failed(cli.SeeHelp(cmd), fmt.Errorf("%d arguments, want the name of a VM", len(args)))
 }

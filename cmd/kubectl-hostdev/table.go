@@ -48,11 +48,10 @@ const concurrency = 8
 // table prints the VMs with passthrough devices. One that cannot be read has its error
 // in its row; where none can be read, that is the error.
 func (a *app) table(ctx context.Context, flags explainFlags) error {
-	flags.format = cli.FormatOf(flags.format, flags.output)
-	if err := cli.CheckFormat(flags.format, cli.Text, cli.JSON); err != nil {
+	if err := flags.Check(true); err != nil {
 		return err
 	}
-	if flags.layout != "" || flags.details {
+	if flags.layout != "" || flags.Details {
 		return cli.Failed("name the VM", errors.New("--layout and --details are of one VM, and none is given"))
 	}
 	client, namespace, err := a.connect()
@@ -85,7 +84,7 @@ func (a *app) table(ctx context.Context, flags explainFlags) error {
 	if len(all) > 0 && !slices.Contains(failures, nil) {
 		return failures[0]
 	}
-	return a.WriteAs(flags.format, flags.output, vmTable{tableVersion, rows}, func(b *bytes.Buffer) error { return writeTable(b, rows) })
+	return a.WriteAs(flags.Format, flags.Output, vmTable{tableVersion, rows}, func(b *bytes.Buffer) error { return writeTable(b, rows) })
 }
 
 // row reads one VM of the table.

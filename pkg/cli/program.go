@@ -5,11 +5,8 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
-	"slices"
-	"strings"
 
 	"hook-sidecar/pkg/reasons"
-	"hook-sidecar/pkg/topology"
 )
 
 // Streams are standard input, output and error. Data goes to Out, messages go to Err.
@@ -94,12 +91,4 @@ func Version(program string) string {
 		return program + " " + info.Main.Version
 	}
 	return program + " unknown"
-}
-
-// CheckFormat checks the value of --format.
-func CheckFormat(format string, formats ...string) error {
-	if slices.Contains(formats, format) {
-		return nil
-	}
-	return Failed("", fmt.Errorf("invalid --format %q: must be one of %s", topology.Abridge(format), strings.Join(formats, ", ")))
 }
