@@ -78,17 +78,16 @@ func (a *app) planner(in *inputFlags) (plan.Planner, error) {
 		return m, err
 	}
 	m.PhysBits = physBitsOf(in.sysfs)
-	m.Sysfs, err = a.openSysfs(in.sysfs)
+	m.Sysfs, err = openSysfs(in.sysfs)
 	return m, err
 }
 
-// openSysfs opens a host until the command has ended.
-func (a *app) openSysfs(name string) (fs.FS, error) {
-	host, closer, err := host.OpenSysfs(name)
+// openSysfs opens a host, which stays open until the process ends.
+func openSysfs(name string) (fs.FS, error) {
+	host, _, err := host.OpenSysfs(name)
 	if err != nil {
 		return nil, cli.Failed("--sysfs takes a sysfs directory or a snapshot file", err)
 	}
-	a.closers = append(a.closers, closer)
 	return host, nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -19,8 +18,7 @@ const programName = "hook-sidecar"
 // app has the state that the commands share.
 type app struct {
 	cli.Program
-	closers []io.Closer // closed when the command has ended
-	log     *logWriter  // nil unless standard error is written in the background
+	log *logWriter // nil unless standard error is written in the background
 }
 
 // run is main without the process: it returns the exit code.
@@ -34,11 +32,6 @@ func run(ctx context.Context, args, environ []string, streams cli.Streams) int {
 	err := root.ExecuteContext(ctx)
 	if help.Len() > 0 {
 		err = errors.Join(err, a.Write("", help.Bytes()))
-	}
-	for _, closer := range a.closers {
-		if err := closer.Close(); err != nil { // of files that were read only
-			a.Say("warning: %v", err)
-		}
 	}
 	code := a.ExitStatus(err)
 	if a.log != nil {

@@ -48,7 +48,7 @@ Exit status:
 }
 
 func (a *app) snapshot(sysfs string) ([]byte, error) {
-	fsys, err := a.openSysfs(sysfs)
+	fsys, err := openSysfs(sysfs)
 	if err != nil {
 		return nil, err
 	}
