@@ -11,8 +11,11 @@ import (
 	"hook-sidecar/pkg/policy"
 )
 
+// domainUsage describes --domain.
+const domainUsage = "libvirt domain XML, base64 of it, or a virt-launcher log with such a dump,\nalso compressed by gzip, or - for standard input"
+
 func addDomainFlag(flags *pflag.FlagSet, domain *string) {
-	flags.StringVarP(domain, "domain", "d", "-", "libvirt domain XML, base64 of it, or a virt-launcher log with such a dump,\nalso compressed by gzip, or - for standard input")
+	flags.StringVarP(domain, "domain", "d", "-", domainUsage)
 }
 
 func addVMIFlag(flags *pflag.FlagSet, vmi *string) {

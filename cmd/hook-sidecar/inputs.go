@@ -20,7 +20,7 @@ import (
 // liveSysfs is where Linux mounts sysfs.
 const liveSysfs = "/sys"
 
-// inputFlags are the inputs of mutate, explain and doctor.
+// inputFlags are the inputs of mutate, explain and doctor, which has no domain or several.
 type inputFlags struct {
 	domain, vmi, environ, sysfs string
 	policy                      *cli.PolicyFlags
@@ -28,7 +28,6 @@ type inputFlags struct {
 
 func addInputFlags(flags *pflag.FlagSet) *inputFlags {
 	in := &inputFlags{}
-	addDomainFlag(flags, &in.domain)
 	addVMIFlag(flags, &in.vmi)
 	flags.StringVar(&in.environ, "env", "", "environment variables as NAME=VALUE lines or as /proc/PID/environ has them\n(default: those of this process)")
 	addSysfsFlag(flags, &in.sysfs)

@@ -33,6 +33,7 @@ Exit status:
 		Args: cli.NoArguments,
 	}
 	in := addInputFlags(cmd.Flags())
+	addDomainFlag(cmd.Flags(), &in.domain)
 	cmd.Flags().BoolVar(&showDiff, "diff", false, "print a unified diff instead of the domain")
 	cmd.Flags().BoolVar(&check, "check", false, "print no domain; the exit status says whether there is a change")
 	cli.AddOutput(cmd.Flags(), &output)
