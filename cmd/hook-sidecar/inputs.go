@@ -186,7 +186,7 @@ func (a *app) readInput(file string) ([]byte, error) {
 	}
 	switch {
 	case err != nil:
-		err = cli.WithoutName(err)
+		err = host.WithoutPath(err)
 	case len(bytes.TrimSpace(data)) == 0:
 		err = errors.New("no data")
 	default:

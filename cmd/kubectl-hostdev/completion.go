@@ -48,7 +48,7 @@ func (a *app) completeVMs(cmd *cobra.Command, args []string, prefix string) ([]s
 	}
 	var names []string
 	for _, in := range all {
-		if in.HasDevices && strings.HasPrefix(in.Name, prefix) {
+		if in.MayHaveDevices && strings.HasPrefix(in.Name, prefix) {
 			names = append(names, in.Name)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"hook-sidecar/pkg/host"
 )
 
 // newFileMode is the mode of a new file, before the umask.
@@ -20,7 +22,7 @@ func (p *Program) Write(file string, data []byte) error {
 		return err
 	}
 	if err := writeFile(file, data); err != nil {
-		return fmt.Errorf("write %s: %w", file, WithoutName(err))
+		return fmt.Errorf("write %s: %w", file, host.WithoutPath(err))
 	}
 	return nil
 }
@@ -67,19 +69,7 @@ func writeFile(file string, data []byte) error {
 		return nil
 	}
 	if removed := os.Remove(temporary); !errors.Is(removed, fs.ErrNotExist) {
-		err = errors.Join(WithoutName(err), removed)
-	}
-	return err
-}
-
-// WithoutName removes the name of a file from an error, for messages that have
-// it or that must not show a temporary one.
-func WithoutName(err error) error {
-	switch e := err.(type) {
-	case *fs.PathError:
-		return e.Err
-	case *os.LinkError:
-		return e.Err
+		err = errors.Join(host.WithoutPath(err), removed)
 	}
 	return err
 }

@@ -101,7 +101,7 @@ func (r Running) ToDo() string {
 	case len(r.Current.Devices) == 0:
 		return ""
 	case r.Planned.Err != nil:
-		return "see why the hook would refuse this domain: " + oneLine(r.Planned.Err.Error())
+		return "see why the hook would refuse this domain: " + topology.OneLine(r.Planned.Err.Error())
 	case hasUnplaced:
 		return fmt.Sprintf("%s (%s); then %s", reason.Remedy(), reason, start)
 	case r.Planned.Changed():
@@ -126,6 +126,3 @@ func (r Running) unplaced() (reasons.Reason, bool) {
 	}
 	return r.Planned.Plan.Devices[i].Reason, true
 }
-
-// oneLine returns a text without newlines.
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -143,7 +143,7 @@ func (c *Client) OnNode(ctx context.Context, namespace, node string) (Instance, 
 		return Instance{}, err
 	}
 	for _, in := range all {
-		if in.Err == nil && in.isRunning() && in.Node == node {
+		if in.isRunning() && in.Node == node {
 			return in, nil
 		}
 	}

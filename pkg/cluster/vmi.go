@@ -1,10 +1,12 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,10 +23,10 @@ const api = "/apis/kubevirt.io/v1"
 type Instance struct {
 	*env.VMI
 
-	Node       string
-	Target     string // node that it is migrating to, "" where it is not
-	HasDevices bool   // its spec requests host devices
-	Err        error  // why the VMI cannot be read; VMI has its name alone then
+	Node           string
+	Target         string // node that it is migrating to, "" where it is not
+	MayHaveDevices bool   // its spec requests host devices, or is not known
+	Err            error  // why the VMI cannot be read; VMI has its name alone then
 
 	phase  string
 	isRoot bool // virt-launcher's libvirt runs as root
@@ -51,17 +53,6 @@ type instance struct {
 		Namespace string `json:"namespace"`
 		Name      string `json:"name"`
 	} `json:"metadata"`
-	Spec struct {
-		Domain struct {
-			Devices struct {
-				GPUs        []struct{} `json:"gpus"`
-				HostDevices []struct{} `json:"hostDevices"`
-				Interfaces  []struct {
-					SRIOV *struct{} `json:"sriov"`
-				} `json:"interfaces"`
-			} `json:"devices"`
-		} `json:"domain"`
-	} `json:"spec"`
 	Status struct {
 		Phase          string `json:"phase"`
 		NodeName       string `json:"nodeName"`
@@ -78,22 +69,13 @@ func parseInstance(data []byte) Instance {
 	var doc instance
 	err := json.Unmarshal(data, &doc) // goes on after a field of a wrong type
 	name := types.NamespacedName{Namespace: doc.Metadata.Namespace, Name: doc.Metadata.Name}
-	in := Instance{VMI: &env.VMI{NamespacedName: name}, Node: doc.Status.NodeName, phase: doc.Status.Phase, isRoot: doc.Status.RuntimeUser == 0}
-	d := doc.Spec.Domain.Devices
-	in.HasDevices = len(d.GPUs)+len(d.HostDevices) > 0
-	for _, nic := range d.Interfaces {
-		in.HasDevices = in.HasDevices || nic.SRIOV != nil
-	}
 	vmi, vmiErr := env.ParseVMI(data)
-	switch {
-	case vmiErr != nil:
-		in.Err = fmt.Errorf("read VMI %s: %w", name, vmiErr)
-		return in
-	case err != nil:
-		in.Err = fmt.Errorf("read VMI %s: a field of its spec or status has the wrong type", name)
-		return in
+	if err = cmp.Or(vmiErr, err); err != nil {
+		return Instance{VMI: &env.VMI{NamespacedName: name}, Node: doc.Status.NodeName, MayHaveDevices: true, Err: fmt.Errorf("read VMI %s: %w", name, err)}
 	}
-	in.VMI = vmi
+	in := Instance{VMI: vmi, Node: doc.Status.NodeName, phase: doc.Status.Phase, isRoot: doc.Status.RuntimeUser == 0}
+	isSRIOV := func(nic env.Interface) bool { return nic.SRIOV }
+	in.MayHaveDevices = len(vmi.GPUs)+len(vmi.HostDevices) > 0 || slices.ContainsFunc(vmi.Interfaces, isSRIOV)
 	if vmi.MigrationInProgress {
 		in.Target = doc.Status.MigrationState.TargetNode
 	}

@@ -120,6 +120,7 @@ type DisplayOptions struct {
 type Interface struct {
 	Name       string
 	PCIAddress string // the guest address that the user chose, as written; "" for none
+	SRIOV      bool   // it is a virtual function
 }
 
 // document is the decoded part of a VMI, with volumes decoded on demand. Other fields are
@@ -252,7 +253,7 @@ func (doc *document) vmi() *VMI {
 	}
 	for i := range d.Devices.Interfaces {
 		nic := &d.Devices.Interfaces[i]
-		vmi.Interfaces = append(vmi.Interfaces, Interface{Name: nic.Name, PCIAddress: nic.PciAddress})
+		vmi.Interfaces = append(vmi.Interfaces, Interface{Name: nic.Name, PCIAddress: nic.PciAddress, SRIOV: nic.SRIOV != nil})
 	}
 	return vmi
 }

@@ -25,7 +25,7 @@ func TestParseVMISamples(t *testing.T) {
 	}
 	for i := range 8 {
 		eight.GPUs = append(eight.GPUs, env.Request{Name: fmt.Sprintf("gpu%d", i+1), Resource: h100})
-		eight.Interfaces = append(eight.Interfaces, env.Interface{Name: fmt.Sprintf("rdma%d", i+1)})
+		eight.Interfaces = append(eight.Interfaces, env.Interface{Name: fmt.Sprintf("rdma%d", i+1), SRIOV: true})
 	}
 	yes := true
 	desktop := &env.VMI{
@@ -84,7 +84,7 @@ func TestParseVMIRequests(t *testing.T) {
 func TestParseVMIInterfaces(t *testing.T) {
 	vmi := parseVMI(t, `{"spec":{"domain":{"devices":{"interfaces":[
 		{"name":"a","sriov":{},"pciAddress":"0000:20:00.0"},{"name":"b","bridge":{},"ports":[{"port":80}]},{"name":"c","sriov":null}]}}}}`)
-	want := []env.Interface{{Name: "a", PCIAddress: "0000:20:00.0"}, {Name: "b"}, {Name: "c"}}
+	want := []env.Interface{{Name: "a", PCIAddress: "0000:20:00.0", SRIOV: true}, {Name: "b"}, {Name: "c"}}
 	expect.Same(t, want, vmi.Interfaces, "interfaces (-want +got)")
 }
 

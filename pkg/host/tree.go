@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path"
 	"strings"
 )
@@ -128,7 +129,7 @@ func (t *tree) entry(name string) (entry, error) {
 	}
 	info, err := fs.Lstat(t.fsys, name)
 	if err != nil {
-		return entry{}, fmt.Errorf("%s: %w", name, cause(err))
+		return entry{}, fmt.Errorf("%s: %w", name, WithoutPath(err))
 	}
 	return entry{info.Mode().Type(), info.Size()}, nil
 }
@@ -149,7 +150,7 @@ func (t *tree) list(name string) ([]string, error) {
 	}
 	entries, err := fs.ReadDir(t.fsys, name)
 	if err != nil {
-		return nil, fmt.Errorf("list: %w", cause(err))
+		return nil, fmt.Errorf("list: %w", WithoutPath(err))
 	}
 	names := make([]string, len(entries))
 	for i, e := range entries {
@@ -184,12 +185,12 @@ func (t *tree) raw(name string) (string, error) {
 	}
 	f, err := t.fsys.Open(name)
 	if err != nil {
-		return "", fmt.Errorf("read: %w", cause(err))
+		return "", fmt.Errorf("read: %w", WithoutPath(err))
 	}
 	defer f.Close()
 	content, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 	if err != nil {
-		return "", fmt.Errorf("read: %w", cause(err))
+		return "", fmt.Errorf("read: %w", WithoutPath(err))
 	}
 	if len(content) > maxFileBytes {
 		return "", fmt.Errorf("%s is too large: more than %d bytes", name, maxFileBytes)
@@ -232,7 +233,7 @@ func (t *tree) link(name string) (string, error) {
 	}
 	text, err := fs.ReadLink(t.fsys, name)
 	if err != nil {
-		return "", fmt.Errorf("read link: %w", cause(err))
+		return "", fmt.Errorf("read link: %w", WithoutPath(err))
 	}
 	return resolve(name, text)
 }
@@ -250,11 +251,16 @@ func resolve(name, text string) (string, error) {
 	return target, nil
 }
 
-// cause strips the path from an error, because a Problem has the whole path.
-func cause(err error) error {
+// WithoutPath strips the path from an error of a file, for messages that have it or must not
+// show a temporary one.
+func WithoutPath(err error) error {
 	var at *fs.PathError
-	if errors.As(err, &at) {
+	var link *os.LinkError
+	switch {
+	case errors.As(err, &at):
 		return at.Err
+	case errors.As(err, &link):
+		return link.Err
 	}
 	return err
 }
