@@ -68,23 +68,6 @@ func (a answerer) Mutate(ctx context.Context, call hooks.Call) ([]byte, error) {
 	return nil, &hooks.RefusedError{Err: result.Err}
 }
 
-// logPatience is the time that the end of the process waits for the log of the last calls,
-// which takes milliseconds: a read of sysfs can hang in a driver.
-const logPatience = time.Second
-
-// wait returns when all calls are logged, or after logPatience.
-func (a answerer) wait() {
-	logged := make(chan struct{})
-	go func() {
-		a.logs.Wait()
-		close(logged)
-	}()
-	select {
-	case <-logged:
-	case <-time.After(logPatience):
-	}
-}
-
 // hookAnswerer returns the answerer of serve and onDefineDomain: it takes the environment
 // variables of this process.
 //
@@ -100,7 +83,9 @@ func (a *app) hookAnswerer(log *slog.Logger, sysfs string, flags *cli.PolicyFlag
 		log.Error("the host cannot be read, no device will be placed", "sysfs", sysfs, "error", err)
 		m.Sysfs = embed.FS{} // without any file
 	}
-	return newAnswerer(m, logTo(log, m)), nil
+	answerer := newAnswerer(m, logTo(log, m))
+	answerer.logs = &a.calls
+	return answerer, nil
 }
 
 // logTo returns a function that logs one line per call, device and warning, with the field

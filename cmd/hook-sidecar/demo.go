@@ -124,6 +124,6 @@ func serveAndCall(ctx context.Context, socket string, s sample) (domain []byte, 
 		return err
 	})
 	err = group.Wait()
-	answerer.wait()
+	answerer.logs.Wait()
 	return domain, result, err
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"os/signal"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -48,9 +49,13 @@ func (w *logWriter) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// close ends the log, and waits at most flushGrace until it is written.
-func (w *logWriter) close() {
-	close(w.end)
+// close ends the log after that of the calls, and waits at most flushGrace until it is
+// written: a call's log reads sysfs, which can hang in a driver.
+func (w *logWriter) close(calls *sync.WaitGroup) {
+	go func() {
+		calls.Wait()
+		close(w.end)
+	}()
 	select {
 	case <-w.done:
 	case <-time.After(flushGrace):

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +19,8 @@ const programName = "hook-sidecar"
 // app has the state that the commands share.
 type app struct {
 	cli.Program
-	log *logWriter // nil unless standard error is written in the background
+	log   *logWriter     // nil unless standard error is written in the background
+	calls sync.WaitGroup // that are not logged yet
 }
 
 // run is main without the process: it returns the exit code.
@@ -35,7 +37,7 @@ func run(ctx context.Context, args, environ []string, streams cli.Streams) int {
 	}
 	code := a.ExitStatus(err)
 	if a.log != nil {
-		a.log.close()
+		a.log.close(&a.calls)
 	}
 	return code
 }

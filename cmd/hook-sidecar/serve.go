@@ -58,7 +58,6 @@ Exit status:
 		if err != nil {
 			return err
 		}
-		defer answerer.wait()
 		answerer.mutator.Limit = serveLimit()
 		config := hooks.Config{
 			Mutator: answerer, Logger: log, Versions: versions,

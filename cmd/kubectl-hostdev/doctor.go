@@ -44,7 +44,7 @@ func (a *app) doctor(ctx context.Context, argument string, flags cli.DoctorFlags
 	}
 	inputs, running, err := check(vm)
 	if err != nil {
-		return planFailed(vm, err)
+		return err
 	}
 	return a.Doctor(inputs, running.Heading(), flags)
 }

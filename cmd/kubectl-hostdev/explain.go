@@ -89,7 +89,7 @@ func (a *app) explain(ctx context.Context, argument string, flags explainFlags) 
 	}
 	running, err := newRunning(vm, plan.Planner{Sysfs: vm.Host, Details: flags.NeedDetails()})
 	if err != nil {
-		return planFailed(vm, err)
+		return err
 	}
 	shown := running.VM.Current()
 	if flags.layout != "" {

@@ -121,18 +121,16 @@ func (a *app) load(ctx context.Context, argument string, scope cluster.Scope) (*
 }
 
 // newRunning plans a VM as the hook in its pod would.
-func newRunning(vm cluster.VM, planner plan.Planner) (cli.Running, error) {
-	var err error
-	if planner.Source, err = cli.HookPolicy(vm.HookArgs); err != nil {
-		return cli.Running{}, err
+func newRunning(vm cluster.VM, planner plan.Planner) (running cli.Running, err error) {
+	planner.Source, err = cli.HookPolicy(vm.HookArgs)
+	if err == nil {
+		running, err = cli.NewRunning(planner.Read(plan.Request{Domain: vm.Domain, Parsed: vm.VMI}), vm.Hook)
 	}
-	running, err := cli.NewRunning(planner.Read(plan.Request{Domain: vm.Domain, Parsed: vm.VMI}), vm.Hook)
+	if err != nil {
+		return running, fmt.Errorf("plan VM %s: %w", vm.NamespacedName, err)
+	}
 	running.Locked = planner.Locked
-	return running, err
-}
-
-func planFailed(vm cluster.VM, err error) error {
-	return fmt.Errorf("plan VM %s: %w", vm.NamespacedName, err)
+	return running, nil
 }
 
 // vmName returns the VM that an argument names: "dgx", or "vm/dgx" as kubectl prints it.

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -54,6 +55,8 @@ func (r right) wrap(doing string, err error) error {
 	switch {
 	case utilnet.IsConnectionRefused(err):
 		return reasons.WithHint("name the cluster with --context or --kubeconfig, as for kubectl", err)
+	case isUnknownPath(err):
+		return reasons.WithHint("name another cluster with --context", fmt.Errorf("%s: the cluster has no KubeVirt: %s is not served", doing, api))
 	case !apierrors.IsForbidden(err):
 		return err
 	case names("impersonate"):
@@ -63,6 +66,13 @@ func (r right) wrap(doing string, err error) error {
 	}
 	return reasons.WithHint(fmt.Sprintf("you may not %s %s %s; manifests/kubectl/clusterrole.yaml allows it, by the rule {apiGroups: [%q], resources: [%q], verbs: [%q]}",
 		r.verb, r.resource, r.where(), r.group, r.resource, r.verb), err)
+}
+
+// isUnknownPath reports whether the API server does not serve a path: its error then names
+// no object.
+func isUnknownPath(err error) bool {
+	var status apierrors.APIStatus
+	return apierrors.IsNotFound(err) && errors.As(err, &status) && (status.Status().Details == nil || status.Status().Details.Name == "")
 }
 
 // get returns the API server's answer to a GET of the path.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -85,8 +84,8 @@ func parseInstance(data []byte) Instance {
 // Instance reads a VMI.
 func (c *Client) Instance(ctx context.Context, name types.NamespacedName) (Instance, error) {
 	data, err := c.get(ctx, fmt.Sprintf("%s/namespaces/%s/virtualmachineinstances/%s", api, name.Namespace, name.Name), nil)
-	if apierrors.IsNotFound(err) {
-		return Instance{}, c.notRunning(ctx, name, err)
+	if apierrors.IsNotFound(err) && !isUnknownPath(err) {
+		return Instance{}, c.notRunning(ctx, name)
 	}
 	if err != nil {
 		return Instance{}, right{"get", "kubevirt.io", "virtualmachineinstances", name.Namespace}.wrap(fmt.Sprintf("read VMI %s", name), err)
@@ -95,12 +94,8 @@ func (c *Client) Instance(ctx context.Context, name types.NamespacedName) (Insta
 	return in, in.Err
 }
 
-// notRunning returns the cause of a missing VMI: the cluster has no KubeVirt, there is no
-// such VM, or it is stopped.
-func (c *Client) notRunning(ctx context.Context, name types.NamespacedName, err error) error {
-	if isUnknownPath(err) {
-		return reasons.WithHint("name another cluster with --context", fmt.Errorf("read VMI %s: the cluster has no KubeVirt: %s is not served", name, api))
-	}
+// notRunning returns the cause of a missing VMI: there is no such VM, or it is stopped.
+func (c *Client) notRunning(ctx context.Context, name types.NamespacedName) error {
 	_, ofVM := c.get(ctx, fmt.Sprintf("%s/namespaces/%s/virtualmachines/%s", api, name.Namespace, name.Name), nil)
 	switch {
 	case ofVM == nil:
@@ -109,13 +104,6 @@ func (c *Client) notRunning(ctx context.Context, name types.NamespacedName, err 
 		return reasons.WithHint("name its namespace with -n; kubectl get vmi -A lists all that run", fmt.Errorf("there is no VM %s", name))
 	}
 	return reasons.WithHint("start it, or name its namespace with -n; kubectl get vmi -A lists all that run", fmt.Errorf("VM %s is not running or does not exist", name))
-}
-
-// isUnknownPath reports whether the API server does not serve a path: its error then names
-// no object.
-func isUnknownPath(err error) bool {
-	var status apierrors.APIStatus
-	return apierrors.IsNotFound(err) && errors.As(err, &status) && (status.Status().Details == nil || status.Status().Details.Name == "")
 }
 
 // pageSize is the number of VMIs per answer, as kubectl's --chunk-size.
@@ -130,9 +118,6 @@ func (c *Client) Instances(ctx context.Context, namespace string) ([]Instance, e
 	var all []Instance
 	for next := ""; ; {
 		data, err := c.get(ctx, path, map[string]string{"limit": pageSize, "continue": next})
-		if isUnknownPath(err) {
-			return nil, reasons.WithHint("name another cluster with --context", fmt.Errorf("list VMIs: the cluster has no KubeVirt: %s is not served", api))
-		}
 		if err != nil {
 			return nil, right{"list", "kubevirt.io", "virtualmachineinstances", namespace}.wrap("list VMIs", err)
 		}
