@@ -83,7 +83,7 @@ func (a *app) explain(in *inputFlags, flags explainFlags) error {
 // warning for them.
 func (a *app) subject(in *inputFlags, read input, shown plan.Result, format string) report.Subject {
 	s := report.NewSubject(shown.Plan.Domain(), shown.VMI)
-	s.Host, s.Source, s.Tool = fileName(in.sysfs), read.source, cli.Version(programName)
+	s.Host, s.Source, s.Tool = fileName(in.sysfs), read.source, a.Version()
 	if in.sysfs == liveSysfs {
 		s.Host = "this machine"
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 
@@ -13,8 +12,6 @@ import (
 
 	"hook-sidecar/pkg/cli"
 )
-
-const programName = "hook-sidecar"
 
 // app has the state that the commands share.
 type app struct {
@@ -25,7 +22,7 @@ type app struct {
 
 // run is main without the process: it returns the exit code.
 func run(ctx context.Context, args, environ []string, streams cli.Streams) int {
-	a := &app{Program: cli.Program{Streams: streams, Environ: environ, Prefix: programName + ": "}}
+	a := &app{Program: cli.Program{Streams: streams, Environ: environ, Prefix: "hook-sidecar: "}}
 	root := a.newRoot()
 	var help bytes.Buffer // cobra ignores errors when it prints
 	root.SetOut(&help)
@@ -69,13 +66,14 @@ func (a *app) newRoot() *cobra.Command {
 place in the guest's PCI Express tree that it has on the host: on its NUMA node,
 under its PCIe root and its switch.
 
-Without a command it runs serve, which is how KubeVirt starts a hook sidecar.
+Without a command it runs serve, which is how KubeVirt starts a hook sidecar; with
+--version alone it prints the version.
 
 Exit status: that of the command; 2 for an unknown command or flag.`,
 		Example: `  hook-sidecar demo
   hook-sidecar mutate --domain vm.xml --vmi vmi.json --diff`,
 	}
-	a.Root(root, a.newServe(), a.newOnDefineDomain(), a.newMutate(), a.newExplain(), a.newDoctor(), a.newSnapshot(), a.newCall(), a.newCloudInit(), a.newDemo(), a.newVersion())
+	a.Root(root, a.newServe(), a.newOnDefineDomain(), a.newMutate(), a.newExplain(), a.newDoctor(), a.newSnapshot(), a.newCall(), a.newCloudInit(), a.newDemo())
 	addCompletion(root)
 	return root
 }
@@ -92,17 +90,3 @@ func addCompletion(root *cobra.Command) {
 		}
 	}
 }
-
-func (a *app) newVersion() *cobra.Command {
-	return &cobra.Command{
-		Use:     "version",
-		Short:   "Print the version",
-		Long:    "version prints the version of the program and the Go release that built it.\nhook-sidecar --version does, too.\n\nExit status: 0",
-		Example: "  hook-sidecar version\n  hook-sidecar --version",
-		Args:    cli.NoArguments,
-		RunE:    func(*cobra.Command, []string) error { return a.Write("", []byte(version()+"\n")) },
-	}
-}
-
-// version returns the recorded tag or commit, and Go's release.
-func version() string { return cli.Version(programName) + " " + runtime.Version() }

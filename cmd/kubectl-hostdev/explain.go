@@ -100,7 +100,7 @@ func (a *app) explain(ctx context.Context, argument string, flags explainFlags) 
 	e := cli.Explanation{
 		ExplainFlags: flags.ExplainFlags, Heading: running.Heading(), Subject: report.NewSubject(running.Planned.Plan.Domain(), vm.VMI),
 	}
-	e.Subject.Host, e.Subject.Source, e.Subject.Tool = "node "+vm.Node, "pod "+vm.Pod, version()
+	e.Subject.Host, e.Subject.Source, e.Subject.Tool = "node "+vm.Node, "pod "+vm.Pod, a.Version()
 	if !flags.guest {
 		return a.Explain(e, running.VM, shown, flags.layout == "")
 	}

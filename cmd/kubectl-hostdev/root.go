@@ -65,7 +65,7 @@ pods/exec in the VM's namespace: manifests/kubectl/clusterrole.yaml.
 	root.CompletionOptions.DisableDefaultCmd = true
 	a.config.AddFlags(root.PersistentFlags())
 	root.PersistentFlags().DurationVar(&a.timeout, "timeout", 30*time.Second, "how long reading one VM may take")
-	return a.Root(root, a.newExplain(), a.newDoctor(), a.newSnapshot(), a.newCompletion(), a.newVersion())
+	return a.Root(root, a.newExplain(), a.newDoctor(), a.newSnapshot(), a.newCompletion())
 }
 
 // connect returns a client of the cluster and the namespace that the flags and the
@@ -146,16 +146,6 @@ func vmName(namespace, argument string) (types.NamespacedName, error) {
 	}
 	return types.NamespacedName{Namespace: namespace, Name: name}, nil
 }
-
-func (a *app) newVersion() *cobra.Command {
-	return &cobra.Command{
-		Use: "version", Short: "Print the version", Args: cli.NoArguments, Example: "  kubectl hostdev version",
-		RunE: func(*cobra.Command, []string) error { return a.Write("", []byte(version()+"\n")) },
-	}
-}
-
-// version returns the version that the build recorded.
-func version() string { return cli.Version("kubectl-hostdev") }
 
 // oneVM checks that a command has the name of one VM.
 func oneVM(cmd *cobra.Command, args []string) error {

@@ -3,12 +3,10 @@ package main
 import (
 	"context"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
 
-	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/cluster"
 )
 
@@ -49,15 +47,7 @@ func (a *app) snapshot(ctx context.Context, argument, output string) error {
 		return err
 	}
 	// Taken again for one form of all snapshots.
-	s, err := a.TakeSnapshot(vm.Host)
-	if err != nil {
-		return err
-	}
-	data, err := s.Format(cli.SnapshotComment(s, time.Now(), "/sys in a virt-launcher pod", version()))
-	if err != nil {
-		return err
-	}
-	return a.Write(output, data)
+	return a.WriteSnapshot(output, vm.Host, "", "/sys in a virt-launcher pod")
 }
 
 // snapshotVM returns the VM through whose pod a node is read.

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -12,8 +13,10 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Root makes a command the root of a program, with its commands and their common behaviour.
+// Root makes a command the root of a program, with its commands, one that prints the version,
+// and their common behaviour.
 func (p *Program) Root(root *cobra.Command, commands ...*cobra.Command) *cobra.Command {
+	p.name = root.Name()
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Args, root.RunE = NoArguments, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	root.SetIn(p.In)
@@ -22,6 +25,16 @@ func (p *Program) Root(root *cobra.Command, commands ...*cobra.Command) *cobra.C
 		return Failed(didYouMean(nearestFlag(cmd, err))+SeeHelp(cmd), flagError(err))
 	})
 	root.AddCommand(commands...)
+	root.AddCommand(&cobra.Command{
+		Use:     "version",
+		Short:   "Print the version",
+		Long:    "version prints the version of the program and the Go release that built it.\n\nExit status: 0",
+		Example: "  " + root.DisplayName() + " version",
+		Args:    NoArguments,
+		RunE: func(*cobra.Command, []string) error {
+			return p.Write("", []byte(p.Version()+" "+runtime.Version()+"\n"))
+		},
+	})
 	return root
 }
 

@@ -20,6 +20,8 @@ type Program struct {
 	Streams
 	Environ Environ
 	Prefix  string // of its messages
+
+	name string
 }
 
 // The exit statuses are those of diff(1) and one more.
@@ -85,10 +87,10 @@ func (p *Program) Warn(warnings []reasons.Warning) {
 	}
 }
 
-// Version returns the version of a program that the build recorded: the tag or the commit.
-func Version(program string) string {
+// Version returns the version that the build recorded: the tag or the commit.
+func (p *Program) Version() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
-		return program + " " + info.Main.Version
+		return p.name + " " + info.Main.Version
 	}
-	return program + " unknown"
+	return p.name + " unknown"
 }
