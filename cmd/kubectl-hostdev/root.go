@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,21 +75,13 @@ func (a *app) connect() (*cluster.Client, string, error) {
 	if a.timeout <= 0 {
 		return nil, "", cli.Failed("", fmt.Errorf("invalid --timeout %s: must be more than 0", a.timeout))
 	}
-	loader := a.config.ToRawKubeConfigLoader()
-	namespace, _, err := loader.Namespace()
-	if err != nil {
-		return nil, "", badConfig(err)
-	}
-	config, err := a.config.ToRESTConfig()
-	if err != nil {
-		return nil, "", badConfig(err)
+	namespace, _, err := a.config.ToRawKubeConfigLoader().Namespace()
+	config, configErr := a.config.ToRESTConfig()
+	if err = cmp.Or(err, configErr); err != nil {
+		return nil, "", cli.Failed("pass one with --kubeconfig or KUBECONFIG, and one of its contexts with --context", fmt.Errorf("read kubeconfig: %w", err))
 	}
 	client, err := cluster.New(config)
 	return client, namespace, err
-}
-
-func badConfig(err error) error {
-	return cli.Failed("pass one with --kubeconfig or KUBECONFIG, and one of its contexts with --context", fmt.Errorf("read kubeconfig: %w", err))
 }
 
 // read reads one VM in the time that --timeout gives it.

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
 
+	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/cluster"
 )
 
@@ -27,7 +28,7 @@ namespace whose VMs you may list.
   kubectl hostdev snapshot node/gpu-7 > host.txtar`,
 		Args: oneVM,
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "", "write to this file (default: standard output)")
+	cli.AddOutput(cmd.Flags(), &output)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return a.snapshot(cmd.Context(), args[0], output) }
 	cmd.ValidArgsFunction = a.completeVMs
 	return cmd

@@ -18,14 +18,6 @@ import (
 	"hook-sidecar/pkg/report"
 )
 
-// The formats of explain.
-const (
-	Text = "text"
-	JSON = "json"
-	SVG  = "svg"
-	NCCL = "nccl"
-)
-
 // ExplainFlags are the flags of explain that both programs have.
 type ExplainFlags struct {
 	Format  string

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,14 @@ import (
 	"path/filepath"
 
 	"hook-sidecar/pkg/host"
+)
+
+// The formats of output. SVG and NCCL are those of explain.
+const (
+	Text = "text"
+	JSON = "json"
+	SVG  = "svg"
+	NCCL = "nccl"
 )
 
 // newFileMode is the mode of a new file, before the umask.
@@ -27,12 +36,16 @@ func (p *Program) Write(file string, data []byte) error {
 	return nil
 }
 
-// WriteAs writes a value as JSON if that is the format, else as text.
+// WriteAs writes a value as JSON that a terminal does not obey, if that is the format, else as
+// text.
 func (p *Program) WriteAs(format, file string, value any, text func(*bytes.Buffer) error) error {
 	var b bytes.Buffer
 	var err error
 	if format == JSON {
-		err = EncodeJSON(&b, value)
+		encoder := json.NewEncoder(JSONWriter{&b})
+		encoder.SetIndent("", "  ")
+		encoder.SetEscapeHTML(false)
+		err = encoder.Encode(value)
 	} else {
 		err = text(&b)
 	}

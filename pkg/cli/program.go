@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"strings"
 
 	"hook-sidecar/pkg/reasons"
 )
@@ -13,6 +14,19 @@ import (
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
+}
+
+// Environ is an environment, as NAME=VALUE.
+type Environ []string
+
+// Variable returns the value of a variable, "" where it is not set.
+func (e Environ) Variable(name string) string {
+	for _, entry := range e {
+		if value, ok := strings.CutPrefix(entry, name+"="); ok {
+			return value
+		}
+	}
+	return ""
 }
 
 // Program is a running program.

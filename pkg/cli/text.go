@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -53,12 +52,4 @@ func (w JSONWriter) Write(line []byte) (int, error) {
 		return 0, err
 	}
 	return len(line), nil
-}
-
-// EncodeJSON writes a value as indented JSON that a terminal does not obey.
-func EncodeJSON(w io.Writer, value any) error {
-	encoder := json.NewEncoder(JSONWriter{w})
-	encoder.SetIndent("", "  ")
-	encoder.SetEscapeHTML(false)
-	return encoder.Encode(value)
 }

@@ -113,7 +113,7 @@ const pageSize = "500"
 func (c *Client) Instances(ctx context.Context, namespace string) ([]Instance, error) {
 	path := api + "/virtualmachineinstances"
 	if namespace != "" {
-		path = fmt.Sprintf("%s/namespaces/%s/virtualmachineinstances", api, namespace)
+		path = api + "/namespaces/" + namespace + "/virtualmachineinstances"
 	}
 	var all []Instance
 	for next := ""; ; {
