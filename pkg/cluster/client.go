@@ -55,7 +55,7 @@ func (r right) wrap(doing string, err error) error {
 	switch {
 	case utilnet.IsConnectionRefused(err):
 		return reasons.WithHint("name the cluster with --context or --kubeconfig, as for kubectl", err)
-	case isUnknownPath(err):
+	case r.group == "kubevirt.io" && isUnknownPath(err):
 		return reasons.WithHint("name another cluster with --context", fmt.Errorf("%s: the cluster has no KubeVirt: %s is not served", doing, api))
 	case !apierrors.IsForbidden(err):
 		return err
