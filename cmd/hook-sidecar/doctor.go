@@ -11,7 +11,6 @@ import (
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/doctor"
 	"hook-sidecar/pkg/env"
-	"hook-sidecar/pkg/plan"
 )
 
 // doctorFlags are the flags of doctor except for its inputs.
@@ -124,7 +123,9 @@ func (a *app) doctorInputs(in *inputFlags, flags doctorFlags) (doctor.Inputs, er
 		inputs.HostPhysBits = planner.PhysBits()
 	}
 	if len(files) == 0 {
-		inputs.VM, err = a.vmWithoutDomain(planner, in.vmi)
+		if inputs.VMI, err = a.readVMI(in.vmi); err == nil {
+			inputs.Policy, inputs.PolicyWarnings, err = planner.Policy(inputs.VMI)
+		}
 		return inputs, err
 	}
 	for i, file := range files {
@@ -145,16 +146,6 @@ func (a *app) doctorInputs(in *inputFlags, flags doctorFlags) (doctor.Inputs, er
 		}
 	}
 	return inputs, nil
-}
-
-// vmWithoutDomain returns the policy of a VMI, if there is one.
-func (a *app) vmWithoutDomain(planner plan.Planner, vmiFile string) (doctor.VM, error) {
-	var vm doctor.VM
-	var err error
-	if vm.VMI, err = a.readVMI(vmiFile); err == nil {
-		vm.Policy, vm.PolicyWarnings, err = planner.Policy(vm.VMI)
-	}
-	return vm, err
 }
 
 // maxPhysBits is the maximum of x86 (Intel SDM volume 3, 4.1.4).

@@ -27,7 +27,7 @@ func (f *DoctorFlags) Add(cmd *cobra.Command) {
 }
 
 // Check checks the format.
-func (f *DoctorFlags) Check() error { return CheckFormat(f.Format, Text, JSON) }
+func (f *DoctorFlags) Check() error { return checkFormat(f.Format, Text, JSON) }
 
 // Doctor runs all checks and writes their results as JSON, or as text: a heading, one line
 // per result, and the number of each status. A FAIL is ErrFound.

@@ -45,11 +45,11 @@ func (f *ExplainFlags) Check(fewer bool) error {
 	}
 	switch {
 	case fewer:
-		return CheckFormat(f.Format, Text, JSON)
+		return checkFormat(f.Format, Text, JSON)
 	case f.Details:
-		return CheckFormat(f.Format, Text, SVG)
+		return checkFormat(f.Format, Text, SVG)
 	}
-	return CheckFormat(f.Format, Text, JSON, SVG, NCCL)
+	return checkFormat(f.Format, Text, JSON, SVG, NCCL)
 }
 
 // NeedDetails reports whether the output needs the details of devices.

@@ -51,8 +51,8 @@ func Complete(cmd *cobra.Command, flag string, values ...string) {
 	}
 }
 
-// CheckFormat checks the value of --format.
-func CheckFormat(format string, formats ...string) error {
+// checkFormat checks the value of --format.
+func checkFormat(format string, formats ...string) error {
 	if slices.Contains(formats, format) {
 		return nil
 	}

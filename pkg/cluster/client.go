@@ -38,13 +38,6 @@ func New(config *rest.Config) (*Client, error) {
 // manifests/kubectl/clusterrole.yaml grants each.
 type right struct{ verb, group, resource, namespace string }
 
-func (r right) where() string {
-	if r.namespace == "" {
-		return "in all namespaces"
-	}
-	return "in namespace " + r.namespace
-}
-
 // wrap wraps the error of a request that takes the right. Where the user lacks it, the
 // remedy names the rule that grants it.
 func (r right) wrap(doing string, err error) error {
@@ -64,8 +57,12 @@ func (r right) wrap(doing string, err error) error {
 	case !names(r.verb): // admission refused it
 		return reasons.WithHint("the cluster's policy refuses it, whatever the user's rights", err)
 	}
+	where := "in all namespaces"
+	if r.namespace != "" {
+		where = "in namespace " + r.namespace
+	}
 	return reasons.WithHint(fmt.Sprintf("you may not %s %s %s; manifests/kubectl/clusterrole.yaml allows it, by the rule {apiGroups: [%q], resources: [%q], verbs: [%q]}",
-		r.verb, r.resource, r.where(), r.group, r.resource, r.verb), err)
+		r.verb, r.resource, where, r.group, r.resource, r.verb), err)
 }
 
 // isUnknownPath reports whether the API server does not serve a path: its error then names

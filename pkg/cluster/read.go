@@ -60,9 +60,13 @@ func (c *Client) VM(ctx context.Context, in Instance, scope Scope) (VM, error) {
 	}
 	var ids []topology.DeviceID
 	if scope == DevicesOnly {
-		if ids, err = devices(vm.Domain); err != nil || len(ids) == 0 {
+		d, err := domain.Parse(vm.Domain)
+		if err != nil {
+			return vm, fmt.Errorf("parse domain: %w", err)
+		}
+		if ids = placement.Candidates(d, nil); len(ids) == 0 {
 			vm.Host = embed.FS{} // empty: nothing needs to be read
-			return vm, err
+			return vm, nil
 		}
 	}
 	var hook string
@@ -96,15 +100,6 @@ func withoutProgram(err error, remedy string) error {
 		return reasons.WithHint(remedy, err)
 	}
 	return err
-}
-
-// devices returns the devices of a domain for which the host has to be read.
-func devices(xml []byte) ([]topology.DeviceID, error) {
-	d, err := domain.Parse(xml)
-	if err != nil {
-		return nil, fmt.Errorf("parse domain: %w", err)
-	}
-	return placement.Candidates(d, nil), nil
 }
 
 // host reads the node's sysfs: through this hook if a container of the pod has it, which
