@@ -105,7 +105,7 @@ func (a *app) doctorInputs(in *inputFlags, flags doctorFlags) (doctor.Inputs, er
 		return doctor.Inputs{}, err
 	}
 	if node && (in.vmi != "" || in.environ != "") {
-		return doctor.Inputs{}, cli.Failed("pass --vmi and --env with the domain of their VM alone", errors.New("--vmi and --env are of one VM, and several domains are given"))
+		return doctor.Inputs{}, cli.Failed("pass --vmi and --env with the domain of their VM alone", errors.New("--vmi and --env cannot be combined with several domains"))
 	}
 	planner, err := a.planner(in)
 	if err != nil {

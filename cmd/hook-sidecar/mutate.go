@@ -35,7 +35,7 @@ Exit status:
 	in := addInputFlags(cmd.Flags())
 	addDomainFlag(cmd.Flags(), &in.domain)
 	cmd.Flags().BoolVar(&showDiff, "diff", false, "print a unified diff instead of the domain")
-	cmd.Flags().BoolVar(&check, "check", false, "print no domain; the exit status says whether there is a change")
+	cmd.Flags().BoolVar(&check, "check", false, "print no domain; exit status 1 on a change")
 	cli.AddOutput(cmd.Flags(), &output)
 	cmd.RunE = func(*cobra.Command, []string) error {
 		if err := cmp.Or(exclude(cmd, "diff", "check"), exclude(cmd, "check", "output")); err != nil {

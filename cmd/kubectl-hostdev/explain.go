@@ -67,10 +67,10 @@ func (f *explainFlags) check() error {
 		return err
 	}
 	if f.guest && (f.layout != "" || f.Details) {
-		return cli.Failed("leave out one of them", errors.New("--guest is of the VM as it is, without --layout and --details"))
+		return cli.Failed("leave out one of them", errors.New("--guest cannot be combined with --layout or --details"))
 	}
 	if f.all {
-		return cli.Failed("leave out one of them", errors.New("-A is a table of all VMs, and a VM is given"))
+		return cli.Failed("leave out one of them", errors.New("-A cannot be combined with a VM"))
 	}
 	if f.layout == "" {
 		return nil

@@ -52,7 +52,7 @@ func (a *app) table(ctx context.Context, flags explainFlags) error {
 		return err
 	}
 	if flags.layout != "" || flags.Details {
-		return cli.Failed("name the VM", errors.New("--layout and --details are of one VM, and none is given"))
+		return cli.Failed("name the VM", errors.New("--layout and --details require a VM name"))
 	}
 	client, namespace, err := a.connect()
 	if err != nil {

@@ -56,7 +56,7 @@ func (c *Cluster) get(w http.ResponseWriter, r *http.Request, group string) {
 }
 
 // pageSize is how many objects one answer has. An API server may return fewer than the
-// limit that is asked for.
+// limit of the request.
 const pageSize = 2
 
 func (c *Cluster) list(w http.ResponseWriter, r *http.Request, group string) {

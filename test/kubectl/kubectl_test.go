@@ -174,7 +174,7 @@ func (c *cluster) testSnapshot(t *testing.T) {
 	}
 }
 
-// One list has the VMs of all namespaces, for who may list them.
+// One list has the VMs of all namespaces, for a user who may list them.
 func (c *cluster) testAll(t *testing.T) {
 	want := regexp.MustCompile(`(?m)^default +dgx +gpu-node-1 +16 +0 of 120 .*
 default +hooked +gpu-node-1 +16 +112 of 120 `)
