@@ -217,7 +217,7 @@ func TestDetails(t *testing.T) {
 	} {
 		layout, port := tt.layout, tt.port
 		m := plan.Planner{Sysfs: sysfs, Details: true, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: layout, policy.KeyPortSpeed: tt.speed}}}
-		result := m.Mutate(plan.Request{Domain: machines.Domain(t, sysfs)})
+		result := m.Read(plan.Request{Domain: machines.Domain(t, sysfs)}).Plan()
 		r := report.New(result.Plan, result.Changed(), result.Err)
 		if strings.Contains(draw(t, r), "GT/s") {
 			t.Errorf("%s: speeds are drawn without being asked for", layout)

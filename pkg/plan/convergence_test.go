@@ -58,7 +58,7 @@ func boot(t *testing.T, m plan.Planner, version readback.Version, lib readback.L
 	t.Helper()
 	var plans []*placement.Plan
 	hook := func(domain []byte) ([]byte, error) {
-		result := m.Mutate(plan.Request{Domain: domain, VMI: vmi})
+		result := m.Read(plan.Request{Domain: domain, VMI: vmi}).Plan()
 		plans = append(plans, result.Plan)
 		return result.Domain, result.Err
 	}
@@ -67,7 +67,7 @@ func boot(t *testing.T, m plan.Planner, version readback.Version, lib readback.L
 		expect.Same(t, places(plans[0]), places(plan), "call %d moves devices (-first +now)", call+2)
 	}
 	last := answers[len(answers)-1]
-	if again := m.Mutate(plan.Request{Domain: last, VMI: vmi}); !bytes.Equal(again.Domain, last) {
+	if again := m.Read(plan.Request{Domain: last, VMI: vmi}).Plan(); !bytes.Equal(again.Domain, last) {
 		t.Errorf("one more call changes the last answer:\n%s", changes(last, again.Domain))
 	}
 	identity := func(domain []byte) ([]byte, error) { return domain, nil }
@@ -100,7 +100,7 @@ func places(plan *placement.Plan) map[string]string {
 func TestBootOnMigrationTarget(t *testing.T) {
 	m := plan.Planner{Sysfs: hosts(t)["x86-2n8g-hgx-h100.txtar"], Source: policy.Source{Flags: map[policy.Key]string{policy.KeyStrict: "true"}}}
 	domain, vmi := sampleFile(t, "01-single-gpu.xml"), sampleFile(t, "01-single-gpu.vmi.json")
-	if result := m.Mutate(plan.Request{Domain: domain, VMI: vmi}); !result.Strict || result.Err == nil {
+	if result := m.Read(plan.Request{Domain: domain, VMI: vmi}).Plan(); !result.Strict || result.Err == nil {
 		t.Fatal("strict does not refuse a boot: the test below shows nothing")
 	}
 	migrating := strings.Replace(string(vmi), `"status": {`, `"status": {"migrationState": {"migrationUid": "1"},`, 1)
@@ -112,11 +112,11 @@ func TestBootOnMigrationTarget(t *testing.T) {
 		"by the call's context": {Domain: domain, VMI: vmi, Discarded: true},
 		"without devices":       {Domain: hostdevElement.ReplaceAll(domain, nil), VMI: []byte(migrating)},
 	} {
-		if result := m.Mutate(req); result.Strict || result.Err != nil {
+		if result := m.Read(req).Plan(); result.Strict || result.Err != nil {
 			t.Errorf("%s: strict %v, error %v", name, result.Strict, result.Err)
 		}
 	}
-	if result := m.Mutate(plan.Request{Domain: hostdevElement.ReplaceAll(domain, nil), VMI: vmi}); result.Err != nil {
+	if result := m.Read(plan.Request{Domain: hostdevElement.ReplaceAll(domain, nil), VMI: vmi}).Plan(); result.Err != nil {
 		t.Errorf("a domain without devices is refused: %v", result.Err)
 	}
 }

@@ -96,7 +96,7 @@ func nextCall(t *testing.T, lib readback.Lib, answer []byte) []byte {
 
 func mutateOnce(t *testing.T, m plan.Planner, domain []byte) []byte {
 	t.Helper()
-	result := m.Mutate(plan.Request{Domain: domain})
+	result := m.Read(plan.Request{Domain: domain}).Plan()
 	if result.Err != nil {
 		t.Fatal(result.Err)
 	}

@@ -20,7 +20,7 @@ func TestLibvirt(t *testing.T) {
 			if c.NoLibvirt != "" {
 				t.Skip(c.NoLibvirt)
 			}
-			lib.Check(t, c.Mutator.Mutate(c.Request).Domain)
+			lib.Check(t, c.Mutator.Read(c.Request).Plan().Domain)
 		})
 	}
 }
@@ -41,7 +41,7 @@ func TestLibvirtLayouts(t *testing.T) {
 				name := filepath.Base(file)
 				t.Run(name+"/"+string(layout), func(t *testing.T) {
 					m := plan.Planner{Sysfs: hosts(t)[host+".txtar"], Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}}
-					result := m.Mutate(plan.Request{Domain: sampleFile(t, name), VMI: sampleFile(t, sample+".vmi.json")})
+					result := m.Read(plan.Request{Domain: sampleFile(t, name), VMI: sampleFile(t, sample+".vmi.json")}).Plan()
 					if result.Err != nil {
 						t.Fatal(result.Err)
 					}

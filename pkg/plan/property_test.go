@@ -71,7 +71,7 @@ func TestInvariants(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, m plan.Planner, req plan.Request) {
 		given := bytes.Clone(req.Domain)
-		result := m.Mutate(req)
+		result := m.Read(req).Plan()
 		if !bytes.Equal(req.Domain, given) {
 			t.Fatal("the input's bytes were written to")
 		}
@@ -82,7 +82,7 @@ func TestInvariants(t *testing.T) {
 			}
 			return
 		}
-		again := m.Mutate(plan.Request{Domain: result.Domain, VMI: req.VMI})
+		again := m.Read(plan.Request{Domain: result.Domain, VMI: req.VMI}).Plan()
 		if !bytes.Equal(again.Domain, result.Domain) {
 			t.Errorf("a second call changes the result:\n%s", changes(result.Domain, again.Domain))
 		}
@@ -141,7 +141,7 @@ var hostdevElement = regexp.MustCompile(`(?s)<hostdev\b.*?</hostdev>`)
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, m plan.Planner, req plan.Request) {
-		want := m.Mutate(req)
+		want := m.Read(req).Plan()
 		elements := hostdevElement.FindAll(req.Domain, -1)
 		if len(elements) < 2 {
 			t.Skip("one hostdev has one order")
@@ -156,7 +156,7 @@ func TestOrder(t *testing.T) {
 				next++
 				return shuffled[next]
 			})
-			got := m.Mutate(plan.Request{Domain: domain, VMI: req.VMI})
+			got := m.Read(plan.Request{Domain: domain, VMI: req.VMI}).Plan()
 			expect.Same(t, reportOf(t, want), reportOf(t, got), "order %d (-want +got)", seed)
 		}
 	})
@@ -169,7 +169,7 @@ func TestDamaged(t *testing.T) {
 		whole := len(bytes.TrimSpace(c.Request.Domain))
 		for cut := 0; cut < whole; cut += 1 + whole/97 {
 			damaged := c.Request.Domain[:cut]
-			result := c.Mutator.Mutate(plan.Request{Domain: damaged, VMI: c.Request.VMI})
+			result := c.Mutator.Read(plan.Request{Domain: damaged, VMI: c.Request.VMI}).Plan()
 			switch {
 			case result.Err == nil:
 				t.Errorf("%s cut at %d: no error", c.Name, cut)

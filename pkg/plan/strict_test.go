@@ -32,7 +32,7 @@ func strictBoot(t *testing.T, lib readback.Lib, version readback.Version, m plan
 	m.Flags[policy.KeyStrict] = "true"
 	var errs []error
 	hook := func(domain []byte) ([]byte, error) {
-		result := m.Mutate(plan.Request{Domain: domain, VMI: req.VMI})
+		result := m.Read(plan.Request{Domain: domain, VMI: req.VMI}).Plan()
 		errs = append(errs, result.Err)
 		return result.Domain, nil
 	}

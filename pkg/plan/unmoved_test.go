@@ -35,7 +35,7 @@ func TestNothingElseMoves(t *testing.T) {
 			t.Run(d.name+"/"+string(layout), func(t *testing.T) {
 				m := d.host
 				m.Source = laidOut(m.Source, layout)
-				got, err := lib(m.Mutate(plan.Request{Domain: d.domain, VMI: d.vmi}).Domain)
+				got, err := lib(m.Read(plan.Request{Domain: d.domain, VMI: d.vmi}).Plan().Domain)
 				expect.NoError(t, err)
 				expect.Same(t, want, unmoved(t, got), "disks, NICs or controllers move (-without the hook +with it)")
 				// libvirt adds no more bridges than were counted.
@@ -67,7 +67,7 @@ func TestNothingElseMovesDuringBoot(t *testing.T) {
 					m.Source = laidOut(m.Source, layout)
 					boot(t, m, version, lib, d.domain, d.vmi) // the calls agree
 					hook := func(domain []byte) ([]byte, error) {
-						result := m.Mutate(plan.Request{Domain: domain, VMI: d.vmi})
+						result := m.Read(plan.Request{Domain: domain, VMI: d.vmi}).Plan()
 						return result.Domain, result.Err
 					}
 					_, answers := version.Sequence(t, d.domain, d.vmi, hook, lib)
@@ -96,16 +96,16 @@ func TestNothingElseMovesFromUnaddressed(t *testing.T) {
 		h := matrix.NewRandomHost(2000 + seed)
 		host := expect.Host(t, h.Text)
 		for _, from := range layouts() {
-			placed := withLayout(host, from).Mutate(plan.Request{Domain: matrix.Domain(h.NUMA, h.Devices)})
+			placed := withLayout(host, from).Read(plan.Request{Domain: matrix.Domain(h.NUMA, h.Devices)}).Plan()
 			domain := expanderAddress.ReplaceAll(placed.Domain, []byte("$1"))
 			for _, to := range layouts() {
 				t.Run(fmt.Sprintf("seed %d/%s to %s", 2000+seed, from, to), func(t *testing.T) {
-					without, with := domain, withLayout(host, to).Mutate(plan.Request{Domain: domain}).Domain
+					without, with := domain, withLayout(host, to).Read(plan.Request{Domain: domain}).Plan().Domain
 					// As it is, and in the last call with KubeVirt's root ports.
 					for range 2 {
 						expect.Same(t, readBack(t, lib, without), readBack(t, lib, with), "disks, NICs or controllers move (-without the hook +with it)")
 						without = lastCall(t, lib, without)
-						with = withLayout(host, to).Mutate(plan.Request{Domain: lastCall(t, lib, with)}).Domain
+						with = withLayout(host, to).Read(plan.Request{Domain: lastCall(t, lib, with)}).Plan().Domain
 					}
 				})
 			}
