@@ -13,6 +13,9 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/placement"
@@ -60,11 +63,11 @@ func (a answerer) Mutate(ctx context.Context, call hooks.Call) ([]byte, error) {
 	if result.Err == nil || !result.Strict {
 		return result.Domain, nil
 	}
-	var e *plan.Error
-	if errors.As(result.Err, &e) && e.Kind == plan.Malformed {
-		return nil, &hooks.MalformedError{Err: e}
+	code := codes.FailedPrecondition
+	if e := (*plan.Error)(nil); errors.As(result.Err, &e) && e.Kind == plan.Malformed {
+		code = codes.InvalidArgument
 	}
-	return nil, &hooks.RefusedError{Err: result.Err}
+	return nil, status.Error(code, result.Err.Error())
 }
 
 // logPatience is the time that the end of the process waits for the log of the last calls,

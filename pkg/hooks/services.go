@@ -2,8 +2,10 @@ package hooks
 
 import (
 	"context"
-	"fmt"
 	"slices"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"hook-sidecar/pkg/hooks/api/info"
 	"hook-sidecar/pkg/hooks/api/plugin"
@@ -126,7 +128,7 @@ type pluginService struct {
 // other context the domain is already running elsewhere, so it stays unchanged.
 func (p pluginService) MutateDomain(ctx context.Context, r *plugin.MutateDomainRequest) (*plugin.MutateDomainResponse, error) {
 	if kind := r.GetDomainType(); kind != libvirtDomain {
-		return nil, statusOf(&MalformedError{fmt.Errorf("invalid domain_type %.40q: must be %s", kind, libvirtDomain)})
+		return nil, status.Errorf(codes.InvalidArgument, "invalid domain_type %.40q: must be %s", kind, libvirtDomain)
 	}
 	call := Call{Protocol: Plugin, Domain: r.GetDomain(), VMI: r.GetVmi()}
 	switch invocation := r.GetSidecarContext().GetInvocationContext(); invocation {

@@ -12,6 +12,8 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"hook-sidecar/pkg/hooks"
 )
@@ -58,8 +60,7 @@ func (t *Twins) askServer(ctx context.Context, vm VM) (domain, refused string, e
 		return "", "", err
 	}
 	reply, err := client.OnDefineDomain(ctx, hooks.V1alpha3, vm.Domain, vm.VMI)
-	var no *hooks.RefusedError
-	if errors.As(err, &no) {
+	if status.Code(err) == codes.FailedPrecondition {
 		_, refused, _ = strings.Cut(err.Error(), "desc = ")
 		err = nil
 	}
