@@ -37,7 +37,7 @@ Exit status:
   hook-sidecar demo --diff`,
 		Args: noArguments,
 	}
-	cmd.Flags().BoolVar(&showDiff, "diff", false, "print what the hook changes in the domain, and one line per device")
+	cmd.Flags().BoolVar(&showDiff, "diff", false, "print what the hook changes in the domain, and what explain shows")
 	policy := addPolicyFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		sample, err := readSample(policy)
@@ -100,7 +100,7 @@ func (a *app) demo(ctx context.Context, s sample, showDiff bool) (err error) {
 	if _, err := fmt.Fprintln(a.Out); err != nil {
 		return err
 	}
-	return after.WriteSummary(a.Out)
+	return after.WriteText(a.Out, a.Style(""))
 }
 
 // serveAndCall runs the server for one call of virt-launcher. It returns the

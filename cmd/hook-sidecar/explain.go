@@ -50,7 +50,7 @@ Exit status:
 	cmd.Flags().StringVar(&flags.format, "format", "", "text, json, svg (a picture) or nccl (a topology file for NCCL in the guest)\n(default: as --output ends, in .json, .svg, or .xml for\nnccl; else text)")
 	cmd.Flags().BoolVar(&flags.asIs, "as-is", false, "explain the current domain, and what the layout would change")
 	cmd.Flags().StringVar(&flags.guest, "guest", "", "compare the plan with the guest: the output of lspci -Dvmmnn or of\nhook-sidecar snapshot in the guest")
-	cmd.Flags().BoolVar(&flags.details, "details", false, "add link speeds, and to svg the path types as nvidia-smi topo -m shows them")
+	cmd.Flags().BoolVar(&flags.details, "details", false, "add link speeds")
 	addOutputFlag(cmd.Flags(), &flags.output)
 	cmd.RunE = func(*cobra.Command, []string) error { return a.explain(in, flags) }
 	return cmd

@@ -49,7 +49,7 @@ Exit status:
 	cmd.Flags().StringVar(&flags.layout, "layout", "", "show what this layout would build, instead of what the VM has")
 	cmd.Flags().BoolVarP(&flags.all, "all-namespaces", "A", false, "a table of the VMs of all namespaces")
 	cmd.Flags().BoolVar(&flags.guest, "guest", false, "compare the VM with what its guest sees, by the guest agent; exit status 1 on a\ndifference")
-	cmd.Flags().BoolVar(&flags.details, "details", false, "add link speeds, and to svg the path types as nvidia-smi topo -m shows them")
+	cmd.Flags().BoolVar(&flags.details, "details", false, "add link speeds")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return a.table(cmd.Context(), flags)

@@ -52,7 +52,7 @@ func FormatsWith(guest, details bool) []string {
 // Explanation describes the output of explain.
 type Explanation struct {
 	Subject report.Subject
-	Details bool   // link speeds too, and path types in pictures
+	Details bool   // show link speeds
 	Format  string // any but NCCL, which is not made of a report
 	Output  string // a file, "" for standard output
 	Heading string // before text

@@ -35,11 +35,6 @@ func Write(w io.Writer, r report.Report) error {
 	}
 	c.WriteString(left.String() + right.String())
 	c.joins(r, left, right)
-	if r.Details && len(r.Devices) <= report.MatrixDevices {
-		var matrixWidth int
-		matrixWidth, height = c.matrix(r, height)
-		width = max(width, matrixWidth)
-	}
 	height = c.legend(r, left.hasPorts || right.hasPorts, width, height)
 	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img">
 <title>%s</title>

@@ -41,7 +41,7 @@ type Report struct {
 	WouldChange *Prospect `json:"wouldChange,omitempty"` // of the current domain (--as-is) only: what the layout would change
 
 	Subject Subject `json:"-"`
-	Details bool    `json:"-"` // write link speeds too, and the path types into pictures
+	Details bool    `json:"-"` // show link speeds
 
 	plan        *placement.Plan // nil if an error came before it
 	host, guest *topology.Tree
