@@ -89,7 +89,9 @@ func (p *Program) Explain(e Explanation, r report.Report) error {
 		if e.Format == SVG {
 			return picture.Write(b, r)
 		}
-		b.WriteString(e.Heading)
+		if b.WriteString(e.Heading); e.Heading != "" && r.IsCurrent() {
+			r.Headline = nil // the heading has it
+		}
 		return r.WriteText(b, p.Style(e.Output))
 	})
 }

@@ -36,7 +36,6 @@ func (p *printer) matrices(r Report) {
 		}
 	}
 	p.line(p.wrap(strings.Join(r.UsedPathTypes(), ", "), 0, 0))
-	p.line(fmt.Sprintf("%s: %d as on the host", topology.Counted(tally.All, "pair"), tally.By[Same]))
 	if n := tally.By[Unknown]; n > 0 {
 		p.line("  " + p.wrap(fmt.Sprintf("%d not known on the host (?): its tree does not show one of the two devices", n), 2, 4))
 	}

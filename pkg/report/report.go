@@ -40,8 +40,9 @@ type Report struct {
 
 	WouldChange *Prospect `json:"wouldChange,omitempty"` // of the current domain (--as-is) only: what the layout would change
 
-	Subject Subject `json:"-"`
-	Details bool    `json:"-"` // show link speeds
+	Subject  Subject  `json:"-"`
+	Details  bool     `json:"-"` // show link speeds
+	Headline []string `json:"-"` // the outcome in parts of a line; empty if an error came before the plan
 
 	plan        *placement.Plan // nil if an error came before it
 	host, guest *topology.Tree
@@ -201,6 +202,7 @@ func New(plan *placement.Plan, changed bool, err error) Report {
 		return r
 	}
 	r.Layout, r.LayoutReason, r.DryRun = plan.Layout, unlessZero(plan.Why), plan.Policy.DryRun
+	r.Headline = Headline(plan, plan)
 	r.plan, r.host, r.guest = plan, plan.HostTree, plan.GuestTree
 	for _, key := range policy.Keys() {
 		r.Policy[key] = Setting{Value: plan.Policy.Value(key), Origin: plan.Policy.Origins[key]}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/placement/bus"
@@ -13,7 +14,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// WriteText writes the report for people: subject, outcome, why devices have no place, the
+// WriteText writes the report for people: subject, headline, outcomes, why devices have no place, the
 // trees of host and guest, their path types, one line per device, budgets, warnings and, for
 // the current domain, the changes that the layout would make.
 func (r Report) WriteText(w io.Writer, style Style) error {
@@ -23,7 +24,8 @@ func (r Report) WriteText(w io.Writer, style Style) error {
 	if r.DryRun {
 		head += " (dry run)"
 	}
-	p.line(p.Paint(bold, head))
+	p.headline(r)
+	p.line(head)
 	p.causes(r)
 	if choice := r.choice(); choice != "" && !r.IsElsewhere() {
 		p.wrapped(plain, choice)
@@ -45,8 +47,6 @@ func (r Report) WriteText(w io.Writer, style Style) error {
 		if r.Details {
 			p.links(r)
 		}
-	case r.Error == nil:
-		p.line("the domain passes no PCI or mediated device through")
 	}
 	if len(r.Controllers) > 0 {
 		p.budgets(r)
@@ -103,33 +103,37 @@ func (r Report) extraLine(e placement.Extra) string {
 	return fmt.Sprintf("%s %s: %s", e.Key, r.Policy[e.Key].Value, e.Text)
 }
 
+// headline writes the outcome, and the remedy where another host or guest NUMA cells come
+// first.
+func (p *printer) headline(r Report) {
+	if len(r.Headline) == 0 {
+		return
+	}
+	p.wrapped(bold, strings.Join(r.Headline, "; "))
+	isCause := slices.Contains(r.ReasonsOf(placement.Unplaced), reasons.NoGuestNUMA)
+	switch {
+	case r.IsElsewhere():
+		p.remedy(reasons.TakeSnapshot)
+	case LacksCells(r.plan) && !isCause:
+		p.remedy(reasons.NoGuestNUMA.Remedy())
+	}
+}
+
 // causes writes why devices have no place, with remedies, and if none is placed why they
 // are kept.
 func (p *printer) causes(r Report) {
-	for _, reason := range r.ReasonsOf(placement.Unplaced) {
-		text, remedy := reason.Meaning(), reason.Remedy()
-		if r.IsElsewhere() {
-			text, remedy = r.notHere(), reasons.TakeSnapshot
-		}
-		p.wrapped(Red, fmt.Sprintf("%d unplaced, %s: %s", len(r.WithReason(reason)), reason, text))
-		p.remedy(remedy)
+	if r.IsElsewhere() {
+		return
 	}
-	if r.IsElsewhere() && r.Count(placement.Unplaced) == 0 {
-		p.wrapped(Red, r.notHere())
-		p.remedy(reasons.TakeSnapshot)
+	for _, reason := range r.ReasonsOf(placement.Unplaced) {
+		p.wrapped(Red, fmt.Sprintf("%d unplaced, %s: %s", len(r.WithReason(reason)), reason, reason.Meaning()))
+		p.remedy(reason.Remedy())
 	}
 	if !r.IsCurrent() && r.Count(placement.Placed) == 0 {
 		for _, reason := range r.ReasonsOf(placement.Kept) {
 			p.wrapped(plain, fmt.Sprintf("%d kept, %s: %s", len(r.WithReason(reason)), reason, reason.Meaning()))
 		}
 	}
-}
-
-func (r Report) notHere() string {
-	if len(r.Devices) == 1 {
-		return r.Devices[0].ID.String() + " is not on this host"
-	}
-	return fmt.Sprintf("none of the %d devices is on this host", len(r.Devices))
 }
 
 // Columns of the table of devices that change if a line is too narrow.
@@ -246,7 +250,7 @@ func (p *printer) budgets(r Report) {
 
 func (p *printer) warnings(r Report) {
 	shown := r.Warnings
-	if r.IsElsewhere() { // causes has written it
+	if r.IsElsewhere() { // the headline says it
 		shown = slices.DeleteFunc(slices.Clone(shown), isMissing)
 	}
 	for i, warning := range shown {
