@@ -56,6 +56,7 @@ func Checks() []Check {
 		{Name: "iommu-enabled", needs: Inputs.hasPCI, run: iommuEnabled},
 		{Name: "host-numa", needs: Inputs.hasPCI, run: hostNUMA},
 
+		{Name: "shared-device", needs: Inputs.hasOthers, run: sharedDevice},
 		{Name: "driver-bound", run: driverBound},
 		{Name: "iommu-group-viable", run: groupViable},
 		{Name: "numa-node", run: numaNode},

@@ -69,7 +69,12 @@ func domainTests() map[string]map[string]test {
 				"WARN 0000:02:00.0 is on node 1, the vCPUs are pinned to node 0" + align,
 			}},
 			"two devices on the other node": {given{host: aHost, domain: domainWith(twoCells+memnodes+pins("4-5"), uefi, gpu, audio)}, []string{
-				"WARN 0000:01:00.0, 0000:01:00.1 are on node 0, the vCPUs are pinned to node 1" + align,
+				"WARN 0000:01:00.0, 0000:01:00.1 are on node 0, the vCPUs of cell 0 are pinned to node 1" + align,
+			}},
+			// Each cell has its memory on one node and its vCPUs on the other.
+			"on each other's node": {given{host: aHost, domain: domainWith(twoCells+memnodes+pins("4", "5", "0", "1"), uefi, gpu, nic)}, []string{
+				"WARN 0000:01:00.0 is on node 0, the vCPUs of cell 0 are pinned to node 1" + align,
+				"WARN 0000:02:00.0 is on node 1, the vCPUs of cell 1 are pinned to node 0" + align,
 			}},
 			"not pinned": {given{host: aHost, domain: domainOf(gpu)}, nil},
 		},
@@ -163,6 +168,13 @@ func domainTests() map[string]map[string]test {
 			}},
 		},
 		"locked-memory": {
+			"a limit below the memory": {given{host: aHost, domain: domainWith(twoCells+memnodes+"<memtune><hard_limit unit='MiB'>2047</hard_limit></memtune>", uefi, gpu)}, []string{
+				"FAIL QEMU locks 2 GiB, and memtune/hard_limit allows 1.9 GiB (remove the hard_limit: libvirt then allows what the devices need)",
+			}},
+			"a limit below the memory of two devices": {given{host: aHost, domain: domainWith(twoCells+memnodes+"<memtune><hard_limit unit='GiB'>3</hard_limit></memtune>", uefi, gpu, nic, intel)}, []string{
+				"FAIL QEMU locks 4 GiB, and memtune/hard_limit allows 3 GiB (remove the hard_limit: libvirt then allows what the devices need)",
+			}},
+			"a limit above": {given{host: aHost, domain: domainWith(twoCells+memnodes+"<memtune><hard_limit unit='GiB'>3</hard_limit></memtune>", uefi, gpu, nic)}, []string{"PASS once 2 GiB"}},
 			"no vIOMMU":  {given{host: aHost, domain: domainOf(gpu, nic)}, []string{"PASS once 2 GiB"}},
 			"one device": {given{host: aHost, domain: domainOf(gpu, intel)}, []string{"PASS once 2 GiB"}},
 			"two devices": {given{host: aHost, domain: domainOf(gpu, nic, intel)}, []string{

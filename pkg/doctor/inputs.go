@@ -85,6 +85,7 @@ func (in Inputs) hasHardware() bool  { return len(in.hardware()) > 0 }
 func (in Inputs) hasDomain() bool    { return in.Plan != nil }
 func (in Inputs) hasDevices() bool   { return in.Plan != nil && len(in.Plan.Devices) > 0 }
 func (in Inputs) hasVM() bool        { return in.Plan != nil || in.VMI != nil }
+func (in Inputs) hasOthers() bool    { return in.Plan != nil && len(in.Others) > 0 }
 func (in Inputs) hasVMI() bool       { return in.VMI != nil }
 func (in Inputs) hasBoth() bool      { return in.Plan != nil && in.VMI != nil }
 func (in Inputs) hasSockets() bool   { return in.Sockets != nil }
