@@ -175,8 +175,8 @@ func domainTests() map[string]map[string]test {
 				"FAIL QEMU locks 4 GiB, and memtune/hard_limit allows 3 GiB (remove the hard_limit: libvirt then allows what the devices need)",
 			}},
 			"a limit above": {given{host: aHost, domain: domainWith(twoCells+memnodes+"<memtune><hard_limit unit='GiB'>3</hard_limit></memtune>", uefi, gpu, nic)}, []string{"PASS once 2 GiB"}},
-			"no vIOMMU":  {given{host: aHost, domain: domainOf(gpu, nic)}, []string{"PASS once 2 GiB"}},
-			"one device": {given{host: aHost, domain: domainOf(gpu, intel)}, []string{"PASS once 2 GiB"}},
+			"no vIOMMU":     {given{host: aHost, domain: domainOf(gpu, nic)}, []string{"PASS once 2 GiB"}},
+			"one device":    {given{host: aHost, domain: domainOf(gpu, intel)}, []string{"PASS once 2 GiB"}},
 			"two devices": {given{host: aHost, domain: domainOf(gpu, nic, intel)}, []string{
 				"NOTE with a vIOMMU QEMU locks 4 GiB: 2 GiB once for each of 2 devices (KubeVirt allows it from 1.9.0 on; before, the VM may not start (cannot limit locked memory))",
 			}},
