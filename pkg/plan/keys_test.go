@@ -23,7 +23,8 @@ func guestKeys() map[policy.Key]string {
 
 // TestKeys sets, in every case, each key of the guest alone and all at once: a second
 // call changes nothing, Answer returns what Plan returns, and a call without the keys
-// gives the bytes that there are without them. With layout auto a key may change the
+// gives the bytes that there are without them. nccl-topology writes its entry and nothing
+// else. With layout auto a key may change the
 // layout, so both runs have the layout that is chosen without them.
 func TestKeys(t *testing.T) {
 	t.Parallel()
@@ -61,6 +62,11 @@ func TestKeys(t *testing.T) {
 				compareAnswer(t, with, on.Diagnose(on.Answer(c.Request)))
 				if again := on.Read(plan.Request{Domain: with.Domain, VMI: c.Request.VMI}).Plan(); !bytes.Equal(again.Domain, with.Domain) {
 					t.Errorf("a second call changes the result:\n%s", changes(with.Domain, again.Domain))
+				}
+				if name == string(policy.KeyNCCLTopology) {
+					if got := emptyElement.ReplaceAll(ncclEntry.ReplaceAll(with.Domain, nil), nil); !bytes.Equal(got, without.Domain) {
+						t.Errorf("the key changes more than the entry:\n%s", changes(without.Domain, got))
+					}
 				}
 				// Its iommu is the trace that KubeVirt leaves of the hook's own, and is replaced.
 				if c.Name == "viommu-intel-after-kubevirt" {

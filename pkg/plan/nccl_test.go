@@ -13,7 +13,6 @@ import (
 	"hook-sidecar/pkg/nccl"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
-	"hook-sidecar/test/cases"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/matrix"
 	"hook-sidecar/test/oracle"
@@ -134,26 +133,6 @@ var (
 	ncclEntry    = regexp.MustCompile(`\s*<entry name="opt/org.kubevirt.hostdev/nccl-topology">[^<]*</entry>`)
 	emptyElement = regexp.MustCompile(`\s*<sysinfo type=["']fwcfg["']>\s*</sysinfo>`)
 )
-
-// TestNCCLEntryAlone checks that in every case the key changes nothing but the entry.
-// With layout auto the key may change the layout; the second run then names the one that
-// the first chose.
-func TestNCCLEntryAlone(t *testing.T) {
-	for _, c := range cases.Load(t, root) {
-		m := c.Mutator
-		m.Flags = maps.Clone(m.Flags)
-		m.Flags[policy.KeyNCCLTopology] = string(policy.NCCLTopologyNone)
-		without := m.Read(c.Request).Plan()
-		if p := without.Plan; p != nil && p.Policy.Layout == policy.LayoutAuto {
-			m.Flags[policy.KeyLayout] = string(p.Layout)
-		}
-		m.Flags[policy.KeyNCCLTopology] = string(policy.NCCLTopologyFWCfg)
-		with := m.Read(c.Request).Plan()
-		if got := emptyElement.ReplaceAll(ncclEntry.ReplaceAll(with.Domain, nil), nil); !bytes.Equal(got, without.Domain) {
-			t.Errorf("%s: the key changes more than the entry:\n%s", c.Name, changes(without.Domain, got))
-		}
-	}
-}
 
 // TestNCCLEntryWanted checks that a domain has the entry only where the policy
 // asks for it and the file has a device.
