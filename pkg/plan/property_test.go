@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -23,6 +24,12 @@ import (
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/tree"
 )
+
+// TestMain collects garbage less often: it is a fifth of the time of these tests.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	m.Run()
+}
 
 // everywhere runs a test for every case, on its own host with every layout, and on one
 // of the hosts in testdata with those that build the simplest and the largest tree.

@@ -73,8 +73,9 @@ func TestStrictOverBoot(t *testing.T) {
 			continue
 		}
 		vmis := bootVMIs(c.Request.VMI)
+		read, _, _ := c.Mutator.WholeHost()
 		for i, layout := range append([]policy.Layout{""}, layouts()...) {
-			m := c.Mutator
+			m := read
 			m.Flags = maps.Clone(m.Flags)
 			if layout != "" {
 				m.Flags[policy.KeyLayout] = string(layout)

@@ -124,7 +124,8 @@ func definable(t *testing.T) []definition {
 	var all []definition
 	for _, c := range cases.Load(t, root) {
 		if c.NoLibvirt == "" {
-			all = append(all, definition{c.Name, c.Request.Domain, c.Request.VMI, c.Mutator, len(c.Request.VMI) > 0})
+			read, _, _ := c.Mutator.WholeHost()
+			all = append(all, definition{c.Name, c.Request.Domain, c.Request.VMI, read, len(c.Request.VMI) > 0})
 		}
 	}
 	for sample, host := range boots() {
@@ -132,11 +133,12 @@ func definable(t *testing.T) []definition {
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no sample %s: %v", sample, err)
 		}
+		read, _, _ := withLayout(hosts(t)[host+".txtar"], policy.LayoutNUMA).WholeHost()
 		for _, file := range files {
 			name := filepath.Base(file)
 			all = append(all, definition{
 				name, sampleFile(t, name), sampleFile(t, sample+".vmi.json"),
-				withLayout(hosts(t)[host+".txtar"], policy.LayoutNUMA), name == sample+".xml",
+				read, name == sample+".xml",
 			})
 		}
 	}
