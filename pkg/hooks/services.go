@@ -50,10 +50,7 @@ type callbacksV1alpha1 struct {
 
 func (c callbacksV1alpha1) OnDefineDomain(ctx context.Context, p *v1alpha1.OnDefineDomainParams) (*v1alpha1.OnDefineDomainResult, error) {
 	domain, err := c.server.answer(ctx, Call{Protocol: V1alpha1, Domain: p.GetDomainXML(), VMI: p.GetVmi()})
-	if err != nil {
-		return nil, err
-	}
-	return &v1alpha1.OnDefineDomainResult{DomainXML: domain}, nil
+	return &v1alpha1.OnDefineDomainResult{DomainXML: domain}, err
 }
 
 type callbacksV1alpha2 struct {
@@ -63,10 +60,7 @@ type callbacksV1alpha2 struct {
 
 func (c callbacksV1alpha2) OnDefineDomain(ctx context.Context, p *v1alpha2.OnDefineDomainParams) (*v1alpha2.OnDefineDomainResult, error) {
 	domain, err := c.server.answer(ctx, Call{Protocol: V1alpha2, Domain: p.GetDomainXML(), VMI: p.GetVmi()})
-	if err != nil {
-		return nil, err
-	}
-	return &v1alpha2.OnDefineDomainResult{DomainXML: domain}, nil
+	return &v1alpha2.OnDefineDomainResult{DomainXML: domain}, err
 }
 
 // PreCloudInitIso changes CloudInitData only: virt-launcher reads the older
@@ -86,10 +80,7 @@ type callbacksV1alpha3 struct {
 
 func (c callbacksV1alpha3) OnDefineDomain(ctx context.Context, p *v1alpha3.OnDefineDomainParams) (*v1alpha3.OnDefineDomainResult, error) {
 	domain, err := c.server.answer(ctx, Call{Protocol: V1alpha3, Domain: p.GetDomainXML(), VMI: p.GetVmi()})
-	if err != nil {
-		return nil, err
-	}
-	return &v1alpha3.OnDefineDomainResult{DomainXML: domain}, nil
+	return &v1alpha3.OnDefineDomainResult{DomainXML: domain}, err
 }
 
 // PreCloudInitIso is as in v1alpha2.
@@ -140,8 +131,5 @@ func (p pluginService) MutateDomain(ctx context.Context, r *plugin.MutateDomainR
 		call.Migration = true
 	}
 	domain, err := p.server.answer(ctx, call)
-	if err != nil {
-		return nil, err
-	}
-	return &plugin.MutateDomainResponse{Domain: domain}, nil
+	return &plugin.MutateDomainResponse{Domain: domain}, err
 }

@@ -1,4 +1,4 @@
-// Package report explains a plan: as JSON (report.go) and as text (text.go, beforeafter.go,
+// Package report explains a plan: as JSON (report.go) and as text (headline.go, text.go,
 // asis.go for the current domain, guest.go for what a guest sees). device.go, change.go and
 // tree.go serve text and pictures (package picture): names of devices, how their path types
 // differ between host and guest, and the two trees.
