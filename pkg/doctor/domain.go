@@ -21,11 +21,8 @@ func vmiOfDomain(in Inputs) []Result {
 	if d.Name == "" || vmi.Name == "" {
 		return nil
 	}
-	switch vmi.RelationOf(d.Name, d.UID) {
-	case env.OtherVM:
-		return warn(hint, "the domain is %q, the VMI %q", topology.Abridge(d.Name), topology.Abridge(vmi.String()))
-	case env.OtherRun:
-		return warn(hint, "the domain and the VMI %q are of two runs: their uids differ", topology.Abridge(vmi.String()))
+	if doubt := vmi.Doubt(d.Name, d.UID); doubt != "" {
+		return warn(hint, "%s", oneLine(doubt))
 	}
 	return pass("%s", oneLine(d.Name))
 }

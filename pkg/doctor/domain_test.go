@@ -49,13 +49,13 @@ func domainTests() map[string]map[string]test {
 		"vmi-of-domain": {
 			"the same": {given{host: aHost, domain: strings.Replace(domainOf(gpu), "<name>vm<", "<name>ns_vm<", 1), vmi: `{"kind":"VirtualMachineInstance","metadata":{"namespace":"ns","name":"vm"}}`}, []string{"PASS ns_vm"}},
 			"another namespace": {given{host: aHost, domain: strings.Replace(domainOf(gpu), "<name>vm<", "<name>ns_vm<", 1), vmi: `{"kind":"VirtualMachineInstance","metadata":{"namespace":"other","name":"vm"}}`}, []string{
-				`WARN the domain is "ns_vm", the VMI "other/vm" (pass the VMI of the domain: its resource names, annotations and NUMA settings count)`,
+				`WARN the VMI is other/vm, and the domain is of ns/vm (pass the VMI of the domain: its resource names, annotations and NUMA settings count)`,
 			}},
 			"another run": {given{
 				host: aHost, domain: strings.Replace(domainOf(gpu), "<name>vm<", "<metadata><kubevirt xmlns='http://kubevirt.io'><uid>1</uid></kubevirt></metadata><name>ns_vm<", 1),
 				vmi: `{"kind":"VirtualMachineInstance","metadata":{"namespace":"ns","name":"vm","uid":"2"}}`,
 			}, []string{
-				`WARN the domain and the VMI "ns/vm" are of two runs: their uids differ (pass the VMI of the domain: its resource names, annotations and NUMA settings count)`,
+				`WARN the VMI and the domain are of two runs of ns/vm: their uids differ (pass the VMI of the domain: its resource names, annotations and NUMA settings count)`,
 			}},
 			// virt-launcher's own JSON may lack the namespace.
 			"no namespace":   {given{host: aHost, domain: strings.Replace(domainOf(gpu), "<name>vm<", "<name>ns_vm<", 1), vmi: vmi("", "")}, []string{"PASS ns_vm"}},

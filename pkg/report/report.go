@@ -164,7 +164,7 @@ type Subject struct {
 // NewSubject names the VM of a domain. The VMI may be nil.
 func NewSubject(d *domain.Domain, vmi *env.VMI) Subject {
 	var s Subject
-	// As KubeVirt names it: see env.VMI.RelationOf.
+	// As KubeVirt names it: see env.VMI.Doubt.
 	namespace, name, isKubeVirt := strings.Cut(d.Name, "_")
 	switch {
 	case isKubeVirt:
@@ -174,15 +174,8 @@ func NewSubject(d *domain.Domain, vmi *env.VMI) Subject {
 	case vmi != nil && vmi.Name != "":
 		s.VM = "VM " + vmi.NamespacedName.String()
 	}
-	if vmi == nil || d.Name == "" || vmi.Name == "" || vmi.Namespace == "" {
-		return s
-	}
-	switch vmi.RelationOf(d.Name, d.UID) {
-	case env.OtherVM:
-		of := strings.TrimPrefix(s.VM, "VM ")
-		s.Doubt = fmt.Sprintf("the VMI is %s, and the domain is of %s", vmi.NamespacedName, of)
-	case env.OtherRun:
-		s.Doubt = fmt.Sprintf("the VMI and the domain are of two runs of %s: their uids differ", vmi.NamespacedName)
+	if vmi != nil {
+		s.Doubt = vmi.Doubt(d.Name, d.UID)
 	}
 	return s
 }
