@@ -28,7 +28,7 @@ pci0000:00/0000:00:01.0/0000:01:00.0 node=0 driver=vfio-pci group=1
 pci0000:20/0000:20:01.0/0000:02:00.0 node=0 driver=vfio-pci group=2
 `
 
-// allThree is what a VMI with guest NUMA cells has.
+// allThree has the settings of a VMI with guest NUMA cells.
 const allThree = `"cpu":{"dedicatedCpuPlacement":true,"numa":{"guestMappingPassthrough":{}}},"memory":{"hugepages":{"pageSize":"1Gi"}}`
 
 func domainTests() map[string]map[string]test {

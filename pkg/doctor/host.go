@@ -44,7 +44,7 @@ func (in Inputs) isGuest() bool {
 	})
 }
 
-// hostHint returns a hint about the host's firmware, or for a guest what to give it.
+// hostHint returns a hint about the host's firmware, or for a guest about its configuration.
 func (in Inputs) hostHint(hint, ofGuest string) string {
 	if in.isGuest() {
 		return "this machine is a guest: give it " + ofGuest + "; for the host of a VM run doctor on its node"

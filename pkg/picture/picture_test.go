@@ -24,7 +24,7 @@ import (
 var update = flag.Bool("update", false, "rewrite the golden files")
 
 // One picture with every kind of change in it, one with mediated devices. What
-// a picture holds is what TestPictures proves; this shows that it does not
+// a picture holds is proved by TestPictures; this shows that it does not
 // change unseen.
 func TestGolden(t *testing.T) {
 	for host, layout := range map[string]string{machines.HGX: "numa", machines.VGPU: "mirror"} {

@@ -155,7 +155,7 @@ func movesAnyway() map[string]string {
 	}
 }
 
-// laidOut is a source with another layout, whatever the VMI says, and without
+// laidOut is a source with another layout, whatever the VMI has, and without
 // strict.
 func laidOut(s policy.Source, layout policy.Layout) policy.Source {
 	s.Flags, s.AnnotationsFirst = maps.Clone(s.Flags), false
@@ -171,7 +171,7 @@ func shortages(t *testing.T, readback []byte) []string {
 	return read.BusShortages()
 }
 
-// unmoved is where a guest sees what the hook must not move.
+// unmoved returns where a guest sees the devices that the hook must not move.
 func unmoved(t *testing.T, readback []byte) map[string]string {
 	t.Helper()
 	read, err := tree.Read(readback)

@@ -49,7 +49,7 @@ func WithoutPlace(plan *placement.Plan) int {
 	return count(plan.Devices, func(d placement.Decision) bool { return d.Outcome == placement.Unplaced })
 }
 
-// LacksCells reports whether the guest has no NUMA cells, and so no expander bus that tells
+// LacksCells reports whether the guest has no NUMA cells, and so no expander bus that shows
 // it the node of a device.
 func LacksCells(plan *placement.Plan) bool {
 	d := plan.Domain()

@@ -1,5 +1,5 @@
 // Package report explains a plan: as JSON (report.go) and as text (headline.go, text.go,
-// asis.go for the current domain, guest.go for what a guest sees). device.go, change.go and
+// asis.go for the current domain, guest.go for the guest itself). device.go, change.go and
 // tree.go serve text and pictures (package picture): names of devices, how their path types
 // differ between host and guest, and the two trees.
 package report
@@ -22,7 +22,7 @@ import (
 // removed or changes its meaning, not when one is added.
 const SchemaVersion = 1
 
-// Report is what explain prints as JSON. What is not known is null.
+// Report is the JSON of explain. An unknown value is null.
 type Report struct {
 	SchemaVersion int                    `json:"schemaVersion"` // 1; it rises when a field is removed or changes its meaning
 	Layout        policy.Layout          `json:"layout"`        // the layout that is built: keep, numa, root or mirror
@@ -34,11 +34,11 @@ type Report struct {
 	Devices       []Device               `json:"devices"`       // by id, PCI before mdev
 	Controllers   []Controller           `json:"controllers"`   // after the plan, by index; the root bus, index 0, only if the domain names it
 	Paths         Paths                  `json:"paths"`         // the path types between devices
-	Budgets       Budgets                `json:"budgets"`       // how much of what is scarce is used
+	Budgets       Budgets                `json:"budgets"`       // how much of each scarce resource is used
 	Warnings      []reasons.Warning      `json:"warnings"`      // by code
-	Extras        []placement.Extra      `json:"extras"`        // what policy keys give besides places
+	Extras        []placement.Extra      `json:"extras"`        // results of policy keys besides places
 
-	WouldChange *Prospect `json:"wouldChange,omitempty"` // of the current domain (--as-is) only: what the layout would change
+	WouldChange *Prospect `json:"wouldChange,omitempty"` // of the current domain (--as-is) only: the changes that the layout would make
 
 	Subject  Subject  `json:"-"`
 	Details  bool     `json:"-"` // show link speeds
@@ -122,7 +122,7 @@ type Budgets struct {
 	ControllerIndexes bus.Budget `json:"controllerIndexes"` // of 256
 	BARs              struct {
 		Bytes64 uint64 `json:"bytes64"` // sum of the PCI devices' 64-bit memory BARs
-	} `json:"bars"` // what the guest's 64-bit window has to hold
+	} `json:"bars"` // that the guest's 64-bit window has to hold
 }
 
 // Prospect is the changes that a layout would make to a domain.

@@ -250,7 +250,7 @@ func (p *printer) budgets(r Report) {
 
 func (p *printer) warnings(r Report) {
 	shown := r.Warnings
-	if r.IsElsewhere() { // the headline says it
+	if r.IsElsewhere() { // the headline has said it
 		shown = slices.DeleteFunc(slices.Clone(shown), isMissing)
 	}
 	for i, warning := range shown {
