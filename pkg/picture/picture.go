@@ -76,7 +76,12 @@ func stack(left, right *side) int {
 func hasKnownPairs(t report.Tally) bool { return t.All > t.By[report.Unknown] }
 
 // title is the first part of the headline.
-func title(r report.Report) string { return slices.Concat(r.Headline, []string{""})[0] }
+func title(r report.Report) string {
+	if len(r.Headline) == 0 {
+		return ""
+	}
+	return r.Headline[0]
+}
 
 // subtitle is the rest of the headline, the subject and the outcomes.
 func subtitle(r report.Report) string {

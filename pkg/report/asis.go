@@ -2,8 +2,6 @@ package report
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/reasons"
@@ -75,10 +73,5 @@ func (p *printer) prospect(r Report) {
 		room := p.width() - columns(id+move) - len("   : ")
 		p.line(fmt.Sprintf("  %s %s: %s", id, p.Fit(title(m.Alias), min(room, 24)), move))
 	}
-	for _, reason := range slices.Sorted(maps.Keys(would.Reasons)) {
-		p.line(fmt.Sprintf("reason %s: %s", reason, topology.Counted(would.Reasons[reason], "device")))
-	}
-	for _, reason := range would.planned.ReasonsOf(placement.Unplaced) {
-		p.remedy(string(reason) + ": " + reason.Remedy())
-	}
+	p.causes(would.planned)
 }

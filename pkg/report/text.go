@@ -110,7 +110,11 @@ func (p *printer) headline(r Report) {
 		return
 	}
 	p.wrapped(bold, strings.Join(r.Headline, "; "))
-	isCause := slices.Contains(r.ReasonsOf(placement.Unplaced), reasons.NoGuestNUMA)
+	planned := r
+	if r.IsCurrent() {
+		planned = r.WouldChange.planned
+	}
+	isCause := slices.Contains(planned.ReasonsOf(placement.Unplaced), reasons.NoGuestNUMA) // then causes has the remedy
 	switch {
 	case r.IsElsewhere():
 		p.remedy(reasons.TakeSnapshot)
