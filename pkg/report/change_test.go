@@ -2,6 +2,7 @@ package report_test
 
 import (
 	"bytes"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -44,5 +45,21 @@ func TestUnknownHost(t *testing.T) {
 	expect.NoError(t, picture.Write(&b, r))
 	if svg := b.String(); strings.Contains(svg, `class="chip same"`) || !strings.Contains(svg, `class="chip unknown"`) {
 		t.Error("svg: a host that is not known is drawn as if it were")
+	}
+}
+
+// Without guest NUMA cells these come first: text and picture begin with it, once.
+func TestNoCells(t *testing.T) {
+	sysfs := machines.Sysfs(t, machines.HGX)
+	domain := regexp.MustCompile(`(?s)<numa>.*?</numa>|<numatune>.*?</numatune>`).ReplaceAll(machines.Domain(t, sysfs), nil)
+	r := machines.Report(t, sysfs, domain, "mirror")
+	got := text(t, r, report.Style{})
+	if !strings.HasPrefix(got, r.Headline[0]+"; first give the guest NUMA cells\n  remedy: give the guest NUMA cells:") || strings.Count(got, "remedy: give") != 1 {
+		t.Errorf("the text begins otherwise:\n%s", got)
+	}
+	var b strings.Builder
+	expect.NoError(t, picture.Write(&b, r))
+	if !strings.Contains(b.String(), ">"+r.Headline[0]+"<") || !strings.Contains(b.String(), ">first give the guest NUMA cells · ") {
+		t.Error("svg: no headline")
 	}
 }
