@@ -11,15 +11,11 @@ func linkDegraded(in Inputs) []Result {
 	known := 0
 	for _, n := range in.paths() {
 		lower := in.function(n)
-		if n.Kind.IsPort() || lower == nil || lower.Details == nil || lower.Details.Link == nil || lower.Details.MaxLink == nil {
+		if n.Kind.IsPort() || lower == nil || lower.Details == nil || lower.Details.Link == nil || lower.MaxLink == nil {
 			continue // a port is the upper end of a link, and counts with the lower one
 		}
 		known++
-		best := *lower.Details.MaxLink
-		if upper := in.function(n.Parent); upper != nil && upper.Details != nil && upper.Details.MaxLink != nil {
-			best = best.Least(*upper.Details.MaxLink)
-		}
-		found = append(found, judgeLink(lower.Address, *lower.Details, best)...)
+		found = append(found, judgeLink(lower, *in.Host.BestLink(lower))...)
 	}
 	if known == 0 {
 		return note("", "sysfs shows no link state")
@@ -28,9 +24,9 @@ func linkDegraded(in Inputs) []Result {
 }
 
 // judgeLink compares a function's link with the best that both ends support.
-func judgeLink(a topology.Address, lower topology.Details, best topology.Link) []Result {
-	id := topology.PCIDevice(a)
-	switch now, own := *lower.Link, *lower.MaxLink; {
+func judgeLink(lower *topology.Device, best topology.Link) []Result {
+	a, id := lower.Address, topology.PCIDevice(lower.Address)
+	switch now, own := *lower.Details.Link, *lower.MaxLink; {
 	case now.Width < best.Width:
 		return about(id, warn("reseat the card or its riser, and check the slot's bifurcation in the firmware",
 			"the link of %s has %d of %d lanes", a, now.Width, best.Width))

@@ -109,11 +109,11 @@ func lspciField(d *topology.Device, tag, value string) (bool, error) {
 	case "Device":
 		return lspciID(value, &d.Device), nil
 	case "NUMANode":
-		n, err := strconv.Atoi(value)
-		if err != nil || n < 0 || n > maxNode {
-			return true, invalidNode(value)
+		node, err := parseNode(value)
+		if err != nil {
+			return true, err
 		}
-		d.Node = topology.OnNode(topology.NodeID(n))
+		d.Node = topology.OnNode(node)
 	}
 	return true, nil
 }
