@@ -66,7 +66,7 @@ Exit status:
 		// A flag decides, because the VMI is unknown when virt-launcher calls Info.
 		// Announced, the call affects all VMs (hooks.Config.CloudInit).
 		if answerer.announcesCloudInit() {
-			config.CloudInit = func(call hooks.CloudInitCall) []byte { return answerer.cloudInit(log, call) }
+			config.CloudInit = answerer.cloudInit
 		}
 		if socketDir != "" {
 			config.HookSocket = filepath.Join(socketDir, hooks.SocketName(a.Environ.Variable("CONTAINER_NAME")))

@@ -176,9 +176,6 @@ func (in Inputs) paths() []*topology.Node {
 
 // function returns the host's PCI function at a node, or nil.
 func (in Inputs) function(n *topology.Node) *topology.Device {
-	if n == nil {
-		return nil
-	}
 	switch id := n.ID.(type) {
 	case topology.Address:
 		return in.Host.Device(id)

@@ -18,7 +18,7 @@ func TestReadDetails(t *testing.T) {
 		settings string
 		want     topology.Details
 	}{
-		"nothing shown": {"", topology.Details{}},
+		"nothing shown":    {"", topology.Details{}},
 		"link":             {"link=8.0x4 maxlink=16.0x16", topology.Details{Link: &topology.Link{Speed: 8, Width: 4}}},
 		"oldest link":      {"link=2.5x1", topology.Details{Link: &topology.Link{Speed: 2.5, Width: 1}}},
 		"no lanes":         {"link=16.0x0", topology.Details{}},
