@@ -2,7 +2,6 @@ package env
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -128,22 +127,10 @@ func parseID(kind topology.Kind, element string) (topology.DeviceID, error) {
 	return topology.PCIDevice(address), nil
 }
 
-// maxEnvironBytes bounds an environment. Linux limits the arguments and the
-// environment of a program to 6 MiB together (fs/exec.c, bprm_stack_limits).
-const maxEnvironBytes = 8 << 20
-
-// ReadEnvironFile reads NAME=VALUE entries, separated by NUL bytes, as in
-// /proc/PID/environ, or by newlines; then empty lines and lines that begin with # are
-// skipped. The error for an entry without "=" names its number.
-func ReadEnvironFile(r io.Reader) ([]string, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxEnvironBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("read environment: %w", err)
-	}
-	if len(data) > maxEnvironBytes {
-		return nil, fmt.Errorf("read environment: more than %d bytes", maxEnvironBytes)
-	}
-	text := string(data)
+// ParseEnviron reads NAME=VALUE entries, separated by NUL bytes, as in /proc/PID/environ, or
+// by newlines; then empty lines and lines that begin with # are skipped. The error for an
+// entry without "=" names its number.
+func ParseEnviron(text string) ([]string, error) {
 	if strings.Contains(text, "\x00") {
 		return entries(text, "\x00", "entry")
 	}
