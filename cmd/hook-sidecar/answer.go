@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"runtime"
 	"runtime/debug"
-	"strings"
 	"sync"
 	"time"
 
@@ -24,6 +23,7 @@ import (
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/report"
+	"hook-sidecar/pkg/topology"
 )
 
 // answerer answers calls and logs each.
@@ -123,12 +123,7 @@ func (a answerer) logAnswer(protocol string, answer plan.Result, took time.Durat
 const maxName = 253
 
 // cutName returns the part of a name that is logged.
-func cutName(name string) string {
-	if len(name) <= maxName {
-		return name
-	}
-	return strings.ToValidUTF8(name[:maxName], "")
-}
+func cutName(name string) string { return topology.AbridgeTo(name, maxName) }
 
 // cutOptional is cutName of a device's name, which may be missing.
 func cutOptional(name *string) *string {

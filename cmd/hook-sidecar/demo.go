@@ -40,7 +40,6 @@ Exit status:
 		Example: `  hook-sidecar demo
   hook-sidecar demo --layout mirror
   hook-sidecar demo --diff`,
-		Args: cli.NoArguments,
 	}
 	cmd.Flags().BoolVar(&showDiff, "diff", false, "print what the hook changes in the domain first")
 	policy := cli.AddPolicyFlags(cmd.Flags())

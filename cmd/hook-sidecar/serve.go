@@ -42,7 +42,6 @@ Exit status:
 		Example: `  hook-sidecar --version v1alpha3
   hook-sidecar serve --layout mirror --lock strict
   hook-sidecar serve --socket-dir "" --plugin-socket /var/run/kubevirt-plugin/hostdev/hook.sock`,
-		Args: cli.NoArguments,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&socketDir, "socket-dir", socketDirectory, "directory of the hook socket; \"\" serves no hooks")

@@ -43,6 +43,9 @@ func (v Variable) IsFor(resource string) bool {
 func ParseVariables(environ []string) ([]Variable, []reasons.Problem) {
 	var variables []Variable
 	var problems []reasons.Problem
+	problem := func(code reasons.Code, name, text string) {
+		problems = append(problems, reasons.Problem{Code: code, Source: name, Text: text})
+	}
 	values := map[string]string{}
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
@@ -52,23 +55,18 @@ func ParseVariables(environ []string) ([]Variable, []reasons.Problem) {
 		}
 		if first, seen := values[name]; seen {
 			if first != value {
-				problems = append(problems, reasons.Problem{
-					Code: reasons.CodeVariableConflict, Source: name,
-					Text: "set twice with different values; the first is used",
-				})
+				problem(reasons.CodeVariableConflict, name, "set twice with different values; the first is used")
 			}
 			continue
 		}
 		values[name] = value
 		if suffix == "" {
-			problems = append(problems, reasons.Problem{
-				Code: reasons.CodeBadVariable, Source: name, Text: "the name has no resource after the prefix",
-			})
+			problem(reasons.CodeBadVariable, name, "the name has no resource after the prefix")
 			continue
 		}
 		ids, bad := parseIDs(kind, value)
 		if bad != "" {
-			problems = append(problems, reasons.Problem{Code: reasons.CodeBadVariable, Source: name, Text: bad})
+			problem(reasons.CodeBadVariable, name, bad)
 		}
 		variables = append(variables, Variable{Name: name, Kind: kind, Suffix: suffix, IDs: ids})
 	}
