@@ -1,0 +1,123 @@
+package why
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Line is something that a component reported about a VM.
+type Line struct {
+	Source  string    // "event SyncFailed of VirtualMachineInstance dgx"
+	Time    time.Time // zero where the source has none
+	Text    string
+	isError bool // by its level; a line without it is never shown unless it names a cause
+}
+
+// Evidence is what is known of one VM. Without a namespace it is that of any.
+type Evidence struct {
+	Namespace, Name string
+	Phase           string // of its VMI; "" without one
+	Node            string // of its VMI
+	IsStopped       bool   // nothing asks for it to run
+
+	lines []Line
+	nodes []corev1.Node
+	pods  []corev1.Pod // of all VMs
+}
+
+// Finding is a cause and the last line that names it.
+type Finding struct {
+	Cause
+	Line    Line
+	Details []string // of what no node has enough: who has it
+}
+
+// Findings returns the causes, the latest first: of several attempts to start, the last
+// counts. Of a VM that runs these are what its guest reports.
+func (e *Evidence) Findings() []Finding {
+	slices.SortStableFunc(e.lines, func(x, y Line) int { return x.Time.Compare(y.Time) })
+	causes := slices.DeleteFunc(Causes(), func(c Cause) bool { return e.Phase == "Running" && !c.InGuest })
+	var found []Finding
+	for _, line := range e.lines {
+		i := slices.IndexFunc(causes, func(c Cause) bool { return c.match(line.Source+": "+line.Text) >= 0 })
+		if i < 0 {
+			continue
+		}
+		line.Text = redact(line.Text)
+		f := Finding{Cause: causes[i], Line: line, Details: e.shortages(line.Text)}
+		f.Line.Text = quote(line.Text, f.match(line.Text))
+		found = slices.DeleteFunc(found, func(earlier Finding) bool { return earlier.Name == f.Name })
+		found = slices.Insert(found, 0, f)
+	}
+	return found
+}
+
+// Nearest returns the last n errors, for a VM whose cause is not known. Of those that differ
+// in numbers only it has the last.
+func (e *Evidence) Nearest(n int) []Line {
+	private := regexp.MustCompile(`(?i)cloud-?init|passw|secret|token|ssh-`)
+	number := regexp.MustCompile(`[0-9]+`)
+	known := map[string]bool{}
+	var nearest []Line
+	for _, line := range slices.Backward(e.lines) {
+		form := number.ReplaceAllString(line.Text, "0")
+		if len(nearest) == n || !line.isError || known[form] || private.MatchString(line.Text) {
+			continue
+		}
+		known[form] = true
+		line.Text = quote(redact(line.Text), 0)
+		nearest = append(nearest, line)
+	}
+	return nearest
+}
+
+// add adds a text with a line per message: libvirt's errors quote QEMU's messages, and
+// KubeVirt's quote libvirt's.
+func (e *Evidence) add(isError bool, source string, at time.Time, text string) {
+	for _, begin := range []string{"#cloud-config", "userData", "UserData", "user-data", "networkData", "NetworkData", "network-data"} {
+		text, _, _ = strings.Cut(text, begin) // cloud-init's data
+	}
+	text = strings.NewReplacer(`\n`, "\n", `\"`, `"`).Replace(text)
+	for part := range strings.SplitSeq(text, "\n") {
+		if part = strings.TrimSpace(part); part != "" {
+			e.lines = append(e.lines, Line{source, at.UTC(), part, isError && !isHarmless(part)})
+		}
+	}
+}
+
+// isHarmless reports whether the logs of VMs that are well have a message too, as an error.
+func isHarmless(text string) bool {
+	return slices.ContainsFunc([]string{
+		"/dev/kvm: ", // until virt-handler has changed its owner (kubevirt/kubevirt issue 16369)
+		"At least one cgroup controller is required", "Failed to connect socket to ", "system bus",
+		"Unable to read from monitor", ": warning: ",
+	}, func(harmless string) bool { return strings.Contains(text, harmless) })
+}
+
+// redact removes values of environment variables and of specifications that a message
+// quotes, and credentials in addresses.
+func redact(text string) string {
+	text = regexp.MustCompile(`\b([A-Z_][A-Z0-9_]{2,})=\S+`).ReplaceAllString(text, "$1=…")
+	text = regexp.MustCompile(`(?i)(value"?\s*[:=]\s*)"[^"]*"`).ReplaceAllString(text, `$1"…"`)
+	return regexp.MustCompile(`://[^/\s@]+@`).ReplaceAllString(text, "://…@")
+}
+
+// quote returns what is around a place in a text.
+func quote(text string, at int) string {
+	const before, limit = 60, 260
+	text = strings.TrimSuffix(strings.TrimSuffix(text, `"`), `')`) // the end of LibvirtError
+	start := max(0, min(at-before, len(text)-limit))
+	end := min(len(text), start+limit)
+	cut := strings.ToValidUTF8(text[start:end], "")
+	if start > 0 {
+		cut = "…" + cut
+	}
+	if end < len(text) {
+		cut += "…"
+	}
+	return cut
+}
