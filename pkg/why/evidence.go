@@ -17,6 +17,14 @@ type Line struct {
 	isError bool // by its level; a line without it is never shown unless it names a cause
 }
 
+// Where returns the line's source and time.
+func (l Line) Where() string {
+	if l.Time.IsZero() {
+		return l.Source
+	}
+	return l.Source + ", " + l.Time.Format("2006-01-02 15:04:05 MST")
+}
+
 // Evidence is what is known of one VM. Without a namespace it is that of any.
 type Evidence struct {
 	Namespace, Name string
@@ -33,7 +41,8 @@ type Evidence struct {
 type Finding struct {
 	Cause
 	Line    Line
-	Details []string // of what no node has enough: who has it
+	Lacks   bool     // devices or hugepages: nodes and the pods of all namespaces say who has them
+	Details []string // that, where they were added
 }
 
 // Findings returns the causes, the latest first: of several attempts to start, the last
@@ -48,7 +57,8 @@ func (e *Evidence) Findings() []Finding {
 			continue
 		}
 		line.Text = redact(line.Text)
-		f := Finding{Cause: causes[i], Line: line, Details: e.shortages(line.Text)}
+		f := Finding{Cause: causes[i], Line: line}
+		f.Details, f.Lacks = e.shortages(line.Text)
 		f.Line.Text = quote(line.Text, f.match(line.Text))
 		found = slices.DeleteFunc(found, func(earlier Finding) bool { return earlier.Name == f.Name })
 		found = slices.Insert(found, 0, f)
@@ -109,7 +119,6 @@ func redact(text string) string {
 // quote returns what is around a place in a text.
 func quote(text string, at int) string {
 	const before, limit = 60, 260
-	text = strings.TrimSuffix(strings.TrimSuffix(text, `"`), `')`) // the end of LibvirtError
 	start := max(0, min(at-before, len(text)-limit))
 	end := min(len(text), start+limit)
 	cut := strings.ToValidUTF8(text[start:end], "")

@@ -106,6 +106,9 @@ func (e *Evidence) addEvent(event corev1.Event) {
 }
 
 func (e *Evidence) addPod(pod corev1.Pod) {
+	if slices.ContainsFunc(e.pods, func(p corev1.Pod) bool { return p.Name == pod.Name && p.Namespace == pod.Namespace }) {
+		return // in two lists
+	}
 	e.pods = append(e.pods, pod)
 	if !e.isMine(pod.Namespace) || !e.isLauncher(pod.Name) {
 		return
@@ -146,4 +149,33 @@ func (e *Evidence) AddLog(source, text string) {
 		parsed, _ := time.Parse(time.RFC3339, at)
 		e.add(isError, source, parsed, line)
 	}
+}
+
+// Container is a container of the VM's pods that has logged.
+type Container struct {
+	Pod, Name string
+	Before    bool // its restart
+}
+
+// Containers returns those whose logs may name a cause: virt-launcher's, hooks', and that of
+// the guest's console.
+func (e *Evidence) Containers() []Container {
+	var all []Container
+	for _, pod := range e.pods {
+		if !e.isMine(pod.Namespace) || !e.isLauncher(pod.Name) {
+			continue
+		}
+		for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+			if c.Name != "compute" && c.Name != "guest-console-log" && !strings.HasPrefix(c.Name, "hook-sidecar") {
+				continue
+			}
+			if c.LastTerminationState.Terminated != nil {
+				all = append(all, Container{pod.Name, c.Name, true})
+			}
+			if c.State.Waiting == nil {
+				all = append(all, Container{pod.Name, c.Name, false})
+			}
+		}
+	}
+	return all
 }

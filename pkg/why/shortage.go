@@ -11,10 +11,10 @@ import (
 
 // shortages returns a line for each device, and each size of hugepages, of which the
 // scheduler says that it is insufficient: which node has how much, and who uses it.
-func (e *Evidence) shortages(message string) []string {
-	var lines []string
+func (e *Evidence) shortages(message string) (lines []string, found bool) {
 	for _, match := range regexp.MustCompile(`Insufficient ([\w.-]+/[\w.-]*\w|hugepages-\w+)`).FindAllStringSubmatch(message, -1) {
 		const most = 3
+		found = true
 		var nodes []string
 		for _, node := range e.nodes {
 			name := corev1.ResourceName(match[1])
@@ -32,7 +32,7 @@ func (e *Evidence) shortages(message string) []string {
 			lines = append(lines, match[1]+": "+strings.Join(nodes, "; "))
 		}
 	}
-	return lines
+	return lines, found
 }
 
 // users returns how much of a resource the pods of a node have.

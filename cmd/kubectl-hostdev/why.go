@@ -1,0 +1,186 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"hook-sidecar/pkg/cli"
+	"hook-sidecar/pkg/cluster"
+	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/why"
+)
+
+func (a *app) newWhy() *cobra.Command {
+	var files []string
+	cmd := &cobra.Command{
+		Use:   "why VM [flags]",
+		Short: "Say why a VM with passthrough devices does not start",
+		Long: `why reads what the cluster has about the start of a VM: the VM and its VMI, their events
+and pods, and the logs of virt-launcher and of hooks. It names the cause, the message that
+proves it, and what to do. docs/causes.md has all causes. It needs no hook.
+
+With -f it reads files instead: objects as kubectl get -o yaml prints them, and logs. It
+prints no value of an environment variable and no cloud-init data.
+
+Exit status:
+  0  the VM runs
+  1  it does not
+  2  usage error or failure`,
+		Example: `  kubectl hostdev why dgx -n ml
+  kubectl hostdev why dgx -f bundle.yaml -f compute.log`,
+		Args: oneVM,
+	}
+	cmd.Flags().StringArrayVarP(&files, "file", "f", nil, "read this file instead of the cluster, - for standard input; may be repeated")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return a.why(cmd.Context(), args[0], files) }
+	cmd.ValidArgsFunction = a.completeVMs
+	return cmd
+}
+
+func (a *app) why(ctx context.Context, argument string, files []string) error {
+	var client *cluster.Client
+	namespace, err := *a.config.Namespace, error(nil)
+	if len(files) == 0 {
+		client, namespace, err = a.connect()
+	}
+	if err != nil {
+		return err
+	}
+	name, err := vmName(namespace, argument)
+	if err != nil {
+		return err
+	}
+	e := &why.Evidence{Namespace: name.Namespace, Name: name.Name}
+	if client != nil {
+		err = a.collect(ctx, client, e)
+	} else {
+		err = a.readFiles(files, e)
+	}
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	for _, line := range answer(e) {
+		b.WriteString(cli.Escaped(line) + "\n")
+	}
+	return cmp.Or(a.Write("", []byte(b.String())), cli.Found(e.Phase != "Running"))
+}
+
+func (a *app) readFiles(files []string, e *why.Evidence) error {
+	for _, file := range files {
+		read := func() ([]byte, error) { return os.ReadFile(file) }
+		if file == "-" {
+			read = func() ([]byte, error) { return io.ReadAll(a.In) }
+		}
+		data, err := read()
+		if err != nil {
+			return fmt.Errorf("read %s: %w", file, cli.WithoutName(err))
+		}
+		e.Add("file "+file, data)
+	}
+	return nil
+}
+
+// collect reads a VM from the cluster.
+func (a *app) collect(ctx context.Context, client *cluster.Client, e *why.Evidence) error {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	of := cluster.Query{Namespace: e.Namespace, Name: e.Name, Group: "kubevirt.io"}
+	read, err := a.query(ctx, client, e, of.Of("virtualmachines"), of.Of("virtualmachineinstances"))
+	if err == nil && read == 0 {
+		_, err = client.Instance(ctx, types.NamespacedName{Namespace: e.Namespace, Name: e.Name}) // says what there is
+	}
+	all := cluster.Query{Namespace: e.Namespace}
+	if err == nil {
+		_, err = a.query(ctx, client, e, all.Of("pods"), all.Of("events"))
+	}
+	if err != nil {
+		return err
+	}
+	for _, c := range e.Containers() {
+		log, err := client.Log(ctx, e.Namespace, c.Pod, c.Name, c.Before)
+		if err != nil {
+			a.sayUnread(err)
+		}
+		e.AddLog(fmt.Sprintf("log of container %s of pod %s", c.Name, c.Pod), log)
+	}
+	if found := e.Findings(); len(found) > 0 && found[0].Lacks {
+		_, err = a.query(ctx, client, e, cluster.Query{Resource: "nodes"}, cluster.Query{Resource: "pods"})
+	}
+	return err
+}
+
+// query adds objects and counts those that were read. What the user may not read is left
+// out and named.
+func (a *app) query(ctx context.Context, client *cluster.Client, e *why.Evidence, queries ...cluster.Query) (read int, err error) {
+	for _, q := range queries {
+		data, err := client.Get(ctx, q)
+		switch {
+		case err == nil:
+			e.Add("", data)
+			read++
+		case apierrors.IsForbidden(err):
+			a.sayUnread(err)
+		case !apierrors.IsNotFound(err):
+			return read, err
+		}
+	}
+	return read, nil
+}
+
+// sayUnread names what was not read, and the right that it takes.
+func (a *app) sayUnread(err error) {
+	a.Say("warning: not read: %v", err)
+	var hinted *reasons.Error
+	if errors.As(err, &hinted) {
+		a.Say("hint: %s", hinted.Hint)
+	}
+}
+
+// answer returns the lines that a user reads, the cause first.
+func answer(e *why.Evidence) []string {
+	vm := "VM " + strings.TrimPrefix(e.Namespace+"/"+e.Name, "/")
+	found := e.Findings()
+	switch {
+	case len(found) > 0 && e.Phase == "Running":
+		return append([]string{fmt.Sprintf("%s runs, and %s", vm, found[0].What)}, finding(found)...)
+	case len(found) > 0:
+		return append([]string{fmt.Sprintf("%s does not start: %s", vm, found[0].What)}, finding(found)...)
+	case e.Phase == "Running":
+		return []string{fmt.Sprintf("%s runs on node %s; kubectl hostdev explain %s shows where its devices are", vm, e.Node, e.Name)}
+	case e.IsStopped && e.Phase == "":
+		return []string{fmt.Sprintf("%s is stopped, and nothing reports a failed start; virtctl start %s starts it", vm, e.Name)}
+	}
+	lines := []string{fmt.Sprintf("%s does not run (%s), for no cause that is known. Its last errors:", vm, cmp.Or(e.Phase, "it has no VMI"))}
+	for _, line := range e.Nearest(5) {
+		lines = append(lines, "  "+line.Text+" ("+line.Where()+")")
+	}
+	return append(lines, "To report it, attach what these print, without what is secret in it:",
+		"  kubectl get vm,vmi,pod,event -o yaml; kubectl logs POD -c compute")
+}
+
+// finding returns the lines of the first cause, and names the others.
+func finding(found []why.Finding) []string {
+	f := found[0]
+	lines := []string{"message: " + f.Line.Text, "from:    " + f.Line.Where()}
+	for _, detail := range f.Details {
+		lines = append(lines, "nodes:   "+detail)
+	}
+	lines = append(lines, "to do:   "+f.Remedy)
+	if f.Check != "" {
+		lines = append(lines, "doctor:  check "+f.Check)
+	}
+	lines = append(lines, fmt.Sprintf("more:    %s in docs/causes.md, %s", f.Name, why.Address(f.Seen[0])))
+	for _, before := range found[1:] {
+		lines = append(lines, fmt.Sprintf("before:  %s, %s", before.Name, before.Line.Where()))
+	}
+	return lines
+}
