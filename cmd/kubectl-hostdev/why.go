@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -39,7 +38,7 @@ Exit status:
   kubectl hostdev why dgx -f bundle.yaml -f compute.log`,
 		Args: oneVM,
 	}
-	cmd.Flags().StringArrayVarP(&files, "file", "f", nil, "read this file instead of the cluster, - for standard input; may be repeated")
+	cmd.Flags().StringArrayVarP(&files, "file", "f", nil, "read this file instead of the cluster; may be repeated")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return a.why(cmd.Context(), args[0], files) }
 	cmd.ValidArgsFunction = a.completeVMs
 	return cmd
@@ -59,34 +58,23 @@ func (a *app) why(ctx context.Context, argument string, files []string) error {
 		return err
 	}
 	e := &why.Evidence{Namespace: name.Namespace, Name: name.Name}
-	if client != nil {
-		err = a.collect(ctx, client, e)
-	} else {
-		err = a.readFiles(files, e)
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("read %s: %w", file, cli.WithoutName(err))
+		}
+		e.Add("file "+file, data)
 	}
-	if err != nil {
-		return err
+	if client != nil {
+		if err := a.collect(ctx, client, e); err != nil {
+			return err
+		}
 	}
 	var b strings.Builder
 	for _, line := range answer(e) {
 		b.WriteString(cli.Escaped(line) + "\n")
 	}
 	return cmp.Or(a.Write("", []byte(b.String())), cli.Found(e.Phase != "Running"))
-}
-
-func (a *app) readFiles(files []string, e *why.Evidence) error {
-	for _, file := range files {
-		read := func() ([]byte, error) { return os.ReadFile(file) }
-		if file == "-" {
-			read = func() ([]byte, error) { return io.ReadAll(a.In) }
-		}
-		data, err := read()
-		if err != nil {
-			return fmt.Errorf("read %s: %w", file, cli.WithoutName(err))
-		}
-		e.Add("file "+file, data)
-	}
-	return nil
 }
 
 // collect reads a VM from the cluster.
@@ -151,9 +139,9 @@ func answer(e *why.Evidence) []string {
 	found := e.Findings()
 	switch {
 	case len(found) > 0 && e.Phase == "Running":
-		return append([]string{fmt.Sprintf("%s runs, and %s", vm, found[0].What)}, finding(found)...)
+		return append([]string{fmt.Sprintf("%s runs, and %s", vm, found[0].What)}, details(found)...)
 	case len(found) > 0:
-		return append([]string{fmt.Sprintf("%s does not start: %s", vm, found[0].What)}, finding(found)...)
+		return append([]string{fmt.Sprintf("%s does not start: %s", vm, found[0].What)}, details(found)...)
 	case e.Phase == "Running":
 		return []string{fmt.Sprintf("%s runs on node %s; kubectl hostdev explain %s shows where its devices are", vm, e.Node, e.Name)}
 	case e.IsStopped && e.Phase == "":
@@ -167,20 +155,20 @@ func answer(e *why.Evidence) []string {
 		"  kubectl get vm,vmi,pod,event -o yaml; kubectl logs POD -c compute")
 }
 
-// finding returns the lines of the first cause, and names the others.
-func finding(found []why.Finding) []string {
+// details returns what there is about the first cause, and names the others.
+func details(found []why.Finding) []string {
 	f := found[0]
 	lines := []string{"message: " + f.Line.Text, "from:    " + f.Line.Where()}
-	for _, detail := range f.Details {
-		lines = append(lines, "nodes:   "+detail)
+	for _, share := range f.Shares {
+		lines = append(lines, "nodes:   "+share)
 	}
 	lines = append(lines, "to do:   "+f.Remedy)
 	if f.Check != "" {
 		lines = append(lines, "doctor:  check "+f.Check)
 	}
-	lines = append(lines, fmt.Sprintf("more:    %s in docs/causes.md, %s", f.Name, why.Address(f.Seen[0])))
+	lines = append(lines, "more:    docs/causes.md#"+f.Name+", "+f.Seen[0])
 	for _, before := range found[1:] {
-		lines = append(lines, fmt.Sprintf("before:  %s, %s", before.Name, before.Line.Where()))
+		lines = append(lines, "before:  "+before.Name+", "+before.Line.Where())
 	}
 	return lines
 }

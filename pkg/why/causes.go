@@ -36,34 +36,20 @@ func Causes() []Cause {
 	return all
 }
 
-// Address returns the address of a place in the column Seen. GitHub redirects that of an
-// issue to a pull request.
-func Address(seen string) string {
-	if repository, number, isThread := strings.Cut(seen, "#"); isThread {
-		return "https://github.com/" + repository + "/issues/" + number
-	}
-	return seen
-}
-
 // match returns where a text has one of the cause's messages, or -1.
 func (c Cause) match(text string) int {
 	for _, message := range c.Messages {
-		if at := find(text, strings.Split(message, "*")); at >= 0 {
-			return at
+		parts := strings.Split(message, "*")
+		first, rest := strings.Index(text, parts[0]), text
+		for _, part := range parts {
+			var found bool
+			if _, rest, found = strings.Cut(rest, part); !found {
+				first = -1
+			}
+		}
+		if first >= 0 {
+			return first
 		}
 	}
 	return -1
-}
-
-// find returns where a text has all parts of a message in their order, or -1.
-func find(text string, parts []string) int {
-	first := strings.Index(text, parts[0])
-	for rest := text; len(parts) > 0; parts = parts[1:] {
-		at := strings.Index(rest, parts[0])
-		if at < 0 {
-			return -1
-		}
-		rest = rest[at+len(parts[0]):]
-	}
-	return first
 }

@@ -14,7 +14,7 @@ type Line struct {
 	Source  string    // "event SyncFailed of VirtualMachineInstance dgx"
 	Time    time.Time // zero where the source has none
 	Text    string
-	isError bool // by its level; a line without it is never shown unless it names a cause
+	isError bool // else it is only shown where it names a cause
 }
 
 // Where returns the line's source and time.
@@ -28,8 +28,7 @@ func (l Line) Where() string {
 // Evidence is what is known of one VM. Without a namespace it is that of any.
 type Evidence struct {
 	Namespace, Name string
-	Phase           string // of its VMI; "" without one
-	Node            string // of its VMI
+	Phase, Node     string // of its VMI
 	IsStopped       bool   // nothing asks for it to run
 
 	lines []Line
@@ -40,9 +39,9 @@ type Evidence struct {
 // Finding is a cause and the last line that names it.
 type Finding struct {
 	Cause
-	Line    Line
-	Lacks   bool     // devices or hugepages: nodes and the pods of all namespaces say who has them
-	Details []string // that, where they were added
+	Line   Line
+	Lacks  bool     // devices or hugepages on all nodes
+	Shares []string // of these: which node has how much, and who uses it
 }
 
 // Findings returns the causes, the latest first: of several attempts to start, the last
@@ -58,7 +57,7 @@ func (e *Evidence) Findings() []Finding {
 		}
 		line.Text = redact(line.Text)
 		f := Finding{Cause: causes[i], Line: line}
-		f.Details, f.Lacks = e.shortages(line.Text)
+		f.Shares, f.Lacks = e.shares(line.Text)
 		f.Line.Text = quote(line.Text, f.match(line.Text))
 		found = slices.DeleteFunc(found, func(earlier Finding) bool { return earlier.Name == f.Name })
 		found = slices.Insert(found, 0, f)
@@ -75,37 +74,31 @@ func (e *Evidence) Nearest(n int) []Line {
 	var nearest []Line
 	for _, line := range slices.Backward(e.lines) {
 		form := number.ReplaceAllString(line.Text, "0")
-		if len(nearest) == n || !line.isError || known[form] || private.MatchString(line.Text) {
-			continue
+		if line.isError && !known[form] && !private.MatchString(line.Text) && len(nearest) < n {
+			known[form] = true
+			line.Text = quote(redact(line.Text), 0)
+			nearest = append(nearest, line)
 		}
-		known[form] = true
-		line.Text = quote(redact(line.Text), 0)
-		nearest = append(nearest, line)
 	}
 	return nearest
 }
 
 // add adds a text with a line per message: libvirt's errors quote QEMU's messages, and
-// KubeVirt's quote libvirt's.
+// KubeVirt's quote libvirt's. Cloud-init's data, and what follows it, is left out.
 func (e *Evidence) add(isError bool, source string, at time.Time, text string) {
 	for _, begin := range []string{"#cloud-config", "userData", "UserData", "user-data", "networkData", "NetworkData", "network-data"} {
-		text, _, _ = strings.Cut(text, begin) // cloud-init's data
+		text, _, _ = strings.Cut(text, begin)
 	}
+	// What the logs of VMs that are well have, too: the owner of /dev/kvm, for example, changes
+	// after libvirt looks for it (kubevirt/kubevirt issue 16369).
+	harmless := []string{"/dev/kvm: ", "At least one cgroup controller is required", "system bus", "Unable to read from monitor", ": warning: "}
 	text = strings.NewReplacer(`\n`, "\n", `\"`, `"`).Replace(text)
 	for part := range strings.SplitSeq(text, "\n") {
+		isHarmless := slices.ContainsFunc(harmless, func(h string) bool { return strings.Contains(part, h) })
 		if part = strings.TrimSpace(part); part != "" {
-			e.lines = append(e.lines, Line{source, at.UTC(), part, isError && !isHarmless(part)})
+			e.lines = append(e.lines, Line{source, at.UTC(), part, isError && !isHarmless})
 		}
 	}
-}
-
-// isHarmless reports whether the logs of VMs that are well have a message too, as an error.
-func isHarmless(text string) bool {
-	return slices.ContainsFunc([]string{
-		"/dev/kvm: ", // until virt-handler has changed its owner (kubevirt/kubevirt issue 16369)
-		"At least one cgroup controller is required", "Failed to connect socket to ", "system bus",
-		"Unable to read from monitor", ": warning: ",
-	}, func(harmless string) bool { return strings.Contains(text, harmless) })
 }
 
 // redact removes values of environment variables and of specifications that a message
@@ -119,14 +112,9 @@ func redact(text string) string {
 // quote returns what is around a place in a text.
 func quote(text string, at int) string {
 	const before, limit = 60, 260
+	if len(text) <= limit {
+		return text
+	}
 	start := max(0, min(at-before, len(text)-limit))
-	end := min(len(text), start+limit)
-	cut := strings.ToValidUTF8(text[start:end], "")
-	if start > 0 {
-		cut = "…" + cut
-	}
-	if end < len(text) {
-		cut += "…"
-	}
-	return cut
+	return "…" + strings.ToValidUTF8(text[start:start+limit], "") + "…"
 }

@@ -159,12 +159,12 @@ goroutine 1 [running]:`, event(vmi, "SyncFailed", "10:05:00", "no idea"))
 	for _, line := range e.Nearest(4) {
 		got = append(got, line.Text)
 	}
-	want := []string{"no idea", "2026-11-22T10:04:00Z panic: all is lost", ("2026-11-22T10:03:00Z qemu-kvm: " + strings.Repeat("long ", 100))[:260] + "…", "process 22 failed"}
+	want := []string{"no idea", "2026-11-22T10:04:00Z panic: all is lost", "…" + ("2026-11-22T10:03:00Z qemu-kvm: " + strings.Repeat("long ", 100))[:260] + "…", "process 22 failed"}
 	expect.Same(t, want, got, "errors (-want +got)")
 }
 
-// TestShortages: of what the scheduler finds insufficient each node's share is shown.
-func TestShortages(t *testing.T) {
+// TestShares: of what the scheduler finds insufficient each node's share is shown.
+func TestShares(t *testing.T) {
 	node := func(name, has string) string {
 		return fmt.Sprintf("kind: Node\nmetadata: {name: %s}\nstatus: {allocatable: {%s}}\n", name, has)
 	}
@@ -182,15 +182,15 @@ func TestShortages(t *testing.T) {
 		"mellanox.com/cx7: no node has it",
 	}
 	found := e.Findings()
-	expect.Same(t, want, found[0].Details, "details (-want +got)")
-	if found = evidence(waiting).Findings(); len(found[0].Details) > 0 {
-		t.Errorf("without nodes: %q", found[0].Details)
+	expect.Same(t, want, found[0].Shares, "shares (-want +got)")
+	if found = evidence(waiting).Findings(); len(found[0].Shares) > 0 {
+		t.Errorf("without nodes: %q", found[0].Shares)
 	}
 	many := []string{waiting}
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
 		many = append(many, node(name, `nvidia.com/GH100: "8"`))
 	}
-	if got := evidence(many...).Findings()[0].Details[1]; !strings.HasSuffix(got, "; 2 more nodes have it") {
+	if got := evidence(many...).Findings()[0].Shares[1]; !strings.HasSuffix(got, "; 2 more nodes have it") {
 		t.Errorf("five nodes: %q", got)
 	}
 }

@@ -113,7 +113,7 @@ func causesPage(t *testing.T) string {
 		}
 		var seen []string
 		for _, place := range cause.Seen {
-			seen = append(seen, fmt.Sprintf("[%s](%s)", strings.TrimPrefix(place, "https://"), why.Address(place)))
+			seen = append(seen, fmt.Sprintf("[%s](%s)", strings.TrimPrefix(place, "https://github.com/"), place))
 		}
 		fmt.Fprintf(&b, "\nSeen: %s\n", strings.Join(seen, ", "))
 	}

@@ -9,11 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// shortages returns a line for each device, and each size of hugepages, of which the
-// scheduler says that it is insufficient: which node has how much, and who uses it.
-func (e *Evidence) shortages(message string) (lines []string, found bool) {
+// shares returns a line for each device, and each size of hugepages, that is insufficient as
+// the scheduler says. Without nodes it finds that there are some.
+func (e *Evidence) shares(message string) (lines []string, found bool) {
+	const most = 3
 	for _, match := range regexp.MustCompile(`Insufficient ([\w.-]+/[\w.-]*\w|hugepages-\w+)`).FindAllStringSubmatch(message, -1) {
-		const most = 3
 		found = true
 		var nodes []string
 		for _, node := range e.nodes {
@@ -22,31 +22,29 @@ func (e *Evidence) shortages(message string) (lines []string, found bool) {
 				nodes = append(nodes, fmt.Sprintf("node %s has %s, used by %s", node.Name, has.String(), e.users(node.Name, name)))
 			}
 		}
-		if len(nodes) == 0 {
+		switch more := len(nodes) - most; {
+		case len(e.nodes) == 0:
+			continue
+		case len(nodes) == 0:
 			nodes = []string{"no node has it"}
-		}
-		if more := len(nodes) - most; more > 0 {
+		case more > 0:
 			nodes = append(nodes[:most], fmt.Sprintf("%d more nodes have it", more))
 		}
-		if len(e.nodes) > 0 { // else they were not read
-			lines = append(lines, match[1]+": "+strings.Join(nodes, "; "))
-		}
+		lines = append(lines, match[1]+": "+strings.Join(nodes, "; "))
 	}
 	return lines, found
 }
 
-// users returns how much of a resource the pods of a node have.
+// users returns which pods of a node have how much of a resource.
 func (e *Evidence) users(node string, name corev1.ResourceName) string {
 	var users []string
 	for _, pod := range e.pods {
-		if pod.Spec.NodeName != node || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
-			continue
-		}
 		var total resource.Quantity
 		for _, c := range pod.Spec.Containers {
 			total.Add(c.Resources.Requests[name])
 		}
-		if !total.IsZero() {
+		hasEnded := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+		if pod.Spec.NodeName == node && !hasEnded && !total.IsZero() {
 			users = append(users, fmt.Sprintf("%s/%s (%s)", pod.Namespace, pod.Name, total.String()))
 		}
 	}
