@@ -147,9 +147,12 @@ func answer(e *why.Evidence) []string {
 	case e.IsStopped && e.Phase == "":
 		return []string{fmt.Sprintf("%s is stopped, and nothing reports a failed start; virtctl start %s starts it", vm, e.Name)}
 	}
-	lines := []string{fmt.Sprintf("%s does not run (%s), for no cause that is known. Its last errors:", vm, cmp.Or(e.Phase, "it has no VMI"))}
+	lines := []string{fmt.Sprintf("%s does not run (%s), and no known cause is in what was read. Its last errors:", vm, cmp.Or(e.Phase, "it has no VMI"))}
 	for _, line := range e.Nearest(5) {
 		lines = append(lines, "  "+line.Text+" ("+line.Where()+")")
+	}
+	if len(lines) == 1 {
+		lines = append(lines, "  none")
 	}
 	return append(lines, "To report it, attach what these print, without what is secret in it:",
 		"  kubectl get vm,vmi,pod,event -o yaml; kubectl logs POD -c compute")

@@ -93,6 +93,9 @@ func (e *Evidence) add(isError bool, source string, at time.Time, text string) {
 	// after libvirt looks for it (kubevirt/kubevirt issue 16369).
 	harmless := []string{"/dev/kvm: ", "At least one cgroup controller is required", "system bus", "Unable to read from monitor", ": warning: "}
 	text = strings.NewReplacer(`\n`, "\n", `\"`, `"`).Replace(text)
+	if strings.Contains(text, "closed the monitor") { // and then libvirt quotes QEMU
+		text = regexp.MustCompile(`: (\d{4}-\d\d-\d\dT\S+ qemu)`).ReplaceAllString(text, ":\n$1")
+	}
 	for part := range strings.SplitSeq(text, "\n") {
 		isHarmless := slices.ContainsFunc(harmless, func(h string) bool { return strings.Contains(part, h) })
 		if part = strings.TrimSpace(part); part != "" {
@@ -104,17 +107,22 @@ func (e *Evidence) add(isError bool, source string, at time.Time, text string) {
 // redact removes values of environment variables and of specifications that a message
 // quotes, and credentials in addresses.
 func redact(text string) string {
-	text = regexp.MustCompile(`\b([A-Z_][A-Z0-9_]{2,})=\S+`).ReplaceAllString(text, "$1=…")
+	text = regexp.MustCompile(`(^|[\s"'\\{\[,(])([A-Z_][A-Z0-9_]+)=\S+`).ReplaceAllString(text, "$1$2=…")
 	text = regexp.MustCompile(`(?i)(value"?\s*[:=]\s*)"[^"]*"`).ReplaceAllString(text, `$1"…"`)
 	return regexp.MustCompile(`://[^/\s@]+@`).ReplaceAllString(text, "://…@")
 }
 
 // quote returns what is around a place in a text.
 func quote(text string, at int) string {
-	const before, limit = 60, 260
-	if len(text) <= limit {
-		return text
-	}
+	const before, limit = 60, 360
 	start := max(0, min(at-before, len(text)-limit))
-	return "…" + strings.ToValidUTF8(text[start:start+limit], "") + "…"
+	end := min(start+limit, len(text))
+	cut := strings.ToValidUTF8(text[start:end], "")
+	if start > 0 {
+		cut = "…" + cut
+	}
+	if end < len(text) {
+		cut += "…"
+	}
+	return cut
 }
