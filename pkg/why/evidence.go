@@ -107,8 +107,8 @@ func (e *Evidence) add(isError bool, source string, at time.Time, text string) {
 // redact removes values of environment variables and of specifications that a message
 // quotes, and credentials in addresses.
 func redact(text string) string {
-	text = regexp.MustCompile(`(^|[\s"'\\{\[,(])([A-Z_][A-Z0-9_]+)=\S+`).ReplaceAllString(text, "$1$2=…")
-	text = regexp.MustCompile(`(?i)(value"?\s*[:=]\s*)"[^"]*"`).ReplaceAllString(text, `$1"…"`)
+	text = regexp.MustCompile(`(^|[\s"'\\{\[,(])([A-Z_][A-Z0-9_]*)=(?:"[^"]*"|\S+)`).ReplaceAllString(text, "$1$2=…")
+	text = regexp.MustCompile(`(?i)(value"?\s*[:=]\s*)"[^"]*"|(Value:)[^\s"}]+`).ReplaceAllString(text, "$1$2…")
 	return regexp.MustCompile(`://[^/\s@]+@`).ReplaceAllString(text, "://…@")
 }
 
