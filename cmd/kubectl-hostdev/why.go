@@ -81,56 +81,52 @@ func (a *app) why(ctx context.Context, argument string, files []string) error {
 func (a *app) collect(ctx context.Context, client *cluster.Client, e *why.Evidence) error {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
-	of := cluster.Query{Namespace: e.Namespace, Name: e.Name, Group: "kubevirt.io"}
-	read, err := a.query(ctx, client, e, of.Of("virtualmachines"), of.Of("virtualmachineinstances"))
+	const kubevirt = "kubevirt.io"
+	read, err := a.query(ctx, client, e.Add,
+		cluster.Query{Group: kubevirt, Resource: "virtualmachines", Namespace: e.Namespace, Name: e.Name},
+		cluster.Query{Group: kubevirt, Resource: "virtualmachineinstances", Namespace: e.Namespace, Name: e.Name})
 	if err == nil && read == 0 {
 		_, err = client.Instance(ctx, types.NamespacedName{Namespace: e.Namespace, Name: e.Name}) // says what there is
 	}
-	all := cluster.Query{Namespace: e.Namespace}
 	if err == nil {
-		_, err = a.query(ctx, client, e, all.Of("pods"), all.Of("events"))
+		_, err = a.query(ctx, client, e.Add,
+			cluster.Query{Resource: "pods", Namespace: e.Namespace}, cluster.Query{Resource: "events", Namespace: e.Namespace})
 	}
-	if err != nil {
-		return err
-	}
-	for _, c := range e.Containers() {
-		log, err := client.Log(ctx, e.Namespace, c.Pod, c.Name, c.Before)
-		if err != nil {
-			a.sayUnread(err)
+	for _, l := range e.Logs {
+		add := func(_ string, data []byte) {
+			e.AddLog(fmt.Sprintf("log of container %s of pod %s", l.Container, l.Pod), string(data))
 		}
-		e.AddLog(fmt.Sprintf("log of container %s of pod %s", c.Name, c.Pod), log)
+		if err == nil {
+			_, err = a.query(ctx, client, add, cluster.Query{Resource: "pods", Namespace: e.Namespace, Name: l.Pod, Part: "log", Parameters: map[string]string{
+				"container": l.Container, "previous": fmt.Sprint(l.Before), "tailLines": "5000", "limitBytes": "8000000",
+			}})
+		}
 	}
-	if found := e.Findings(); len(found) > 0 && found[0].Lacks {
-		_, err = a.query(ctx, client, e, cluster.Query{Resource: "nodes"}, cluster.Query{Resource: "pods"})
+	if found := e.Findings(); err == nil && len(found) > 0 && found[0].Name == why.NoNode {
+		_, err = a.query(ctx, client, e.Add, cluster.Query{Resource: "nodes"}, cluster.Query{Resource: "pods"})
 	}
 	return err
 }
 
-// query adds objects and counts those that were read. What the user may not read is left
-// out and named.
-func (a *app) query(ctx context.Context, client *cluster.Client, e *why.Evidence, queries ...cluster.Query) (read int, err error) {
+// query adds what is there, and counts it. What the user may not read is left out and named.
+func (a *app) query(ctx context.Context, client *cluster.Client, add func(string, []byte), queries ...cluster.Query) (read int, err error) {
 	for _, q := range queries {
 		data, err := client.Get(ctx, q)
 		switch {
 		case err == nil:
-			e.Add("", data)
+			add("", data)
 			read++
 		case apierrors.IsForbidden(err):
-			a.sayUnread(err)
-		case !apierrors.IsNotFound(err):
+			a.Say("warning: not read: %v", err)
+			var hinted *reasons.Error
+			if errors.As(err, &hinted) {
+				a.Say("hint: %s", hinted.Hint)
+			}
+		case !apierrors.IsNotFound(err) && !apierrors.IsBadRequest(err): // a container has no log
 			return read, err
 		}
 	}
 	return read, nil
-}
-
-// sayUnread names what was not read, and the right that it takes.
-func (a *app) sayUnread(err error) {
-	a.Say("warning: not read: %v", err)
-	var hinted *reasons.Error
-	if errors.As(err, &hinted) {
-		a.Say("hint: %s", hinted.Hint)
-	}
 }
 
 // answer returns the lines that a user reads, the cause first.
@@ -138,10 +134,8 @@ func answer(e *why.Evidence) []string {
 	vm := "VM " + strings.TrimPrefix(e.Namespace+"/"+e.Name, "/")
 	found := e.Findings()
 	switch {
-	case len(found) > 0 && e.Phase == "Running":
-		return append([]string{fmt.Sprintf("%s runs, and %s", vm, found[0].What)}, details(found)...)
 	case len(found) > 0:
-		return append([]string{fmt.Sprintf("%s does not start: %s", vm, found[0].What)}, details(found)...)
+		return findings(vm, e.Phase, found)
 	case e.Phase == "Running":
 		return []string{fmt.Sprintf("%s runs on node %s; kubectl hostdev explain %s shows where its devices are", vm, e.Node, e.Name)}
 	case e.IsStopped && e.Phase == "":
@@ -158,10 +152,13 @@ func answer(e *why.Evidence) []string {
 		"  kubectl get vm,vmi,pod,event -o yaml; kubectl logs POD -c compute")
 }
 
-// details returns what there is about the first cause, and names the others.
-func details(found []why.Finding) []string {
-	f := found[0]
-	lines := []string{"message: " + f.Line.Text, "from:    " + f.Line.Where()}
+// findings returns what there is about the first cause, and names the others.
+func findings(vm, phase string, found []why.Finding) []string {
+	f, state := found[0], "does not start"
+	if phase == "Running" {
+		state = "runs"
+	}
+	lines := []string{fmt.Sprintf("%s %s: %s", vm, state, f.What), "message: " + f.Line.Text, "from:    " + f.Line.Where()}
 	for _, share := range f.Shares {
 		lines = append(lines, "nodes:   "+share)
 	}

@@ -2,53 +2,33 @@ package cluster
 
 import (
 	"context"
-	"fmt"
 	"path"
-	"strings"
 )
 
-// Query names an object or, without a name, those of a namespace, "" for all.
-type Query struct{ Group, Resource, Namespace, Name string }
-
-// Of returns the query for another resource.
-func (q Query) Of(resource string) Query {
-	q.Resource = resource
-	return q
+// Query names an object or, without a name, those of a namespace, "" for all; with a Part it
+// names that of the object, such as its log.
+type Query struct {
+	Group, Resource, Namespace, Name, Part string
+	Parameters                             map[string]string
 }
 
-// path returns the path of what is queried, whose version is v1.
-func (q Query) path() string {
-	to := "/api/v1"
-	if q.Group != "" {
-		to = "/apis/" + q.Group + "/v1"
-	}
-	if q.Namespace != "" {
-		to = path.Join(to, "namespaces", q.Namespace)
-	}
-	return path.Join(to, q.Resource, q.Name)
-}
-
-// Get returns what is queried as JSON.
+// Get returns what is queried, objects as JSON. It is of version v1.
 func (c *Client) Get(ctx context.Context, q Query) ([]byte, error) {
+	to, namespace := "/api", q.Namespace
+	if q.Group != "" {
+		to = path.Join("/apis", q.Group)
+	}
+	if namespace != "" {
+		namespace = path.Join("namespaces", namespace)
+	}
 	verb := "get"
 	if q.Name == "" {
 		verb = "list"
 	}
-	data, err := c.get(ctx, q.path(), nil)
+	data, err := c.get(ctx, path.Join(to, "v1", namespace, q.Resource, q.Name, q.Part), q.Parameters)
 	if err != nil {
-		err = right{verb, q.Group, q.Resource, q.Namespace}.wrap(strings.TrimSpace("read "+q.Resource+" "+q.Name), err)
+		what := path.Join(q.Resource, q.Part)
+		err = right{verb, q.Group, what, q.Namespace}.wrap("read "+path.Join(what, q.Name), err)
 	}
 	return data, err
-}
-
-// Log returns the end of a container's log, or of that before its restart.
-func (c *Client) Log(ctx context.Context, namespace, pod, container string, before bool) (string, error) {
-	q := Query{Resource: "pods", Namespace: namespace, Name: pod}
-	data, err := c.get(ctx, q.path()+"/log", map[string]string{
-		"container": container, "previous": fmt.Sprint(before), "tailLines": "5000", "limitBytes": fmt.Sprint(8 << 20),
-	})
-	if err != nil {
-		err = right{"get", "", "pods/log", namespace}.wrap(fmt.Sprintf("read the log of container %s of pod %s", container, pod), err)
-	}
-	return string(data), err
 }

@@ -30,18 +30,24 @@ type Evidence struct {
 	Namespace, Name string
 	Phase, Node     string // of its VMI
 	IsStopped       bool   // nothing asks for it to run
+	Logs            []Log  // of its pods
 
 	lines []Line
 	nodes []corev1.Node
 	pods  []corev1.Pod // of all VMs
 }
 
+// Log names the log of a container, or that from before its restart.
+type Log struct {
+	Pod, Container string
+	Before         bool
+}
+
 // Finding is a cause and the last line that names it.
 type Finding struct {
 	Cause
 	Line   Line
-	Lacks  bool     // devices or hugepages on all nodes
-	Shares []string // of these: which node has how much, and who uses it
+	Shares []string // of what is insufficient: which node has how much, and who uses it
 }
 
 // Findings returns the causes, the latest first: of several attempts to start, the last
@@ -56,8 +62,7 @@ func (e *Evidence) Findings() []Finding {
 			continue
 		}
 		line.Text = redact(line.Text)
-		f := Finding{Cause: causes[i], Line: line}
-		f.Shares, f.Lacks = e.shares(line.Text)
+		f := Finding{Cause: causes[i], Line: line, Shares: e.shares(line.Text)}
 		f.Line.Text = quote(line.Text, f.match(line.Text))
 		found = slices.DeleteFunc(found, func(earlier Finding) bool { return earlier.Name == f.Name })
 		found = slices.Insert(found, 0, f)

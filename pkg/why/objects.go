@@ -17,6 +17,9 @@ import (
 // Add adds a file: objects as kubectl prints them, in YAML or JSON, Lists or several
 // documents. What is neither is a log.
 func (e *Evidence) Add(source string, data []byte) {
+	if e.addObject(data, "") {
+		return // JSON, which is faster to read as that
+	}
 	object := regexp.MustCompile(`(?m)^[\s{]*"?(kind|apiVersion)"?:`)
 	for _, document := range regexp.MustCompile(`(?m)^---.*$`).Split(string(data), -1) {
 		if object.MatchString(document) {
@@ -118,6 +121,12 @@ func (e *Evidence) addPod(pod corev1.Pod) {
 	}
 	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		source := fmt.Sprintf("container %s of pod %s", c.Name, pod.Name)
+		if c.LastTerminationState.Terminated != nil {
+			e.Logs = append(e.Logs, Log{pod.Name, c.Name, true})
+		}
+		if c.State.Waiting == nil {
+			e.Logs = append(e.Logs, Log{pod.Name, c.Name, false})
+		}
 		if waiting := c.State.Waiting; waiting != nil && waiting.Message != "" {
 			e.add(true, source, pod.CreationTimestamp.Time, waiting.Reason+": "+waiting.Message)
 		}
@@ -149,33 +158,4 @@ func (e *Evidence) AddLog(source, text string) {
 		parsed, _ := time.Parse(time.RFC3339, at)
 		e.add(isError, source, parsed, line)
 	}
-}
-
-// Container is a container of the VM's pods that has logged.
-type Container struct {
-	Pod, Name string
-	Before    bool // its restart
-}
-
-// Containers returns those whose logs may name a cause: virt-launcher's, hooks', and that of
-// the guest's console.
-func (e *Evidence) Containers() []Container {
-	var all []Container
-	for _, pod := range e.pods {
-		if !e.isMine(pod.Namespace) || !e.isLauncher(pod.Name) {
-			continue
-		}
-		for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-			if c.Name != "compute" && c.Name != "guest-console-log" && !strings.HasPrefix(c.Name, "hook-sidecar") {
-				continue
-			}
-			if c.LastTerminationState.Terminated != nil {
-				all = append(all, Container{pod.Name, c.Name, true})
-			}
-			if c.State.Waiting == nil {
-				all = append(all, Container{pod.Name, c.Name, false})
-			}
-		}
-	}
-	return all
 }

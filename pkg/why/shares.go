@@ -9,30 +9,28 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
+// NoNode is the cause for which nodes, and the pods of all namespaces, say who has what.
+const NoNode = "no-node"
+
 // shares returns a line for each device, and each size of hugepages, that is insufficient as
-// the scheduler says. Without nodes it finds that there are some.
-func (e *Evidence) shares(message string) (lines []string, found bool) {
-	const most = 3
+// the scheduler says: which nodes have it, and who uses it there. Without nodes it has none.
+func (e *Evidence) shares(message string) []string {
+	var lines []string
 	for _, match := range regexp.MustCompile(`Insufficient ([\w.-]+/[\w.-]*\w|hugepages-\w+)`).FindAllStringSubmatch(message, -1) {
-		found = true
-		var nodes []string
+		name, nodes := corev1.ResourceName(match[1]), []string(nil)
 		for _, node := range e.nodes {
-			name := corev1.ResourceName(match[1])
 			if has := node.Status.Allocatable[name]; !has.IsZero() {
 				nodes = append(nodes, fmt.Sprintf("node %s has %s, used by %s", node.Name, has.String(), e.users(node.Name, name)))
 			}
 		}
-		switch more := len(nodes) - most; {
-		case len(e.nodes) == 0:
-			continue
-		case len(nodes) == 0:
+		if len(nodes) == 0 {
 			nodes = []string{"no node has it"}
-		case more > 0:
-			nodes = append(nodes[:most], fmt.Sprintf("%d more nodes have it", more))
 		}
-		lines = append(lines, match[1]+": "+strings.Join(nodes, "; "))
+		if len(e.nodes) > 0 {
+			lines = append(lines, quote(match[1]+": "+strings.Join(nodes, "; "), 0))
+		}
 	}
-	return lines, found
+	return lines
 }
 
 // users returns which pods of a node have how much of a resource.
