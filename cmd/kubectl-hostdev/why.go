@@ -164,7 +164,7 @@ func findings(vm, phase string, found []why.Finding) []string {
 	}
 	lines = append(lines, "to do:   "+f.Remedy)
 	if f.Check != "" {
-		lines = append(lines, "doctor:  check "+f.Check)
+		lines = append(lines, "doctor:  docs/doctor.md#"+f.Check)
 	}
 	lines = append(lines, "more:    docs/causes.md#"+f.Name+", "+f.Seen[0])
 	for _, before := range found[1:] {
