@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -45,30 +47,22 @@ Exit status:
 }
 
 func (a *app) why(ctx context.Context, argument string, files []string) error {
-	var client *cluster.Client
-	namespace, err := *a.config.Namespace, error(nil)
+	read := func(e *why.Evidence) error { return readFiles(e, files) }
+	namespace := *a.config.Namespace
 	if len(files) == 0 {
-		client, namespace, err = a.connect()
-	}
-	if err != nil {
-		return err
+		client, of, err := a.connect()
+		if err != nil {
+			return err
+		}
+		namespace, read = of, func(e *why.Evidence) error { return a.collect(ctx, client, e) }
 	}
 	name, err := vmName(namespace, argument)
 	if err != nil {
 		return err
 	}
 	e := &why.Evidence{Namespace: name.Namespace, Name: name.Name}
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			return fmt.Errorf("read %s: %w", file, cli.WithoutName(err))
-		}
-		e.Add("file "+file, data)
-	}
-	if client != nil {
-		if err := a.collect(ctx, client, e); err != nil {
-			return err
-		}
+	if err := read(e); err != nil {
+		return err
 	}
 	var b strings.Builder
 	for _, line := range answer(e) {
@@ -77,56 +71,63 @@ func (a *app) why(ctx context.Context, argument string, files []string) error {
 	return cmp.Or(a.Write("", []byte(b.String())), cli.Found(e.Phase != "Running"))
 }
 
-// collect reads a VM from the cluster.
+func readFiles(e *why.Evidence, files []string) error {
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("read %s: %w", file, cli.WithoutName(err))
+		}
+		e.Add("file "+file, data)
+	}
+	return nil
+}
+
+// collect reads a VM from the cluster. What cannot be read is left out and named.
 func (a *app) collect(ctx context.Context, client *cluster.Client, e *why.Evidence) error {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
-	const kubevirt = "kubevirt.io"
-	read, err := a.query(ctx, client, e.Add,
-		cluster.Query{Group: kubevirt, Resource: "virtualmachines", Namespace: e.Namespace, Name: e.Name},
-		cluster.Query{Group: kubevirt, Resource: "virtualmachineinstances", Namespace: e.Namespace, Name: e.Name})
-	if err == nil && read == 0 {
-		_, err = client.Instance(ctx, types.NamespacedName{Namespace: e.Namespace, Name: e.Name}) // says what there is
-	}
-	if err == nil {
-		_, err = a.query(ctx, client, e.Add,
-			cluster.Query{Resource: "pods", Namespace: e.Namespace}, cluster.Query{Resource: "events", Namespace: e.Namespace})
-	}
-	for _, l := range e.Logs {
-		add := func(_ string, data []byte) {
-			e.AddLog(fmt.Sprintf("log of container %s of pod %s", l.Container, l.Pod), string(data))
-		}
-		if err == nil {
-			_, err = a.query(ctx, client, add, cluster.Query{Resource: "pods", Namespace: e.Namespace, Name: l.Pod, Part: "log", Parameters: map[string]string{
-				"container": l.Container, "previous": fmt.Sprint(l.Before), "tailLines": "5000", "limitBytes": "8000000",
-			}})
-		}
-	}
-	if found := e.Findings(); err == nil && len(found) > 0 && found[0].Name == why.NoNode {
-		_, err = a.query(ctx, client, e.Add, cluster.Query{Resource: "nodes"}, cluster.Query{Resource: "pods"})
-	}
-	return err
-}
-
-// query adds what is there, and counts it. What the user may not read is left out and named.
-func (a *app) query(ctx context.Context, client *cluster.Client, add func(string, []byte), queries ...cluster.Query) (read int, err error) {
-	for _, q := range queries {
+	unread := map[string]error{} // by its hint: one for all logs
+	add := func(data []byte) { e.Add("", data) }
+	get := func(add func([]byte), q cluster.Query) (isThere bool) {
 		data, err := client.Get(ctx, q)
+		var hinted *reasons.Error
 		switch {
 		case err == nil:
-			add("", data)
-			read++
-		case apierrors.IsForbidden(err):
-			a.Say("warning: not read: %v", err)
-			var hinted *reasons.Error
-			if errors.As(err, &hinted) {
-				a.Say("hint: %s", hinted.Hint)
-			}
-		case !apierrors.IsNotFound(err) && !apierrors.IsBadRequest(err): // a container has no log
-			return read, err
+			add(data)
+		case errors.As(err, &hinted):
+			unread[hinted.Hint] = err
+		case !apierrors.IsNotFound(err) && !apierrors.IsBadRequest(err): // that is a container without a log
+			unread[""] = err
+		}
+		return err == nil
+	}
+	isVM := get(add, cluster.Query{Group: "kubevirt.io", Resource: "virtualmachines", Namespace: e.Namespace, Name: e.Name})
+	isVMI := get(add, cluster.Query{Group: "kubevirt.io", Resource: "virtualmachineinstances", Namespace: e.Namespace, Name: e.Name})
+	if !isVM && !isVMI {
+		_, err := client.Instance(ctx, types.NamespacedName{Namespace: e.Namespace, Name: e.Name})
+		return err // says what there is
+	}
+	get(add, cluster.Query{Resource: "pods", Namespace: e.Namespace})
+	get(add, cluster.Query{Resource: "events", Namespace: e.Namespace})
+	for _, l := range e.Logs {
+		addLog := func(data []byte) {
+			e.AddLog(fmt.Sprintf("log of container %s of pod %s", l.Container, l.Pod), string(data))
+		}
+		get(addLog, cluster.Query{Resource: "pods", Namespace: e.Namespace, Name: l.Pod, Part: "log", Parameters: map[string]string{
+			"container": l.Container, "previous": fmt.Sprint(l.Before), "tailLines": "5000", "limitBytes": "8000000",
+		}})
+	}
+	if found := e.Findings(); len(found) > 0 && found[0].Name == why.NoNode {
+		get(add, cluster.Query{Resource: "nodes"})
+		get(add, cluster.Query{Resource: "pods"})
+	}
+	for _, hint := range slices.Sorted(maps.Keys(unread)) {
+		a.Say("warning: not read: %v", unread[hint])
+		if hint != "" {
+			a.Say("hint: %s", hint)
 		}
 	}
-	return read, nil
+	return nil
 }
 
 // answer returns the lines that a user reads, the cause first.

@@ -124,10 +124,9 @@ func (e *Evidence) addPod(pod corev1.Pod) {
 		if c.LastTerminationState.Terminated != nil {
 			e.Logs = append(e.Logs, Log{pod.Name, c.Name, true})
 		}
-		if c.State.Waiting == nil {
+		if waiting := c.State.Waiting; waiting == nil {
 			e.Logs = append(e.Logs, Log{pod.Name, c.Name, false})
-		}
-		if waiting := c.State.Waiting; waiting != nil && waiting.Message != "" {
+		} else if waiting.Message != "" {
 			e.add(true, source, pod.CreationTimestamp.Time, waiting.Reason+": "+waiting.Message)
 		}
 		for _, ended := range []*corev1.ContainerStateTerminated{c.LastTerminationState.Terminated, c.State.Terminated} {
@@ -144,8 +143,8 @@ func (e *Evidence) AddLog(source, text string) {
 	stamp := regexp.MustCompile(`^\d{4}-\d\d-\d\dT\S+`)
 	bad := regexp.MustCompile(`^\W*(panic|fatal|error)\b|qemu-(kvm|system-\w+): `)
 	for line := range strings.SplitSeq(text, "\n") {
-		at, isError := stamp.FindString(line), false
-		isError = bad.MatchString(strings.ToLower(line[len(at):]))
+		at := stamp.FindString(line)
+		isError := bad.MatchString(strings.ToLower(line[len(at):]))
 		for start := strings.Index(line, `{"`); start >= 0; start = strings.Index(line, `{"`) {
 			var entry struct{ Level, Msg, Reason, Error, Timestamp, Time string }
 			if json.NewDecoder(strings.NewReader(line[start:])).Decode(&entry) != nil || entry.Msg == "" {
