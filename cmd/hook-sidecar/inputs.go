@@ -65,7 +65,7 @@ func (a *app) readRequest(in *inputFlags) (req plan.Request, source string, err 
 	}
 	source = fileName(in.domain)
 	if domain.Dumps > 0 {
-		source += fmt.Sprintf(", dump %d of %d", domain.Dump, domain.Dumps)
+		source += fmt.Sprintf(", dump %d of %[1]d", domain.Dumps)
 	}
 	vmi, err := a.readVMI(in.vmi)
 	return plan.Request{Domain: domain.XML, Parsed: vmi}, source, err

@@ -44,7 +44,7 @@ func TestAgreesWithKey(t *testing.T) {
 	for _, c := range cases.Load(t, "../..") {
 		m := c.Mutator
 		m.Flags = maps.Clone(m.Flags)
-		m.Flags[policy.KeyMMIOWindow], m.Flags[policy.KeyStrict] = string(policy.MMIOWindowAuto), "false"
+		m.Flags[policy.KeyMMIOWindow], m.Flags[policy.KeyStrict] = "auto", "false"
 		m.Locked = []policy.Key{policy.KeyMMIOWindow, policy.KeyStrict} // whatever the VMI's annotations say
 		result := m.Mutate(c.Request)
 		if result.Plan == nil {

@@ -55,7 +55,7 @@ func Sysfs(t testing.TB, name string) fs.FS {
 // to vfio-pci, and each mediated device, with a cell for each node.
 func Domain(t testing.TB, sysfs fs.FS) []byte {
 	t.Helper()
-	shown, problems := host.Read(sysfs, nil, host.Needs{All: true})
+	shown, problems := host.Read(sysfs, nil, host.All)
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
