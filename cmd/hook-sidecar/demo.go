@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/plan"
@@ -35,10 +36,10 @@ Exit status:
 		Example: `  hook-sidecar demo
   hook-sidecar demo --layout mirror
   hook-sidecar demo --diff`,
-		Args: noArguments,
+		Args: cli.NoArguments,
 	}
 	cmd.Flags().BoolVar(&showDiff, "diff", false, "print what the hook changes in the domain, and one line per device")
-	policy := addPolicyFlags(cmd.Flags())
+	policy := cli.AddPolicyFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		sample, err := readSample(policy)
 		if err != nil {
@@ -55,8 +56,8 @@ type sample struct {
 	request plan.Request
 }
 
-func readSample(flags *policyFlags) (sample, error) {
-	source, err := flags.given()
+func readSample(flags *cli.PolicyFlags) (sample, error) {
+	source, err := flags.Given()
 	if err != nil {
 		return sample{}, err
 	}
@@ -123,6 +124,6 @@ func serveAndCall(ctx context.Context, socket string, s sample) (domain []byte, 
 		return err
 	})
 	err = group.Wait()
-	answerer.wait()
+	answerer.logs.Wait()
 	return domain, result, err
 }

@@ -48,12 +48,11 @@ const concurrency = 8
 // table prints the VMs with passthrough devices. One that cannot be read has its error
 // in its row; where none can be read, that is the error.
 func (a *app) table(ctx context.Context, flags explainFlags) error {
-	flags.format = cli.FormatOf(flags.format, flags.output)
-	if err := cli.CheckFormat(flags.format, cli.Text, cli.JSON); err != nil {
+	if err := flags.Check(true); err != nil {
 		return err
 	}
-	if flags.layout != "" || flags.details {
-		return cli.Failed("name the VM", errors.New("--layout and --details are of one VM, and none is given"))
+	if flags.layout != "" || flags.Details {
+		return cli.Failed("name the VM", errors.New("--layout and --details require a VM name"))
 	}
 	client, namespace, err := a.connect()
 	if err != nil {
@@ -68,7 +67,7 @@ func (a *app) table(ctx context.Context, flags explainFlags) error {
 	if err != nil {
 		return err
 	}
-	all = slices.DeleteFunc(all, func(in cluster.Instance) bool { return !in.HasDevices })
+	all = slices.DeleteFunc(all, func(in cluster.Instance) bool { return !in.MayHaveDevices })
 	slices.SortFunc(all, func(x, y cluster.Instance) int {
 		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
 	})
@@ -85,7 +84,7 @@ func (a *app) table(ctx context.Context, flags explainFlags) error {
 	if len(all) > 0 && !slices.Contains(failures, nil) {
 		return failures[0]
 	}
-	return a.WriteAs(flags.format, flags.output, vmTable{tableVersion, rows}, func(b *bytes.Buffer) error { return writeTable(b, rows) })
+	return a.WriteAs(flags.Format, flags.Output, vmTable{tableVersion, rows}, func(b *bytes.Buffer) error { return writeTable(b, rows) })
 }
 
 // row reads one VM of the table.
@@ -116,6 +115,9 @@ func (r *row) fill(vm cluster.VM) error {
 	return nil
 }
 
+// maxFinding is the length of a finding with which a row is one line on most terminals.
+const maxFinding = 88
+
 func writeTable(b *bytes.Buffer, rows []row) error {
 	if len(rows) == 0 {
 		b.WriteString("no VM with passthrough devices\n")
@@ -132,21 +134,11 @@ func writeTable(b *bytes.Buffer, rows []row) error {
 		if r.Error != nil {
 			devices, pairs, finding = "?", "?", "error: "+*r.Error
 		}
-		cells := []string{r.Namespace, r.Name, cmp.Or(r.Node, "-"), devices, pairs, cmp.Or(string(r.Layout), "-"), abridged(finding)}
+		cells := []string{r.Namespace, r.Name, cmp.Or(r.Node, "-"), devices, pairs, cmp.Or(string(r.Layout), "-"), topology.AbridgeTo(topology.OneLine(finding), maxFinding)}
 		for i := range cells {
 			cells[i] = topology.Printable(cells[i])
 		}
 		fmt.Fprintln(table, strings.Join(cells, "\t"))
 	}
 	return table.Flush()
-}
-
-// abridged returns so much of a text that a row is one line on most terminals.
-func abridged(text string) string {
-	const limit = 90
-	text = strings.Join(strings.Fields(text), " ")
-	if runes := []rune(text); len(runes) > limit {
-		return string(runes[:limit-2]) + ".."
-	}
-	return text
 }

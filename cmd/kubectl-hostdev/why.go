@@ -75,7 +75,7 @@ func readFiles(e *why.Evidence, files []string) error {
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {
-			return fmt.Errorf("read %s: %w", file, cli.WithoutName(err))
+			return err
 		}
 		e.Add("file "+file, data)
 	}

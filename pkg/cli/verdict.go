@@ -21,6 +21,7 @@ type Running struct {
 	Pairs   placement.Pairs // of the current tree
 	Layout  policy.Layout   // of the current tree, "" where no device is under an expander bus
 	HasHook bool            // the hook answers in the pod
+	Locked  []policy.Key    // whose annotations the hook ignores
 }
 
 // NewRunning plans a running VM. It fails where there is no plan.
@@ -90,11 +91,17 @@ func (r Running) ToDo() string {
 	if r.HasHook {
 		start = "restart the VM: the hook is in its pod"
 	}
+	switch p := r.Planned.Policy; {
+	case p.DryRun && p.Origins[policy.KeyDryRun] == policy.OriginAnnotation:
+		start = "remove the annotation " + policy.AnnotationPrefix + string(policy.KeyDryRun) + " from the VM; then " + start
+	case p.DryRun:
+		start = "remove --" + string(policy.KeyDryRun) + " from the arguments of the hook; then " + start
+	}
 	switch {
 	case len(r.Current.Devices) == 0:
 		return ""
 	case r.Planned.Err != nil:
-		return "see why the hook would refuse this domain: " + oneLine(r.Planned.Err.Error())
+		return "see why the hook would refuse this domain: " + topology.OneLine(r.Planned.Err.Error())
 	case hasUnplaced:
 		return fmt.Sprintf("%s (%s); then %s", reason.Remedy(), reason, start)
 	case r.Planned.Changed():
@@ -102,7 +109,11 @@ func (r Running) ToDo() string {
 	}
 	if better := r.better(); len(better) > 0 {
 		best := slices.MaxFunc(better, func(a, b plan.Alternative) int { return cmp.Compare(a.Alike, b.Alike) })
-		return fmt.Sprintf("nothing, or annotate the VM with %s%s: %s, which --layout %s shows", policy.AnnotationPrefix, policy.KeyLayout, best.Layout, best.Layout)
+		choose := fmt.Sprintf("annotate the VM with %s%s: %s", policy.AnnotationPrefix, policy.KeyLayout, best.Layout)
+		if slices.Contains(r.Locked, policy.KeyLayout) {
+			choose = fmt.Sprintf("set --%s=%s in the arguments of the hook, which lock it", policy.KeyLayout, best.Layout)
+		}
+		return fmt.Sprintf("nothing, or %s; --layout %s shows it", choose, best.Layout)
 	}
 	return "nothing: no layout shows more of the host"
 }
@@ -115,6 +126,3 @@ func (r Running) unplaced() (reasons.Reason, bool) {
 	}
 	return r.Planned.Plan.Devices[i].Reason, true
 }
-
-// oneLine returns a text without newlines.
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

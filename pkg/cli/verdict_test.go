@@ -47,7 +47,7 @@ func TestVerdict(t *testing.T) {
 		"without the hook":      {dgx, hgx, "", false, "0 of 120 pairs as on the host; with layout root 112, mirror 120", add},
 		"the hook came later":   {dgx, hgx, "", true, "0 of 120 pairs as on the host; with layout root 112, mirror 120", have},
 		"layout numa":           {dgx, hgx, policy.LayoutNUMA, true, "64 of 120 pairs as on the host, in a tree of layout numa; with layout root 112, mirror 120", have},
-		"layout root":           {dgx, hgx, policy.LayoutRoot, true, "112 of 120 pairs as on the host, in a tree of layout root; with layout mirror 120", "nothing, or annotate the VM with hostdev.vm.kubevirt.io/layout: mirror, which --layout mirror shows"},
+		"layout root":           {dgx, hgx, policy.LayoutRoot, true, "112 of 120 pairs as on the host, in a tree of layout root; with layout mirror 120", "nothing, or annotate the VM with hostdev.vm.kubevirt.io/layout: mirror; --layout mirror shows it"},
 		"layout mirror":         {dgx, hgx, policy.LayoutMirror, false, "120 of 120 pairs as on the host, in a tree of layout mirror", "nothing: no layout shows more of the host"},
 		"one GPU, no cells":     {one, hgx, "", false, "one device, which does not know its NUMA node", noCells + add},
 		"the host is another's": {dgx, "x86-2n2g-t4-vgpu", "", false, "the node shows none of the 16 devices", ""},
@@ -77,5 +77,31 @@ func TestVerdictOfAnnotation(t *testing.T) {
 	expect.NoError(t, err)
 	if got, want := r.Verdict(), "0 of 120 pairs as on the host; with layout mirror 120"; got != want {
 		t.Errorf("verdict %s, want %s", got, want)
+	}
+}
+
+// A VM with the hook is judged by the hook's arguments.
+func TestVerdictOfArguments(t *testing.T) {
+	for name, test := range map[string]struct {
+		arguments []string
+		todo      string
+	}{
+		"none":          {nil, have},
+		"the same":      {[]string{"--layout=numa"}, "nothing, or annotate the VM with hostdev.vm.kubevirt.io/layout: mirror; --layout mirror shows it"},
+		"layout locked": {[]string{"--layout", "numa", "--lock", "strict,layout"}, "nothing, or set --layout=mirror in the arguments of the hook, which lock it; --layout mirror shows it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, request := inputs(t, dgx, hgx)
+			request.Domain = m.Read(request).WithLayout(policy.LayoutNUMA).Domain
+			var err error
+			m.Source, err = cli.HookPolicy(test.arguments)
+			expect.NoError(t, err)
+			r, err := cli.NewRunning(m.Read(request), true)
+			expect.NoError(t, err)
+			r.Locked = m.Locked
+			if got := r.ToDo(); got != test.todo {
+				t.Errorf("to do\n%s, want\n%s", got, test.todo)
+			}
+		})
 	}
 }

@@ -27,7 +27,7 @@ func vmiOfDomain(in Inputs) []Result {
 	case env.OtherRun:
 		return warn(hint, "the domain and the VMI %q are of two runs: their uids differ", topology.Abridge(vmi.String()))
 	}
-	return pass("%s", oneLine(d.Name))
+	return pass("%s", topology.OneLine(d.Name))
 }
 
 func machineType(in Inputs) []Result {
@@ -194,7 +194,7 @@ func strict(in Inputs) []Result {
 	case !in.Plan.Policy.Strict:
 		return nil
 	case in.Err != nil:
-		return fail("remedy what the message names, or unset strict", "%s", oneLine(in.Err.Error()))
+		return fail("remedy what the message names, or unset strict", "%s", topology.OneLine(in.Err.Error()))
 	}
 	return pass("the VM starts")
 }
@@ -238,7 +238,7 @@ func planWarnings(in Inputs) []Result {
 		if w.Code.Check() != "" {
 			continue
 		}
-		results := warn(w.Remedy, "%s: %s", w.Code, oneLine(w.Text))
+		results := warn(w.Remedy, "%s: %s", w.Code, topology.OneLine(w.Text))
 		if w.Device != nil {
 			results = about(*w.Device, results)
 		}
@@ -325,7 +325,7 @@ func vIOMMU(in Inputs) []Result {
 	if len(models) == 0 {
 		return orPass(found, "the domain has none")
 	}
-	return orPass(found, "model %s", oneLine(models[0].Model))
+	return orPass(found, "model %s", topology.OneLine(models[0].Model))
 }
 
 // lockedMemory counts the memory that QEMU locks: once for all VFIO devices of a VM, or with

@@ -55,7 +55,7 @@ func (in Inputs) typeName(f topology.Device) string {
 		}
 		for _, t := range other.Details.VGPU.Creatable {
 			if t.ID == f.Details.VGPU.Type && t.Name != "" {
-				return number + " (" + oneLine(t.Name) + ")"
+				return number + " (" + topology.OneLine(t.Name) + ")"
 			}
 		}
 	}

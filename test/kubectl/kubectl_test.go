@@ -161,7 +161,7 @@ func (c *cluster) testFirstUse(t *testing.T, domain []byte) {
 func (c *cluster) testHooked(t *testing.T) {
 	head, _, _ := strings.Cut(c.succeeds(t, "explain", "hooked"), "\n\n")
 	same(t, "the beginning", head, "112 of 120 pairs as on the host, in a tree of layout root; with layout mirror 120\n"+
-		"to do: nothing, or annotate the VM with hostdev.vm.kubevirt.io/layout: mirror, which --layout mirror shows")
+		"to do: nothing, or annotate the VM with hostdev.vm.kubevirt.io/layout: mirror; --layout mirror shows it")
 }
 
 // The script in a container's shell and the hook in its container print the host that the
@@ -174,7 +174,7 @@ func (c *cluster) testSnapshot(t *testing.T) {
 	}
 }
 
-// One list has the VMs of all namespaces, for who may list them.
+// One list has the VMs of all namespaces, for a user who may list them.
 func (c *cluster) testAll(t *testing.T) {
 	want := regexp.MustCompile(`(?m)^default +dgx +gpu-node-1 +16 +0 of 120 .*
 default +hooked +gpu-node-1 +16 +112 of 120 `)

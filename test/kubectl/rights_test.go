@@ -19,6 +19,7 @@ func (c *cluster) testRights(t *testing.T) {
 	if out := c.succeeds(t, "why", "dgx"); !strings.Contains(out, "runs on node "+node) {
 		t.Errorf("why: %s", out)
 	}
+	c.as(t, "viewer", "explain", "dgx", "--as", "nobody").fails(t, "cannot impersonate", "you may not impersonate the user or group of --as")
 }
 
 // Without the right to get pods/exec a WebSocket is refused, and SPDY is spoken.
