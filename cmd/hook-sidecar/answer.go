@@ -13,6 +13,9 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/hooks"
@@ -61,11 +64,11 @@ func (a answerer) Mutate(ctx context.Context, call hooks.Call) ([]byte, error) {
 	if result.Err == nil || !result.Strict {
 		return result.Domain, nil
 	}
-	var e *plan.Error
-	if errors.As(result.Err, &e) && e.Kind == plan.Malformed {
-		return nil, &hooks.MalformedError{Err: e}
+	code := codes.FailedPrecondition
+	if e := (*plan.Error)(nil); errors.As(result.Err, &e) && e.Kind == plan.Malformed {
+		code = codes.InvalidArgument
 	}
-	return nil, &hooks.RefusedError{Err: result.Err}
+	return nil, status.Error(code, result.Err.Error())
 }
 
 // hookAnswerer returns the answerer of serve and onDefineDomain: it takes the environment

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"log/slog"
 	"strings"
@@ -12,6 +11,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/hooks"
@@ -76,7 +77,7 @@ func TestAnswerTooLong(t *testing.T) {
 	}
 	a.mutator.Flags = map[policy.Key]string{policy.KeyStrict: "true"}
 	_, err := a.Mutate(t.Context(), hooks.Call{Domain: long, VMI: s.request.VMI})
-	if refused := (*hooks.RefusedError)(nil); !errors.As(err, &refused) {
+	if status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("strict: error %v, want a refusal", err)
 	}
 }

@@ -99,13 +99,12 @@ func callHook(ctx context.Context, socket string, plugin bool, domain, vmi []byt
 }
 
 func callFailure(err error, plugin bool) error {
-	var refused *hooks.RefusedError
-	switch {
-	case errors.As(err, &refused):
+	switch code := status.Code(err); {
+	case code == codes.FailedPrecondition:
 		return cli.Refused("the hook is strict; explain shows every device", err)
-	case status.Code(err) == codes.Unimplemented && plugin:
+	case code == codes.Unimplemented && plugin:
 		return cli.Failed("this socket serves no structured plugin; call a hook without --plugin", err)
-	case status.Code(err) == codes.Unimplemented:
+	case code == codes.Unimplemented:
 		return cli.Failed("this socket serves no hook; call a structured plugin with --plugin", err)
 	}
 	return err

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -28,7 +30,8 @@ func (a *app) newDemo() *cobra.Command {
 		Short: "Run the hook on built-in samples, without a cluster or a GPU",
 		Long: `demo starts the server on a temporary socket and calls it as virt-launcher does,
 with a domain that KubeVirt made for eight GPUs and eight NICs and a snapshot of
-a two-socket host. It prints what the guest sees without the hook and with it.
+a two-socket host. It prints how much of the host the guest sees without the
+hook, and what explain shows of the result.
 
 Exit status:
   0  success
@@ -38,7 +41,7 @@ Exit status:
   hook-sidecar demo --diff`,
 		Args: cli.NoArguments,
 	}
-	cmd.Flags().BoolVar(&showDiff, "diff", false, "print what the hook changes in the domain, and one line per device")
+	cmd.Flags().BoolVar(&showDiff, "diff", false, "print what the hook changes in the domain first")
 	policy := cli.AddPolicyFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		sample, err := readSample(policy)
@@ -85,23 +88,20 @@ func (a *app) demo(ctx context.Context, s sample, showDiff bool) (err error) {
 	if err != nil {
 		return err
 	}
-	after := report.New(result.Plan, result.Changed(), result.Err)
+	before, after := s.mutator.Read(s.request).Current().Plan, report.New(result.Plan, result.Changed(), result.Err)
+	var out bytes.Buffer
+	if showDiff {
+		out.Write(colouredDiff(diff.Diff("a/domain.xml", s.request.Domain, "b/domain.xml", domain), a.Style("")))
+	} else {
+		fmt.Fprintf(&out, "without the hook: %s\nwith it:          ", strings.Join(report.Headline(before, before), "; "))
+	}
+	if err := after.WriteText(&out, a.Style("")); err != nil {
+		return err
+	}
 	if !showDiff {
-		before := s.mutator.Read(s.request).Current()
-		comparison := report.BeforeAfter{Before: report.New(before.Plan, false, nil), After: after}
-		if err := comparison.WriteText(a.Out, a.Style("")); err != nil {
-			return err
-		}
-		_, err = fmt.Fprint(a.Out, "\nIts XML: hook-sidecar demo --diff. For your VM: hook-sidecar explain --domain vm.xml --vmi vmi.json\n")
-		return err
+		out.WriteString("\nIts XML: hook-sidecar demo --diff. For your VM: hook-sidecar explain --domain vm.xml --vmi vmi.json\n")
 	}
-	if err := a.Write("", colouredDiff(diff.Diff("a/domain.xml", s.request.Domain, "b/domain.xml", domain), a.Style(""))); err != nil {
-		return err
-	}
-	if _, err := fmt.Fprintln(a.Out); err != nil {
-		return err
-	}
-	return after.WriteSummary(a.Out)
+	return a.Write("", out.Bytes())
 }
 
 // serveAndCall runs the server for one call of virt-launcher. It returns the

@@ -16,16 +16,17 @@ import (
 	"hook-sidecar/pkg/cluster"
 	"hook-sidecar/pkg/doctor"
 	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/report"
 	"hook-sidecar/pkg/topology"
 )
 
 // tableVersion is the version of the table as JSON. It rises when a field is removed or
 // changes its meaning, not when one is added.
-const tableVersion = 1
+const tableVersion = 2
 
 // vmTable is the output of explain without a VM.
 type vmTable struct {
-	SchemaVersion int   `json:"schemaVersion"` // 1
+	SchemaVersion int   `json:"schemaVersion"` // 2
 	VMs           []row `json:"vms"`           // by namespace and name
 }
 
@@ -35,8 +36,10 @@ type row struct {
 	Name      string         `json:"name"`      // of the VM
 	Node      string         `json:"node"`      // that it runs on
 	Devices   int            `json:"devices"`   // how many passthrough devices it has
-	Pairs     int            `json:"pairs"`     // pairs of devices that the host shows
+	Pairs     int            `json:"pairs"`     // pairs of devices
 	Alike     int            `json:"alike"`     // how many of these are as on the host
+	Unplaced  int            `json:"unplaced"`  // devices without a place
+	Cells     int            `json:"cells"`     // guest NUMA cells; they come first where there are none
 	Layout    policy.Layout  `json:"layout"`    // of the current tree; "" where no device is under an expander bus
 	Finding   *doctor.Result `json:"finding"`   // the worst of doctor; null where it has no FAIL and no WARN
 	Error     *string        `json:"error"`     // why the VM was not read
@@ -107,7 +110,8 @@ func (r *row) fill(vm cluster.VM) error {
 	if err != nil {
 		return err
 	}
-	r.Devices, r.Pairs, r.Alike, r.Layout = len(running.Current.Devices), running.Pairs.Known, running.Pairs.Alike, running.Layout
+	r.Devices, r.Pairs, r.Alike, r.Layout = len(running.Current.Devices), running.Pairs.All, running.Pairs.Alike, running.Layout
+	r.Unplaced, r.Cells = report.WithoutPlace(running.Planned.Plan), len(running.Current.Domain().Cells)
 	found := doctor.NewReport(inputs).Results // the worst first
 	if len(found) > 0 && (found[0].Status == doctor.Fail || found[0].Status == doctor.Warn) {
 		r.Finding = &found[0]
@@ -124,17 +128,20 @@ func writeTable(b *bytes.Buffer, rows []row) error {
 		return nil
 	}
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "NAMESPACE\tVM\tNODE\tDEVICES\tPAIRS AS ON HOST\tLAYOUT\tWORST FINDING")
+	fmt.Fprintln(table, "NAMESPACE\tVM\tNODE\tDEVICES\tPAIRS AS ON HOST\tUNPLACED\tNUMA CELLS\tLAYOUT\tWORST FINDING")
 	for _, r := range rows {
 		pairs, finding := fmt.Sprintf("%d of %d", r.Alike, r.Pairs), "-"
 		if r.Finding != nil {
 			finding = fmt.Sprintf("%s %s: %s", r.Finding.Status, r.Finding.Name, r.Finding.Found)
 		}
-		devices := fmt.Sprint(r.Devices)
-		if r.Error != nil {
-			devices, pairs, finding = "?", "?", "error: "+*r.Error
+		devices, unplaced, guestCells := fmt.Sprint(r.Devices), fmt.Sprint(r.Unplaced), "none"
+		if r.Cells > 0 {
+			guestCells = fmt.Sprint(r.Cells)
 		}
-		cells := []string{r.Namespace, r.Name, cmp.Or(r.Node, "-"), devices, pairs, cmp.Or(string(r.Layout), "-"), topology.AbridgeTo(topology.OneLine(finding), maxFinding)}
+		if r.Error != nil {
+			devices, pairs, unplaced, guestCells, finding = "?", "?", "?", "?", "error: "+*r.Error
+		}
+		cells := []string{r.Namespace, r.Name, cmp.Or(r.Node, "-"), devices, pairs, unplaced, guestCells, cmp.Or(string(r.Layout), "-"), topology.AbridgeTo(topology.OneLine(finding), maxFinding)}
 		for i := range cells {
 			cells[i] = topology.Printable(cells[i])
 		}

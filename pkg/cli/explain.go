@@ -29,7 +29,7 @@ type ExplainFlags struct {
 func (f *ExplainFlags) Add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.Format, "format", "", "text, json, svg (a picture) or nccl (a topology file for NCCL in the guest)\n(default: as --output ends, in .json, .svg, or .xml for\nnccl; else text)")
-	flags.BoolVar(&f.Details, "details", false, "add link speeds, and to svg the path types as nvidia-smi topo -m shows them")
+	flags.BoolVar(&f.Details, "details", false, "add link speeds")
 	AddOutput(flags, &f.Output)
 	Complete(cmd, "format", Text, JSON, SVG, NCCL)
 }
@@ -97,7 +97,9 @@ func (p *Program) Explain(e Explanation, vm *plan.VM, shown plan.Result, asIs bo
 		if e.Format == SVG {
 			return picture.Write(b, r)
 		}
-		b.WriteString(e.Heading)
+		if b.WriteString(e.Heading); e.Heading != "" && r.IsCurrent() {
+			r.Headline = nil // the heading has it
+		}
 		return r.WriteText(b, p.Style(e.Output))
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/report"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -48,17 +49,12 @@ func (r Running) Heading() string {
 // Verdict returns the first line: how much of the host the guest sees now, and how much
 // with which layout: "0 of 120 pairs as on the host; with layout root 112, mirror 120".
 func (r Running) Verdict() string {
-	switch {
-	case len(r.Current.Devices) == 0:
-		return "the domain passes no PCI or mediated device through"
-	case r.Pairs.All == 0:
-		return fmt.Sprintf("one device, which %s its NUMA node", map[bool]string{true: "knows", false: "does not know"}[r.Current.Devices[0].Cell != nil])
-	case r.Pairs.Known == 0:
-		return fmt.Sprintf("the node shows none of the %d devices", len(r.Current.Devices))
+	text := strings.Join(report.Headline(r.Current, r.Planned.Plan), "; ")
+	if r.Pairs.Known == 0 {
+		return text
 	}
-	text := fmt.Sprintf("%d of %s as on the host", r.Pairs.Alike, topology.Counted(r.Pairs.Known, "pair"))
 	if r.Layout != "" {
-		text += ", in a tree of layout " + string(r.Layout)
+		text += "; the tree is of layout " + string(r.Layout)
 	}
 	var better []string
 	for _, o := range r.better() {
@@ -102,6 +98,9 @@ func (r Running) ToDo() string {
 		return ""
 	case r.Planned.Err != nil:
 		return "see why the hook would refuse this domain: " + topology.OneLine(r.Planned.Err.Error())
+	case report.LacksCells(r.Current):
+		cells, _, _ := strings.Cut(reasons.NoGuestNUMA.Remedy(), ";") // the rest is about layouts
+		return fmt.Sprintf("%s (%s); then %s", cells, reasons.NoGuestNUMA, start)
 	case hasUnplaced:
 		return fmt.Sprintf("%s (%s); then %s", reason.Remedy(), reason, start)
 	case r.Planned.Changed():

@@ -42,7 +42,7 @@ func (in Instance) uri() string {
 	return "qemu+unix:///session?socket=/var/run/libvirt/virtqemud-sock"
 }
 
-// domainName returns the domain's name, as env.VMI.RelationOf expects it.
+// domainName returns the domain's name, as env.VMI.Doubt expects it.
 func (in Instance) domainName() string { return in.Namespace + "_" + in.Name }
 
 // instance has the fields of a VMI that env.ParseVMI does not read, and those that show

@@ -21,6 +21,8 @@ type Domain struct {
 	MaxMemoryBytes uint64 // maxMemory, up to which memory can be hotplugged; 0 when absent
 	MemorySlots    uint64 // maxMemory/@slots
 
+	HardLimitBytes uint64 // memtune/hard_limit, 0 when absent
+
 	Cells    []Cell
 	Memnodes []Memnode
 	Pins     []VCPUPin

@@ -67,6 +67,9 @@ func (r *reader) memory(root *xmledit.Element) (err error) {
 		d.MaxMemoryBytes, _ = r.scaled(most)
 		d.MemorySlots, _ = number(most.Value("slots"), 10)
 	}
+	if limit := first(root, "memtune", "hard_limit"); limit != nil {
+		d.HardLimitBytes, _ = r.scaled(limit)
+	}
 	return nil
 }
 

@@ -74,28 +74,22 @@ func (v *VMI) CloudInit() *CloudInit {
 	return nil
 }
 
-// Relation is the relation of a domain to a VMI.
-type Relation int
-
-// The relations.
-const (
-	SameVM   Relation = iota // it is the VMI's
-	OtherVM                  // of another VM
-	OtherRun                 // of another run of the VM: the uids differ
-)
-
-// RelationOf returns the relation of a domain with a name, and with KubeVirt's uid unless
-// "". KubeVirt names it NAMESPACE_NAME (pkg/virt-launcher/virtwrap/util/libvirt_helper.go,
-// DomainFromNamespaceName); names of Kubernetes have no underscore.
-func (v *VMI) RelationOf(name, uid string) Relation {
+// Doubt returns why a domain with a name, and with KubeVirt's uid unless "", is not this
+// VMI's; "" if it is, or if one of them has no name. KubeVirt names it NAMESPACE_NAME
+// (pkg/virt-launcher/virtwrap/util/libvirt_helper.go, DomainFromNamespaceName); names of
+// Kubernetes have no underscore.
+func (v *VMI) Doubt(name, uid string) string {
+	own := topology.Abridge(v.String())
 	isNamed := name == v.Namespace+"_"+v.Name || v.Namespace == "" && strings.HasSuffix("_"+name, "_"+v.Name)
 	switch {
+	case name == "" || v.Name == "":
+		return ""
 	case !isNamed:
-		return OtherVM
+		return fmt.Sprintf("the VMI is %s, and the domain is of %s", own, topology.Abridge(strings.Replace(name, "_", "/", 1)))
 	case uid != "" && v.UID != "" && uid != string(v.UID):
-		return OtherRun
+		return fmt.Sprintf("the VMI and the domain are of two runs of %s: their uids differ", own)
 	}
-	return SameVM
+	return ""
 }
 
 // Request is a device that the VMI requests by resource or by claim.

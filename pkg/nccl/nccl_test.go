@@ -53,7 +53,7 @@ func wholeHost(t *testing.T, host fs.FS) []byte {
 func planOf(t *testing.T, host fs.FS, domain []byte, layout policy.Layout) *placement.Plan {
 	t.Helper()
 	m := plan.Planner{Sysfs: host, Details: true, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}}
-	result := m.Mutate(plan.Request{Domain: domain})
+	result := m.Read(plan.Request{Domain: domain}).Plan()
 	if result.Err != nil {
 		t.Fatal(result.Err)
 	}

@@ -1,13 +1,10 @@
 package plan_test
 
 import (
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"hook-sidecar/pkg/plan"
-	"hook-sidecar/pkg/policy"
 	"hook-sidecar/test/cases"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/oracle"
@@ -23,7 +20,7 @@ func TestLibvirt(t *testing.T) {
 			if c.NoLibvirt != "" {
 				t.Skip(c.NoLibvirt)
 			}
-			result := c.Mutator.Mutate(c.Request).Domain
+			result := c.Mutator.Read(c.Request).Plan().Domain
 			// A NIC that goes to a port under an expander bus of the user's own does so without the hook.
 			if own, findings, err := lib.Examine(c.Request.Domain); err == nil && len(findings) == 1 && strings.Contains(findings[0], " is placed at ") {
 				if back, still, err := lib.Examine(result); err == nil && slices.Equal(findings, still) {
@@ -33,32 +30,5 @@ func TestLibvirt(t *testing.T) {
 			}
 			lib.Check(t, result)
 		})
-	}
-}
-
-// TestLibvirtLayouts does the same for every sample that KubeVirt made, those of
-// later calls and libvirt's own readback included, with every layout on the
-// host that has its devices.
-func TestLibvirtLayouts(t *testing.T) {
-	t.Parallel()
-	lib := oracle.New(t)
-	for sample, host := range boots() {
-		files, err := filepath.Glob(filepath.Join(root, "testdata", "samples", sample+"*.xml"))
-		if err != nil || len(files) == 0 {
-			t.Fatalf("no sample %s: %v", sample, err)
-		}
-		for _, file := range files {
-			for _, layout := range []policy.Layout{policy.LayoutKeep, policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror} {
-				name := filepath.Base(file)
-				t.Run(name+"/"+string(layout), func(t *testing.T) {
-					m := plan.Planner{Sysfs: hosts(t)[host+".txtar"], Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}}
-					result := m.Mutate(plan.Request{Domain: sampleFile(t, name), VMI: sampleFile(t, sample+".vmi.json")})
-					if result.Err != nil {
-						t.Fatal(result.Err)
-					}
-					lib.Check(t, result.Domain)
-				})
-			}
-		}
 	}
 }

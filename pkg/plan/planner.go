@@ -66,7 +66,7 @@ func (p Planner) WholeHost() (Planner, *topology.Host, []reasons.Problem) {
 	return p, whole.host, whole.problems
 }
 
-// answerNeeds returns what the answer to a call depends on. Layout auto follows the pairs
+// answerNeeds returns the needs of the answer to a call. Layout auto follows the pairs
 // of NCCL, devices of variables are added by group, and companions are found among the
 // related functions: with those nearly all is read, so the input of warnings is read, too.
 func (p Planner) answerNeeds(wanted policy.Policy) host.Needs {
@@ -96,15 +96,12 @@ func (p Planner) planNeeds(wanted policy.Policy) host.Needs {
 }
 
 // Read reads a VM and all of the host that its plans depend on. Invalid input is an error
-// of each plan.
+// of each plan. Neither Read nor a plan panics; on an error the domain of the plan is that of
+// the request.
 func (p Planner) Read(req Request) *VM { return p.read(req, p.planNeeds) }
 
-// Mutate handles a call in full. It never panics. On an error the result has the domain of
-// the request.
-func (p Planner) Mutate(req Request) Result { return p.Read(req).Plan() }
-
-// Answer handles a call as Mutate does, and reads no more of the host than the
-// answer depends on. The plan lacks what Diagnose adds.
+// Answer returns the plan of the policy, and reads no more of the host than that depends on.
+// The plan lacks the facts that Diagnose adds.
 func (p Planner) Answer(req Request) Result {
 	return p.read(req, p.answerNeeds).guarded(variant{}, false)
 }

@@ -110,7 +110,7 @@ func OneGPU(t testing.TB, alias string) []byte {
 func Result(t testing.TB, sysfs fs.FS, domain []byte, layout string) plan.Result {
 	t.Helper()
 	m := plan.Planner{Sysfs: sysfs, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: layout}}}
-	result := m.Mutate(plan.Request{Domain: domain})
+	result := m.Read(plan.Request{Domain: domain}).Plan()
 	if result.Err != nil {
 		t.Fatal(result.Err)
 	}

@@ -155,7 +155,7 @@ func TestBesideStaying(t *testing.T) {
 			if err != nil {
 				t.Skip(err)
 			}
-			result := m.hook.Mutate(plan.Request{Domain: m.domain, VMI: m.vmi})
+			result := m.hook.Read(plan.Request{Domain: m.domain, VMI: m.vmi}).Plan()
 			expect.NoError(t, result.Err)
 			with, err := lib(result.Domain)
 			if err != nil {
@@ -182,10 +182,10 @@ func TestBesideStaying(t *testing.T) {
 // again: the hook changes its own result no more, and moves nothing in what libvirt reads back of it.
 func (m mixed) again(t *testing.T, result plan.Result, with []byte) {
 	t.Helper()
-	if again := m.hook.Mutate(plan.Request{Domain: result.Domain, VMI: m.vmi}); again.Err != nil || !bytes.Equal(again.Domain, result.Domain) {
+	if again := m.hook.Read(plan.Request{Domain: result.Domain, VMI: m.vmi}).Plan(); again.Err != nil || !bytes.Equal(again.Domain, result.Domain) {
 		t.Errorf("a second call changes the result, error %v:\n%s", again.Err, again.Domain)
 	}
-	later := m.hook.Mutate(plan.Request{Domain: with, VMI: m.vmi})
+	later := m.hook.Read(plan.Request{Domain: with, VMI: m.vmi}).Plan()
 	if c := later.Plan.Changes; len(c.AddControllers)+len(c.RemoveControllers)+len(c.Place) > 0 {
 		t.Errorf("a call after libvirt changes %+v: %s, then %s", c, describe(result), describe(later))
 	}
