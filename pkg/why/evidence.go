@@ -53,10 +53,9 @@ type Finding struct {
 // Findings returns the causes, the latest first: of several attempts to start, the last
 // counts. Of a VM that runs these are what its guest reports.
 func (e *Evidence) Findings() []Finding {
-	slices.SortStableFunc(e.lines, func(x, y Line) int { return x.Time.Compare(y.Time) })
 	causes := slices.DeleteFunc(Causes(), func(c Cause) bool { return e.Phase == "Running" && !c.InGuest })
 	var found []Finding
-	for _, line := range e.lines {
+	for _, line := range e.inOrder() {
 		i := slices.IndexFunc(causes, func(c Cause) bool { return c.match(line.Source+": "+line.Text) >= 0 })
 		if i < 0 {
 			continue
@@ -70,6 +69,11 @@ func (e *Evidence) Findings() []Finding {
 	return found
 }
 
+// inOrder returns the lines by their time.
+func (e *Evidence) inOrder() []Line {
+	return slices.SortedStableFunc(slices.Values(e.lines), func(x, y Line) int { return x.Time.Compare(y.Time) })
+}
+
 // Nearest returns the last n errors, for a VM whose cause is not known. Of those that differ
 // in numbers only it has the last.
 func (e *Evidence) Nearest(n int) []Line {
@@ -77,7 +81,7 @@ func (e *Evidence) Nearest(n int) []Line {
 	number := regexp.MustCompile(`[0-9]+`)
 	known := map[string]bool{}
 	var nearest []Line
-	for _, line := range slices.Backward(e.lines) {
+	for _, line := range slices.Backward(e.inOrder()) {
 		form := number.ReplaceAllString(line.Text, "0")
 		if line.isError && !known[form] && !private.MatchString(line.Text) && len(nearest) < n {
 			known[form] = true
