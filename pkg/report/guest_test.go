@@ -217,9 +217,9 @@ func TestWriteBelief(t *testing.T) {
 			"file (nvidia-smi): 3 GPUs and NICs that are not emulated", "NUMA: 0 of 2 know their node", "paths: all devices are on one root bus",
 			"PIX: 0 of 3 pairs", "PXB: 0 of 3 pairs", "this guest is flat: to NCCL all devices are equally far from each other and from every CPU",
 		}},
-		"several roots": {strings.Replace(flat, "PHB X PHB", "SYS X PIX", 1), []string{
-			"file (nvidia-smi): 3 GPUs and NICs that are not emulated", "NUMA: 0 of 2 know their node", "paths: all devices are on one root bus",
-			"PIX: 1 of 3 pairs GPU1+mlx5_0", "PXB: 0 of 3 pairs",
+		"several roots": {"GPU0 GPU1 NIC0 CPU Affinity NUMA Affinity\nGPU0 X SYS PIX 0-3 0\nGPU1 SYS X SYS 4-7 1\nNIC0 PIX SYS X\n", []string{
+			"file (nvidia-smi): 3 GPUs and NICs that are not emulated", "NUMA: 2 of 2 know their node", "paths: not all devices are on one root bus",
+			"PIX: 1 of 3 pairs GPU0+NIC0", "PXB: 0 of 3 pairs",
 		}},
 		"no paths": {"Slot:\t01:00.0\nClass:\t0302\nNUMANode:\t0\n\nSlot:\t02:00.0\nClass:\t0302\n\nSlot:\t03:00.0\nClass:\t0200\nVendor:\t8086\nDevice:\t10d3\n", []string{
 			"file (lspci): 2 GPUs and NICs that are not emulated", "NUMA: 1 of 2 know their node", "paths: not in the file; those of lstopo and nvidia-smi topo -mp have them",
