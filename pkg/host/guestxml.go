@@ -31,7 +31,7 @@ type place struct {
 // parseGuestXML reads the XML of lstopo, versions 1 and 2 (hwloc.dtd, hwloc2.dtd), or NCCL's
 // topology file, which NCCL_TOPO_DUMP_FILE names.
 func parseGuestXML(data []byte) (Guest, error) {
-	const maxDepth = 1024 // two elements per bus would be 512
+	const maxDepth = 64 // of lstopo's objects above CPUs, and a bridge per bus; real trees have about ten
 	decoder := xml.NewDecoder(bytes.NewReader(data))
 	reader := &xmlReader{guest: Guest{IDs: true, Nodes: true, Paths: true}}
 	places := []place{{}}
@@ -114,8 +114,10 @@ func (r *xmlReader) object(attributes map[string]string, at *place) (err error) 
 	case kind == "Bridge" && hasAddress:
 		at.bridges = append(slices.Clip(at.bridges), d.Address)
 	case kind == "Bridge": // a host bridge with its buses, "0000:[e0-e4]"
-		first, _, _ := strings.Cut(attributes["bridge_pci"], "-")
-		at.root = topology.PCIeRoot("pci" + strings.Replace(first, "[", "", 1))
+		first, _, _ := strings.Cut(strings.Replace(attributes["bridge_pci"], "[", "", 1), "-")
+		bus, err := topology.ParseAddress(first + ":00.0")
+		at.root = topology.PCIeRoot(fmt.Sprintf("pci%04x:%02x", bus.Domain, bus.Bus))
+		return err
 	case kind == "PCIDev":
 		if _, err := fmt.Sscanf(attributes["pci_type"], "%4x [%4x:%4x]", &d.Class, &d.Vendor, &d.Device); err != nil {
 			return fmt.Errorf("invalid pci_type %q: want class and ids, such as 0302 [10de:2330]", topology.Abridge(attributes["pci_type"]))

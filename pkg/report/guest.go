@@ -86,7 +86,7 @@ func guestNotes(guest host.Guest, unlisted int) []string {
 	add(guest.Source == host.FromNCCL, "of the path to a device only switches are compared: NCCL shows no root and no ports")
 	add(isMatrix, "nvidia-smi shows no addresses: GPUs are matched by order, which is that of their addresses; "+
 		"NICs by the order of their names, which is a guess. Compared are NUMA nodes of GPUs and path types, except through NVLink (-mp shows these)")
-	add(unlisted > 0 && isMatrix, "%s not compared: nvidia-smi lists as many GPUs and NICs of NVIDIA only if the guest has drivers for all", topology.Counted(unlisted, "device"))
+	add(unlisted > 0 && isMatrix, "%s not compared: nvidia-smi lists more, fewer or none of the kind, so which is which is not known", topology.Counted(unlisted, "device"))
 	add(unlisted > 0 && !isMatrix, "%s not compared: the guest may have what %s does not list", topology.Counted(unlisted, "device"), guest.Source)
 	return notes
 }
