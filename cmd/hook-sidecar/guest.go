@@ -12,8 +12,8 @@ import (
 	"hook-sidecar/pkg/report"
 )
 
-// guestUsage names the files that show a guest.
-const guestUsage = "the output of lspci -Dvmmnn,\nlstopo --of xml, nvidia-smi topo -mp or hook-sidecar snapshot\nin the guest, or the file of NCCL_TOPO_DUMP_FILE"
+// guestUsage names the files that show a guest, in lines for usage and help.
+const guestUsage = "the output of\nlspci -Dvmmnn, lstopo --of xml, nvidia-smi topo -mp or hook-sidecar\nsnapshot in the guest, or the file of NCCL_TOPO_DUMP_FILE"
 
 func (a *app) newGuest() *cobra.Command {
 	return &cobra.Command{
@@ -24,7 +24,8 @@ whether all are on one root bus, which pairs are near each other, and what to se
 to whoever runs the cluster. It needs neither the domain nor the host.
 
 Without a FILE it reads the /sys of this machine. A FILE, or - for standard input,
-is ` + guestUsage + `.
+has ` + guestUsage + `.
+docs/guest.md says what each of them shows.
 
 Exit status:
   0  success
