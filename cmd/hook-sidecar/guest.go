@@ -12,9 +12,6 @@ import (
 	"hook-sidecar/pkg/report"
 )
 
-// guestUsage names the files that show a guest, in lines for usage and help.
-const guestUsage = "the output of\nlspci -Dvmmnn, lstopo --of xml, nvidia-smi topo -mp or hook-sidecar\nsnapshot in the guest, or the file of NCCL_TOPO_DUMP_FILE"
-
 func (a *app) newGuest() *cobra.Command {
 	return &cobra.Command{
 		Use:   "guest [FILE]",
@@ -24,7 +21,8 @@ whether all are on one root bus, which pairs are near each other, and what to se
 to whoever runs the cluster. It needs neither the domain nor the host.
 
 Without a FILE it reads the /sys of this machine. A FILE, or - for standard input,
-has ` + guestUsage + `.
+is the output of lspci -Dvmmnn, lstopo --of xml, nvidia-smi topo -mp or
+hook-sidecar snapshot in the guest, or NCCL's file of NCCL_TOPO_DUMP_FILE.
 docs/guest.md says what each of them shows.
 
 Exit status:
