@@ -16,7 +16,7 @@ type Choice struct {
 type proposal struct {
 	Choice
 	decisions []Decision
-	managed   bus.Devices // that may move
+	managed   bus.Devices // that are placed
 	wanted    *topology.Tree
 	places    []*topology.Node // of the devices in wanted; nil for those that the layout does not place
 }

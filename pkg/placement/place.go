@@ -50,15 +50,8 @@ func place(s start) placing {
 
 // attempt is what a proposal makes of the domain, or what that violates.
 func attempt(s start, p proposal) (built placing, violations []bus.Violation) {
-	if fits, aligned := isAligned(s, p); aligned {
-		changes := s.base
-		if p.Layout == policy.LayoutNUMA {
-			p.decisions = withFiner(s, p.decisions)
-			p.managed = managedOf(p.decisions)
-		}
-		changes.HotplugOff = number.PortsToClose(layoutFor(s, p, fits))
-		p.decisions = withOutcome(p.decisions, Kept, reasons.AlreadyAligned)
-		return placing{proposal: p, changes: changes, result: s.after(changes), ports: fits}, nil
+	if kept, isAligned := keepAligned(s, p); isAligned {
+		return kept, nil
 	}
 	// A number of ports that a user asks for gives way to the devices, the one
 	// that KubeVirt would keep does not.
@@ -71,6 +64,28 @@ func attempt(s start, p proposal) (built placing, violations []bus.Violation) {
 	}
 	built.warnings, violations = comparePairs(s, p.decisions, built.result)
 	return built, violations
+}
+
+// keepAligned is the placing of a domain that needs no other tree, whoever built the one that
+// it has: every device is in its cell, every pair has the host's path type or the one that the
+// layout gives, and no rule is violated. Where the layout wants nothing and nothing is there,
+// what others built is not checked.
+func keepAligned(s start, p proposal) (kept placing, isAligned bool) {
+	kept = placing{proposal: withFiner(s, p), changes: s.base, ports: s.ports}
+	if len(p.wanted.Roots) > 0 || len(s.current.Managed(kept.managed)) > 0 {
+		if !inCells(s, p) || !inPairs(s, p) {
+			return placing{}, false
+		}
+		fits, violations := fit(s.ports, 0, func(ports bus.Ports) []bus.Violation { return s.current.Check(kept.managed, ports) })
+		if len(violations) > 0 {
+			return placing{}, false
+		}
+		kept.ports = fits
+	}
+	kept.changes.HotplugOff = number.PortsToClose(layoutFor(s, kept.proposal, kept.ports))
+	kept.decisions = withOutcome(kept.decisions, Kept, reasons.AlreadyAligned)
+	kept.result = s.after(kept.changes)
+	return kept, true
 }
 
 // build replaces the managed controllers by the tree that is wanted, or returns

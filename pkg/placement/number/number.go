@@ -16,7 +16,7 @@ import (
 type Layout struct {
 	Current    bus.Guest
 	Wanted     *topology.Tree
-	Managed    bus.Devices      // that may move
+	Managed    bus.Devices      // that Wanted has
 	Unplaced   []domain.Hostdev // of the guest, with those to add: all that Wanted lacks
 	Ports      bus.Ports        // to reserve for hotplug
 	HotplugOff bool             // of ports with a device
