@@ -92,27 +92,12 @@ func ioPorts(devices []Decision) int {
 // blockedGroups warns of devices whose IOMMU group holds a function that is
 // bound to a driver of the host: VFIO then refuses the whole group.
 func blockedGroups(host *topology.Host, devices []Decision) []reasons.Warning {
-	blockers := map[int][]*topology.Device{} // by IOMMU group of the devices
-	for _, d := range devices {
-		if d.IOMMUGroup != nil {
-			blockers[*d.IOMMUGroup] = nil
-		}
-	}
-	for i := range host.Devices {
-		f := &host.Devices[i]
-		if !f.BlocksGroup() {
-			continue
-		}
-		if others, isOurs := blockers[*f.IOMMUGroup]; isOurs {
-			blockers[*f.IOMMUGroup] = append(others, f)
-		}
-	}
 	var warnings []reasons.Warning
 	for _, d := range devices {
 		if d.IOMMUGroup == nil || d.ID.Kind() != topology.KindPCI {
 			continue
 		}
-		for _, other := range blockers[*d.IOMMUGroup] {
+		for _, other := range host.GroupBlockers(*d.IOMMUGroup) {
 			text := fmt.Sprintf("IOMMU group %d of %s also holds %s, which is bound to %s", *d.IOMMUGroup, d.ID, other.Address, other.Driver)
 			if d.ID == topology.PCIDevice(other.Address) {
 				text = fmt.Sprintf("%s is bound to %s, which is not a VFIO driver", d.ID, other.Driver)

@@ -29,12 +29,8 @@ type placing struct {
 func place(s start) placing {
 	chosen := choose(s)
 	placed, violations := attempt(s, chosen)
-	switch {
-	case len(violations) == 0:
-	case violations[0].Code == reasons.CodeFurtherApart:
-		placed, violations = finer(s, chosen, violations)
-	case s.Policy.Layout == policy.LayoutAuto:
-		placed, violations = coarser(s, chosen, violations)
+	if len(violations) > 0 {
+		placed, violations = another(s, chosen, violations)
 	}
 	if len(violations) > 0 {
 		return giveUp(s, chosen, violations)
@@ -134,30 +130,30 @@ func changesFor(s start, decisions []Decision, n number.Numbers) domain.Changes 
 	return changes
 }
 
-// coarser is the finest layout under p that fits, with a warning of why p does
-// not; where none fits it is what p violates.
-func coarser(s start, p proposal, violations []bus.Violation) (placing, []bus.Violation) {
+// another is the next layout that fits where p does not: a finer one where p takes placed devices
+// further apart, else with auto a coarser one, with a warning. Where none fits it is what p violates.
+func another(s start, p proposal, violations []bus.Violation) (placing, []bus.Violation) {
 	layouts := policy.TreeLayouts()
-	for _, layout := range slices.Backward(layouts[:slices.Index(layouts, p.Layout)]) {
-		why := fmt.Sprintf("%s does not fit: %s", p.Layout, violations[0].Text)
-		placed, tooMuch := attempt(s, propose(s, layout, why))
-		if len(tooMuch) == 0 {
-			placed.warnings = append(placed.warnings, reasons.NewWarning(reasons.CodeCoarserLayout, nil, fmt.Sprintf("%s is built, since %s", layout, why)))
-			return placed, nil
-		}
+	at := slices.Index(layouts, p.Layout)
+	isFiner := violations[0].Code == reasons.CodeFurtherApart
+	others, why := layouts[at+1:], fmt.Sprintf("%s would take devices further from each other than they are", p.Layout)
+	switch {
+	case isFiner:
+	case s.Policy.Layout == policy.LayoutAuto:
+		others, why = layouts[:at], fmt.Sprintf("%s does not fit: %s", p.Layout, violations[0].Text)
+		slices.Reverse(others)
+	default:
+		return placing{}, violations
 	}
-	return placing{}, violations
-}
-
-// finer is the coarsest layout above p that fits and takes no two placed devices further
-// from the host's path type than they are; where there is none it is what p violates.
-func finer(s start, p proposal, violations []bus.Violation) (placing, []bus.Violation) {
-	layouts := policy.TreeLayouts()
-	for _, layout := range layouts[slices.Index(layouts, p.Layout)+1:] {
-		why := fmt.Sprintf("%s would take devices further from each other than they are", p.Layout)
-		if placed, tooMuch := attempt(s, propose(s, layout, why)); len(tooMuch) == 0 {
-			return placed, nil
+	for _, layout := range others {
+		placed, tooMuch := attempt(s, propose(s, layout, why))
+		if len(tooMuch) > 0 {
+			continue
 		}
+		if !isFiner {
+			placed.warnings = append(placed.warnings, reasons.NewWarning(reasons.CodeCoarserLayout, nil, fmt.Sprintf("%s is built, since %s", layout, why)))
+		}
+		return placed, nil
 	}
 	return placing{}, violations
 }
