@@ -71,8 +71,7 @@ func (c Clique) replace(e *editor, at []*xmledit.Element) {
 
 // setCliques removes and adds devices of qemu:override.
 func (e *editor) setCliques() {
-	overrides := slices.Collect(all(e.xml.Root(), "qemu:override"))
-	e.setQEMU("override", overrides, withChildren(slices.All(overrides)), func(prefix string) []string {
+	e.setQEMU("override", func(prefix string) []string {
 		var devices []string
 		for _, c := range of[Clique](e.added) {
 			devices = append(devices, c.print(prefix))

@@ -101,7 +101,7 @@ func (g Guest) checkPorts(expander *topology.Node, managed Devices) []Violation 
 		if parent := n.Parent.ID.(topology.Index); topology.Index(c.Index) <= parent {
 			violations = append(violations, Violated("controller with index %d is under that with index %d, which QEMU makes later", c.Index, parent))
 		}
-		if want := modelUnder(n.Parent.Kind); c.Model != want && managed.AnyUnder(n) {
+		if want := ModelUnder(n.Parent.Kind); c.Model != want && managed.AnyUnder(n) {
 			violations = append(violations, Violated("controller with index %d is a %s, must be a %s", c.Index, c.Model, want))
 		}
 	}
@@ -112,9 +112,9 @@ func (g Guest) checkPorts(expander *topology.Node, managed Devices) []Violation 
 	return violations
 }
 
-// modelUnder is the controller that may be above a passthrough device on a bus
-// under an expander bus.
-func modelUnder(bus topology.NodeKind) domain.Model {
+// ModelUnder is the controller that leads to a passthrough device from a bus under an
+// expander bus.
+func ModelUnder(bus topology.NodeKind) domain.Model {
 	switch bus {
 	case topology.Root:
 		return domain.RootPort

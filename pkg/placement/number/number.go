@@ -117,7 +117,7 @@ func (n *numberer) plug(index int, children []*topology.Node) {
 			n.Addresses[id] = domain.GuestAddress{Bus: index, Function: c.Function, Multifunction: c.Function == 0 && len(children) > 1}
 			continue
 		}
-		controller := domain.Controller{Index: n.take(), Model: modelOf(c.Kind), Address: &domain.GuestAddress{Bus: index}}
+		controller := domain.Controller{Index: n.take(), Model: bus.ModelUnder(c.Parent.Kind), Address: &domain.GuestAddress{Bus: index}}
 		if c.Kind.IsPort() {
 			controller.HotplugOff = n.hotplugOff
 			controller.Address.Slot, controller.Address.Function = i%slotsPerBus, i/slotsPerBus
@@ -126,16 +126,6 @@ func (n *numberer) plug(index int, children []*topology.Node) {
 		n.Controllers = append(n.Controllers, controller)
 		n.plug(controller.Index, c.Children)
 	}
-}
-
-func modelOf(kind topology.NodeKind) domain.Model {
-	switch kind {
-	case topology.RootPort:
-		return domain.RootPort
-	case topology.DownstreamPort:
-		return domain.DownstreamPort
-	}
-	return domain.UpstreamPort
 }
 
 // PortsToClose is the positions of ports that have to get hotplug='off' again in a
