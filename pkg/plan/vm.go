@@ -100,11 +100,11 @@ func (v *VM) plan(of variant) Result {
 func (v *VM) guarded(of variant, diagnosed bool) (result Result) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			result = Result{Domain: v.request.Domain, Err: &Error{Internal, newPanicError(cause)}}
+			result = Result{Domain: v.request.Domain, Err: newPanicError(cause)}
 		}
 	}()
 	if v.panicked != nil {
-		return Result{Domain: v.request.Domain, Err: &Error{Internal, v.panicked}}
+		return Result{Domain: v.request.Domain, Err: v.panicked}
 	}
 	result = v.answer(of)
 	if diagnosed {
@@ -118,7 +118,7 @@ func (v *VM) answer(of variant) Result {
 	wanted := v.policyOf(of)
 	result := Result{Domain: v.request.Domain, vm: v}
 	fail := func(kind Kind, err error) Result {
-		result.Err = &Error{kind, err}
+		result.Err, result.Kind = err, kind
 		return result
 	}
 	// A dry run and a discarded result never fail a VM.
