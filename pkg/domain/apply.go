@@ -110,7 +110,7 @@ func (e *editor) add(c Changes, iommus []string) {
 		return slices.Collect(all(e.xml.Root(), "devices", name))
 	}
 	oldHostdevs, oldControllers := devices("hostdev"), devices("controller")
-	// insert returns what has no place there.
+	// insert returns the elements for which there is neither.
 	insert := func(printed []string, after, before []*xmledit.Element) (left []string) {
 		switch {
 		case len(printed) == 0:

@@ -164,7 +164,7 @@ func (e *editor) setOptions() error {
 
 // setQEMU removes gone elements from the root's elements with a name in QEMU's namespace, and puts
 // printed ones into the last that has any, or into a new one: the user's empty element stays
-// empty, else it would be removed together with what is put into it.
+// empty, else it would later be removed together with the elements put into it.
 func (e *editor) setQEMU(name string, printed func(prefix string) []string) {
 	parents := slices.Collect(all(e.xml.Root(), "qemu:"+name))
 	var into *xmledit.Element

@@ -30,7 +30,7 @@ func writeCliques(vm VM) Writing {
 // cliques has the GPUs of a domain, by clique.
 type cliques struct {
 	overrides []domain.Fragment              // one per GPU
-	granted   []string                       // what each clique is
+	granted   []string                       // a text per clique
 	kept      []topology.DeviceID            // with the user's own property
 	refused   map[string][]topology.DeviceID // by the reason
 }

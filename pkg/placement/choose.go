@@ -14,7 +14,7 @@ type Choice struct {
 	Why    string        // the end of a sentence that begins with "since"; "" where the policy names the layout
 }
 
-// proposal is what a layout decides for each device, and the tree that it wants.
+// proposal has the decisions of a layout, and the tree that it wants.
 type proposal struct {
 	Choice
 	decisions []Decision

@@ -22,7 +22,7 @@ func inCell(s start, d Decision) bool {
 	return expander != nil && compareCells(bus.CellOf(expander), d.Cell) == 0
 }
 
-// withFiner is a proposal of numa with what root decides for devices that numa has no place
+// withFiner is a proposal of numa with the decisions of root for devices that numa has no place
 // for and that are where root has them: an earlier call of the boot built that.
 func withFiner(s start, p proposal) proposal {
 	if p.Layout != policy.LayoutNUMA {

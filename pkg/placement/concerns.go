@@ -15,7 +15,7 @@ import (
 const MaxIOPorts = 14
 
 // Diagnosed is the plan after all of its devices' host has been read, with the
-// warnings of that reading, and of what the plan leaves to the user.
+// warnings of that reading, and those about the result.
 func (p *Plan) Diagnosed(host *topology.Host, warnings []reasons.Warning) *Plan {
 	next := *p
 	next.Host, next.Devices = host, slices.Clone(p.Devices)
@@ -29,8 +29,8 @@ func (p *Plan) Diagnosed(host *topology.Host, warnings []reasons.Warning) *Plan 
 	return &next
 }
 
-// concerns warns of what a plan leaves to the user: of the devices, and of the
-// domain that results.
+// concerns warns of faults of the devices and of the resulting domain that the plan does not
+// mend.
 func concerns(p *Plan) []reasons.Warning {
 	devices, result := p.Devices, p.result
 	var warnings []reasons.Warning

@@ -24,7 +24,7 @@ const (
 	Unplaced Outcome = "unplaced" // it should have a place and has none
 )
 
-// Decision is what was decided for one device.
+// Decision is the outcome for one device.
 type Decision struct {
 	Device
 	Outcome Outcome
@@ -33,7 +33,7 @@ type Decision struct {
 
 	Address   *domain.GuestAddress // after the plan; nil until libvirt gives one
 	GuestPath []int                // controller indexes, expander first; nil without an address
-	Predicted *topology.Address    // what the guest's kernel shows; nil when not known
+	Predicted *topology.Address    // its address in the guest's kernel; nil when unknown
 }
 
 // decide decides for each device whether it moves and, with a layout, which
@@ -53,8 +53,8 @@ func decide(s start, layout policy.Layout) []Decision {
 }
 
 // decideOne decides for one device by the first rule that keeps it where it is; without
-// one it moves if the layout has a place for it, and stays unplaced otherwise: what put it
-// where it is may have known more of the host.
+// one it moves if the layout has a place for it, and stays unplaced otherwise: KubeVirt, which
+// put it there, may have known more of the host.
 func decideOne(s start, layout policy.Layout, device Device, underReferenced bool) Decision {
 	d := Decision{Device: device, Outcome: Kept}
 	switch {

@@ -13,7 +13,7 @@ import (
 	"hook-sidecar/pkg/reasons"
 )
 
-// placing is what a layout makes of a domain.
+// placing is a proposal with the changes that build it.
 type placing struct {
 	proposal
 	changes  domain.Changes
@@ -44,10 +44,13 @@ func place(s start) placing {
 	return placed
 }
 
-// attempt is what a proposal makes of the domain, or what that violates.
+// attempt is the placing of a proposal, or the rules and budgets that it violates.
 func attempt(s start, p proposal) (built placing, violations []bus.Violation) {
-	if kept, isAligned := keepAligned(s, p); isAligned {
-		return kept, nil
+	if inCells(s, p) && inPairs(s, p) {
+		kept, violations := keep(s, p)
+		if len(violations) == 0 || len(p.managed) == 0 {
+			return kept, violations
+		}
 	}
 	// A number of ports that a user asks for gives way to the devices, the one
 	// that KubeVirt would keep does not.
@@ -62,30 +65,27 @@ func attempt(s start, p proposal) (built placing, violations []bus.Violation) {
 	return built, violations
 }
 
-// keepAligned is the placing of a domain that needs no other tree, whoever built the one that
-// it has: every device is in its cell, every pair has the host's path type or the one that the
-// layout gives, and no rule is violated. Where the layout wants nothing and nothing is there,
-// what others built is not checked.
-func keepAligned(s start, p proposal) (kept placing, isAligned bool) {
-	kept = placing{proposal: withFiner(s, p), changes: s.base, ports: s.ports}
-	if len(p.wanted.Roots) > 0 || len(s.current.Managed(kept.managed)) > 0 {
-		if !inCells(s, p) || !inPairs(s, p) {
-			return placing{}, false
-		}
+// keep is the placing of a domain that needs no other tree, whoever built the one that it has:
+// every device is in its cell, and every pair has the host's path type or the one that the layout
+// gives. Or it is the rules and budgets that the domain violates. Without managed devices, expander
+// buses of others are not checked.
+func keep(s start, p proposal) (placing, []bus.Violation) {
+	kept := placing{proposal: withFiner(s, p), changes: s.base, ports: s.ports}
+	if len(kept.managed) > 0 {
 		fits, violations := fit(s.ports, 0, func(ports bus.Ports) []bus.Violation { return s.current.Check(kept.managed, ports) })
 		if len(violations) > 0 {
-			return placing{}, false
+			return placing{}, violations
 		}
 		kept.ports = fits
 	}
 	kept.changes.HotplugOff = number.PortsToClose(layoutFor(s, kept.proposal, kept.ports))
 	kept.decisions = withOutcome(kept.decisions, Kept, reasons.AlreadyAligned)
 	kept.result = s.after(kept.changes)
-	return kept, true
+	return kept, nil
 }
 
 // build replaces the managed controllers by the tree that is wanted, or returns
-// what that violates.
+// the rules and budgets that it violates.
 func build(s start, p proposal, ports bus.Ports) (placing, []bus.Violation) {
 	numbers, violations := number.Assign(layoutFor(s, p, ports))
 	if len(violations) > 0 {
@@ -131,7 +131,8 @@ func changesFor(s start, decisions []Decision, n number.Numbers) domain.Changes 
 }
 
 // another is the next layout that fits where p does not: a finer one where p takes placed devices
-// further apart, else with auto a coarser one, with a warning. Where none fits it is what p violates.
+// further apart, else with auto a coarser one, with a warning. Where none fits it returns the
+// violations of p.
 func another(s start, p proposal, violations []bus.Violation) (placing, []bus.Violation) {
 	layouts := policy.TreeLayouts()
 	at := slices.Index(layouts, p.Layout)
