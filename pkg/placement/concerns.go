@@ -97,7 +97,11 @@ func blockedGroups(host *topology.Host, devices []Decision) []reasons.Warning {
 		if d.IOMMUGroup == nil || d.ID.Kind() != topology.KindPCI {
 			continue
 		}
-		for _, other := range host.GroupBlockers(*d.IOMMUGroup) {
+		for i := range host.Devices {
+			other := &host.Devices[i]
+			if !other.BlocksGroup() || *other.IOMMUGroup != *d.IOMMUGroup {
+				continue
+			}
 			text := fmt.Sprintf("IOMMU group %d of %s also holds %s, which is bound to %s", *d.IOMMUGroup, d.ID, other.Address, other.Driver)
 			if d.ID == topology.PCIDevice(other.Address) {
 				text = fmt.Sprintf("%s is bound to %s, which is not a VFIO driver", d.ID, other.Driver)

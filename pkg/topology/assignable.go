@@ -38,19 +38,11 @@ func HasPair(functions []*Device) bool {
 	return len(paired) > 1 && slices.ContainsFunc(paired, (*Device).IsGPU)
 }
 
-// GroupBlockers returns the functions of an IOMMU group that a driver of the host holds: VFIO then
+// BlocksGroup reports whether a driver of the host holds a function of an IOMMU group: VFIO then
 // refuses the group (kernel Documentation/driver-api/vfio.rst, "group viability"). Bridges do not
 // count, nor do functions without a driver or with pci-stub.
-func (h *Host) GroupBlockers(group int) []*Device {
-	var blockers []*Device
-	for i := range h.Devices {
-		d := &h.Devices[i]
-		isHeld := !d.IsBridge && d.Driver != "" && d.Driver != "pci-stub" && !d.IsAssignable()
-		if isHeld && d.IOMMUGroup != nil && *d.IOMMUGroup == group {
-			blockers = append(blockers, d)
-		}
-	}
-	return blockers
+func (d *Device) BlocksGroup() bool {
+	return d.IOMMUGroup != nil && !d.IsBridge && d.Driver != "" && d.Driver != "pci-stub" && !d.IsAssignable()
 }
 
 // LargeBARs returns the BARs that firmware puts into its 64-bit window.
