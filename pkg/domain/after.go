@@ -15,7 +15,7 @@ func (d *Domain) After(c Changes) *Domain {
 	next.Hostdevs = slices.Clone(d.Hostdevs)
 	for i := range next.Hostdevs {
 		if address, changed := c.Place[i]; changed {
-			next.Hostdevs[i].Address = &address
+			next.Hostdevs[i].Address = address
 		}
 	}
 	for _, i := range c.SetMode {

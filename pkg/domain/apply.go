@@ -1,6 +1,7 @@
 package domain
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -31,7 +32,9 @@ func (d *Domain) Apply(c Changes) ([]byte, error) {
 		e.edit(e.xml.Remove(d.doc.controllers[i]))
 	}
 	e.replaceFragments(c.Managed)
-	e.add(c, e.setIOMMUs())
+	if err := e.add(c, e.setIOMMUs()); err != nil {
+		return nil, err
+	}
 	e.setFirmwareEntries()
 	if err := e.setOptions(); err != nil {
 		return nil, err
@@ -40,17 +43,20 @@ func (d *Domain) Apply(c Changes) ([]byte, error) {
 	return e.xml.Apply(e.edits)
 }
 
-func (e *editor) place(i int, to GuestAddress) {
+func (e *editor) place(i int, to *GuestAddress) {
 	hostdev, now := e.domain.doc.hostdevs[i], e.domain.Hostdevs[i].Address
 	address := hostdev.Child("address")
 	kind := address.Attr("type")
 	switch {
+	case to == nil && address == nil:
+	case to == nil:
+		e.edit(e.xml.Remove(address))
 	case address == nil:
-		e.edit(e.insertAddress(hostdev, printAddress(&to)))
+		e.edit(e.insertAddress(hostdev, printAddress(to)))
 	case kind != nil && kind.Value != "pci":
-		e.edit(e.xml.Replace(address, printAddress(&to)))
-	case kind == nil || now == nil || *now != to:
-		e.editAddress(address, to)
+		e.edit(e.xml.Replace(address, printAddress(to)))
+	case kind == nil || now == nil || *now != *to:
+		e.editAddress(address, *to)
 	}
 }
 
@@ -73,10 +79,14 @@ func (e *editor) editAddress(address *xmledit.Element, to GuestAddress) {
 	if address.Attr("type") == nil {
 		e.edit(e.xml.SetAttr(address, "type", "pci"))
 	}
-	for _, part := range pciAttributes(0, to.Bus, to.Slot, to.Function) {
-		now, ok := number(address.Value(part.name), 0)
-		if want, _ := number(part.value, 0); !ok || now != want {
-			e.edit(e.xml.SetAttr(address, part.name, part.value))
+	for _, part := range []struct {
+		name, format string
+		value        int
+	}{
+		{"domain", "0x%04x", 0}, {"bus", "0x%02x", to.Bus}, {"slot", "0x%02x", to.Slot}, {"function", "0x%x", to.Function},
+	} {
+		if now, ok := number(address.Value(part.name), 0); !ok || now != uint64(part.value) {
+			e.edit(e.xml.SetAttr(address, part.name, fmt.Sprintf(part.format, part.value)))
 		}
 	}
 	isOn := address.Value("multifunction") == "on"
@@ -98,10 +108,14 @@ func (e *editor) turnHotplugOff(port *xmledit.Element) xmledit.Edit {
 // add puts the new hostdevs after the last one, else before the first controller, and the new
 // controllers after the last PCI controller, else after the last controller; else they go to
 // the end of the devices, as the iommus do.
-func (e *editor) add(c Changes, iommus []string) {
+func (e *editor) add(c Changes, iommus []string) error {
 	var hostdevs, controllers []string
 	for _, h := range c.AddHostdevs {
-		hostdevs = append(hostdevs, printHostdev(h))
+		text, err := printHostdev(h)
+		if err != nil {
+			return fmt.Errorf("add hostdev %s: %w", h.ID, err)
+		}
+		hostdevs = append(hostdevs, text)
 	}
 	for _, controller := range c.AddControllers {
 		controllers = append(controllers, printController(controller))
@@ -133,4 +147,5 @@ func (e *editor) add(c Changes, iommus []string) {
 	default:
 		e.edit(e.xml.InsertLast(e.domain.doc.devices[0], last...))
 	}
+	return nil
 }

@@ -33,8 +33,8 @@ const (
 		"\t\t\t<address type=\"pci\" domain=\"0x0000\" bus=\"0x08\" slot=\"0x1f\" function=\"0x0\"></address>\n\t\t</controller>"
 )
 
-func at(bus int) map[int]domain.GuestAddress {
-	return map[int]domain.GuestAddress{0: {Bus: bus}}
+func at(bus int) map[int]*domain.GuestAddress {
+	return map[int]*domain.GuestAddress{0: {Bus: bus}}
 }
 
 // applyCase is a change of pieces of <devices>, before and after.
@@ -55,7 +55,7 @@ func (c applyCase) run(t *testing.T) {
 }
 
 func place(a domain.GuestAddress) domain.Changes {
-	return domain.Changes{Place: map[int]domain.GuestAddress{0: a}}
+	return domain.Changes{Place: map[int]*domain.GuestAddress{0: &a}}
 }
 
 const address = "\n\t\t\t<address type=\"pci\" domain=\"0x0000\" bus=\"0x02\" slot=\"0x00\" function=\"0x0\"></address>"
@@ -132,6 +132,8 @@ func TestPlaceMultifunction(t *testing.T) {
 			gpu("\n\t\t\t<address type='pci' domain='0' bus='0x03' slot='0' function='0' multifunction='off'/>"),
 		},
 		{"address of another kind", domain.Changes{Place: at(2)}, gpu("\n\t\t\t<address type='unassigned'/>"), gpu(address)},
+		{"address removed", domain.Changes{Place: map[int]*domain.GuestAddress{0: nil}}, gpu(address + aliasLine), gpu(aliasLine)},
+		{"no address removed", domain.Changes{Place: map[int]*domain.GuestAddress{0: nil}}, gpu(aliasLine), gpu(aliasLine)},
 	} {
 		t.Run(test.name, test.run)
 	}

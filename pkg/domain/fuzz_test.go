@@ -48,7 +48,7 @@ func FuzzApply(f *testing.F) {
 			return
 		}
 		changes := domain.Changes{
-			Place:          map[int]domain.GuestAddress{int(slot) % 3: a},
+			Place:          map[int]*domain.GuestAddress{int(slot) % 3: &a},
 			SetMode:        []int{0},
 			AddHostdevs:    []domain.Hostdev{{ID: mdev(uuid), Alias: alias}},
 			AddControllers: []domain.Controller{{Index: int(index), Model: domain.RootPort, Address: &a}},

@@ -155,8 +155,8 @@ type FirmwareEntry struct {
 type Changes struct {
 	// SetMode lists positions in Hostdevs that get mode='subsystem'.
 	SetMode []int
-	// Place maps positions in Hostdevs to a new address.
-	Place map[int]GuestAddress
+	// Place maps positions in Hostdevs to a new address; with nil libvirt chooses one.
+	Place map[int]*GuestAddress
 	// AddHostdevs are added after the existing hostdevs, in this order.
 	AddHostdevs []Hostdev
 	// HotplugOff lists positions in Controllers, of ports that get target/@hotplug "off".

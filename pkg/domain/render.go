@@ -1,9 +1,12 @@
 package domain
 
 import (
+	"encoding/xml"
 	"fmt"
 	"strconv"
 	"strings"
+
+	"libvirt.org/go/libvirtxml"
 
 	"hook-sidecar/pkg/domain/xmledit"
 )
@@ -64,14 +67,6 @@ func printAddress(a *GuestAddress) string {
 		a.Bus, a.Slot, a.Function, multifunction)
 }
 
-// pciAttributes are the numbers of a PCI address, as libvirt writes them.
-func pciAttributes(domain, bus, slot, function int) []attribute {
-	return []attribute{
-		{"domain", fmt.Sprintf("0x%04x", domain)}, {"bus", fmt.Sprintf("0x%02x", bus)},
-		{"slot", fmt.Sprintf("0x%02x", slot)}, {"function", fmt.Sprintf("0x%x", function)},
-	}
-}
-
 func printAlias(name string) string {
 	if name == "" {
 		return ""
@@ -101,25 +96,38 @@ func printTarget(c Controller) string {
 	return element("target", []attribute{{"busNr", busNr}, {"hotplug", hotplug}}, node)
 }
 
-// printHostdev prints a hostdev as virt-launcher does (KubeVirt
+// printHostdev prints a hostdev by libvirt's own Go types, as virt-launcher does (KubeVirt
 // pkg/virt-launcher/virtwrap/device/hostdevice/hostdev.go): a PCI device has its VFIO driver
 // already, which libvirt does not manage; a mediated device has the model of a PCI device.
-func printHostdev(h Hostdev) string {
-	var source []attribute
-	kind, model, managed := "mdev", "vfio-pci", ""
-	if uuid, ok := h.ID.MDEV(); ok {
-		source = []attribute{{"uuid", string(uuid)}}
-	}
+func printHostdev(h Hostdev) (string, error) {
+	hostdev := &libvirtxml.DomainHostdev{}
+	display, ramfb := onOrAbsent(h.Display), onOrAbsent(h.RamFB)
 	if a, ok := h.ID.PCI(); ok {
-		kind, model, managed = "pci", "", "no"
-		source = pciAttributes(int(a.Domain), int(a.Bus), int(a.Device), int(a.Function))
+		source := &libvirtxml.DomainAddressPCI{Domain: new(uint(a.Domain)), Bus: new(uint(a.Bus)), Slot: new(uint(a.Device)), Function: new(uint(a.Function))}
+		hostdev.Managed = "no"
+		hostdev.SubsysPCI = &libvirtxml.DomainHostdevSubsysPCI{
+			Display: display, RamFB: ramfb, Source: &libvirtxml.DomainHostdevSubsysPCISource{Address: source},
+		}
 	}
-	address := printAddress(h.Address)
-	if h.Unassigned {
-		address = element("address", []attribute{{"type", "unassigned"}})
+	if uuid, ok := h.ID.MDEV(); ok {
+		source := &libvirtxml.DomainAddressMDev{UUID: string(uuid)}
+		hostdev.SubsysMDev = &libvirtxml.DomainHostdevSubsysMDev{
+			Model: "vfio-pci", Display: display, RamFB: ramfb, Source: &libvirtxml.DomainHostdevSubsysMDevSource{Address: source},
+		}
 	}
-	attributes := []attribute{
-		{"mode", "subsystem"}, {"type", kind}, {"model", model}, {"display", onOrAbsent(h.Display)}, {"ramfb", onOrAbsent(h.RamFB)}, {"managed", managed},
+	if h.Alias != "" {
+		hostdev.Alias = &libvirtxml.DomainAlias{Name: h.Alias}
 	}
-	return element("hostdev", attributes, element("source", nil, element("address", source)), printAlias(h.Alias), address)
+	switch a := h.Address; {
+	case a != nil:
+		pci := &libvirtxml.DomainAddressPCI{Domain: new(uint(0)), Bus: new(uint(a.Bus)), Slot: new(uint(a.Slot)), Function: new(uint(a.Function))}
+		if a.Multifunction {
+			pci.MultiFunction = "on"
+		}
+		hostdev.Address = &libvirtxml.DomainAddress{PCI: pci}
+	case h.Unassigned:
+		hostdev.Address = &libvirtxml.DomainAddress{Unassigned: &libvirtxml.DomainAddressUnassigned{}}
+	}
+	text, err := xml.MarshalIndent(hostdev, "", "\t")
+	return string(text), err
 }

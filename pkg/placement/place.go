@@ -116,7 +116,7 @@ func changesFor(s start, decisions []Decision, n number.Numbers) domain.Changes 
 	changes := s.base
 	changes.AddHostdevs = slices.Clone(s.base.AddHostdevs)
 	changes.RemoveControllers, changes.AddControllers = n.Removed, n.Controllers
-	changes.Place = map[int]domain.GuestAddress{}
+	changes.Place = map[int]*domain.GuestAddress{}
 	existing := len(s.Domain.Hostdevs)
 	for _, d := range decisions {
 		address, placed := n.Addresses[d.ID]
@@ -124,7 +124,7 @@ func changesFor(s start, decisions []Decision, n number.Numbers) domain.Changes 
 		case placed && d.Added:
 			changes.AddHostdevs[d.position-existing].Address = &address
 		case placed:
-			changes.Place[d.position] = address
+			changes.Place[d.position] = &address
 		}
 	}
 	return changes
