@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -49,14 +47,6 @@ func Complete(cmd *cobra.Command, flag string, values ...string) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err)
 	}
-}
-
-// checkFormat checks the value of --format.
-func checkFormat(format string, formats ...string) error {
-	if slices.Contains(formats, format) {
-		return nil
-	}
-	return Failed("", fmt.Errorf("invalid --format %q: must be one of %s", topology.Abridge(format), strings.Join(formats, ", ")))
 }
 
 // NoArguments rejects arguments that are not flags. No command of hook-sidecar takes any.

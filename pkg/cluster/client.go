@@ -61,7 +61,7 @@ func (r right) wrap(doing string, err error) error {
 	if r.namespace != "" {
 		where = "in namespace " + r.namespace
 	}
-	return reasons.WithHint(fmt.Sprintf("you may not %s %s %s; manifests/kubectl/clusterrole.yaml allows it, by the rule {apiGroups: [%q], resources: [%q], verbs: [%q]}",
+	return reasons.WithHint(fmt.Sprintf("you may not %s %s %s; kubectl-clusterrole.yaml of the release allows it, by the rule {apiGroups: [%q], resources: [%q], verbs: [%q]}",
 		r.verb, r.resource, where, r.group, r.resource, r.verb), err)
 }
 

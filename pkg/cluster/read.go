@@ -133,7 +133,7 @@ func (c *Client) snapshot(ctx context.Context, pod *corev1.Pod, cmd command) (fs
 // OnNode finds a VM that runs on a node, through which the node can be read. It looks in
 // a namespace, or in all with "".
 func (c *Client) OnNode(ctx context.Context, namespace, node string) (Instance, error) {
-	all, err := c.Instances(ctx, namespace)
+	all, err := c.Instances(ctx, namespace, "")
 	if err != nil {
 		return Instance{}, err
 	}
