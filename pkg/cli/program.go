@@ -100,7 +100,7 @@ func Page(name string) string { return pages + name }
 
 // Progress replaces the line of progress on a terminal.
 func (p *Program) Progress(text string) {
-	if isTerminal(p.Err) {
+	if IsTerminal(p.Err) {
 		fmt.Fprint(p.Err, "\r\x1b[K"+Escaped(text))
 	}
 }
@@ -110,7 +110,7 @@ const waitTime = 2 * time.Second
 
 // Await says on a terminal what the program waits for, unless stop is called soon.
 func (p *Program) Await(what string) (stop func() bool) {
-	if !isTerminal(p.Err) {
+	if !IsTerminal(p.Err) {
 		return func() bool { return false }
 	}
 	return time.AfterFunc(waitTime, func() { p.Say("waiting for %s", what) }).Stop

@@ -15,7 +15,7 @@ import (
 // plain except on a terminal. NO_COLOR disables
 // colours (no-color.org), and a locale other than UTF-8 disables box characters.
 func (p *Program) Style(file string) report.Style {
-	if !isStandardOutput(file) || !isTerminal(p.Out) {
+	if !isStandardOutput(file) || !IsTerminal(p.Out) {
 		return report.Style{}
 	}
 	style := report.Style{Width: columns(p.Out.(*os.File), p.Environ)}
@@ -25,8 +25,8 @@ func (p *Program) Style(file string) report.Style {
 	return style
 }
 
-// isTerminal reports whether a stream is a terminal, for which every character device is taken.
-func isTerminal(stream any) bool {
+// IsTerminal reports whether a stream is a terminal, for which every character device is taken.
+func IsTerminal(stream any) bool {
 	file, isFile := stream.(*os.File)
 	if !isFile {
 		return false

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,6 +20,8 @@ import (
 type Client struct {
 	config *rest.Config
 	rest   *rest.RESTClient
+
+	others sync.Map // images of sidecars that are not this hook: no VM after the first is asked
 }
 
 // New returns a client of the API server that the configuration names.
