@@ -32,6 +32,7 @@ arguments = $(foreach name,GO_IMAGE SHIM_IMAGE,$(if $($(name)),--build-arg $(nam
 
 # Timestamps are those of the commit, so that two builds of a commit give the same image.
 image: ## build IMAGE for PLATFORMS with BuildKit, SBOM and provenance; PUSH=true pushes it
+	@docker buildx version > /dev/null || { echo "make image takes Docker with its plugin buildx: https://docs.docker.com/go/buildx (Debian: docker-buildx)" >&2; exit 1; }
 	docker buildx build --platform $(PLATFORMS) --target $(TARGET) --sbom=$(SBOM) --provenance=mode=max \
 		--build-arg SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(arguments) \
 		--output $(output),name=$(IMAGE),rewrite-timestamp=true .
