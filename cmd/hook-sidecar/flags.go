@@ -19,11 +19,11 @@ func addDomainFlag(flags *pflag.FlagSet, domain *string) {
 }
 
 func addVMIFlag(flags *pflag.FlagSet, vmi *string) {
-	cli.Once(flags, vmi, "vmi", "", "", "VirtualMachineInstance, or a VirtualMachine for its template, as JSON or YAML")
+	flags.StringVar(vmi, "vmi", "", "VirtualMachineInstance, or a VirtualMachine for its template, as JSON or YAML")
 }
 
 func addSysfsFlag(flags *pflag.FlagSet, sysfs *string) {
-	cli.Once(flags, sysfs, "sysfs", "", liveSysfs, "the host: a sysfs directory or a snapshot file")
+	flags.StringVar(sysfs, "sysfs", liveSysfs, "the host: a sysfs directory or a snapshot file")
 }
 
 // exclude rejects two flags that contradict each other.
