@@ -32,6 +32,7 @@ arguments = $(foreach name,GO_IMAGE SHIM_IMAGE,$(if $($(name)),--build-arg $(nam
 
 # Timestamps are those of the commit, so that two builds of a commit give the same image.
 image: ## build IMAGE for PLATFORMS with BuildKit, SBOM and provenance; PUSH=true pushes it
+	@docker buildx version > /dev/null || { echo "make image takes Docker with its plugin buildx: https://docs.docker.com/go/buildx (Debian: docker-buildx)" >&2; exit 1; }
 	docker buildx build --platform $(PLATFORMS) --target $(TARGET) --sbom=$(SBOM) --provenance=mode=max \
 		--build-arg SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(arguments) \
 		--output $(output),name=$(IMAGE),rewrite-timestamp=true .
@@ -84,6 +85,7 @@ e2e: ## run everything end to end, with vfio-pci in a nested machine; needs root
 speed: ## measure calls, and compare a server with fresh processes
 	go test -run '^$$' -bench OnDefineDomain ./cmd/hook-sidecar
 	go test -run '^$$' -bench . ./test/speed ./test/sidecar
+	go test -run '^$$' -bench Fleet -benchtime 1x ./cmd/kubectl-hostdev
 	go test -count=1 -v ./test/speed
 
 lint: ## check formatting, vet, staticcheck and import rules
@@ -97,7 +99,7 @@ generate: ## regenerate the generated code
 
 golden: ## regenerate the golden files and the generated pages; read the diff before you commit it
 	go test ./pkg/plan -run Golden -update
-	go test ./test/docs -run Generated -update
+	go test ./test/docs ./cmd/kubectl-hostdev -run Generated -update
 	go test ./cmd/hook-sidecar -run 'CommandsDoc|PicturesDoc' -update
 
 ci: ## run everything that CI runs

@@ -43,7 +43,7 @@ Exit status:
 	cli.AddOutput(flags, &output)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if socket == "" {
-			return cli.Failed(cli.SeeHelp(cmd), errors.New("missing flag --socket"))
+			return cli.Failed("hook-sidecar serve --socket-dir DIR makes one, virt-launcher's are in "+socketDirectory, errors.New("missing flag --socket"))
 		}
 		before, err := a.readDomain(domainFile, vmiFile)
 		if err != nil {
@@ -51,7 +51,7 @@ Exit status:
 		}
 		var vmi []byte
 		if vmiFile != "" {
-			if vmi, err = a.readInput(vmiFile); err != nil {
+			if vmi, err = a.readVMIJSON(vmiFile); err != nil {
 				return err
 			}
 		}

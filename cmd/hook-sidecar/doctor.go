@@ -15,11 +15,14 @@ import (
 
 // doctorFlags are the flags of doctor except for its inputs.
 type doctorFlags struct {
-	cli.DoctorFlags
+	cli.Output
+	quiet             bool
 	domains           []string
 	socketDir, cgroup string
 	physBits          int
 }
+
+func doctorFormats() []string { return []string{cli.Text, cli.JSON, cli.YAML} }
 
 func (a *app) newDoctor() *cobra.Command {
 	var flags doctorFlags
@@ -30,7 +33,7 @@ func (a *app) newDoctor() *cobra.Command {
 if they are given. It prints one line per result: PASS, WARN, FAIL or NOTE, the
 name of the check, what it found, and what to do about it. FAIL means that a
 device cannot be placed or is lost, or that the VM or the hook does not start.
-docs/doctor.md describes each check.
+` + cli.Page("docs/doctor.md") + ` describes each check.
 
 Without a domain, doctor checks every device that the host can pass to a guest.
 With the domains of all VMs of a node it also finds vGPUs that no VM uses.
@@ -46,7 +49,8 @@ Exit status:
 	}
 	in := addInputFlags(cmd.Flags())
 	cmd.Flags().StringArrayVarP(&flags.domains, "domain", "d", nil, domainUsage+" (default: none);\nrepeat it, or pass a directory of *.xml, for several VMs of a node")
-	flags.Add(cmd)
+	flags.Output.Add(cmd, doctorFormats()...)
+	cli.AddQuiet(cmd, &flags.quiet)
 	cmd.Flags().StringVar(&flags.socketDir, "socket-dir", socketDirectory, "directory of the hook sockets; \"\" skips its checks")
 	cmd.Flags().StringVar(&flags.cgroup, "cgroup", "/sys/fs/cgroup", "cgroup v2 directory with the limits of this container; \"\" skips\ntheir checks")
 	cmd.Flags().IntVar(&flags.physBits, "phys-bits", 0, "physical address bits of the host's CPUs (default: those of this machine\nwith --sysfs "+liveSysfs+")")
@@ -72,7 +76,7 @@ func domainFiles(given []string) (names []string, node bool, err error) {
 }
 
 func (a *app) doctor(in *inputFlags, flags doctorFlags) error {
-	if err := flags.Check(); err != nil {
+	if err := flags.Check(doctorFormats()...); err != nil {
 		return err
 	}
 	if flags.physBits < 0 || flags.physBits > maxPhysBits {
@@ -90,7 +94,7 @@ func (a *app) doctor(in *inputFlags, flags doctorFlags) error {
 			a.Say("warning: %v", err)
 		}
 	}
-	err = a.Doctor(inputs, "", flags.DoctorFlags)
+	err = a.Doctor(doctor.NewReport(inputs), "", flags.quiet, flags.Output)
 	if inputs.IsGuest() {
 		a.Say("hint: this is a guest: hook-sidecar guest says what it believes about its devices, and what to send to whoever runs the cluster")
 	}

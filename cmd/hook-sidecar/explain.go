@@ -12,10 +12,12 @@ import (
 
 // explainFlags are the flags of explain except for its inputs.
 type explainFlags struct {
-	cli.ExplainFlags
-	guest string
-	asIs  bool
+	cli.Explanation // what the flags say of it
+	guest           string
+	asIs            bool
 }
+
+func explainFormats() []string { return []string{cli.Text, cli.JSON, cli.YAML, cli.SVG, cli.NCCL} }
 
 func (a *app) newExplain() *cobra.Command {
 	var flags explainFlags
@@ -44,7 +46,8 @@ Exit status:
 	}
 	in := addInputFlags(cmd.Flags())
 	addDomainFlag(cmd.Flags(), &in.domain)
-	flags.Add(cmd)
+	flags.Output.Add(cmd, explainFormats()...)
+	cli.AddDetails(cmd, &flags.Details)
 	cmd.Flags().BoolVar(&flags.asIs, "as-is", false, "explain the current domain, and what the layout would change")
 	cmd.Flags().StringVar(&flags.guest, "guest", "", "compare the plan with the guest: the output of lspci -Dvmmnn,\nlstopo --of xml, nvidia-smi topo -mp or hook-sidecar snapshot\nin the guest, or the file of NCCL_TOPO_DUMP_FILE")
 	cmd.RunE = func(*cobra.Command, []string) error { return a.explain(in, flags) }
@@ -52,7 +55,14 @@ Exit status:
 }
 
 func (a *app) explain(in *inputFlags, flags explainFlags) error {
-	if err := flags.Check(flags.guest != ""); err != nil {
+	formats := explainFormats()
+	switch {
+	case flags.guest != "":
+		formats = []string{cli.Text, cli.JSON, cli.YAML}
+	case flags.Details:
+		formats = []string{cli.Text, cli.SVG}
+	}
+	if err := flags.Check(formats...); err != nil {
 		return err
 	}
 	read, err := a.read(in, flags.NeedDetails())
@@ -67,7 +77,8 @@ func (a *app) explain(in *inputFlags, flags explainFlags) error {
 		return failureOf(shown)
 	}
 	a.warnOfLimit(read.domain)
-	e := cli.Explanation{ExplainFlags: flags.ExplainFlags, Subject: a.subject(in, read, shown, flags.Format)}
+	e := flags.Explanation
+	e.Subject = a.subject(in, read, shown, flags.Format)
 	if flags.guest == "" {
 		return cmp.Or(a.Explain(e, read.VM, shown, flags.asIs), failureOf(shown))
 	}

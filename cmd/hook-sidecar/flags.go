@@ -15,11 +15,11 @@ import (
 const domainUsage = "libvirt domain XML, base64 of it, or a virt-launcher log with such a dump,\nalso compressed by gzip, or - for standard input"
 
 func addDomainFlag(flags *pflag.FlagSet, domain *string) {
-	flags.StringVarP(domain, "domain", "d", "-", domainUsage)
+	cli.Once(flags, domain, "domain", "d", "-", domainUsage)
 }
 
 func addVMIFlag(flags *pflag.FlagSet, vmi *string) {
-	flags.StringVar(vmi, "vmi", "", "VirtualMachineInstance as JSON")
+	flags.StringVar(vmi, "vmi", "", "VirtualMachineInstance, or a VirtualMachine for its template, as JSON or YAML")
 }
 
 func addSysfsFlag(flags *pflag.FlagSet, sysfs *string) {

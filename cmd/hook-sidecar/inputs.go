@@ -2,14 +2,17 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/pflag"
+	"sigs.k8s.io/yaml"
 
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/env"
@@ -83,10 +86,23 @@ func (a *app) planner(in *inputFlags) (plan.Planner, error) {
 
 func openSysfs(name string) (fs.FS, error) {
 	host, err := host.OpenSysfs(name)
+	if err == nil {
+		err = checkSysfs(host, name)
+	}
 	if err != nil {
 		return nil, cli.Failed("--sysfs takes a sysfs directory or a snapshot file", err)
 	}
 	return host, nil
+}
+
+// checkSysfs rejects a directory that is not a sysfs. In a container without one /sys is empty.
+func checkSysfs(host fs.FS, name string) error {
+	entries, err := fs.ReadDir(host, ".")
+	isKnown := func(e fs.DirEntry) bool { return e.Name() == "bus" || e.Name() == "devices" }
+	if err == nil && len(entries) > 0 && !slices.ContainsFunc(entries, isKnown) {
+		return fmt.Errorf("open sysfs: %s has neither bus nor devices", name)
+	}
+	return nil
 }
 
 // withoutHost returns a Planner with the variables and the flags.
@@ -134,15 +150,54 @@ func (a *app) readVMI(file string) (*env.VMI, error) {
 	if file == "" {
 		return nil, nil
 	}
-	data, err := a.readInput(file)
+	data, err := a.readVMIJSON(file)
 	if err != nil {
 		return nil, err
 	}
 	vmi, err := env.ParseVMI(data)
 	if err != nil {
-		return nil, cli.Failed("pass the VMI as JSON: kubectl get vmi NAME -o json", fmt.Errorf("%s: %w", inputName(file), err))
+		return nil, cli.Failed("pass the VMI as JSON or YAML: kubectl get vmi NAME -o json", fmt.Errorf("%s: %w", inputName(file), err))
 	}
 	return vmi, nil
+}
+
+// readVMIJSON reads a VMI from a file as JSON.
+func (a *app) readVMIJSON(file string) ([]byte, error) {
+	data, err := a.readInput(file)
+	if err != nil {
+		return nil, err
+	}
+	if data, err = vmiJSON(data); err != nil {
+		err = fmt.Errorf("%s: %w", inputName(file), err)
+	}
+	return data, err
+}
+
+// vmiJSON returns a VMI as JSON: of YAML, and of a VirtualMachine the VMI of its template.
+func vmiJSON(data []byte) ([]byte, error) {
+	if !bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
+		converted, err := yaml.YAMLToJSON(data)
+		if err != nil { // which may show passwords
+			return nil, errors.New("parse VMI: neither JSON nor YAML")
+		}
+		data = converted
+	}
+	var vm struct {
+		Kind     string         `json:"kind"`
+		Metadata map[string]any `json:"metadata"`
+		Spec     struct {
+			Template map[string]any `json:"template"`
+		} `json:"spec"`
+	}
+	if json.Unmarshal(data, &vm) != nil || vm.Kind != "VirtualMachine" || vm.Spec.Template == nil {
+		return data, nil
+	}
+	metadata, _ := vm.Spec.Template["metadata"].(map[string]any)
+	if metadata == nil {
+		metadata = map[string]any{}
+	}
+	metadata["name"], metadata["namespace"] = vm.Metadata["name"], vm.Metadata["namespace"]
+	return json.Marshal(map[string]any{"kind": "VirtualMachineInstance", "metadata": metadata, "spec": vm.Spec.Template["spec"]})
 }
 
 // inputName returns the name of an input file for messages.
@@ -171,6 +226,9 @@ func (a *app) readInput(file string) ([]byte, error) {
 // readFile is readInput of a file that may be empty.
 func (a *app) readFile(file string) ([]byte, error) {
 	in := a.In
+	if file == "-" && cli.IsTerminal(in) {
+		a.Say("reading standard input; Ctrl-D ends it")
+	}
 	if file != "-" {
 		f, err := os.Open(file)
 		if err != nil {

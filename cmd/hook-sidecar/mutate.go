@@ -11,6 +11,7 @@ import (
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/report"
 )
 
@@ -55,7 +56,13 @@ Exit status:
 		if doubt := report.NewSubject(result.Plan.Domain(), result.VMI).Doubt; doubt != "" {
 			a.Say("warning: %s", doubt)
 		}
-		a.Warn(result.Plan.Warnings)
+		warnings := result.Plan.Warnings
+		if r := report.New(result.Plan, result.Changed(), nil); r.IsElsewhere() && len(r.Devices) > 1 {
+			a.Say("warning: %s", strings.Join(r.Headline, "; "))
+			a.Say("hint: %s", reasons.TakeSnapshot)
+			warnings = r.OtherWarnings()
+		}
+		a.Warn(warnings)
 		return a.writeDomain(output, showDiff, read.domain, result.Domain)
 	}
 	return cmd

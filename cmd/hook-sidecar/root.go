@@ -27,6 +27,9 @@ func run(ctx context.Context, args, environ []string, streams cli.Streams) int {
 	var help bytes.Buffer // cobra ignores errors when it prints
 	root.SetOut(&help)
 	root.SetArgs(withCommand(args))
+	if len(args) == 1 && filepath.Base(args[0]) != onDefineDomainName && cli.IsTerminal(streams.Out) {
+		root.SetArgs([]string{"help"}) // KubeVirt gives a sidecar no terminal
+	}
 	completeValues(root)
 	err := root.ExecuteContext(ctx)
 	if help.Len() > 0 {

@@ -42,7 +42,7 @@ func (a *app) completeVMs(cmd *cobra.Command, args []string, prefix string) ([]s
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
 	defer cancel()
-	all, err := client.Instances(ctx, namespace)
+	all, err := client.Instances(ctx, namespace, "")
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -11,33 +12,50 @@ import (
 	"hook-sidecar/pkg/plan"
 )
 
+// doctorFlags are the flags of doctor.
+type doctorFlags struct {
+	fleetFlags
+	quiet bool
+}
+
 func (a *app) newDoctor() *cobra.Command {
-	var flags cli.DoctorFlags
+	var flags doctorFlags
 	cmd := &cobra.Command{
-		Use:   "doctor VM [flags]",
+		Use:   "doctor [VM] [flags]",
 		Short: "Check a running VM and its node",
 		Long: `doctor prints how much of the host a running VM's guest sees, and what to do. Then
 it checks the node, and what hook-sidecar would make of the VM. It prints one line
 per result: PASS, WARN, FAIL or NOTE, the name of the check, what it found, and what
-to do about it. docs/doctor.md describes each check.
+to do about it. ` + cli.Page("docs/doctor.md") + ` describes each check.
+
+Without a VM it does so for the VMs of the namespace with passthrough devices, with -A
+of all namespaces, with -l of those with these labels.
 
 Exit status:
   0  no FAIL
   1  a FAIL
   2  usage error or failure`,
-		Example: "  kubectl hostdev doctor dgx -n ml",
-		Args:    oneVM,
+		Example: `  kubectl hostdev doctor dgx -n ml
+  kubectl hostdev doctor -A -q`,
+		Args: cobra.MaximumNArgs(1),
 	}
-	flags.Add(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return a.doctor(cmd.Context(), args[0], flags) }
+	formats := []string{cli.Text, cli.JSON, cli.YAML}
+	flags.add(cmd, formats...)
+	cli.AddQuiet(cmd, &flags.quiet)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := flags.check(args, formats...); err != nil {
+			return err
+		}
+		if len(args) == 0 {
+			return a.doctorAll(cmd.Context(), flags)
+		}
+		return a.doctor(cmd.Context(), args[0], flags)
+	}
 	cmd.ValidArgsFunction = a.completeVMs
 	return cmd
 }
 
-func (a *app) doctor(ctx context.Context, argument string, flags cli.DoctorFlags) error {
-	if err := flags.Check(); err != nil {
-		return err
-	}
+func (a *app) doctor(ctx context.Context, argument string, flags doctorFlags) error {
 	_, vm, err := a.load(ctx, argument, cluster.WholeNode)
 	if err != nil {
 		return err
@@ -46,7 +64,47 @@ func (a *app) doctor(ctx context.Context, argument string, flags cli.DoctorFlags
 	if err != nil {
 		return err
 	}
-	return a.Doctor(inputs, running.Heading(), flags)
+	return a.Doctor(doctor.NewReport(inputs), running.Heading(), flags.quiet, flags.Output)
+}
+
+// doctorAll checks many VMs, whose names the results have. One that cannot be read is a warning.
+func (a *app) doctorAll(ctx context.Context, flags doctorFlags) error {
+	client, all, err := a.instances(ctx, flags.fleetFlags)
+	if err != nil {
+		return err
+	}
+	results := make([][]doctor.Result, len(all))
+	err = a.forEach(all, flags.concurrency, func(i int) (err error) {
+		results[i], err = a.results(ctx, client, all[i])
+		return err
+	}, func(_ int, err error) {
+		if err != nil {
+			a.Say("warning: not checked: %v", err)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return a.Doctor(doctor.OfResults(slices.Concat(results...)), "", flags.quiet, flags.Output)
+}
+
+// results returns those of one of many VMs.
+func (a *app) results(ctx context.Context, client *cluster.Client, in cluster.Instance) ([]doctor.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	vm, err := client.VM(ctx, in, cluster.WholeNode)
+	if err != nil {
+		return nil, err
+	}
+	inputs, _, err := check(vm)
+	if err != nil {
+		return nil, err
+	}
+	found := doctor.NewReport(inputs).Results
+	for i := range found {
+		found[i].VM = in.String()
+	}
+	return found, nil
 }
 
 // check plans a VM on the part of its node that was read, and returns doctor's inputs.

@@ -16,10 +16,13 @@ import (
 
 // explainFlags are the flags of explain.
 type explainFlags struct {
-	cli.ExplainFlags
-	layout     string
-	all, guest bool
-	guestFile  string
+	fleetFlags
+	layout, guestFile string
+	guest, details    bool
+}
+
+func explainFormats() []string {
+	return []string{cli.Text, cli.Wide, cli.JSON, cli.YAML, cli.Name, cli.SVG, cli.NCCL}
 }
 
 func (a *app) newExplain() *cobra.Command {
@@ -33,23 +36,27 @@ do; then the PCI Express trees of host and guest side by side, the path types, a
 what the hook would change. With --layout it shows what that layout would build.
 
 Without a VM it prints a table of the namespace's VMs with passthrough devices, with
--A of all namespaces.
+-A of all namespaces, with -l of those with these labels. Lines come as VMs are read.
+-o wide adds columns to the table, and link speeds to a VM.
 
 Exit status:
   0  success; with --guest: the guest is as the domain has it
   1  --guest found a difference
   2  usage error or failure`,
 		Example: `  kubectl hostdev explain dgx -n ml
-  kubectl hostdev explain dgx --layout mirror -o dgx.svg
-  kubectl hostdev explain -A`,
+  kubectl hostdev explain dgx --layout mirror -o svg > dgx.svg
+  kubectl hostdev explain -A -o wide`,
 		Args: cobra.MaximumNArgs(1),
 	}
-	flags.Add(cmd)
+	flags.add(cmd, explainFormats()...)
+	cli.AddDetails(cmd, &flags.details)
 	cmd.Flags().StringVar(&flags.layout, "layout", "", "show what this layout would build, instead of what the VM has")
-	cmd.Flags().BoolVarP(&flags.all, "all-namespaces", "A", false, "a table of the VMs of all namespaces")
 	cmd.Flags().BoolVar(&flags.guest, "guest", false, "compare the VM with what its guest sees, by the guest agent; exit status 1 on a\ndifference")
 	cmd.Flags().StringVar(&flags.guestFile, "guest-file", "", "as --guest, with a file from the guest: the output of lspci -Dvmmnn,\nlstopo --of xml or nvidia-smi topo -mp, or that of NCCL_TOPO_DUMP_FILE")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := flags.check(args); err != nil {
+			return err
+		}
 		if len(args) == 0 {
 			return a.table(cmd.Context(), flags)
 		}
@@ -64,17 +71,23 @@ Exit status:
 	return cmd
 }
 
-// check checks the flags of explain for one VM.
-func (f *explainFlags) check() error {
+// check checks the flags of explain with these arguments.
+func (f *explainFlags) check(args []string) error {
 	f.guest = f.guest || f.guestFile != ""
-	if err := f.Check(f.guest); err != nil {
+	formats := explainFormats()
+	switch {
+	case f.guest:
+		formats = []string{cli.Text, cli.JSON, cli.YAML}
+	case len(args) == 0:
+		formats = formats[:5] // no picture
+	case f.details:
+		formats = []string{cli.Text, cli.SVG}
+	}
+	if err := f.fleetFlags.check(args, formats...); err != nil {
 		return err
 	}
-	if f.guest && (f.layout != "" || f.Details) {
+	if f.guest && (f.layout != "" || f.details) {
 		return cli.Failed("leave out one of them", errors.New("--guest cannot be combined with --layout or --details"))
-	}
-	if f.all {
-		return cli.Failed("leave out one of them", errors.New("-A cannot be combined with a VM"))
 	}
 	if f.layout == "" {
 		return nil
@@ -84,14 +97,18 @@ func (f *explainFlags) check() error {
 }
 
 func (a *app) explain(ctx context.Context, argument string, flags explainFlags) error {
-	if err := flags.check(); err != nil {
-		return err
-	}
 	client, vm, err := a.load(ctx, argument, cluster.DevicesOnly)
 	if err != nil {
 		return err
 	}
-	running, err := newRunning(vm, plan.Planner{Sysfs: vm.Host, Details: flags.NeedDetails()})
+	switch flags.Format {
+	case cli.Name:
+		return a.Write(flags.File, []byte(cluster.ResourceName(vm.Name)+"\n"))
+	case cli.Wide:
+		flags.Format, flags.details = cli.Text, true
+	}
+	e := cli.Explanation{Output: flags.Output, Details: flags.details}
+	running, err := newRunning(vm, plan.Planner{Sysfs: vm.Host, Details: e.NeedDetails()})
 	if err != nil {
 		return err
 	}
@@ -101,9 +118,7 @@ func (a *app) explain(ctx context.Context, argument string, flags explainFlags) 
 			return shown.Err
 		}
 	}
-	e := cli.Explanation{
-		ExplainFlags: flags.ExplainFlags, Heading: running.Heading(), Subject: report.NewSubject(running.Planned.Plan.Domain(), vm.VMI),
-	}
+	e.Heading, e.Subject = running.Heading(), report.NewSubject(running.Planned.Plan.Domain(), vm.VMI)
 	e.Subject.Host, e.Subject.Source, e.Subject.Tool = "node "+vm.Node, "pod "+vm.Pod, a.Version()
 	if !flags.guest {
 		return a.Explain(e, running.VM, shown, flags.layout == "")

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -55,7 +56,7 @@ host and in the guest, and what hook-sidecar would make of it. The cluster need 
 have the hook. It changes nothing.
 
 It needs to get and list virtualmachineinstances, to list pods, and to create
-pods/exec in the VM's namespace: manifests/kubectl/clusterrole.yaml.
+pods/exec in the VM's namespace: ` + cli.Page("manifests/kubectl/clusterrole.yaml") + `.
 
 ` + exitStatus,
 		Example: `  kubectl hostdev explain dgx
@@ -66,7 +67,10 @@ pods/exec in the VM's namespace: manifests/kubectl/clusterrole.yaml.
 	root.CompletionOptions.DisableDefaultCmd = true
 	a.config.AddFlags(root.PersistentFlags())
 	root.PersistentFlags().DurationVar(&a.timeout, "timeout", 30*time.Second, "how long reading one VM may take")
-	return a.Root(root, a.newExplain(), a.newDoctor(), a.newWhy(), a.newSnapshot(), a.newCompletion())
+	a.Root(root, a.newExplain(), a.newDoctor(), a.newWhy(), a.newSnapshot(), a.newCompletion())
+	root.Version = a.Version() + " " + runtime.Version()
+	root.SetVersionTemplate("{{.Version}}\n")
+	return root
 }
 
 // connect returns a client of the cluster and the namespace that the flags and the
@@ -88,6 +92,7 @@ func (a *app) connect() (*cluster.Client, string, error) {
 func (a *app) read(ctx context.Context, client *cluster.Client, name types.NamespacedName, scope cluster.Scope) (cluster.VM, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
+	defer a.Await(fmt.Sprintf("VM %s, at most %s (--timeout)", name, a.timeout))()
 	in, err := client.Instance(ctx, name)
 	if err != nil {
 		return cluster.VM{}, err

@@ -12,7 +12,7 @@ import (
 )
 
 func (a *app) newSnapshot() *cobra.Command {
-	var output string
+	var output cli.Output
 	cmd := &cobra.Command{
 		Use:   "snapshot VM|node/NODE [flags]",
 		Short: "Save the topology of a VM's node to a file",
@@ -24,12 +24,20 @@ A node is read through the pod of a VM on it: of one in the namespace, or of any
 namespace whose VMs you may list.
 
 ` + exitStatus,
-		Example: `  kubectl hostdev snapshot dgx -n ml -o host.txtar
+		Example: `  kubectl hostdev snapshot dgx -n ml --output-file host.txtar
   kubectl hostdev snapshot node/gpu-7 > host.txtar`,
 		Args: oneVM,
 	}
-	cli.AddOutput(cmd.Flags(), &output)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return a.snapshot(cmd.Context(), args[0], output) }
+	output.AddAsKubectl(cmd, cli.Text)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if output.Format == "" {
+			output.Format = cli.Text // whatever the name of the file
+		}
+		if err := output.Check(cli.Text); err != nil {
+			return err
+		}
+		return a.snapshot(cmd.Context(), args[0], output.File)
+	}
 	cmd.ValidArgsFunction = a.completeVMs
 	return cmd
 }

@@ -6,16 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"text/tabwriter"
-
-	"golang.org/x/sync/errgroup"
 
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/cluster"
 	"hook-sidecar/pkg/doctor"
 	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/report"
 	"hook-sidecar/pkg/topology"
 )
@@ -38,69 +35,80 @@ type row struct {
 	Devices   int            `json:"devices"`   // how many passthrough devices it has
 	Pairs     int            `json:"pairs"`     // pairs of devices
 	Alike     int            `json:"alike"`     // how many of these are as on the host
+	Better    []option       `json:"better"`    // layouts with which more are: the hook's choice, and those that show more than it
 	Unplaced  int            `json:"unplaced"`  // devices without a place
 	Cells     int            `json:"cells"`     // guest NUMA cells; they come first where there are none
 	Layout    policy.Layout  `json:"layout"`    // of the current tree; "" where no device is under an expander bus
+	ToDo      string         `json:"toDo"`      // what to do; "" where no device is passed through
 	Finding   *doctor.Result `json:"finding"`   // the worst of doctor; null where it has no FAIL and no WARN
 	Error     *string        `json:"error"`     // why the VM was not read
 }
 
-// concurrency is how many VMs are read at a time.
-const concurrency = 8
+// option is a layout and what it would give.
+type option struct {
+	Layout policy.Layout `json:"layout"` // its name
+	Alike  int           `json:"alike"`  // pairs that would be as on the host
+}
 
-// table prints the VMs with passthrough devices. One that cannot be read has its error
-// in its row; where none can be read, that is the error.
+// table prints the VMs with passthrough devices, as text each when it is read. One that
+// cannot be read has its error in its row; where none can be read, that is the error.
 func (a *app) table(ctx context.Context, flags explainFlags) error {
-	if err := flags.Check(true); err != nil {
-		return err
+	if flags.layout != "" || flags.details || flags.guest {
+		return cli.Failed("name the VM", errors.New("--layout, --details and --guest require a VM name"))
 	}
-	if flags.layout != "" || flags.Details {
-		return cli.Failed("name the VM", errors.New("--layout and --details require a VM name"))
-	}
-	client, namespace, err := a.connect()
+	client, all, err := a.instances(ctx, flags.fleetFlags)
 	if err != nil {
 		return err
 	}
-	if flags.all {
-		namespace = ""
-	}
-	list, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
-	all, err := client.Instances(list, namespace)
-	if err != nil {
-		return err
-	}
-	all = slices.DeleteFunc(all, func(in cluster.Instance) bool { return !in.MayHaveDevices })
-	slices.SortFunc(all, func(x, y cluster.Instance) int {
-		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
-	})
-	rows, failures := make([]row, len(all)), make([]error, len(all))
-	group := errgroup.Group{}
-	group.SetLimit(concurrency)
-	for i, in := range all {
-		group.Go(func() error {
-			rows[i], failures[i] = a.row(ctx, client, in)
+	if flags.Format == cli.Name {
+		return a.WriteAs(flags.Output, nil, func(b *bytes.Buffer) error {
+			for _, in := range all {
+				b.WriteString(cli.Escaped(cluster.ResourceName(in.Name)) + "\n")
+			}
 			return nil
 		})
 	}
-	group.Wait()
-	if len(all) > 0 && !slices.Contains(failures, nil) {
-		return failures[0]
+	isStreamed := flags.File == "" && (flags.Format == cli.Text || flags.Format == cli.Wide)
+	columns := newColumns(flags, all, a.Style(flags.File).Width)
+	text, isRead := bytes.NewBufferString(columns.line(columns.titles)), false
+	if len(all) == 0 {
+		text = bytes.NewBufferString("no VM with passthrough devices\n")
 	}
-	return a.WriteAs(flags.Format, flags.Output, vmTable{tableVersion, rows}, func(b *bytes.Buffer) error { return writeTable(b, rows) })
+	rows := make([]row, len(all))
+	failure := a.forEach(all, flags.concurrency, func(i int) (err error) {
+		rows[i], err = a.row(ctx, client, all[i])
+		return err
+	}, func(i int, failure error) {
+		text.WriteString(columns.line(columns.cells(rows[i])))
+		if isRead = isRead || failure == nil; isRead && isStreamed {
+			err = cmp.Or(err, a.Write("", text.Bytes()))
+			text.Reset()
+		}
+	})
+	if err = cmp.Or(failure, err); err != nil {
+		return err
+	}
+	return a.WriteAs(flags.Output, vmTable{tableVersion, rows}, func(b *bytes.Buffer) error {
+		_, err := text.WriteTo(b)
+		return err
+	})
 }
 
 // row reads one VM of the table.
 func (a *app) row(ctx context.Context, client *cluster.Client, in cluster.Instance) (row, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
-	r := row{Namespace: in.Namespace, Name: in.Name, Node: in.Node}
+	r := row{Namespace: in.Namespace, Name: in.Name, Node: in.Node, Better: []option{}}
 	vm, err := client.VM(ctx, in, cluster.DevicesOnly)
 	if err == nil {
 		err = r.fill(vm)
 	}
 	if err != nil {
 		r.Error = new(err.Error())
+	}
+	var hinted *reasons.Error
+	if errors.As(err, &hinted) {
+		r.ToDo = hinted.Hint
 	}
 	return r, err
 }
@@ -111,7 +119,10 @@ func (r *row) fill(vm cluster.VM) error {
 		return err
 	}
 	r.Devices, r.Pairs, r.Alike, r.Layout = len(running.Current.Devices), running.Pairs.All, running.Pairs.Alike, running.Layout
-	r.Unplaced, r.Cells = report.WithoutPlace(running.Planned.Plan), len(running.Current.Domain().Cells)
+	r.Unplaced, r.Cells, r.ToDo = report.WithoutPlace(running.Planned.Plan), len(running.Current.Domain().Cells), running.ToDo()
+	for _, o := range running.Better() {
+		r.Better = append(r.Better, option{o.Layout, o.Alike})
+	}
 	found := doctor.NewReport(inputs).Results // the worst first
 	if len(found) > 0 && (found[0].Status == doctor.Fail || found[0].Status == doctor.Warn) {
 		r.Finding = &found[0]
@@ -119,33 +130,69 @@ func (r *row) fill(vm cluster.VM) error {
 	return nil
 }
 
-// maxFinding is the length of a finding with which a row is one line on most terminals.
-const maxFinding = 88
+// columns are those of the table as text. Their widths are known before a VM is read; the
+// last has what is left of a terminal, and no less than minToDo.
+type columns struct {
+	titles []string
+	widths []int
+	isWide bool
+	width  int // of the terminal, 0 without one
+}
 
-func writeTable(b *bytes.Buffer, rows []row) error {
-	if len(rows) == 0 {
-		b.WriteString("no VM with passthrough devices\n")
-		return nil
+const minToDo = 24
+
+func newColumns(flags explainFlags, all []cluster.Instance, width int) columns {
+	c := columns{
+		titles: []string{"NAMESPACE", "VM", "NODE", "DEVICES", "AS ON HOST", "WITH LAYOUT", "LAYOUT"},
+		widths: []int{len("NAMESPACE"), len("VM"), len("NODE"), len("DEVICES"), len("120 of 120"), len("root 112, mirror 120"), len("mirror")},
+		width:  width,
 	}
-	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "NAMESPACE\tVM\tNODE\tDEVICES\tPAIRS AS ON HOST\tUNPLACED\tNUMA CELLS\tLAYOUT\tWORST FINDING")
-	for _, r := range rows {
-		pairs, finding := fmt.Sprintf("%d of %d", r.Alike, r.Pairs), "-"
-		if r.Finding != nil {
-			finding = fmt.Sprintf("%s %s: %s", r.Finding.Status, r.Finding.Name, r.Finding.Found)
-		}
-		devices, unplaced, guestCells := fmt.Sprint(r.Devices), fmt.Sprint(r.Unplaced), "none"
-		if r.Cells > 0 {
-			guestCells = fmt.Sprint(r.Cells)
-		}
-		if r.Error != nil {
-			devices, pairs, unplaced, guestCells, finding = "?", "?", "?", "?", "error: "+*r.Error
-		}
-		cells := []string{r.Namespace, r.Name, cmp.Or(r.Node, "-"), devices, pairs, unplaced, guestCells, cmp.Or(string(r.Layout), "-"), topology.AbridgeTo(topology.OneLine(finding), maxFinding)}
-		for i := range cells {
-			cells[i] = topology.Printable(cells[i])
-		}
-		fmt.Fprintln(table, strings.Join(cells, "\t"))
+	if c.isWide = flags.Format == cli.Wide; c.isWide {
+		c.titles, c.width = append(c.titles, "UNPLACED", "CELLS", "FINDING"), 0
+		c.widths = append(c.widths, len("UNPLACED"), len("CELLS"), len("FAIL requested-devices"))
 	}
-	return table.Flush()
+	c.titles = append(c.titles, "TO DO")
+	for _, in := range all {
+		for i, name := range []string{in.Namespace, in.Name, in.Node} {
+			c.widths[i] = max(c.widths[i], len(name))
+		}
+	}
+	return c
+}
+
+// cells returns a row's.
+func (c columns) cells(r row) []string {
+	cells := []string{r.Namespace, r.Name, cmp.Or(r.Node, "-"), "?", "?", "?", "?"}
+	unplaced, guestCells, finding, toDo := "?", "?", "?", cmp.Or(r.ToDo, "-")
+	if r.Error == nil {
+		var better []string
+		for _, o := range r.Better {
+			better = append(better, fmt.Sprintf("%s %d", o.Layout, o.Alike))
+		}
+		cells = append(cells[:3], fmt.Sprint(r.Devices), fmt.Sprintf("%d of %d", r.Alike, r.Pairs),
+			cmp.Or(strings.Join(better, ", "), "-"), cmp.Or(string(r.Layout), "-"))
+		unplaced, guestCells, finding = fmt.Sprint(r.Unplaced), fmt.Sprint(r.Cells), "-"
+	} else {
+		toDo = strings.TrimSuffix("error: "+*r.Error+"; "+r.ToDo, "; ")
+	}
+	if r.Finding != nil {
+		finding = fmt.Sprintf("%s %s", r.Finding.Status, r.Finding.Name)
+	}
+	if c.isWide {
+		cells = append(cells, unplaced, guestCells, finding)
+	}
+	return append(cells, toDo)
+}
+
+// line returns a line of the table, of which a terminal has what fits.
+func (c columns) line(cells []string) string {
+	line := ""
+	for i, width := range c.widths {
+		line += fmt.Sprintf("%-*s  ", width, topology.Printable(cells[i]))
+	}
+	last := []rune(topology.Printable(topology.OneLine(cells[len(cells)-1])))
+	if room := max(minToDo, c.width-len(line)); c.width > 0 && len(last) > room {
+		last = append(last[:room-1], '…')
+	}
+	return line + string(last) + "\n"
 }

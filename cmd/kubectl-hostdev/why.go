@@ -165,9 +165,9 @@ func findings(vm, phase string, found []why.Finding) []string {
 	}
 	lines = append(lines, "to do:   "+f.Remedy)
 	if f.Check != "" {
-		lines = append(lines, "doctor:  docs/doctor.md#"+f.Check)
+		lines = append(lines, "doctor:  "+cli.Page("docs/doctor.md#")+f.Check)
 	}
-	lines = append(lines, "more:    docs/causes.md#"+f.Name+", "+f.Seen[0])
+	lines = append(lines, "more:    "+cli.Page("docs/causes.md#")+f.Name+", "+f.Seen[0])
 	for _, before := range found[1:] {
 		lines = append(lines, "before:  "+before.Name+", "+before.Line.Where())
 	}

@@ -13,31 +13,19 @@ import (
 	"hook-sidecar/pkg/report"
 )
 
-// DoctorFlags are the flags of doctor that both programs have.
-type DoctorFlags struct {
-	Format string
-	Quiet  bool
+// AddQuiet adds the flag --quiet of doctor.
+func AddQuiet(cmd *cobra.Command, quiet *bool) {
+	cmd.Flags().BoolVarP(quiet, "quiet", "q", false, "leave out what is as it should be")
 }
 
-// Add adds the flags to the command.
-func (f *DoctorFlags) Add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.Format, "format", Text, "text or json")
-	cmd.Flags().BoolVarP(&f.Quiet, "quiet", "q", false, "leave out what is as it should be")
-	Complete(cmd, "format", Text, JSON)
-}
-
-// Check checks the format.
-func (f *DoctorFlags) Check() error { return checkFormat(f.Format, Text, JSON) }
-
-// Doctor runs all checks and writes their results as JSON, or as text: a heading, one line
-// per result, and the number of each status. A FAIL is ErrFound.
-func (p *Program) Doctor(in doctor.Inputs, heading string, flags DoctorFlags) error {
-	r := doctor.NewReport(in)
-	if flags.Quiet {
+// Doctor writes a report as JSON, or as text: a heading, one line per result, and the number
+// of each status. A quiet one lacks results that are as they should be. A FAIL is ErrFound.
+func (p *Program) Doctor(r doctor.Report, heading string, quiet bool, to Output) error {
+	if quiet {
 		r.Results = slices.DeleteFunc(r.Results, func(result doctor.Result) bool { return result.Status == doctor.Pass })
 	}
-	err := p.WriteAs(flags.Format, "", r, func(b *bytes.Buffer) error {
-		writeResults(b, heading, r, p.Style(""))
+	err := p.WriteAs(to, r, func(b *bytes.Buffer) error {
+		writeResults(b, heading, r, p.Style(to.File))
 		return nil
 	})
 	return cmp.Or(err, Found(r.Counts[doctor.Fail] > 0))

@@ -5,9 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,49 +16,21 @@ import (
 	"hook-sidecar/pkg/report"
 )
 
-// ExplainFlags are the flags of explain that both programs have.
-type ExplainFlags struct {
-	Format  string
-	Output  string // a file, "" for standard output
-	Details bool   // link speeds too, and path types in pictures
+// AddDetails adds the flag --details of explain.
+func AddDetails(cmd *cobra.Command, details *bool) {
+	cmd.Flags().BoolVar(details, "details", false, "add link speeds")
 }
-
-// Add adds the flags to the command.
-func (f *ExplainFlags) Add(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.StringVar(&f.Format, "format", "", "text, json, svg (a picture) or nccl (a topology file for NCCL in the guest)\n(default: as --output ends, in .json, .svg, or .xml for\nnccl; else text)")
-	flags.BoolVar(&f.Details, "details", false, "add link speeds")
-	AddOutput(flags, &f.Output)
-	Complete(cmd, "format", Text, JSON, SVG, NCCL)
-}
-
-// Check sets the format and checks it. Comparing with a guest and --details have fewer, and a
-// table of VMs has those of a comparison.
-func (f *ExplainFlags) Check(fewer bool) error {
-	if f.Format == "" {
-		f.Format = map[string]string{".json": JSON, ".svg": SVG, ".xml": NCCL}[strings.ToLower(filepath.Ext(f.Output))]
-	}
-	if f.Format == "" {
-		f.Format = Text
-	}
-	switch {
-	case fewer:
-		return checkFormat(f.Format, Text, JSON)
-	case f.Details:
-		return checkFormat(f.Format, Text, SVG)
-	}
-	return checkFormat(f.Format, Text, JSON, SVG, NCCL)
-}
-
-// NeedDetails reports whether the output needs the details of devices.
-func (f *ExplainFlags) NeedDetails() bool { return f.Details || f.Format == NCCL }
 
 // Explanation describes the output of explain.
 type Explanation struct {
-	ExplainFlags
+	Output
+	Details bool // link speeds too, and path types in pictures
 	Subject report.Subject
 	Heading string // before text
 }
+
+// NeedDetails reports whether the output needs the details of devices.
+func (e Explanation) NeedDetails() bool { return e.Details || e.Format == NCCL }
 
 // OfPlan returns the report of a plan, which may be of the current domain.
 func (e Explanation) OfPlan(result plan.Result) report.Report {
@@ -85,7 +55,7 @@ func (e Explanation) asIs(vm *plan.VM) report.Report {
 func (p *Program) Explain(e Explanation, vm *plan.VM, shown plan.Result, asIs bool) error {
 	if e.Format == NCCL {
 		file := nccl.New(shown.Plan)
-		err := p.Write(e.Output, []byte(file.String()))
+		err := p.Write(e.File, []byte(file.String()))
 		p.Warn(file.Warnings)
 		return err
 	}
@@ -93,14 +63,14 @@ func (p *Program) Explain(e Explanation, vm *plan.VM, shown plan.Result, asIs bo
 	if asIs {
 		r = e.asIs(vm)
 	}
-	return p.WriteAs(e.Format, e.Output, r, func(b *bytes.Buffer) error {
+	return p.WriteAs(e.Output, r, func(b *bytes.Buffer) error {
 		if e.Format == SVG {
 			return picture.Write(b, r)
 		}
 		if b.WriteString(e.Heading); e.Heading != "" && r.IsCurrent() {
 			r.Headline = nil // the heading has it
 		}
-		return r.WriteText(b, p.Style(e.Output))
+		return r.WriteText(b, p.Style(e.File))
 	})
 }
 
@@ -118,7 +88,7 @@ func (p *Program) CompareGuest(e Explanation, r report.Report, name string, data
 		p.Say("warning: %s: %s: %s", problem.Code, problem.Source, problem.Text)
 	}
 	c := report.CompareGuest(r, guest)
-	err = p.WriteAs(e.Format, e.Output, c, func(b *bytes.Buffer) error { return c.WriteText(b, p.Style(e.Output)) })
+	err = p.WriteAs(e.Output, c, func(b *bytes.Buffer) error { return c.WriteText(b, p.Style(e.File)) })
 	if err == nil && len(c.Devices) > 0 && c.Count(report.NotCompared) == len(c.Devices) {
 		err = Failed("pass the domain as libvirt has it: virsh dumpxml", errors.New("no device was compared: the domain has no addresses yet"))
 		if slices.ContainsFunc(c.Devices, func(d report.GuestDevice) bool { return d.Predicted != nil }) {

@@ -10,15 +10,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"hook-sidecar/pkg/host"
-)
+	"sigs.k8s.io/yaml"
 
-// The formats of output. SVG and NCCL are those of explain.
-const (
-	Text = "text"
-	JSON = "json"
-	SVG  = "svg"
-	NCCL = "nccl"
+	"hook-sidecar/pkg/host"
 )
 
 // newFileMode is the mode of a new file, before the umask.
@@ -36,12 +30,12 @@ func (p *Program) Write(file string, data []byte) error {
 	return nil
 }
 
-// WriteAs writes a value as JSON that a terminal does not obey, if that is the format, else as
-// text.
-func (p *Program) WriteAs(format, file string, value any, text func(*bytes.Buffer) error) error {
+// WriteAs writes a value as JSON or YAML that a terminal does not obey, if that is the format,
+// else as text.
+func (p *Program) WriteAs(to Output, value any, text func(*bytes.Buffer) error) error {
 	var b bytes.Buffer
 	var err error
-	if format == JSON {
+	if to.Format == JSON || to.Format == YAML {
 		encoder := json.NewEncoder(JSONWriter{&b})
 		encoder.SetIndent("", "  ")
 		encoder.SetEscapeHTML(false)
@@ -49,10 +43,14 @@ func (p *Program) WriteAs(format, file string, value any, text func(*bytes.Buffe
 	} else {
 		err = text(&b)
 	}
+	data := b.Bytes()
+	if err == nil && to.Format == YAML {
+		data, err = yaml.JSONToYAML(data) // which escapes what is not printable
+	}
 	if err != nil {
 		return err
 	}
-	return p.Write(file, b.Bytes())
+	return p.Write(to.File, data)
 }
 
 func isStandardOutput(file string) bool { return file == "" || file == "-" }

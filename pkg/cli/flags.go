@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -22,7 +20,23 @@ func (p *Program) Root(root *cobra.Command, commands ...*cobra.Command) *cobra.C
 	root.SetIn(p.In)
 	root.SetErr(p.Err)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if name := cmd.Flags().Arg(0); cmd.HasSubCommands() && name != "" {
+			return unknownCommand(cmd, name)
+		}
 		return Failed(didYouMean(nearestFlag(cmd, err))+SeeHelp(cmd), flagError(err))
+	})
+	root.SetHelpCommand(&cobra.Command{
+		Use:   "help [command]",
+		Short: "Help about any command",
+		RunE: func(_ *cobra.Command, args []string) error {
+			found, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 {
+				return unknownCommand(root, args[0])
+			}
+			found.InitDefaultHelpFlag()
+			found.InitDefaultVersionFlag()
+			return found.Help()
+		},
 	})
 	root.AddCommand(commands...)
 	root.AddCommand(&cobra.Command{
@@ -43,6 +57,31 @@ func AddOutput(flags *pflag.FlagSet, output *string) {
 	flags.StringVarP(output, "output", "o", "", "write to this file atomically (default: standard output)")
 }
 
+// Once adds a flag that may be given once: of several files one would be ignored.
+func Once(flags *pflag.FlagSet, value *string, name, shorthand, byDefault, usage string) {
+	*value = byDefault
+	flags.VarP(&once{value: value}, name, shorthand, usage)
+}
+
+// errTwice is the error of such a flag.
+var errTwice = errors.New("it appears twice")
+
+type once struct {
+	value *string
+	isSet bool
+}
+
+func (o *once) String() string { return *o.value }
+func (o *once) Type() string   { return "string" }
+
+func (o *once) Set(value string) error {
+	if o.isSet {
+		return errTwice
+	}
+	*o.value, o.isSet = value, true
+	return nil
+}
+
 // Complete sets the values that a shell completes for a flag of the command.
 func Complete(cmd *cobra.Command, flag string, values ...string) {
 	// The only error is a flag that does not exist.
@@ -51,31 +90,27 @@ func Complete(cmd *cobra.Command, flag string, values ...string) {
 	}
 }
 
-// checkFormat checks the value of --format.
-func checkFormat(format string, formats ...string) error {
-	if slices.Contains(formats, format) {
-		return nil
-	}
-	return Failed("", fmt.Errorf("invalid --format %q: must be one of %s", topology.Abridge(format), strings.Join(formats, ", ")))
-}
-
 // NoArguments rejects arguments that are not flags.
 func NoArguments(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:
 		return nil
 	case cmd.HasSubCommands():
-		var names []string
-		for _, c := range cmd.Commands() {
-			names = append(names, c.Name())
-		}
-		return Failed(didYouMean(topology.Nearest(args[0], names))+SeeHelp(cmd), fmt.Errorf("unknown command %q", args[0]))
+		return unknownCommand(cmd, args[0])
 	}
 	hint := "pass files with flags, " + SeeHelp(cmd)
 	if args[0] == "true" || args[0] == "false" {
 		hint = "set a boolean flag with =, as in --strict=" + args[0]
 	}
 	return Failed(hint, fmt.Errorf("unexpected argument %q", args[0]))
+}
+
+func unknownCommand(root *cobra.Command, name string) error {
+	var names []string
+	for _, c := range root.Commands() {
+		names = append(names, c.Name())
+	}
+	return Failed(didYouMean(topology.Nearest(name, names))+SeeHelp(root), fmt.Errorf("unknown command %q", name))
 }
 
 // didYouMean begins a hint with a suggestion; "" is none.
@@ -106,6 +141,8 @@ func flagError(err error) error {
 	var invalid *pflag.InvalidValueError
 	var missing *pflag.ValueRequiredError
 	switch {
+	case errors.As(err, &invalid) && errors.Is(invalid, errTwice):
+		return fmt.Errorf("flag --%s appears twice", invalid.GetFlag().Name)
 	case errors.As(err, &invalid):
 		want := "a value of type " + invalid.GetFlag().Value.Type()
 		switch invalid.GetFlag().Value.Type() {

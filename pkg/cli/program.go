@@ -6,6 +6,7 @@ import (
 	"io"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"hook-sidecar/pkg/reasons"
 )
@@ -88,6 +89,31 @@ func (p *Program) ExitStatus(err error) int {
 // Say prints a line to standard error, escaped for a terminal.
 func (p *Program) Say(format string, args ...any) {
 	fmt.Fprintln(p.Err, p.Prefix+Escaped(fmt.Sprintf(format, args...)))
+}
+
+// pages is the address of the pages of a release, which release/make links into its programs.
+// A program built in a checkout has "": the pages are there.
+var pages string
+
+// Page returns where a page of the project is.
+func Page(name string) string { return pages + name }
+
+// Progress replaces the line of progress on a terminal.
+func (p *Program) Progress(text string) {
+	if IsTerminal(p.Err) {
+		fmt.Fprint(p.Err, "\r\x1b[K"+Escaped(text))
+	}
+}
+
+// waitTime is how long nobody asks what the program waits for.
+const waitTime = 2 * time.Second
+
+// Await says on a terminal what the program waits for, unless stop is called soon.
+func (p *Program) Await(what string) (stop func() bool) {
+	if !IsTerminal(p.Err) {
+		return func() bool { return false }
+	}
+	return time.AfterFunc(waitTime, func() { p.Say("waiting for %s", what) }).Stop
 }
 
 // Warn prints warnings. Several of a kind share one hint.

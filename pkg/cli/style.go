@@ -12,21 +12,27 @@ import (
 )
 
 // Style returns the style of text in a file or, for "" and "-", on standard output. It is
-// plain except on a terminal, for which every character device is taken. NO_COLOR disables
+// plain except on a terminal. NO_COLOR disables
 // colours (no-color.org), and a locale other than UTF-8 disables box characters.
 func (p *Program) Style(file string) report.Style {
-	out, isFile := p.Out.(*os.File)
-	if !isStandardOutput(file) || !isFile {
+	if !isStandardOutput(file) || !IsTerminal(p.Out) {
 		return report.Style{}
 	}
-	if info, err := out.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return report.Style{}
-	}
-	style := report.Style{Width: columns(out, p.Environ)}
+	style := report.Style{Width: columns(p.Out.(*os.File), p.Environ)}
 	if p.Environ.Variable("TERM") != "dumb" {
 		style.Colour, style.Unicode = p.Environ.Variable("NO_COLOR") == "", isUTF8(p.Environ)
 	}
 	return style
+}
+
+// IsTerminal reports whether a stream is a terminal, for which every character device is taken.
+func IsTerminal(stream any) bool {
+	file, isFile := stream.(*os.File)
+	if !isFile {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // columns returns how many columns a terminal has, 0 if that is unknown. The variable

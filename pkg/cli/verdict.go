@@ -57,7 +57,7 @@ func (r Running) Verdict() string {
 		text += "; the tree is of layout " + string(r.Layout)
 	}
 	var better []string
-	for _, o := range r.better() {
+	for _, o := range r.Better() {
 		better = append(better, fmt.Sprintf("%s %d", o.Layout, o.Alike))
 	}
 	if len(better) > 0 {
@@ -66,9 +66,9 @@ func (r Running) Verdict() string {
 	return text
 }
 
-// better returns the layouts that show more of the host than the current tree: that of the
+// Better returns the layouts that show more of the host than the current tree: that of the
 // plan, and those that show more than it.
-func (r Running) better() []plan.Alternative {
+func (r Running) Better() []plan.Alternative {
 	options, planned := r.Alternatives(), r.Pairs.Alike
 	for _, o := range options {
 		if o.Layout == r.Planned.Plan.Layout {
@@ -83,7 +83,7 @@ func (r Running) better() []plan.Alternative {
 // ToDo returns the second line, the remedy; "" where there is nothing to place.
 func (r Running) ToDo() string {
 	reason, hasUnplaced := r.unplaced()
-	start := "add the hook to the VM (docs/install.md) and restart it"
+	start := "add the hook to the VM (" + Page("docs/install.md") + ") and restart it"
 	if r.HasHook {
 		start = "restart the VM: the hook is in its pod"
 	}
@@ -106,7 +106,7 @@ func (r Running) ToDo() string {
 	case r.Planned.Changed():
 		return start
 	}
-	if better := r.better(); len(better) > 0 {
+	if better := r.Better(); len(better) > 0 {
 		best := slices.MaxFunc(better, func(a, b plan.Alternative) int { return cmp.Compare(a.Alike, b.Alike) })
 		choose := fmt.Sprintf("annotate the VM with %s%s: %s", policy.AnnotationPrefix, policy.KeyLayout, best.Layout)
 		if slices.Contains(r.Locked, policy.KeyLayout) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,6 +20,8 @@ import (
 type Client struct {
 	config *rest.Config
 	rest   *rest.RESTClient
+
+	others sync.Map // images of sidecars that are not this hook: no VM after the first is asked
 }
 
 // New returns a client of the API server that the configuration names.
@@ -61,7 +64,7 @@ func (r right) wrap(doing string, err error) error {
 	if r.namespace != "" {
 		where = "in namespace " + r.namespace
 	}
-	return reasons.WithHint(fmt.Sprintf("you may not %s %s %s; manifests/kubectl/clusterrole.yaml allows it, by the rule {apiGroups: [%q], resources: [%q], verbs: [%q]}",
+	return reasons.WithHint(fmt.Sprintf("you may not %s %s %s; kubectl-clusterrole.yaml of the release allows it, by the rule {apiGroups: [%q], resources: [%q], verbs: [%q]}",
 		r.verb, r.resource, where, r.group, r.resource, r.verb), err)
 }
 

@@ -74,12 +74,12 @@ func sidecars(pod *corev1.Pod) []string {
 	return names
 }
 
-// arguments returns the command line that the pod's spec gives a container.
-func arguments(pod *corev1.Pod, container string) []string {
+// container returns a container of the pod's spec.
+func container(pod *corev1.Pod, name string) corev1.Container {
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
-		if c.Name == container {
-			return slices.Concat(c.Command, c.Args)
+		if c.Name == name {
+			return c
 		}
 	}
-	return nil
+	return corev1.Container{}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -71,7 +72,8 @@ func (c *Client) VM(ctx context.Context, in Instance, scope Scope) (VM, error) {
 	}
 	var hook string
 	vm.Host, hook, err = c.host(ctx, pod, ids)
-	vm.Hook, vm.HookArgs = hook != "", arguments(pod, hook)
+	ofHook := container(pod, hook)
+	vm.Hook, vm.HookArgs = hook != "", slices.Concat(ofHook.Command, ofHook.Args)
 	return vm, err
 }
 
@@ -94,23 +96,35 @@ const (
 
 // withoutProgram adds a remedy to an error if the container lacks the program.
 func withoutProgram(err error, remedy string) error {
-	var exit *exitError
-	isMissing := errors.As(err, &exit) && (exit.code == cannotRun || exit.code == notFound)
-	if isMissing || err != nil && strings.Contains(err.Error(), notFoundError) {
+	if isMissing(err) {
 		return reasons.WithHint(remedy, err)
 	}
 	return err
+}
+
+// isMissing reports whether the container lacks the program.
+func isMissing(err error) bool {
+	var exit *exitError
+	isStatus := errors.As(err, &exit) && (exit.code == cannotRun || exit.code == notFound)
+	return isStatus || err != nil && strings.Contains(err.Error(), notFoundError)
 }
 
 // host reads the node's sysfs: through this hook if a container of the pod has it, which
 // it names, else through a script in compute. Without ids it reads the whole node.
 func (c *Client) host(ctx context.Context, pod *corev1.Pod, ids []topology.DeviceID) (sysfs fs.FS, hook string, err error) {
 	for _, name := range sidecars(pod) {
+		image := container(pod, name).Image
+		if _, isOther := c.others.Load(image); isOther {
+			continue
+		}
 		sysfs, err := c.snapshot(ctx, pod, command{container: name, words: []string{"hook-sidecar", "snapshot"}})
 		if err == nil {
 			return sysfs, name, nil
 		}
 		// It is another hook's container, or compute fails with the same error.
+		if isMissing(err) && image != "" {
+			c.others.Store(image, true)
+		}
 	}
 	sysfs, err = c.snapshot(ctx, pod, command{container: compute, words: []string{"sh", "-s"}, input: host.Script("/sys", ids)})
 	return sysfs, "", withoutProgram(err, "the pod's image has no shell; take a snapshot on its node: hook-sidecar snapshot")
@@ -133,7 +147,7 @@ func (c *Client) snapshot(ctx context.Context, pod *corev1.Pod, cmd command) (fs
 // OnNode finds a VM that runs on a node, through which the node can be read. It looks in
 // a namespace, or in all with "".
 func (c *Client) OnNode(ctx context.Context, namespace, node string) (Instance, error) {
-	all, err := c.Instances(ctx, namespace)
+	all, err := c.Instances(ctx, namespace, "")
 	if err != nil {
 		return Instance{}, err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/topology"
 )
 
 // api is the path of KubeVirt's resources; KubeVirt serves v1 since 0.36.
@@ -101,23 +102,40 @@ func (c *Client) notRunning(ctx context.Context, name types.NamespacedName) erro
 	case ofVM == nil:
 		return reasons.WithHint("start it, and try again: virtctl start "+name.Name+" -n "+name.Namespace, fmt.Errorf("VM %s is stopped", name))
 	case apierrors.IsNotFound(ofVM):
-		return reasons.WithHint("name its namespace with -n; kubectl get vmi -A lists all that run", fmt.Errorf("there is no VM %s", name))
+		return reasons.WithHint(c.suggestion(ctx, name)+"name its namespace with -n; kubectl get vmi -A lists all that run", fmt.Errorf("there is no VM %s", name))
 	}
 	return reasons.WithHint("start it, or name its namespace with -n; kubectl get vmi -A lists all that run", fmt.Errorf("VM %s is not running or does not exist", name))
 }
 
+// suggestion begins a hint with the VM whose name is nearly that of one that does not exist.
+func (c *Client) suggestion(ctx context.Context, name types.NamespacedName) string {
+	all, _ := c.Instances(ctx, name.Namespace, "") // whoever may not list them gets no suggestion
+	var names []string
+	for _, in := range all {
+		names = append(names, in.Name)
+	}
+	if nearest := topology.Nearest(name.Name, names); nearest != "" {
+		return "did you mean " + nearest + "? "
+	}
+	return ""
+}
+
+// ResourceName returns a VMI's name as kubectl prints it with -o name.
+func ResourceName(name string) string { return "virtualmachineinstance.kubevirt.io/" + name }
+
 // pageSize is the number of VMIs per answer, as kubectl's --chunk-size.
 const pageSize = "500"
 
-// Instances lists the VMIs of a namespace, "" for all. One that cannot be read has its error.
-func (c *Client) Instances(ctx context.Context, namespace string) ([]Instance, error) {
+// Instances lists the VMIs of a namespace, "" for all, that have the labels of a selector. One
+// that cannot be read has its error.
+func (c *Client) Instances(ctx context.Context, namespace, selector string) ([]Instance, error) {
 	path := api + "/virtualmachineinstances"
 	if namespace != "" {
 		path = api + "/namespaces/" + namespace + "/virtualmachineinstances"
 	}
 	var all []Instance
 	for next := ""; ; {
-		data, err := c.get(ctx, path, map[string]string{"limit": pageSize, "continue": next})
+		data, err := c.get(ctx, path, map[string]string{"limit": pageSize, "continue": next, "labelSelector": selector})
 		if err != nil {
 			return nil, right{"list", "kubevirt.io", "virtualmachineinstances", namespace}.wrap("list VMIs", err)
 		}

@@ -185,13 +185,19 @@ func textPixels(text string) int {
 	return tenths / 10
 }
 
+// fitPixels cuts the middle out of a text that is too wide.
 func fitPixels(text string, pixels int) string {
 	if textPixels(text) <= pixels {
 		return text
 	}
 	runes := []rune(text)
-	for len(runes) > 0 && textPixels(string(runes)+"…") > pixels {
-		runes = runes[:len(runes)-1]
+	start, end := runes[:(len(runes)+1)/2], runes[(len(runes)+1)/2:]
+	for len(start) > 0 && textPixels(string(start)+"…"+string(end)) > pixels {
+		if len(end) == len(start) {
+			end = end[1:]
+		} else {
+			start = start[:len(start)-1]
+		}
 	}
-	return string(runes) + "…"
+	return string(start) + "…" + string(end)
 }

@@ -203,11 +203,15 @@ func mustBeKey(name string) string {
 	for _, key := range Keys() {
 		names = append(names, string(key))
 	}
-	text := "must be one of " + strings.Join(names, ", ")
-	if near := topology.Nearest(name, names); near != "" {
-		text += "; did you mean " + near + "?"
+	return "must be one of " + strings.Join(names, ", ") + didYouMean(name, names)
+}
+
+// didYouMean ends a message with the word that is nearly the user's.
+func didYouMean(word string, words []string) string {
+	if near := topology.Nearest(word, words); near != "" {
+		return "; did you mean " + near + "?"
 	}
-	return text
+	return ""
 }
 
 // IsBool reports whether a setting is true or false.
@@ -279,5 +283,5 @@ func (s Setting) set(p *Policy, name, value string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("invalid %s %q: must be %s", name, topology.Abridge(value), s.Allowed())
+	return fmt.Errorf("invalid %s %q: must be %s%s", name, topology.Abridge(value), s.Allowed(), didYouMean(value, s.Values))
 }

@@ -27,6 +27,12 @@ func (r Report) IsElsewhere() bool {
 	return missing > 0 && missing == len(r.Devices)
 }
 
+// OtherWarnings returns the warnings but those that say of each device what the headline says
+// of all.
+func (r Report) OtherWarnings() []reasons.Warning {
+	return slices.DeleteFunc(slices.Clone(r.Warnings), isMissing)
+}
+
 // isMissing reports whether a warning is about a device that the host does not show.
 func isMissing(w reasons.Warning) bool { return w.Code == reasons.CodeNoSysfs && w.Device != nil }
 

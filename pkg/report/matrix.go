@@ -79,7 +79,7 @@ func (p *printer) matrix(r Report, name string, cell func(i, j int) string, titl
 		}
 		p.line(line)
 		for i, d := range r.Devices {
-			line := pad(p.Fit(fmt.Sprintf("%-3s %s", fmt.Sprintf("#%d", i), d.Title()), label-1), label)
+			line := pad(p.FitMiddle(fmt.Sprintf("%-3s %s", fmt.Sprintf("#%d", i), d.Title()), label-1), label)
 			for j := from; j < to; j++ {
 				line += cell(i, j)
 			}

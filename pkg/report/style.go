@@ -73,6 +73,16 @@ func (s Style) Fit(text string, width int) string {
 	return string(runes[:max(0, width-columns(cut))]) + cut
 }
 
+// FitMiddle is Fit for aliases, which differ at their ends.
+func (s Style) FitMiddle(text string, width int) string {
+	runes, cut := []rune(text), s.lines().cut
+	end := max(0, width-columns(cut)) / 2
+	if len(runes) <= width {
+		return text
+	}
+	return s.Fit(text, width-end) + string(runes[len(runes)-end:])
+}
+
 func pad(text string, width int) string {
 	return text + strings.Repeat(" ", max(0, width-columns(text)))
 }

@@ -25,6 +25,13 @@ func (r Report) WriteText(w io.Writer, style Style) error {
 		head += " (dry run)"
 	}
 	p.headline(r)
+	if len(r.Devices) == 0 { // the headline says all
+		if r.Error != nil {
+			p.line(p.Paint(Red, p.wrap("error: "+topology.Printable(*r.Error), 0, len("error: "))))
+		}
+		p.warnings(r)
+		return p.to(w)
+	}
 	p.line(head)
 	p.causes(r)
 	if choice := r.choice(); choice != "" && !r.IsElsewhere() {
@@ -166,7 +173,7 @@ func (p *printer) devices(r Report) {
 	if n := excess(); n > 0 {
 		width := max(len("ALIAS"), columnWidths(rows)[aliasColumn]-n)
 		for _, row := range rows {
-			row[aliasColumn] = p.Fit(row[aliasColumn], width)
+			row[aliasColumn] = p.FitMiddle(row[aliasColumn], width)
 		}
 	}
 	widths := columnWidths(rows)
@@ -223,7 +230,7 @@ func (p *printer) links(r Report) {
 	for i, d := range r.Devices {
 		host, guest := r.Link(HostSide, d), r.Link(GuestSide, d)
 		rows = append(rows, []string{
-			fmt.Sprintf("#%d", i), p.Fit(d.Title(), p.width()/2), cmp.Or(host, "not known"), cmp.Or(guest, "-"),
+			fmt.Sprintf("#%d", i), p.FitMiddle(d.Title(), p.width()/2), cmp.Or(host, "not known"), cmp.Or(guest, "-"),
 		})
 	}
 	p.table(2, rows)
@@ -254,8 +261,8 @@ func (p *printer) budgets(r Report) {
 
 func (p *printer) warnings(r Report) {
 	shown := r.Warnings
-	if r.IsElsewhere() { // the headline has said it
-		shown = slices.DeleteFunc(slices.Clone(shown), isMissing)
+	if r.IsElsewhere() {
+		shown = r.OtherWarnings()
 	}
 	for i, warning := range shown {
 		if i == 0 || shown[i-1].Code != warning.Code {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -64,6 +65,7 @@ func (c *Cluster) command(r *http.Request, input string) command {
 
 // run does what the command does, and returns how it ended.
 func (c *Cluster) run(cmd command, in io.Reader, out, errs io.Writer) metav1.Status {
+	time.Sleep(time.Duration(cmd.Delay) * time.Millisecond)
 	data := []byte(cmd.Stdout)
 	var err error
 	if cmd.File != "" {

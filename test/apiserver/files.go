@@ -14,6 +14,8 @@ import (
 
 // Cluster is a cluster that is read from files.
 type Cluster struct {
+	PageSize int // how many objects one answer has
+
 	dir        string // of the files that commands print
 	objects    []document
 	containers []document
@@ -49,11 +51,12 @@ type command struct {
 	Error   string `json:"error"`   // of the container's runtime, which did not start it
 	Endless bool   `json:"endless"` // it prints until the client leaves
 	Silent  bool   `json:"silent"`  // it does nothing until the client leaves
+	Delay   int    `json:"delay"`   // milliseconds before it prints
 }
 
 // Read reads a cluster of files in a directory.
 func Read(dir string, files ...string) (*Cluster, error) {
-	c := &Cluster{dir: dir}
+	c := &Cluster{dir: dir, PageSize: 2}
 	for _, file := range files {
 		data, err := os.ReadFile(filepath.Join(dir, file))
 		if err != nil {

@@ -56,10 +56,7 @@ func (c *Cluster) get(w http.ResponseWriter, r *http.Request, group string) {
 	fail(w, apierrors.NewNotFound(resource, r.PathValue("name")))
 }
 
-// pageSize is how many objects one answer has. An API server may return fewer than the
-// limit of the request.
-const pageSize = 2
-
+// list answers with a page. An API server may return fewer objects than the limit of the request.
 func (c *Cluster) list(w http.ResponseWriter, r *http.Request, group string) {
 	resource := schema.GroupResource{Group: group, Resource: r.PathValue("resource")}
 	if err := c.refuse(r, "list", resource); err != nil {
@@ -80,9 +77,9 @@ func (c *Cluster) list(w http.ResponseWriter, r *http.Request, group string) {
 	}
 	start, _ := strconv.Atoi(r.FormValue("continue"))
 	metadata := map[string]any{}
-	if limit := r.FormValue("limit"); limit != "" && len(items) > start+pageSize {
-		items = items[:start+pageSize]
-		metadata["continue"] = fmt.Sprint(start + pageSize)
+	if limit := r.FormValue("limit"); limit != "" && len(items) > start+c.PageSize {
+		items = items[:start+c.PageSize]
+		metadata["continue"] = fmt.Sprint(start + c.PageSize)
 	}
 	reply(w, http.StatusOK, map[string]any{"kind": kind, "apiVersion": "v1", "metadata": metadata, "items": items[start:]})
 }

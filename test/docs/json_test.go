@@ -37,13 +37,13 @@ func jsonPage(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString(generated + `# JSON
 
-The schema version rises when a field is removed or changes its meaning, not when one is added: ignore fields that you do not know. ` + "`null`" + ` means not known; lists are never ` + "`null`" + `. [troubleshooting.md](troubleshooting.md#the-log) has the fields of the log.
+The schema version rises when a field is removed or changes its meaning, not when one is added: ignore fields that you do not know. ` + "`null`" + ` means not known; lists are never ` + "`null`" + `. The JSON Schemas are in docs/schema and in a release. [troubleshooting.md](troubleshooting.md#the-log) has the fields of the log.
 `)
 	for _, part := range []struct{ title, directory, typeName string }{
 		{"`explain --format json`", "pkg/report", "Report"},
 		{"`explain --guest FILE --format json`", "pkg/report", "GuestComparison"},
 		{"`doctor --format json`", "pkg/doctor", "Report"},
-		{"`kubectl hostdev explain --format json`: the table of VMs", "cmd/kubectl-hostdev", "vmTable"},
+		{"`kubectl hostdev explain -o json`: the table of VMs", "cmd/kubectl-hostdev", "vmTable"},
 	} {
 		fmt.Fprintf(&b, "\n## %s\n\n| field | meaning |\n|---|---|\n", part.title)
 		types := structs(t, part.directory)

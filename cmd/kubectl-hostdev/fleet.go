@@ -1,0 +1,96 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"hook-sidecar/pkg/cli"
+	"hook-sidecar/pkg/cluster"
+)
+
+// fleetFlags are the flags of a command that reads many VMs if it has no VM.
+type fleetFlags struct {
+	cli.Output
+	all         bool
+	selector    string
+	concurrency int
+}
+
+func (f *fleetFlags) add(cmd *cobra.Command, formats ...string) {
+	f.AddAsKubectl(cmd, formats...)
+	flags := cmd.Flags()
+	flags.BoolVarP(&f.all, "all-namespaces", "A", false, "the VMs of all namespaces")
+	flags.StringVarP(&f.selector, "selector", "l", "", "the VMs whose VMIs have these labels, as in kubectl")
+	flags.IntVar(&f.concurrency, "concurrency", 8, "how many VMs are read at a time")
+}
+
+// check checks the flags with these arguments of the command.
+func (f *fleetFlags) check(args []string, formats ...string) error {
+	switch {
+	case f.concurrency < 1:
+		return cli.Failed("", fmt.Errorf("invalid --concurrency %d: must be at least 1", f.concurrency))
+	case len(args) > 0 && (f.all || f.selector != ""):
+		return cli.Failed("leave out one of them", errors.New("-A and -l cannot be combined with a VM"))
+	}
+	return f.Check(formats...)
+}
+
+// instances returns the VMs that may have devices, by namespace and name.
+func (a *app) instances(ctx context.Context, f fleetFlags) (*cluster.Client, []cluster.Instance, error) {
+	client, namespace, err := a.connect()
+	if err != nil {
+		return nil, nil, err
+	}
+	if f.all {
+		namespace = ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	all, err := client.Instances(ctx, namespace, f.selector)
+	all = slices.DeleteFunc(all, func(in cluster.Instance) bool { return !in.MayHaveDevices })
+	slices.SortFunc(all, func(x, y cluster.Instance) int {
+		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
+	})
+	return client, all, err
+}
+
+// forEach reads VMs, some at a time, and shows each when it is read. The next one is on the node
+// of which the fewest are being read: a slow node delays its own VMs only. Where every VM has an
+// error, forEach returns the first.
+func (a *app) forEach(all []cluster.Instance, concurrency int, read func(i int) error, show func(i int, err error)) error {
+	done, reading, waiting := make(chan int), map[string]int{}, make([]int, len(all))
+	for i := range waiting {
+		waiting[i] = i
+	}
+	byNode := func(x, y int) int { return cmp.Compare(reading[all[x].Node], reading[all[y].Node]) }
+	failures := make([]error, len(all))
+	for started, ended := 0, 0; ended < len(all); {
+		if started < len(all) && started-ended < concurrency {
+			next := slices.MinFunc(waiting, byNode)
+			waiting = slices.DeleteFunc(waiting, func(i int) bool { return i == next })
+			reading[all[next].Node]++
+			started++
+			go func() {
+				failures[next] = read(next)
+				done <- next
+			}()
+			continue
+		}
+		i := <-done
+		reading[all[i].Node]--
+		ended++
+		a.Progress("")
+		show(i, failures[i])
+		a.Progress(fmt.Sprintf("%d of %d VMs read", ended, len(all)))
+	}
+	a.Progress("")
+	if len(all) > 0 && !slices.Contains(failures, nil) {
+		return failures[0]
+	}
+	return nil
+}

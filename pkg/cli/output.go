@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"hook-sidecar/pkg/topology"
+)
+
+// The formats of output. Wide, YAML and Name are those of kubectl.
+const (
+	Text = "text"
+	Wide = "wide"
+	JSON = "json"
+	YAML = "yaml"
+	Name = "name"
+	SVG  = "svg"
+	NCCL = "nccl"
+)
+
+// Output says in which format a command writes, and to which file.
+type Output struct {
+	Format string // before Check "" where no flag sets it
+	File   string // "" for standard output
+
+	flag string // sets the format
+}
+
+const formatUsage = "one of %s (default: as the output file's name ends, in .json,\n.yaml, .svg, or .xml for nccl; else text)"
+
+// Add adds the flags of hook-sidecar: --format, and --output, which names a file.
+func (o *Output) Add(cmd *cobra.Command, formats ...string) {
+	o.flag = "format"
+	cmd.Flags().StringVar(&o.Format, o.flag, "", fmt.Sprintf(formatUsage, strings.Join(formats, ", ")))
+	AddOutput(cmd.Flags(), &o.File)
+	Complete(cmd, o.flag, formats...)
+}
+
+// AddAsKubectl adds the flags of kubectl: --output, which is the format, and --output-file.
+// --format, the name of --output in version 0.9, is accepted.
+func (o *Output) AddAsKubectl(cmd *cobra.Command, formats ...string) {
+	o.flag = "output"
+	cmd.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "format" {
+			name = o.flag
+		}
+		return pflag.NormalizedName(name)
+	})
+	cmd.Flags().StringVarP(&o.Format, o.flag, "o", "", fmt.Sprintf(formatUsage, strings.Join(formats, ", ")))
+	cmd.Flags().StringVar(&o.File, "output-file", "", "write to this file atomically (default: standard output)")
+	Complete(cmd, o.flag, formats...)
+}
+
+// Check sets the format that the file's name says, unless a flag sets it, and checks it.
+func (o *Output) Check(formats ...string) error {
+	ending := strings.ToLower(filepath.Ext(o.File))
+	if o.Format == "" {
+		o.Format = map[string]string{"": Text, ".txt": Text, ".log": Text, ".json": JSON, ".yaml": YAML, ".svg": SVG, ".xml": NCCL}[ending]
+	}
+	err := fmt.Errorf("invalid --%s %q: must be one of %s", o.flag, topology.Abridge(o.Format), strings.Join(formats, ", "))
+	switch {
+	case slices.Contains(formats, o.Format):
+		return nil
+	case o.Format == "":
+		return Failed(fmt.Sprintf("--%s names the format, such as text; rsvg-convert makes other pictures of svg", o.flag), fmt.Errorf("no format is known for a file that ends in %q", topology.Abridge(ending)))
+	case strings.ContainsAny(o.Format, "./"):
+		return Failed("name the file with --output-file, or redirect standard output", err)
+	}
+	return Failed("", err)
+}

@@ -1,0 +1,43 @@
+package docs
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"testing"
+
+	"hook-sidecar/pkg/doctor"
+	"hook-sidecar/pkg/host"
+	"hook-sidecar/pkg/report"
+	"hook-sidecar/test/cases"
+	"hook-sidecar/test/expect"
+	"hook-sidecar/test/schema"
+)
+
+// TestGeneratedSchema holds the reports and the checks of all golden cases to the schemas of
+// docs/schema, which -update rewrites. cmd/kubectl-hostdev has that of the table.
+func TestGeneratedSchema(t *testing.T) {
+	var reports, checks, guests [][]byte
+	output := func(to *[][]byte, value any) {
+		data, err := json.Marshal(value)
+		expect.NoError(t, err)
+		*to = append(*to, data)
+	}
+	for _, c := range cases.Load(t, root) {
+		vm := c.Mutator.Read(c.Request)
+		result, current := vm.Plan(), vm.Current()
+		if result.Plan == nil || current.Plan == nil {
+			continue
+		}
+		planned := report.New(result.Plan, result.Changed(), result.Err)
+		output(&reports, planned)
+		output(&reports, report.AsIs(report.New(current.Plan, current.Changed(), current.Err), planned))
+		output(&guests, report.CompareGuest(planned, host.Guest{}))
+		in, planner := doctor.NewInputs(c.Mutator)
+		in.VM = doctor.NewVM(planner.Read(c.Request), "")
+		output(&checks, doctor.NewReport(in))
+	}
+	directory := filepath.Join(root, "docs", "schema")
+	schema.Check[report.Report](t, filepath.Join(directory, "explain.json"), "explain --format json", *update, reports...)
+	schema.Check[report.GuestComparison](t, filepath.Join(directory, "explain-guest.json"), "explain --guest FILE --format json", *update, guests...)
+	schema.Check[doctor.Report](t, filepath.Join(directory, "doctor.json"), "doctor --format json", *update, checks...)
+}
