@@ -114,9 +114,11 @@ func TestPluginRules(t *testing.T) {
 		"a path that leaves it":   {func(_, sidecar map[string]any) { sidecar["socketPath"] = "/var/run/kubevirt-plugin/hostdev/../x" }, "must be clean"},
 		"nothing permitted":       {func(_, sidecar map[string]any) { sidecar["permittedHooks"] = []any{} }, "at least 1 items"},
 		"a name of 1.9":           {func(_, sidecar map[string]any) { sidecar["permittedHooks"] = []any{"MutateDomain"} }, "Unsupported value"},
-		"permitted twice":         {func(_, sidecar map[string]any) { sidecar["permittedHooks"] = []any{"GuestDefinition", "GuestDefinition"} }, "Duplicate value"},
-		"cel, too":                {func(hook, _ map[string]any) { hook["cel"] = map[string]any{"hookPoint": "x", "expression": "y"} }, "exactly one"},
-		"no time":                 {func(hook, _ map[string]any) { hook["timeout"] = "0s" }, "more than 0s"},
+		"permitted twice": {func(_, sidecar map[string]any) {
+			sidecar["permittedHooks"] = []any{"GuestDefinition", "GuestDefinition"}
+		}, "Duplicate value"},
+		"cel, too": {func(hook, _ map[string]any) { hook["cel"] = map[string]any{"hookPoint": "x", "expression": "y"} }, "exactly one"},
+		"no time":  {func(hook, _ map[string]any) { hook["timeout"] = "0s" }, "more than 0s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := plugin(t, "overlays/kubevirt-1.10")
