@@ -91,7 +91,7 @@ func (a *app) doctor(in *inputFlags, flags doctorFlags) error {
 			a.Say("warning: %v", err)
 		}
 	}
-	err = a.Doctor(inputs, "", flags.DoctorFlags)
+	err = a.Doctor(doctor.NewReport(inputs), "", flags.DoctorFlags)
 	if len(flags.domains) == 0 && (err == nil || errors.Is(err, cli.ErrFound)) {
 		a.Say("hint: --domain and --vmi check a VM too")
 	}

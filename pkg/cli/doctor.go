@@ -29,10 +29,9 @@ func (f *DoctorFlags) Add(cmd *cobra.Command) {
 // Check checks the format.
 func (f *DoctorFlags) Check() error { return checkFormat(f.Format, Text, JSON) }
 
-// Doctor runs all checks and writes their results as JSON, or as text: a heading, one line
-// per result, and the number of each status. A FAIL is ErrFound.
-func (p *Program) Doctor(in doctor.Inputs, heading string, flags DoctorFlags) error {
-	r := doctor.NewReport(in)
+// Doctor writes the results of checks as JSON, or as text: a heading, one line per result, and
+// the number of each status. A FAIL is ErrFound.
+func (p *Program) Doctor(r doctor.Report, heading string, flags DoctorFlags) error {
 	if flags.Quiet {
 		r.Results = slices.DeleteFunc(r.Results, func(result doctor.Result) bool { return result.Status == doctor.Pass })
 	}

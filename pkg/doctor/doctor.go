@@ -111,10 +111,15 @@ type Report struct {
 // NewReport runs all checks and counts the results by status. The worst come first, those
 // of one status in the order of Checks.
 func NewReport(in Inputs) Report {
-	r := Report{SchemaVersion: SchemaVersion, Counts: map[Status]int{Pass: 0, Warn: 0, Fail: 0, Note: 0}, Results: []Result{}}
+	results := []Result{}
 	for _, c := range Checks() {
-		r.Results = append(r.Results, c.Run(in)...)
+		results = append(results, c.Run(in)...)
 	}
+	return newReport(results)
+}
+
+func newReport(results []Result) Report {
+	r := Report{SchemaVersion: SchemaVersion, Counts: map[Status]int{Pass: 0, Warn: 0, Fail: 0, Note: 0}, Results: results}
 	for _, result := range r.Results {
 		r.Counts[result.Status]++
 	}

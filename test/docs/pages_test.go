@@ -121,3 +121,17 @@ func checkPages() []checkPage {
 		{"container-cpu", "Is the CPU share (cgroup v2 `cpu.max`) enough to answer virt-launcher's Info call within its second?", "as for `container-memory`; KubeVirt's own 200m are enough."},
 	}
 }
+
+// installationPages has a page for each check of a cluster, in the order of
+// doctor.InstallationChecks.
+func installationPages() []checkPage {
+	return []checkPage{
+		{"cluster-read", "This and what follows is `kubectl hostdev doctor` without a VM. May the user read all of it? What could not be read is a NOTE.", "bind the ClusterRole `hostdev-cluster` of `manifests/kubectl/clusterrole.yaml`."},
+		{"kubevirt-version", "Is KubeVirt there, and which version?", "`kubectl get kubevirt -A` shows what its operator waits for."},
+		{"feature-gates", "Is a gate on with which a VM can have the hook, `Sidecar` or `Plugins`? From KubeVirt 1.10 on hook sidecars alone are a NOTE: they are deprecated.", "as in [install.md](install.md#image-and-gates)."},
+		{"plugin-hooks", "Has the Plugin `hostdev` a hook that this version of KubeVirt reads? 1.10 reads `launcherHooks` in place of `domainHooks`, so an object of 1.9 has none after an upgrade, and every VM starts without the hook.", "`kubectl apply -k manifests/overlays/kubevirt-1.10`, or `manifests/plugin` for 1.9."},
+		{"plugin-pci", "Is any `Plugin` object in the cluster? VMs with PCI devices then fail to start ([issue 18861](https://github.com/kubevirt/kubevirt/issues/18861)); a WARN in every version, since none is known to have the fix.", "a hook sidecar beside the plugin, as in [install.md](install.md#as-a-structured-plugin)."},
+		{"plugin-objects", "Does all that `manifests/plugin` makes exist? Without the admission policy pods get no sidecar, and without the Plugin nothing calls it.", "apply `manifests/plugin` or its overlay again."},
+		{"plugin-settings", "Has the ConfigMap its keys, and an image of your own? Pods of labelled VMs are refused otherwise, or cannot pull the image.", "apply `manifests/plugin` again, with your image."},
+	}
+}
