@@ -11,9 +11,11 @@
 //	pkg/plan     any tree becomes any other: TestReplace, TestReplaceBesideReferenced
 //	pkg/plan     strict: TestStrictOverBoot, TestStrictNearBudget, TestBootOnMigrationTarget, TestRefusal
 //	test/matrix    path types as promised, on real and random hosts: TestHosts, TestTrees, TestAuto, TestNeverWorse
+//	test/matrix    the same beside devices that have to stay, on random domains: TestBesideStaying
 //	test/matrix    the largest guests: TestBudgets, TestSixteenSwitches, TestShrink
 //	pkg/placement  controllers of others, and predicted addresses: TestUnmanagedControllers, TestPredictMirror
 //	pkg/domain     bytes outside the edits stay: TestSamplesWithoutEdits, TestLibvirtTestdata, FuzzApply
+//	pkg/why        what programs print has one cause, logs of VMs that are well have none; no secrets: TestCauses, TestWell, TestSecrets
 //	test/tree      the tests' own reader and its rules can fail: TestRead, TestViolations
 //	test/docs      pages agree with tables and code: TestTablesHaveEveryConstant, TestGenerated, TestLinks
 //

@@ -19,12 +19,12 @@ import (
 // kubevirt is the group of VMs and VMIs.
 const kubevirt = "kubevirt.io"
 
-// Start serves the cluster. Without a VMI and a VM it has no KubeVirt: it does not serve
+// Start serves the cluster. Without a VMI, a VM and a KubeVirt it has no KubeVirt: it does not serve
 // its group.
 func (c *Cluster) Start() *httptest.Server {
 	const policies = "admissionregistration.k8s.io"
 	groups := map[string]string{"/api/v1": "", "/apis/" + policies + "/v1": policies}
-	if slices.ContainsFunc(c.objects, func(d document) bool { return d.Kind != "Pod" }) {
+	if slices.ContainsFunc(c.objects, func(d document) bool { return strings.HasPrefix(d.Kind, "VirtualMachine") || d.Kind == "KubeVirt" }) {
 		groups["/apis/"+kubevirt+"/v1"] = kubevirt
 	}
 	if slices.ContainsFunc(c.objects, func(d document) bool { return d.Kind == "Plugin" }) {
@@ -40,6 +40,7 @@ func (c *Cluster) Start() *httptest.Server {
 		mux.HandleFunc("GET "+path+"/namespaces/{namespace}/{resource}/{name}", get)
 	}
 	mux.HandleFunc("/api/v1/namespaces/{namespace}/pods/{name}/exec", c.exec)
+	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/pods/{name}/log", c.log)
 	return httptest.NewServer(mux)
 }
 
@@ -96,6 +97,26 @@ func (c *Cluster) list(w http.ResponseWriter, r *http.Request, group string) {
 		metadata["continue"] = fmt.Sprint(start + pageSize)
 	}
 	reply(w, http.StatusOK, map[string]any{"kind": kind, "apiVersion": "v1", "metadata": metadata, "items": items[start:]})
+}
+
+// log prints what a container has logged.
+func (c *Cluster) log(w http.ResponseWriter, r *http.Request) {
+	resource := schema.GroupResource{Resource: "pods/log"}
+	if err := c.refuse(r, "get", resource); err != nil {
+		fail(w, err)
+		return
+	}
+	for _, d := range c.containers {
+		if d.Metadata.Namespace != r.PathValue("namespace") || d.Pod != r.PathValue("name") || d.Metadata.Name != r.FormValue("container") {
+			continue
+		}
+		if r.FormValue("previous") == "true" {
+			d.Log = d.Previous
+		}
+		fmt.Fprint(w, d.Log)
+		return
+	}
+	fail(w, apierrors.NewNotFound(resource, r.PathValue("name")))
 }
 
 // refuse is the error of a request that the cluster refuses, nil for others. As in

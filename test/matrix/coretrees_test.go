@@ -1,0 +1,38 @@
+package matrix_test
+
+import (
+	"testing"
+
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/test/expect"
+	"hook-sidecar/test/matrix"
+)
+
+// TestCoreTrees: a domain may arrive with the tree of a change that KubeVirt has under review. auto
+// moves no pair further from the host's path type, and has at least as many pairs right as in a
+// domain without a tree.
+func TestCoreTrees(t *testing.T) {
+	wrong := map[matrix.CoreTree]int{}
+	everyMachine(t, func(t *testing.T, host matrix.Sysfs, numa matrix.GuestNUMA, devices []string) {
+		fresh, _ := run(t, host, withLayout(policy.LayoutAuto), matrix.Domain(numa, devices))
+		freshSteps := steps(t, host, fresh, devices)
+		for _, form := range []matrix.CoreTree{matrix.SwitchPerRoot, matrix.ExpanderPerRootPort} {
+			came, err := form.Domain(host, numa, devices)
+			expect.NoError(t, err)
+			after, _ := run(t, host, withLayout(policy.LayoutAuto), came)
+			before, now := steps(t, host, came, devices), steps(t, host, after, devices)
+			t.Logf("%s: %d of %d pairs as on the host, with auto %d, fresh %d", form, right(before), len(before), right(now), right(freshSteps))
+			compareSteps(t, string(form)+", as it came", host, came, after, devices)
+			compareSteps(t, string(form)+", fresh", host, fresh, after, devices)
+			if right(now) < right(freshSteps) {
+				t.Errorf("%s: %d pairs right, of a domain without a tree %d", form, right(now), right(freshSteps))
+			}
+			wrong[form] += len(before) - right(before)
+		}
+	})
+	for form, count := range wrong {
+		if count == 0 {
+			t.Errorf("%s: no pair is wrong, so the test shows nothing", form)
+		}
+	}
+}
