@@ -1,6 +1,10 @@
 package matrix_test
 
 import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
 	"testing"
 
 	"hook-sidecar/pkg/policy"
@@ -33,6 +37,35 @@ func TestCoreTrees(t *testing.T) {
 	for form, count := range wrong {
 		if count == 0 {
 			t.Errorf("%s: no pair is wrong, so the test shows nothing", form)
+		}
+	}
+}
+
+var update = flag.Bool("update", false, "rewrite testdata/core")
+
+// TestCoreTreesDocs: docs/comparison.md has the counts of both trees for two hosts with a cell per
+// node, and testdata/core has their domains, so that a reviewer of the change can count the pairs
+// with explain --as-is.
+func TestCoreTreesDocs(t *testing.T) {
+	docs := readFile(t, "../../docs/comparison.md")
+	for name, file := range map[string]string{"three-roots": "x86-2n4g-three-roots", "hgx-h100": "x86-2n8g-hgx-h100"} {
+		host := matrix.Sysfs{FS: readHost(t, "../../testdata/hosts/"+file+".txtar")}
+		devices, err := host.Endpoints()
+		expect.NoError(t, err)
+		for _, form := range []matrix.CoreTree{matrix.SwitchPerRoot, matrix.ExpanderPerRootPort} {
+			domain, err := form.Domain(host, matrix.GuestNUMA{{0}, {1}}, devices)
+			expect.NoError(t, err)
+			sample := fmt.Sprintf("../../testdata/core/%s-%s.xml", name, form)
+			if *update {
+				expect.NoError(t, os.WriteFile(sample, domain, 0o644))
+			}
+			expect.Same(t, readFile(t, sample), string(domain), "%s is not what the generator makes; rewrite it with -update", sample)
+			after, _ := run(t, host, withLayout(policy.LayoutAuto), domain)
+			before, now := steps(t, host, domain, devices), steps(t, host, after, devices)
+			row := fmt.Sprintf("| %s | %s | %d of %d | %d |", file, form, right(before), len(before), right(now))
+			if !strings.Contains(docs, row) {
+				t.Errorf("docs/comparison.md lacks the row %s", row)
+			}
 		}
 	}
 }
