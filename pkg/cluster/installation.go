@@ -43,8 +43,8 @@ func (c *Client) Installation(ctx context.Context) (env.Installation, error) {
 		Items []env.Plugin `json:"items"`
 	}
 	err := c.decode(ctx, "/apis/plugin.kubevirt.io/v1alpha1/plugins", right{"list", "plugin.kubevirt.io", "plugins", ""}, &plugins)
-	if !isUnknownPath(err) { // before KubeVirt 1.9
-		in.AddUnread(err)
+	if err != nil && !isUnknownPath(err) { // before KubeVirt 1.9
+		in.Unread = append(in.Unread, err)
 	}
 	in.Plugins = plugins.Items
 	c.policies(ctx, &in, namespace)
@@ -62,6 +62,14 @@ func (c *Client) policies(ctx context.Context, in *env.Installation, namespace s
 			} `json:"paramRef"`
 		} `json:"spec"`
 	}
+	missing := func(err error, name string) {
+		switch {
+		case apierrors.IsNotFound(err):
+			in.Missing = append(in.Missing, name)
+		case err != nil:
+			in.Unread = append(in.Unread, err)
+		}
+	}
 	const injector, required = "hook-sidecar-injector", "hook-sidecar-required"
 	for _, object := range []struct {
 		resource, name string
@@ -78,7 +86,7 @@ func (c *Client) policies(ctx context.Context, in *env.Installation, namespace s
 		if isUnknownPath(err) { // Kubernetes before 1.36
 			err = c.decode(ctx, fmt.Sprintf("/apis/%s/v1beta1/%s/%s", group, object.resource, object.name), permission, object.into)
 		}
-		in.AddObject(object.resource+"/"+object.name, err, apierrors.IsNotFound(err))
+		missing(err, object.resource+"/"+object.name)
 	}
 	name, namespace := cmp.Or(binding.Spec.ParamRef.Name, "hook-sidecar"), cmp.Or(binding.Spec.ParamRef.Namespace, namespace)
 	var settings struct {
@@ -86,7 +94,7 @@ func (c *Client) policies(ctx context.Context, in *env.Installation, namespace s
 	}
 	path := fmt.Sprintf("/api/v1/namespaces/%s/configmaps/%s", namespace, name)
 	err := c.decode(ctx, path, right{"get", "", "configmaps", namespace}, &settings)
-	in.AddObject(fmt.Sprintf("configmaps/%s in namespace %s", name, namespace), err, apierrors.IsNotFound(err))
+	missing(err, fmt.Sprintf("configmaps/%s in namespace %s", name, namespace))
 	in.Settings = settings.Data
 }
 

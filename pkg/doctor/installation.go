@@ -53,22 +53,18 @@ func clusterRead(in env.Installation) (results []Result) {
 }
 
 func kubeVirtVersion(in env.Installation) []Result {
-	switch {
-	case in.Version == "":
+	if in.Version == "" {
 		return fail("kubectl get kubevirt -A shows what KubeVirt's operator waits for", "KubeVirt is not installed, or its version is not known yet")
-	case in.Minor() == 0:
-		return note("", "KubeVirt %s: what this version needs is not known", in.Version)
 	}
 	return pass("KubeVirt %s", in.Version)
 }
 
-// The feature gates of the two ways to run the hook (docs/install.md), and the first versions of
-// KubeVirt that matter to them.
+// The feature gates of the two ways to run the hook (docs/install.md), and the first minor version
+// of KubeVirt in which a Plugin has other fields.
 const (
 	gateSidecar = "Sidecar"
 	gatePlugins = "Plugins"
 
-	firstWithPlugins  = 9
 	firstWithLauncher = 10 // spec.launcherHooks in place of spec.domainHooks
 )
 
@@ -91,23 +87,24 @@ func featureGates(in env.Installation) []Result {
 // other version's field from an object that was stored before an upgrade, and KubeVirt starts VMs
 // without the hook.
 func pluginHooks(in env.Installation) []Result {
-	for _, p := range in.Plugins {
-		if p.Metadata.Name != hookPlugin { // may have hooks of the node only
-			continue
-		}
-		const overlay = "manifests/overlays/kubevirt-1.10"
-		switch hooks := p.Spec.LauncherHooks; {
-		case in.Minor() < firstWithLauncher && len(p.Spec.DomainHooks) == 0:
-			return fail("apply manifests/plugin, which is for KubeVirt 1.9", "Plugin %s has no hook in KubeVirt %s, which reads domainHooks: VMs start without it", hookPlugin, in.Version)
-		case in.Minor() < firstWithLauncher:
-		case len(hooks) == 0:
-			return fail("apply "+overlay, "Plugin %s has no hook in KubeVirt %s, which reads launcherHooks: VMs start without it", hookPlugin, in.Version)
-		case !slices.ContainsFunc(hooks, definesGuest):
-			return fail("apply "+overlay, "Plugin %s has no hook with GuestDefinition in permittedHooks, so virt-launcher does not call it", hookPlugin)
-		}
-		return pass("Plugin %s has a hook", hookPlugin)
+	if !hasHookPlugin(in) {
+		return pass("there is no Plugin %s", hookPlugin)
 	}
-	return pass("there is no Plugin %s", hookPlugin)
+	spec := in.Plugins[slices.IndexFunc(in.Plugins, isHookPlugin)].Spec
+	hooks, field, remedy := spec.DomainHooks, "domainHooks", "apply manifests/plugin, which is for KubeVirt 1.9"
+	isNew := in.Minor() >= firstWithLauncher
+	if isNew {
+		hooks, field, remedy = spec.LauncherHooks, "launcherHooks", "apply manifests/overlays/kubevirt-1.10"
+	}
+	switch {
+	case in.Minor() == 0:
+		return note("", "which hooks of Plugin %s this KubeVirt reads is not known", hookPlugin)
+	case len(hooks) == 0:
+		return fail(remedy, "Plugin %s has no hook in KubeVirt %s, which reads %s: VMs start without it", hookPlugin, in.Version, field)
+	case isNew && !slices.ContainsFunc(hooks, definesGuest):
+		return fail(remedy, "Plugin %s has no hook with GuestDefinition in permittedHooks, so virt-launcher does not call it", hookPlugin)
+	}
+	return pass("Plugin %s has a hook", hookPlugin)
 }
 
 // definesGuest reports whether virt-launcher calls the hook's sidecar to define a domain.
@@ -117,7 +114,7 @@ func definesGuest(h env.PluginHook) bool {
 
 // pluginPCI warns in every version: no release is known to have the fix of KubeVirt's issue 18861.
 func pluginPCI(in env.Installation) []Result {
-	if len(in.Plugins) == 0 || in.Minor() < firstWithPlugins {
+	if len(in.Plugins) == 0 {
 		return pass("no Plugin object")
 	}
 	return warn(`until this KubeVirt has the fix, each VM with a PCI device needs a hook sidecar, too: docs/install.md, "As a structured plugin"`,
@@ -127,9 +124,9 @@ func pluginPCI(in env.Installation) []Result {
 // hookPlugin is the Plugin of manifests/plugin.
 const hookPlugin = "hostdev"
 
-func hasHookPlugin(in env.Installation) bool {
-	return slices.ContainsFunc(in.Plugins, func(p env.Plugin) bool { return p.Metadata.Name == hookPlugin })
-}
+func isHookPlugin(p env.Plugin) bool { return p.Metadata.Name == hookPlugin }
+
+func hasHookPlugin(in env.Installation) bool { return slices.ContainsFunc(in.Plugins, isHookPlugin) }
 
 func pluginObjects(in env.Installation) []Result {
 	const all = 5 // policies, bindings and ConfigMap
@@ -148,10 +145,8 @@ func pluginSettings(in env.Installation) (results []Result) {
 	if !hasHookPlugin(in) || in.Settings == nil {
 		return nil
 	}
-	for _, key := range []string{"image", "layout", "strict", "dry-run"} {
-		if in.Settings[key] == "" {
-			results = append(results, fail("apply manifests/plugin again", "the ConfigMap has no %s: pods of VMs with the label are refused", key)...)
-		}
+	if missing := slices.DeleteFunc([]string{"image", "layout", "strict", "dry-run"}, func(key string) bool { return in.Settings[key] != "" }); len(missing) > 0 {
+		results = fail("apply manifests/plugin again", "the ConfigMap has no %s: pods of VMs with the label are refused", strings.Join(missing, ", "))
 	}
 	image := in.Settings["image"]
 	if strings.HasPrefix(image, "registry.example.com/") {

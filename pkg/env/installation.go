@@ -13,22 +13,6 @@ type Installation struct {
 	Unread   []error           // why a part could not be read
 }
 
-// AddUnread adds the error of a part that could not be read, if there is one.
-func (i *Installation) AddUnread(err error) {
-	if err != nil {
-		i.Unread = append(i.Unread, err)
-	}
-}
-
-// AddObject adds an object of manifests/plugin that could not be read or does not exist.
-func (i *Installation) AddObject(name string, err error, isMissing bool) {
-	if isMissing {
-		i.Missing = append(i.Missing, name)
-		return
-	}
-	i.AddUnread(err)
-}
-
 // Plugin is a Plugin object of KubeVirt. Versions differ in the name of its hooks.
 type Plugin struct {
 	Metadata struct {
