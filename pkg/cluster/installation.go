@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"hook-sidecar/pkg/env"
@@ -89,9 +90,7 @@ func (c *Client) policies(ctx context.Context, in *env.Installation, namespace s
 		missing(err, object.resource+"/"+object.name)
 	}
 	name, namespace := cmp.Or(binding.Spec.ParamRef.Name, "hook-sidecar"), cmp.Or(binding.Spec.ParamRef.Namespace, namespace)
-	var settings struct {
-		Data map[string]string `json:"data"`
-	}
+	var settings corev1.ConfigMap
 	path := fmt.Sprintf("/api/v1/namespaces/%s/configmaps/%s", namespace, name)
 	err := c.decode(ctx, path, right{"get", "", "configmaps", namespace}, &settings)
 	missing(err, fmt.Sprintf("configmaps/%s in namespace %s", name, namespace))

@@ -77,10 +77,8 @@ func featureGates(in env.Installation) []Result {
 		return fail("add the gate to spec.configuration.developerConfiguration.featureGates of the KubeVirt object", "gate Plugins is off: Plugin objects have no effect")
 	case !plugins && in.Minor() >= firstWithLauncher:
 		return note("use the plugin: docs/install.md, \"As a structured plugin\"", "gate Plugins is off; hook sidecars are deprecated since KubeVirt 1.9")
-	case !sidecar:
-		return pass("gate Plugins is on; gate Sidecar is off: annotations for hook sidecars have no effect")
 	}
-	return pass("gate Sidecar is on; gate Plugins is %s", map[bool]string{true: "on", false: "off"}[plugins])
+	return pass("gate Sidecar: %t, gate Plugins: %t", sidecar, plugins)
 }
 
 // pluginHooks finds the Plugin without a hook that this KubeVirt knows: the API server drops the
