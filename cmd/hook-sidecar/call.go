@@ -39,17 +39,17 @@ Exit status:
 	flags.StringVar(&socket, "socket", "", "socket of the hook")
 	addDomainFlag(flags, &domainFile)
 	addVMIFlag(flags, &vmiFile)
-	flags.StringVar(&plugin, "plugin", "", "call `METHOD` of structured plugins instead of OnDefineDomain: MutateDomain, or GuestDefinition of KubeVirt 1.10")
-	flags.Lookup("plugin").NoOptDefVal = mutateDomain
-	cli.Complete(cmd, "plugin", mutateDomain, guestDefinition)
+	flags.StringVar(&plugin, "plugin", "", "call a structured plugin as KubeVirt `VERSION` 1.9 or 1.10 does, not OnDefineDomain")
+	flags.Lookup("plugin").NoOptDefVal = pluginOf19
+	cli.Complete(cmd, "plugin", pluginOf19, pluginOf110)
 	flags.BoolVar(&showDiff, "diff", false, "print a unified diff instead of the domain")
 	cli.AddOutput(flags, &output)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if socket == "" {
 			return cli.Failed(cli.SeeHelp(cmd), errors.New("missing flag --socket"))
 		}
-		if plugin != "" && plugin != mutateDomain && plugin != guestDefinition {
-			return cli.Failed(cli.SeeHelp(cmd), fmt.Errorf("invalid --plugin %q: must be %s or %s", plugin, mutateDomain, guestDefinition))
+		if plugin != "" && plugin != pluginOf19 && plugin != pluginOf110 {
+			return cli.Failed(cli.SeeHelp(cmd), fmt.Errorf("invalid --plugin %q: must be %s or %s", plugin, pluginOf19, pluginOf110))
 		}
 		before, err := a.readDomain(domainFile, vmiFile)
 		if err != nil {
@@ -73,10 +73,10 @@ Exit status:
 	return cmd
 }
 
-// The methods of structured plugins that define a domain, in KubeVirt 1.9 and 1.10.
+// The versions of KubeVirt between which the call of a structured plugin changed its name.
 const (
-	mutateDomain    = "MutateDomain"
-	guestDefinition = "GuestDefinition"
+	pluginOf19  = "1.9"
+	pluginOf110 = "1.10"
 )
 
 // callHook calls a hook as virt-launcher does, and answered after each call.
@@ -88,12 +88,12 @@ func callHook(ctx context.Context, socket, plugin string, domain, vmi []byte, an
 	defer func() { err = errors.Join(err, client.Close()) }()
 	start := time.Now()
 	if plugin != "" {
-		call := client.MutateDomain
-		if plugin == guestDefinition {
-			call = client.GuestDefinition
+		call, name := client.MutateDomain, "MutateDomain"
+		if plugin == pluginOf110 {
+			call, name = client.GuestDefinition, "GuestDefinition"
 		}
 		if changed, err = call(ctx, hooks.Boot, domain, vmi); err == nil {
-			answered(plugin, time.Since(start))
+			answered(name, time.Since(start))
 		}
 		return changed, err
 	}
