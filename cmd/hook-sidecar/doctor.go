@@ -43,7 +43,6 @@ Exit status:
   hook-sidecar doctor --domain vm.xml --vmi vmi.json --sysfs host.txtar
   hook-sidecar doctor --domain domains/ --sysfs host.txtar
   hook-sidecar doctor --format json | jq '.results[] | select(.status == "FAIL")'`,
-		Args: cli.NoArguments,
 	}
 	in := addInputFlags(cmd.Flags())
 	cmd.Flags().StringArrayVarP(&flags.domains, "domain", "d", nil, domainUsage+" (default: none);\nrepeat it, or pass a directory of *.xml, for several VMs of a node")

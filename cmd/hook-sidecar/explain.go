@@ -41,7 +41,6 @@ Exit status:
   virsh dumpxml vm | hook-sidecar explain --guest lspci.txt   # from lspci -Dvmmnn in the guest
   hook-sidecar explain --format nccl --domain vm.xml -o virtualTopology.xml
   hook-sidecar explain --format json < vm.xml | jq .devices`,
-		Args: cli.NoArguments,
 	}
 	in := addInputFlags(cmd.Flags())
 	addDomainFlag(cmd.Flags(), &in.domain)

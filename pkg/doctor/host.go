@@ -143,8 +143,9 @@ func groupViable(in Inputs) []Result {
 			continue
 		}
 		groups[*f.IOMMUGroup] = true
-		for _, other := range in.Host.GroupBlockers(*f.IOMMUGroup) {
-			if other.Address != f.Address { // driver-bound is about the function itself
+		for _, other := range in.Host.Devices {
+			// driver-bound is about the function itself
+			if other.BlocksGroup() && *other.IOMMUGroup == *f.IOMMUGroup && other.Address != f.Address {
 				found = append(found, about(topology.PCIDevice(f.Address), fail(reasons.CodeGroupNotViable.Remedy(),
 					"IOMMU group %d of %s also holds %s, which is bound to %s", *f.IOMMUGroup, f.Address, other.Address, other.Driver))...)
 			}

@@ -14,16 +14,11 @@ import (
 
 // Guest holds the PCI functions that a guest shows.
 type Guest struct {
-	Source  string            // "lspci" or "snapshot"
-	Devices []topology.Device // sorted by address
-	IDs     bool              // Vendor and Device are known: lspci prints them only with -n or -nn
-	Paths   bool              // Root and Bridges are known: lspci does not print them
-}
+	topology.Host // with Devices only
 
-// Device returns the function at a, or nil when the guest has none.
-func (g Guest) Device(a topology.Address) *topology.Device {
-	host := topology.Host{Devices: g.Devices}
-	return host.Device(a)
+	Source string // "lspci" or "snapshot"
+	IDs    bool   // Vendor and Device are known: lspci prints them only with -n or -nn
+	Paths  bool   // Root and Bridges are known: lspci does not print them
 }
 
 // ReadGuest reads a snapshot of a guest's /sys, or the output of lspci -Dvmm in
@@ -42,7 +37,7 @@ func guestSnapshot(data []byte) (Guest, []reasons.Problem, error) {
 		return Guest{}, nil, fmt.Errorf("snapshot of the guest: %w", err)
 	}
 	host, problems := Read(fsys, nil, All)
-	return Guest{Source: "snapshot", Devices: host.Devices, IDs: true, Paths: true}, problems, nil
+	return Guest{Host: topology.Host{Devices: host.Devices}, Source: "snapshot", IDs: true, Paths: true}, problems, nil
 }
 
 // maxLspciDevices is the number of functions in a PCI domain; guests have one domain.
@@ -109,11 +104,11 @@ func lspciField(d *topology.Device, tag, value string) (bool, error) {
 	case "Device":
 		return lspciID(value, &d.Device), nil
 	case "NUMANode":
-		n, err := strconv.Atoi(value)
-		if err != nil || n < 0 || n > maxNode {
-			return true, invalidNode(value)
+		node, err := parseNode(value)
+		if err != nil {
+			return true, err
 		}
-		d.Node = topology.OnNode(topology.NodeID(n))
+		d.Node = topology.OnNode(node)
 	}
 	return true, nil
 }

@@ -43,11 +43,11 @@ func pairGuest(t *testing.T) host.Guest {
 	path := func(port string) []topology.Address {
 		return []topology.Address{address(t, "0000:e0:00.0"), address(t, "0000:e1:00.0"), address(t, port)}
 	}
-	return host.Guest{Source: "snapshot", IDs: true, Paths: true, Devices: []topology.Device{
+	return host.Guest{Source: "snapshot", IDs: true, Paths: true, Host: topology.Host{Devices: []topology.Device{
 		{Address: address(t, "0000:00:00.0"), Vendor: 0x8086, Device: 0x29c0, Root: "pci0000:00"},
 		{Address: address(t, "0000:e3:00.0"), Vendor: 0x15b3, Device: 0x101e, Node: topology.OnNode(0), Root: "pci0000:e0", Bridges: path("0000:e2:00.0")},
 		{Address: address(t, "0000:e4:00.0"), Vendor: 0x10de, Device: 0x2330, Node: topology.OnNode(0), Root: "pci0000:e0", Bridges: path("0000:e2:01.0")},
-	}}
+	}}}
 }
 
 // Each change to the good guest is found, at the device that it is about, in
