@@ -7,6 +7,7 @@ import (
 
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/topology"
 )
 
 // InstallationCheck is a question about a cluster, with a name as a Check has it.
@@ -47,7 +48,7 @@ func clusterRead(in env.Installation) (results []Result) {
 		if errors.As(err, &hinted) {
 			hint = hinted.Hint
 		}
-		results = append(results, note(hint, "%s", oneLine(err.Error()))...)
+		results = append(results, note(hint, "%s", topology.OneLine(err.Error()))...)
 	}
 	return orPass(results, "all that the checks of a cluster look at")
 }
