@@ -91,6 +91,9 @@ func (a *app) doctor(in *inputFlags, flags doctorFlags) error {
 		}
 	}
 	err = a.Doctor(doctor.NewReport(inputs), "", flags.DoctorFlags)
+	if inputs.IsGuest() {
+		a.Say("hint: this is a guest: hook-sidecar guest says what it believes about its devices, and what to send to whoever runs the cluster")
+	}
 	if len(flags.domains) == 0 && (err == nil || errors.Is(err, cli.ErrFound)) {
 		a.Say("hint: --domain and --vmi check a VM too")
 	}

@@ -73,10 +73,12 @@ Exit status: that of the command; 2 for an unknown command or flag.`,
 		Example: `  hook-sidecar demo
   hook-sidecar mutate --domain vm.xml --vmi vmi.json --diff`,
 	}
-	a.Root(root, a.newServe(), a.newOnDefineDomain(), a.newMutate(), a.newExplain(), a.newDoctor(), a.newSnapshot(), a.newCall(), a.newCloudInit(), a.newDemo())
+	a.Root(root, a.newServe(), a.newOnDefineDomain(), a.newMutate(), a.newExplain(), a.newDoctor(), a.newGuest(), a.newSnapshot(), a.newCall(), a.newCloudInit(), a.newDemo())
 	addCompletion(root)
 	for _, cmd := range root.Commands() {
-		cmd.Args = cli.NoArguments
+		if cmd.Args == nil {
+			cmd.Args = cli.NoArguments
+		}
 	}
 	return root
 }
