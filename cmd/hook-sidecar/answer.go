@@ -58,7 +58,7 @@ func (a answerer) Mutate(ctx context.Context, call hooks.Call) ([]byte, error) {
 		return result.Domain, nil
 	}
 	code := codes.FailedPrecondition
-	if e := (*plan.Error)(nil); errors.As(result.Err, &e) && e.Kind == plan.Malformed {
+	if result.Kind == plan.Malformed {
 		code = codes.InvalidArgument
 	}
 	return nil, status.Error(code, result.Err.Error())

@@ -91,7 +91,7 @@ func addCompletion(root *cobra.Command) {
 		if cmd.Name() == "completion" {
 			cmd.Long += "\nExit status:\n  0  success\n  2  usage error or failure"
 			cmd.Example = "  source <(hook-sidecar completion bash)\n  hook-sidecar completion fish > ~/.config/fish/completions/hook-sidecar.fish"
-			cmd.RunE = root.RunE
+			cmd.Args, cmd.RunE = cli.NoArguments, root.RunE
 		}
 	}
 }

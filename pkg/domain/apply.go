@@ -129,24 +129,21 @@ func (e *editor) add(c Changes, iommus []string) error {
 		return slices.Collect(all(e.xml.Root(), "devices", name))
 	}
 	oldHostdevs, oldControllers := devices("hostdev"), devices("controller")
-	var last []string
-	switch {
-	case len(hostdevs) == 0:
-	case len(oldHostdevs) > 0:
-		e.edit(e.xml.InsertAfter(oldHostdevs[len(oldHostdevs)-1], hostdevs...))
-	case len(oldControllers) > 0:
-		e.edit(e.xml.InsertBefore(oldControllers[0], hostdevs...))
-	default:
-		last = hostdevs
+	// insert returns the elements for which there is neither.
+	insert := func(printed []string, after, before []*xmledit.Element) (left []string) {
+		switch {
+		case len(printed) == 0:
+		case len(after) > 0:
+			e.edit(e.xml.InsertAfter(after[len(after)-1], printed...))
+		case len(before) > 0:
+			e.edit(e.xml.InsertBefore(before[0], printed...))
+		default:
+			return printed
+		}
+		return nil
 	}
-	oldControllers = append(oldControllers, e.domain.doc.controllers...)
-	switch {
-	case len(controllers) == 0:
-	case len(oldControllers) > 0:
-		e.edit(e.xml.InsertAfter(oldControllers[len(oldControllers)-1], controllers...))
-	default:
-		last = append(last, controllers...)
-	}
+	last := insert(hostdevs, oldHostdevs, oldControllers)
+	last = append(last, insert(controllers, append(oldControllers, e.domain.doc.controllers...), nil)...)
 	last = append(last, iommus...)
 	switch {
 	case len(last) == 0:

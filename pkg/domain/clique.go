@@ -39,7 +39,7 @@ const (
 )
 
 func (r *reader) cliques(root *xmledit.Element) error {
-	for device := range qemu(root, "override", "device") {
+	for device := range all(root, "qemu:override", "qemu:device") {
 		set := cliqueProperties(device)
 		if len(set) == 0 {
 			continue
@@ -58,15 +58,9 @@ func (r *reader) cliques(root *xmledit.Element) error {
 }
 
 // cliqueProperties returns the properties of that name in a device of qemu:override.
-func cliqueProperties(device *xmledit.Element) (found []*xmledit.Element) {
-	for _, frontend := range device.Children {
-		for _, property := range frontend.Children {
-			if frontend.Is(qemuSpace, "frontend") && property.Is(qemuSpace, "property") && property.Value("name") == cliqueProperty {
-				found = append(found, property)
-			}
-		}
-	}
-	return found
+func cliqueProperties(device *xmledit.Element) []*xmledit.Element {
+	properties := slices.Collect(all(device, "qemu:frontend", "qemu:property"))
+	return slices.DeleteFunc(properties, func(p *xmledit.Element) bool { return p.Value("name") != cliqueProperty })
 }
 
 // replace adds the clique after all others.
@@ -77,8 +71,7 @@ func (c Clique) replace(e *editor, at []*xmledit.Element) {
 
 // setCliques removes and adds devices of qemu:override.
 func (e *editor) setCliques() {
-	overrides := qemuElements(e.xml.Root(), "override")
-	e.setQEMU("override", overrides, withChildren(slices.All(overrides)), func(prefix string) []string {
+	e.setQEMU("override", func(prefix string) []string {
 		var devices []string
 		for _, c := range of[Clique](e.added) {
 			devices = append(devices, c.print(prefix))

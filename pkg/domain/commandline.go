@@ -3,7 +3,6 @@ package domain
 import (
 	"cmp"
 	"errors"
-	"iter"
 	"slices"
 	"strings"
 
@@ -95,7 +94,7 @@ func (d *Domain) FWCfg(name string) *Option {
 // -append -global.
 func (r *reader) options(root *xmledit.Element) error {
 	var name *xmledit.Element
-	for e := range qemu(root, "commandline", "arg") {
+	for e := range all(root, "qemu:commandline", "qemu:arg") {
 		text := e.Value("value")
 		switch {
 		case name == nil && takesValue(text):
@@ -147,11 +146,11 @@ func (o Option) replace(e *editor, at []*xmledit.Element) {
 // setOptions removes options, and adds some after all others: libvirt reads all elements as
 // one list.
 func (e *editor) setOptions() error {
-	lines, added := qemuElements(e.xml.Root(), "commandline"), of[Option](e.added)
+	added := of[Option](e.added)
 	if len(added) > 0 && e.domain.doc.lacksValue {
 		return errors.New("add options of QEMU: the last one in qemu:commandline has no value, and would take the next argument for it")
 	}
-	e.setQEMU("commandline", lines, withChildren(slices.Backward(lines)), func(prefix string) []string {
+	e.setQEMU("commandline", func(prefix string) []string {
 		var args []string
 		for _, o := range added {
 			for _, value := range []string{o.Name, o.Value} {
@@ -163,25 +162,17 @@ func (e *editor) setOptions() error {
 	return nil
 }
 
-// qemuElements returns the root's elements with a name in QEMU's namespace.
-func qemuElements(root *xmledit.Element, name string) []*xmledit.Element {
-	return slices.DeleteFunc(slices.Clone(root.Children), func(child *xmledit.Element) bool { return !child.Is(qemuSpace, name) })
-}
-
-// withChildren returns the first element with children, or nil. The user's empty element stays
-// empty: else it would be removed together with the options in it.
-func withChildren(elements iter.Seq2[int, *xmledit.Element]) *xmledit.Element {
-	for _, e := range elements {
-		if len(e.Children) > 0 {
-			return e
+// setQEMU removes gone elements from the root's elements with a name in QEMU's namespace, and puts
+// printed ones into the last that has any, or into a new one: the user's empty element stays
+// empty, else it would later be removed together with the elements put into it.
+func (e *editor) setQEMU(name string, printed func(prefix string) []string) {
+	parents := slices.Collect(all(e.xml.Root(), "qemu:"+name))
+	var into *xmledit.Element
+	for _, parent := range parents {
+		if len(parent.Children) > 0 {
+			into = parent
 		}
 	}
-	return nil
-}
-
-// setQEMU removes gone elements from parents, which are the qemuElements with a name, and puts
-// printed ones into one of them, or into a new one where that is nil.
-func (e *editor) setQEMU(name string, parents []*xmledit.Element, into *xmledit.Element, printed func(prefix string) []string) {
 	prefix, declaration := e.qemuPrefix(into)
 	elements := printed(prefix)
 	if len(elements) == 0 {

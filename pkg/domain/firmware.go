@@ -69,10 +69,5 @@ func (e *editor) addFirmwareEntry(entry string) xmledit.Edit {
 			return e.xml.Replace(info, sysinfo)
 		}
 	}
-	for _, name := range []string{"sysinfo", "os", "devices"} {
-		if before := root.Child(name); before != nil {
-			return e.xml.InsertBefore(before, sysinfo)
-		}
-	}
-	return e.xml.InsertLast(root, sysinfo)
+	return e.insertBefore(sysinfo, "sysinfo", "os", "devices")
 }

@@ -1,7 +1,6 @@
 package domain
 
 import (
-	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -170,11 +169,6 @@ func (e *editor) addIOAPIC() (suffix string) {
 		e.edit(e.xml.InsertLast(features, ioapic))
 		return ioapicSuffix
 	}
-	written := element("features", nil, ioapic)
-	if before := cmp.Or(root.Child("cpu"), root.Child("devices")); before != nil {
-		e.edit(e.xml.InsertBefore(before, written))
-	} else {
-		e.edit(e.xml.InsertLast(root, written))
-	}
+	e.edit(e.insertBefore(element("features", nil, ioapic), "cpu", "devices"))
 	return featuresSuffix
 }

@@ -87,6 +87,16 @@ type editor struct {
 
 func (e *editor) edit(edit xmledit.Edit) { e.edits = append(e.edits, edit) }
 
+// insertBefore inserts an element before the root's first of these names that it has, else last.
+func (e *editor) insertBefore(printed string, names ...string) xmledit.Edit {
+	for _, name := range names {
+		if before := e.xml.Root().Child(name); before != nil {
+			return e.xml.InsertBefore(before, printed)
+		}
+	}
+	return e.xml.InsertLast(e.xml.Root(), printed)
+}
+
 func (e *editor) remove(fragment []*xmledit.Element) {
 	for _, element := range fragment {
 		e.gone[element] = true

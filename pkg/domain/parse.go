@@ -43,7 +43,9 @@ func Parse(src []byte) (*Domain, error) {
 
 func (r *reader) general(root *xmledit.Element) error {
 	d := r.domain
-	d.Name, d.UID = r.xml.Text(root.Child("name")), r.xml.Text(kubeVirtUID(root))
+	d.Name = r.xml.Text(root.Child("name"))
+	// KubeVirt pkg/virt-launcher/virtwrap/api/schema.go, KubeVirtMetadata
+	d.UID = r.xml.Text(first(root, "metadata", "kubevirt:kubevirt", "kubevirt:uid"))
 	kind := first(root, "os", "type")
 	d.Arch, d.Machine = kind.Value("arch"), kind.Value("machine")
 	d.LaunchSecurity = root.Child("launchSecurity") != nil
@@ -69,22 +71,6 @@ func (r *reader) memory(root *xmledit.Element) (err error) {
 	}
 	if limit := first(root, "memtune", "hard_limit"); limit != nil {
 		d.HardLimitBytes, _ = r.scaled(limit)
-	}
-	return nil
-}
-
-// kubeVirtUID returns the element with the uid of the VMI, or nil (KubeVirt
-// pkg/virt-launcher/virtwrap/api/schema.go, KubeVirtMetadata).
-func kubeVirtUID(root *xmledit.Element) *xmledit.Element {
-	const space = "http://kubevirt.io"
-	for e := range all(root, "metadata") {
-		for _, metadata := range e.Children {
-			for _, uid := range metadata.Children {
-				if metadata.Is(space, "kubevirt") && uid.Is(space, "uid") {
-					return uid
-				}
-			}
-		}
 	}
 	return nil
 }

@@ -23,6 +23,22 @@ func (r *reader) fragment(f Fragment, at ...*xmledit.Element) {
 	r.domain.doc.fragments = append(r.domain.doc.fragments, at)
 }
 
+// qemuSpace is the namespace of qemu:override and qemu:commandline (libvirt docs/drvqemu.rst).
+const qemuSpace = "http://libvirt.org/schemas/domain/qemu/1.0"
+
+// namespace returns the namespace and the local name of a name in a path, in which qemu: and
+// kubevirt: stand for namespaces, whatever prefixes a domain binds to them.
+func namespace(name string) (space, local string) {
+	prefix, local, isQualified := strings.Cut(name, ":")
+	switch {
+	case !isQualified:
+		return "", name
+	case prefix == "qemu":
+		return qemuSpace, local
+	}
+	return "http://kubevirt.io", local
+}
+
 // all yields the elements at a path of names under e in document order, as libvirt's XPath
 // expressions do.
 func all(e *xmledit.Element, path ...string) iter.Seq[*xmledit.Element] {
@@ -33,8 +49,9 @@ func walk(e *xmledit.Element, path []string, yield func(*xmledit.Element) bool) 
 	if len(path) == 0 {
 		return yield(e)
 	}
+	space, local := namespace(path[0])
 	for _, child := range e.Children {
-		if child.Is("", path[0]) && !walk(child, path[1:], yield) {
+		if child.Is(space, local) && !walk(child, path[1:], yield) {
 			return false
 		}
 	}

@@ -1,16 +1,11 @@
 package domain
 
 import (
-	"iter"
 	"slices"
 	"strings"
 
 	"hook-sidecar/pkg/domain/xmledit"
 )
-
-// qemuSpace is the namespace of qemu:override and qemu:commandline, whatever
-// prefix the domain binds it to (libvirt docs/drvqemu.rst).
-const qemuSpace = "http://libvirt.org/schemas/domain/qemu/1.0"
 
 // references finds the PCI controllers that are named outside their own element, and words of
 // qemu:commandline.
@@ -40,11 +35,11 @@ func (r *reader) references(root *xmledit.Element) error {
 			refer(index)
 		}
 	}
-	for e := range qemu(root, "override", "device") {
+	for e := range all(root, "qemu:override", "qemu:device") {
 		byName(e.Value("alias"))
 	}
 	d := r.domain
-	for e := range qemu(root, "commandline", "arg") {
+	for e := range all(root, "qemu:commandline", "qemu:arg") {
 		value := e.Value("value")
 		d.CommandLineClique = d.CommandLineClique || strings.Contains(value, cliqueProperty)
 		for _, word := range strings.FieldsFunc(value, isSeparator) {
@@ -77,18 +72,4 @@ func IsUserAlias(alias string) bool {
 // have the characters of an alias and dots.
 func isSeparator(c rune) bool {
 	return !strings.ContainsRune("_-.", c) && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z')
-}
-
-// qemu yields the elements named child in elements of root named parent, both in QEMU's
-// namespace.
-func qemu(root *xmledit.Element, parent, child string) iter.Seq[*xmledit.Element] {
-	return func(yield func(*xmledit.Element) bool) {
-		for _, e := range qemuElements(root, parent) {
-			for _, inner := range e.Children {
-				if inner.Is(qemuSpace, child) && !yield(inner) {
-					return
-				}
-			}
-		}
-	}
 }

@@ -24,21 +24,22 @@ func clique() Key {
 
 func writeCliques(vm VM) Writing {
 	found := findCliques(vm.Plan)
-	return Writing{Managed: domain.Managed{Fragments: found.overrides()}, Line: found.String(), Warnings: found.warnings()}
+	return Writing{Managed: domain.Managed{Fragments: found.overrides}, Line: found.String(), Warnings: found.warnings()}
 }
 
 // cliques has the GPUs of a domain, by clique.
 type cliques struct {
-	granted []grant
-	kept    []topology.DeviceID            // with the user's own property
-	refused map[string][]topology.DeviceID // by the reason
+	overrides []domain.Fragment              // one per GPU
+	granted   []string                       // a text per clique
+	kept      []topology.DeviceID            // with the user's own property
+	refused   map[string][]topology.DeviceID // by the reason
 }
 
-// grant is a clique: GPUs, and the switch or PCIe root that connects them.
-type grant struct {
-	number int
-	top    *topology.Node
-	gpus   []placement.Decision
+// peer is a GPU that may be in a clique; see reach.
+type peer struct {
+	placement.Decision
+	top     *topology.Node
+	blocked string
 }
 
 func findCliques(plan *placement.Plan) cliques {
@@ -51,9 +52,9 @@ func findCliques(plan *placement.Plan) cliques {
 			used[set.Number], users[set.Alias] = true, true
 		}
 	}
-	byTop := map[*topology.Node][]placement.Decision{}
+	byTop := map[*topology.Node][]peer{}
 	var tops []*topology.Node
-	var gpus []placement.Decision
+	var gpus []peer
 	for _, gpu := range plan.Devices {
 		switch why := noClique(gpu, d); {
 		case gpu.Function == nil || gpu.Function.Vendor != nvidia || gpu.Function.Class>>16 != display:
@@ -62,29 +63,29 @@ func findCliques(plan *placement.Plan) cliques {
 		case why != "":
 			c.refuse(gpu.ID, why)
 		default:
-			gpus = append(gpus, gpu)
-			top, _ := reach(plan, gpu)
+			top, blocked := reach(plan, gpu)
 			if top != nil && byTop[top] == nil {
 				tops = append(tops, top)
 			}
-			byTop[top] = append(byTop[top], gpu)
+			found := peer{gpu, top, blocked}
+			gpus, byTop[top] = append(gpus, found), append(byTop[top], found)
 		}
 	}
 	for _, top := range tops {
 		if members := byTop[top]; len(members) > 1 {
-			c.grant(used, top, members)
+			c.grant(used, members)
 		}
 	}
 	for _, gpu := range gpus {
-		if top, _ := reach(plan, gpu); top == nil || len(byTop[top]) < 2 {
+		if gpu.top == nil || len(byTop[gpu.top]) < 2 {
 			c.refuse(gpu.ID, alone(plan, gpus, gpu))
 		}
 	}
 	return c
 }
 
-// grant gives GPUs the lowest unused number.
-func (c *cliques) grant(used map[int]bool, top *topology.Node, gpus []placement.Decision) {
+// grant gives the lowest unused number to GPUs that reach the same switch or PCIe root.
+func (c *cliques) grant(used map[int]bool, gpus []peer) {
 	number := 0
 	for used[number] {
 		number++
@@ -96,7 +97,16 @@ func (c *cliques) grant(used map[int]bool, top *topology.Node, gpus []placement.
 		return
 	}
 	used[number] = true
-	c.granted = append(c.granted, grant{number: number, top: top, gpus: gpus})
+	ids, kind := make([]topology.DeviceID, len(gpus)), "switch"
+	for i, gpu := range gpus {
+		ids[i] = gpu.ID
+		c.overrides = append(c.overrides, domain.Clique{Alias: gpu.Alias, Number: number, Own: true})
+	}
+	top := gpus[0].top
+	if top.Kind == topology.Root {
+		kind = "PCIe root"
+	}
+	c.granted = append(c.granted, fmt.Sprintf("clique %d is %s under %s %s", number, joinIDs(ids), kind, top.ID))
 }
 
 // QEMU accepts NVIDIA's GPUs of a display class only (hw/vfio/pci-quirks.c,
@@ -168,9 +178,8 @@ func redirects(port *topology.Device, isRootPort bool) string {
 
 // alone returns why a GPU is in no clique with another: the bridge or port between it and the
 // nearest one.
-func alone(plan *placement.Plan, gpus []placement.Decision, gpu placement.Decision) string {
+func alone(plan *placement.Plan, gpus []peer, gpu peer) string {
 	path := plan.HostTree.Node(gpu.ID).Path()
-	top, blocked := reach(plan, gpu)
 	nearest, others := 0, ""
 	for _, other := range gpus {
 		if other.ID == gpu.ID {
@@ -181,8 +190,7 @@ func alone(plan *placement.Plan, gpus []placement.Decision, gpu placement.Decisi
 			shared++
 		}
 		if shared > nearest {
-			nearest = shared
-			_, others = reach(plan, other)
+			nearest, others = shared, other.blocked
 		}
 	}
 	switch {
@@ -190,42 +198,20 @@ func alone(plan *placement.Plan, gpus []placement.Decision, gpu placement.Decisi
 		return "no other GPU of the VM can be in one, and alone it needs none"
 	case nearest == 0:
 		return "no other GPU of the VM is under its PCIe root"
-	case slices.Contains(path[:nearest], top): // its own requests get far enough
+	case slices.Contains(path[:nearest], gpu.top): // its own requests get far enough
 		return others
 	}
-	return blocked
+	return gpu.blocked
 }
 
 func (c cliques) refuse(id topology.DeviceID, why string) {
 	c.refused[why] = append(c.refused[why], id)
 }
 
-// overrides returns the fragments of the cliques, one per GPU.
-func (c cliques) overrides() []domain.Fragment {
-	var all []domain.Fragment
-	for _, granted := range c.granted {
-		for _, gpu := range granted.gpus {
-			all = append(all, domain.Clique{Alias: gpu.Alias, Number: granted.number, Own: true})
-		}
-	}
-	return all
-}
-
 // String lists the cliques, and warns that they are untested: NVIDIA's driver assumes that the
 // path of a clique has been tested (NVIDIA/nccl issue 2335).
 func (c cliques) String() string {
-	var parts []string
-	for _, granted := range c.granted {
-		ids := make([]topology.DeviceID, len(granted.gpus))
-		for i, gpu := range granted.gpus {
-			ids[i] = gpu.ID
-		}
-		kind := "switch"
-		if granted.top.Kind == topology.Root {
-			kind = "PCIe root"
-		}
-		parts = append(parts, fmt.Sprintf("clique %d is %s under %s %s", granted.number, joinIDs(ids), kind, granted.top.ID))
-	}
+	parts := slices.Clone(c.granted)
 	if len(c.kept) > 0 {
 		parts = append(parts, "the domain's own stays for "+joinIDs(c.kept))
 	}

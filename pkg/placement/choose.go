@@ -1,6 +1,8 @@
 package placement
 
 import (
+	"slices"
+
 	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/topology"
@@ -12,11 +14,11 @@ type Choice struct {
 	Why    string        // the end of a sentence that begins with "since"; "" where the policy names the layout
 }
 
-// proposal is what a layout decides for each device, and the tree that it wants.
+// proposal has the decisions of a layout, and the tree that it wants.
 type proposal struct {
 	Choice
 	decisions []Decision
-	managed   bus.Devices // that may move
+	managed   bus.Devices // that are placed
 	wanted    *topology.Tree
 	places    []*topology.Node // of the devices in wanted; nil for those that the layout does not place
 }
@@ -40,7 +42,9 @@ func choose(s start) proposal {
 	}
 	finest := propose(s, policy.LayoutMirror, "it shows the host's switches, and none of them is between GPUs, accelerators or NICs")
 	why := "a finer tree would bring no two devices nearer to the host's path type"
-	switch isHosts := finest.showsHostSwitch(s); {
+	// Mirror puts vGPUs of one GPU, or virtual functions of one NIC, under a switch without one
+	// on the host, too.
+	switch isHosts := anyPairedUnderSwitch(finest.decisions, finest.wanted, s.hostTree); {
 	case s.Policy.NCCLTopology != policy.NCCLTopologyNone && !isHosts:
 		finest.Why = "it shows which devices are of one place on the host, such as vGPUs of one GPU, and nccl-topology says the speeds"
 	case s.Policy.NCCLTopology != policy.NCCLTopologyNone:
@@ -67,32 +71,28 @@ func choose(s start) proposal {
 	return finest
 }
 
-// showsHostSwitch reports whether a device that NCCL pairs is under a switch in the wanted tree
-// and on the host. Mirror puts vGPUs of one
-// GPU, or virtual functions of one NIC, under a switch without one on the host, too.
-func (p proposal) showsHostSwitch(s start) bool {
-	for i, d := range p.decisions {
-		if d.Function.IsPaired() && p.places[i] != nil && p.places[i].IsUnderSwitch() && s.hostPlaces[i].IsUnderSwitch() {
-			return true
-		}
-	}
-	return false
-}
-
 // hasFalseLinkSpeed reports whether NCCL or RCCL would take the link speed that QEMU's
 // switch ports advertise for that of a device which it pairs with others: two GPUs,
 // accelerators or NICs are passed through, and one of them is under a switch of the guest.
 func hasFalseLinkSpeed(devices []Decision, guest *topology.Tree) bool {
-	paired, underSwitch := 0, false
+	paired := 0
 	for _, d := range devices {
-		if !d.Function.IsPaired() {
-			continue
+		if d.Function.IsPaired() {
+			paired++
 		}
-		paired++
-		n := guest.Node(d.ID)
-		underSwitch = underSwitch || n != nil && n.IsUnderSwitch()
 	}
-	return paired > 1 && underSwitch
+	return paired > 1 && anyPairedUnderSwitch(devices, guest)
+}
+
+// anyPairedUnderSwitch reports whether a device that NCCL pairs is under a switch in each tree.
+func anyPairedUnderSwitch(devices []Decision, trees ...*topology.Tree) bool {
+	return slices.ContainsFunc(devices, func(d Decision) bool {
+		isOutside := func(t *topology.Tree) bool {
+			n := t.Node(d.ID)
+			return n == nil || !n.IsUnderSwitch()
+		}
+		return d.Function.IsPaired() && !slices.ContainsFunc(trees, isOutside)
+	})
 }
 
 // isAsNear reports whether p has every device in the cell that q has it in, and

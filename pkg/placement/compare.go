@@ -11,25 +11,9 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// isAligned reports whether a domain needs no other tree, whoever built the one
-// that it has: every device is in its cell, every pair has the host's path type
-// or the one that the layout gives, and no rule is violated; and with how many
-// root ports reserved. Where the layout wants nothing and nothing is there, what
-// others built is not checked.
-func isAligned(s start, p proposal) (bus.Ports, bool) {
-	if len(p.wanted.Roots) == 0 && len(s.current.Managed(p.managed)) == 0 {
-		return s.ports, true
-	}
-	if !inCells(s, p) || !inPairs(s, p) {
-		return s.ports, false
-	}
-	fits, violations := fit(s.ports, 0, func(ports bus.Ports) []bus.Violation { return s.current.Check(p.managed, ports) })
-	return fits, len(violations) == 0
-}
-
-// inCells reports whether every device that may move is in its cell.
+// inCells reports whether every placed device is in its cell.
 func inCells(s start, p proposal) bool {
-	return !slices.ContainsFunc(p.decisions, func(d Decision) bool { return d.movable && !inCell(s, d) })
+	return !slices.ContainsFunc(p.decisions, func(d Decision) bool { return d.Outcome == Placed && !inCell(s, d) })
 }
 
 // inCell reports whether a device is under an expander bus of its cell.
@@ -38,25 +22,29 @@ func inCell(s start, d Decision) bool {
 	return expander != nil && compareCells(bus.CellOf(expander), d.Cell) == 0
 }
 
-// withFiner is the decisions with those of layout root for devices that numa has no place
+// withFiner is a proposal of numa with the decisions of root for devices that numa has no place
 // for and that are where root has them: an earlier call of the boot built that.
-func withFiner(s start, decisions []Decision) []Decision {
-	next := slices.Clone(decisions)
+func withFiner(s start, p proposal) proposal {
+	if p.Layout != policy.LayoutNUMA {
+		return p
+	}
+	p.decisions = slices.Clone(p.decisions)
 	for i, d := range decide(s, policy.LayoutRoot) {
-		if next[i].Outcome == Unplaced && d.Outcome == Placed && inCell(s, d) {
-			next[i] = d
+		if p.decisions[i].Outcome == Unplaced && d.Outcome == Placed && inCell(s, d) {
+			p.decisions[i] = d
 		}
 	}
-	return next
+	p.managed = managedOf(p.decisions)
+	return p
 }
 
-// inPairs reports whether every pair of devices that may move has the path type
+// inPairs reports whether every pair of placed devices has the path type
 // of the host, or the one that the layout gives.
 func inPairs(s start, p proposal) bool {
 	current := s.current.Tree.Devices(s.ids)
 	for i := range current {
 		for j := range i {
-			if !p.decisions[i].movable || !p.decisions[j].movable {
+			if p.decisions[i].Outcome != Placed || p.decisions[j].Outcome != Placed {
 				continue
 			}
 			now := current[i].PathType(current[j])
@@ -79,13 +67,13 @@ func comparePairs(s start, decisions []Decision, result bus.Guest) (warnings []r
 	for i, x := range decisions {
 		var others []string
 		for j, y := range decisions {
-			if x.movable && (!y.movable || j > i) || !isCompared(x) || !isCompared(y) {
+			if x.Outcome == Placed && (y.Outcome != Placed || j > i) || !isCompared(x) || !isCompared(y) {
 				continue
 			}
 			host, without, with := s.hostPlaces[i].PathType(s.hostPlaces[j]), current[i].PathType(current[j]), next[i].PathType(next[j])
 			switch {
 			case with.Steps(host) <= without.Steps(host):
-			case !x.movable:
+			case x.Outcome != Placed:
 				others = append(others, fmt.Sprintf("%s (%s on the host, %s without the hook, %s with it)", y.ID, host, without, with))
 			case (without == topology.SYS) != (compareCells(x.Cell, y.Cell) == 0):
 				text := fmt.Sprintf("%s and %s are %s on the host and would go from %s to %s", x.ID, y.ID, host, without, with)

@@ -15,7 +15,7 @@ import (
 const MaxIOPorts = 14
 
 // Diagnosed is the plan after all of its devices' host has been read, with the
-// warnings of that reading, and of what the plan leaves to the user.
+// warnings of that reading, and those about the result.
 func (p *Plan) Diagnosed(host *topology.Host, warnings []reasons.Warning) *Plan {
 	next := *p
 	next.Host, next.Devices = host, slices.Clone(p.Devices)
@@ -29,8 +29,8 @@ func (p *Plan) Diagnosed(host *topology.Host, warnings []reasons.Warning) *Plan 
 	return &next
 }
 
-// concerns warns of what a plan leaves to the user: of the devices, and of the
-// domain that results.
+// concerns warns of faults of the devices and of the resulting domain that the plan does not
+// mend.
 func concerns(p *Plan) []reasons.Warning {
 	devices, result := p.Devices, p.result
 	var warnings []reasons.Warning
@@ -95,27 +95,16 @@ func ioPorts(devices []Decision) int {
 // blockedGroups warns of devices whose IOMMU group holds a function that is
 // bound to a driver of the host: VFIO then refuses the whole group.
 func blockedGroups(host *topology.Host, devices []Decision) []reasons.Warning {
-	blockers := map[int][]*topology.Device{} // by IOMMU group of the devices
-	for _, d := range devices {
-		if d.IOMMUGroup != nil {
-			blockers[*d.IOMMUGroup] = nil
-		}
-	}
-	for i := range host.Devices {
-		f := &host.Devices[i]
-		if !f.BlocksGroup() {
-			continue
-		}
-		if others, isOurs := blockers[*f.IOMMUGroup]; isOurs {
-			blockers[*f.IOMMUGroup] = append(others, f)
-		}
-	}
 	var warnings []reasons.Warning
 	for _, d := range devices {
 		if d.IOMMUGroup == nil || d.ID.Kind() != topology.KindPCI {
 			continue
 		}
-		for _, other := range blockers[*d.IOMMUGroup] {
+		for i := range host.Devices {
+			other := &host.Devices[i]
+			if !other.BlocksGroup() || *other.IOMMUGroup != *d.IOMMUGroup {
+				continue
+			}
 			text := fmt.Sprintf("IOMMU group %d of %s also holds %s, which is bound to %s", *d.IOMMUGroup, d.ID, other.Address, other.Driver)
 			if d.ID == topology.PCIDevice(other.Address) {
 				text = fmt.Sprintf("%s is bound to %s, which is not a VFIO driver", d.ID, other.Driver)

@@ -24,7 +24,7 @@ const (
 	Unplaced Outcome = "unplaced" // it should have a place and has none
 )
 
-// Decision is what was decided for one device.
+// Decision is the outcome for one device.
 type Decision struct {
 	Device
 	Outcome Outcome
@@ -33,12 +33,10 @@ type Decision struct {
 
 	Address   *domain.GuestAddress // after the plan; nil until libvirt gives one
 	GuestPath []int                // controller indexes, expander first; nil without an address
-	Predicted *topology.Address    // what the guest's kernel shows; nil when not known
-
-	movable bool // no rule keeps it where it is, and the layout has a place for it
+	Predicted *topology.Address    // its address in the guest's kernel; nil when unknown
 }
 
-// decide decides for each device whether it may move and, with a layout, which
+// decide decides for each device whether it moves and, with a layout, which
 // cell is its own. Root and mirror decide alike.
 func decide(s start, layout policy.Layout) []Decision {
 	referenced := s.current.Referenced()
@@ -55,8 +53,8 @@ func decide(s start, layout policy.Layout) []Decision {
 }
 
 // decideOne decides for one device by the first rule that keeps it where it is; without
-// one it moves if the layout has a place for it, and stays unplaced otherwise: what put it
-// where it is may have known more of the host.
+// one it moves if the layout has a place for it, and stays unplaced otherwise: KubeVirt, which
+// put it there, may have known more of the host.
 func decideOne(s start, layout policy.Layout, device Device, underReferenced bool) Decision {
 	d := Decision{Device: device, Outcome: Kept}
 	switch {
@@ -81,7 +79,6 @@ func decideOne(s start, layout policy.Layout, device Device, underReferenced boo
 		case layout != policy.LayoutNUMA && d.Reason != reasons.NoSysfs:
 			d.Reason = reasons.NoHostNode
 		}
-		d.movable = d.Outcome == Placed
 	}
 	return d
 }
@@ -127,48 +124,34 @@ func findCell(s start, d Device) (*topology.CellID, reasons.Reason) {
 	return s.cells.Of(node)
 }
 
-// keepFunctionZero keeps function 0 of a slot where another function of it stays: a
-// guest finds no function of a slot without function 0. Both may be under ports there.
+// keepFunctionZero leaves function 0 of a slot where another function of it stays: a guest
+// finds no function of a slot without function 0. Both may be ports under an expander bus,
+// which go with their devices.
 func keepFunctionZero(current bus.Guest, decisions []Decision) {
-	kept := map[domain.GuestAddress]reasons.Reason{} // by function 0
-	for _, d := range decisions {
-		if d.movable {
-			continue
-		}
-		for _, a := range functionsAbove(current, d.current) {
-			if zero := (domain.GuestAddress{Bus: a.Bus, Slot: a.Slot}); a.Function != 0 {
-				kept[zero] = cmp.Or(kept[zero], d.Reason)
+	type slot struct {
+		bus    *topology.Node
+		number int
+	}
+	leaving := func(d Decision) []*topology.Node {
+		return slices.DeleteFunc(current.Tree.Node(d.ID).Path(), func(n *topology.Node) bool {
+			return n.Kind != topology.Endpoint && n.Top() == current.Root()
+		})
+	}
+	staying := map[slot]Decision{}
+	for _, d := range slices.Backward(decisions) {
+		for _, n := range leaving(d) {
+			if d.Outcome != Placed && n.Function != 0 {
+				staying[slot{n.Parent, n.Slot}] = d
 			}
 		}
 	}
-	if len(kept) == 0 {
-		return
-	}
-	for i := range decisions {
-		d := &decisions[i]
-		for _, a := range functionsAbove(current, d.current) {
-			if reason := kept[a]; d.movable && reason != "" {
-				d.movable, d.Cell = false, nil
-				d.Outcome, d.Reason = Kept, reason
+	for i, d := range decisions {
+		for _, n := range leaving(d) {
+			if other, stays := staying[slot{n.Parent, n.Slot}]; stays && d.Outcome == Placed && n.Function == 0 {
+				decisions[i].Cell, decisions[i].Outcome, decisions[i].Reason = nil, other.Outcome, other.Reason
 			}
 		}
 	}
-}
-
-// functionsAbove are where a device is and where the ports above it are that go with it,
-// which are those under an expander bus.
-func functionsAbove(current bus.Guest, a *domain.GuestAddress) []domain.GuestAddress {
-	if a == nil {
-		return nil
-	}
-	functions := []domain.GuestAddress{{Bus: a.Bus, Slot: a.Slot, Function: a.Function}}
-	if current.Expander(a) == nil {
-		return functions
-	}
-	for n := current.Node(a.Bus); n.Parent != nil; n = n.Parent {
-		functions = append(functions, domain.GuestAddress{Bus: int(n.Parent.ID.(topology.Index)), Slot: n.Slot, Function: n.Function})
-	}
-	return functions
 }
 
 // adoptCells puts placed devices whose NUMA node the host does not know into
@@ -220,11 +203,11 @@ func compareCells(x, y *topology.CellID) int {
 	return cmp.Compare(order(x), order(y))
 }
 
-// managedOf is the devices that may move.
+// managedOf is the devices that are placed.
 func managedOf(decisions []Decision) bus.Devices {
 	managed := make(bus.Devices, len(decisions))
 	for _, d := range decisions {
-		if d.movable {
+		if d.Outcome == Placed {
 			managed[d.ID] = true
 		}
 	}

@@ -12,7 +12,7 @@
 //	request/      domain, variables, VMI           -> hostdevs that the domain lacks
 //	inventory.go  domain, host, request            -> devices
 //	hotplug.go    domain, policy                   -> root ports to keep free
-//	start.go      all of these                     -> what every layout starts from
+//	start.go      all of these                     -> the common input of all layouts
 //	decide.go     devices, cells                   -> decisions
 //	layout.go     decisions, host's tree           -> the tree that is wanted
 //	choose.go     these two, with auto             -> the layout
@@ -20,5 +20,5 @@
 //	place.go      these stages and number in turn  -> changes, checked by bus
 //	plan.go       all of it                        -> the plan
 //	apply.go      the changed bytes, verified
-//	concerns.go   what the plan leaves to the user (iommu.go)
+//	concerns.go   warnings about the result (iommu.go)
 package placement

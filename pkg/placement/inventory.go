@@ -19,7 +19,7 @@ type Input struct {
 	Variables []env.Variable
 	VMI       *env.VMI // nil when there is none
 	Policy    policy.Policy
-	Warnings  []reasons.Warning // of what was read before
+	Warnings  []reasons.Warning // of reading the above
 }
 
 // RootComplexAnnotation makes KubeVirt put every device on the root bus

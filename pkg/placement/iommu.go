@@ -15,7 +15,7 @@ func (p *Plan) HasIOMMU() bool { return len(p.result.IOMMUs()) > 0 || p.result.C
 // iommuIntel is libvirt's name for VT-d.
 const iommuIntel = "intel"
 
-// iommuConcerns warns of what the guest's IOMMU does not do.
+// iommuConcerns warns of the limits of the guest's IOMMU.
 func iommuConcerns(p *Plan) []reasons.Warning {
 	warnings := untestedIOMMUs(p)
 	if !p.HasIOMMU() {

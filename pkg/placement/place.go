@@ -13,7 +13,7 @@ import (
 	"hook-sidecar/pkg/reasons"
 )
 
-// placing is what a layout makes of a domain.
+// placing is a proposal with the changes that build it.
 type placing struct {
 	proposal
 	changes  domain.Changes
@@ -29,12 +29,8 @@ type placing struct {
 func place(s start) placing {
 	chosen := choose(s)
 	placed, violations := attempt(s, chosen)
-	switch {
-	case len(violations) == 0:
-	case violations[0].Code == reasons.CodeFurtherApart:
-		placed, violations = finer(s, chosen, violations)
-	case s.Policy.Layout == policy.LayoutAuto:
-		placed, violations = coarser(s, chosen, violations)
+	if len(violations) > 0 {
+		placed, violations = another(s, chosen, violations)
 	}
 	if len(violations) > 0 {
 		return giveUp(s, chosen, violations)
@@ -48,17 +44,13 @@ func place(s start) placing {
 	return placed
 }
 
-// attempt is what a proposal makes of the domain, or what that violates.
+// attempt is the placing of a proposal, or the rules and budgets that it violates.
 func attempt(s start, p proposal) (built placing, violations []bus.Violation) {
-	if fits, aligned := isAligned(s, p); aligned {
-		changes := s.base
-		if p.Layout == policy.LayoutNUMA {
-			p.decisions = withFiner(s, p.decisions)
-			p.managed = managedOf(p.decisions)
+	if inCells(s, p) && inPairs(s, p) {
+		kept, violations := keep(s, p)
+		if len(violations) == 0 || len(p.managed) == 0 {
+			return kept, violations
 		}
-		changes.HotplugOff = number.PortsToClose(layoutFor(s, p, fits))
-		p.decisions = withOutcome(p.decisions, Kept, reasons.AlreadyAligned)
-		return placing{proposal: p, changes: changes, result: s.after(changes), ports: fits}, nil
 	}
 	// A number of ports that a user asks for gives way to the devices, the one
 	// that KubeVirt would keep does not.
@@ -73,8 +65,27 @@ func attempt(s start, p proposal) (built placing, violations []bus.Violation) {
 	return built, violations
 }
 
+// keep is the placing of a domain that needs no other tree, whoever built the one that it has:
+// every device is in its cell, and every pair has the host's path type or the one that the layout
+// gives. Or it is the rules and budgets that the domain violates. Without managed devices, expander
+// buses of others are not checked.
+func keep(s start, p proposal) (placing, []bus.Violation) {
+	kept := placing{proposal: withFiner(s, p), changes: s.base, ports: s.ports}
+	if len(kept.managed) > 0 {
+		fits, violations := fit(s.ports, 0, func(ports bus.Ports) []bus.Violation { return s.current.Check(kept.managed, ports) })
+		if len(violations) > 0 {
+			return placing{}, violations
+		}
+		kept.ports = fits
+	}
+	kept.changes.HotplugOff = number.PortsToClose(layoutFor(s, kept.proposal, kept.ports))
+	kept.decisions = withOutcome(kept.decisions, Kept, reasons.AlreadyAligned)
+	kept.result = s.after(kept.changes)
+	return kept, nil
+}
+
 // build replaces the managed controllers by the tree that is wanted, or returns
-// what that violates.
+// the rules and budgets that it violates.
 func build(s start, p proposal, ports bus.Ports) (placing, []bus.Violation) {
 	numbers, violations := number.Assign(layoutFor(s, p, ports))
 	if len(violations) > 0 {
@@ -119,30 +130,31 @@ func changesFor(s start, decisions []Decision, n number.Numbers) domain.Changes 
 	return changes
 }
 
-// coarser is the finest layout under p that fits, with a warning of why p does
-// not; where none fits it is what p violates.
-func coarser(s start, p proposal, violations []bus.Violation) (placing, []bus.Violation) {
+// another is the next layout that fits where p does not: a finer one where p takes placed devices
+// further apart, else with auto a coarser one, with a warning. Where none fits it returns the
+// violations of p.
+func another(s start, p proposal, violations []bus.Violation) (placing, []bus.Violation) {
 	layouts := policy.TreeLayouts()
-	for _, layout := range slices.Backward(layouts[:slices.Index(layouts, p.Layout)]) {
-		why := fmt.Sprintf("%s does not fit: %s", p.Layout, violations[0].Text)
-		placed, tooMuch := attempt(s, propose(s, layout, why))
-		if len(tooMuch) == 0 {
-			placed.warnings = append(placed.warnings, reasons.NewWarning(reasons.CodeCoarserLayout, nil, fmt.Sprintf("%s is built, since %s", layout, why)))
-			return placed, nil
-		}
+	at := slices.Index(layouts, p.Layout)
+	isFiner := violations[0].Code == reasons.CodeFurtherApart
+	others, why := layouts[at+1:], fmt.Sprintf("%s would take devices further from each other than they are", p.Layout)
+	switch {
+	case isFiner:
+	case s.Policy.Layout == policy.LayoutAuto:
+		others, why = layouts[:at], fmt.Sprintf("%s does not fit: %s", p.Layout, violations[0].Text)
+		slices.Reverse(others)
+	default:
+		return placing{}, violations
 	}
-	return placing{}, violations
-}
-
-// finer is the coarsest layout above p that fits and takes no two placed devices further
-// from the host's path type than they are; where there is none it is what p violates.
-func finer(s start, p proposal, violations []bus.Violation) (placing, []bus.Violation) {
-	layouts := policy.TreeLayouts()
-	for _, layout := range layouts[slices.Index(layouts, p.Layout)+1:] {
-		why := fmt.Sprintf("%s would take devices further from each other than they are", p.Layout)
-		if placed, tooMuch := attempt(s, propose(s, layout, why)); len(tooMuch) == 0 {
-			return placed, nil
+	for _, layout := range others {
+		placed, tooMuch := attempt(s, propose(s, layout, why))
+		if len(tooMuch) > 0 {
+			continue
 		}
+		if !isFiner {
+			placed.warnings = append(placed.warnings, reasons.NewWarning(reasons.CodeCoarserLayout, nil, fmt.Sprintf("%s is built, since %s", layout, why)))
+		}
+		return placed, nil
 	}
 	return placing{}, violations
 }

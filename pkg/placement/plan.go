@@ -21,22 +21,22 @@ const (
 type Controller struct {
 	domain.Controller
 	Origin    string            // ControllerExisting or ControllerPlanned
-	Predicted *topology.Address // of a bridge: what the guest's kernel shows; nil when not known
+	Predicted *topology.Address // of a bridge: its address in the guest's kernel; nil when unknown
 }
 
-// Budgets say how much of what is scarce the domain takes after the plan.
+// Budgets are those of the guest after the plan.
 type Budgets struct {
 	bus.Budgets
 	BARBytes64 uint64 // sum of the 64-bit BARs of the devices; 0 before Diagnosed
 }
 
-// Extra is what the guest gets besides places, because a policy key asks for it.
+// Extra is a line about a policy key that gives the guest more than places.
 type Extra struct {
 	Key  policy.Key `json:"key"`  // the policy key
-	Text string     `json:"text"` // what it gave, with the numbers
+	Text string     `json:"text"` // the result, with the numbers
 }
 
-// Plan says where each device goes, why, and what to change for it.
+// Plan has the place of each device, the reason for it, and the changes that lead there.
 type Plan struct {
 	Policy      policy.Policy
 	Choice                   // of the layout
@@ -47,7 +47,7 @@ type Plan struct {
 	Changes     domain.Changes
 	Extras      []Extra
 
-	Host      *topology.Host // what was read of it
+	Host      *topology.Host // as far as it was read
 	HostTree  *topology.Tree // to the devices of the plan
 	GuestTree *topology.Tree // after Changes, with the root ports that libvirt adds for missing indexes
 
@@ -92,7 +92,7 @@ func (p *Plan) Pairs() Pairs {
 	return pairs
 }
 
-// With is the plan with what policy keys give besides places.
+// With is the plan with the fragments, lines and warnings of policy keys.
 func (p *Plan) With(managed map[domain.Mark]domain.Managed, extras []Extra, warnings []reasons.Warning) *Plan {
 	next := *p
 	next.Changes.Managed = managed
@@ -103,7 +103,7 @@ func (p *Plan) With(managed map[domain.Mark]domain.Managed, extras []Extra, warn
 }
 
 // New plans. An error means that the input contradicts itself so that nothing
-// can be decided; what merely cannot be placed is a Decision.
+// can be decided; a device that cannot be placed is no error, but a Decision.
 func New(in Input) (*Plan, error) {
 	if err := checkUnique(in.Domain); err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// start is what every layout starts from.
+// start is the common input of all layouts.
 type start struct {
 	Input
 	current    bus.Guest // of the domain as it came

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/oracle"
 )
@@ -190,5 +192,24 @@ func afterLibvirt(t *testing.T, libvirt *oracle.Libvirt, m plan.Planner, in []by
 	}
 	if c := after.Plan.Changes; len(c.Place)+len(c.AddControllers)+len(c.RemoveControllers) > 0 {
 		t.Errorf("%v: a call after libvirt changes\n%s\nto\n%s", m.Flags, first.Domain, after.Domain)
+	}
+}
+
+// TestBudgetOfUnplaced: a device for which numa has no place stays where it is, but not as aligned
+// where the root bus has more buses than fit before its expander bus.
+func TestBudgetOfUnplaced(t *testing.T) {
+	d := unmanagedDomain{Rand: rand.New(rand.NewPCG(1, 0)), gpus: []int{0}}
+	bus := d.controller("pcie-expander-bus", `<target busNr="3"/>`, "")
+	d.gpu(d.address(d.controller("pcie-root-port", "", d.address(bus, 0)), 0))
+	for range 4 {
+		d.controller("pcie-root-port", "", "")
+	}
+	in := fmt.Sprintf(`<domain><os><type arch="x86_64" machine="q35">hvm</type></os><devices>%s%s</devices></domain>`, &d.devices, &d.controllers)
+	m := plan.Planner{Sysfs: expect.Host(t, unmanagedHost()), Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: "numa"}}}
+	result := m.Read(plan.Request{Domain: []byte(in)}).Plan()
+	expect.NoError(t, result.Err)
+	gpu, isNamed := result.Plan.Devices[0], slices.ContainsFunc(result.Plan.Warnings, func(w reasons.Warning) bool { return w.Code == reasons.CodeBudget })
+	if gpu.Reason != reasons.NoGuestNUMA || gpu.GuestPath[0] != bus || !isNamed {
+		t.Errorf("%s is %s, %s, under %v, warnings %v", gpu.ID, gpu.Outcome, gpu.Reason, gpu.GuestPath, result.Plan.Warnings)
 	}
 }

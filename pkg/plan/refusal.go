@@ -26,15 +26,14 @@ func refusal(plan *placement.Plan) error {
 	if len(complaints) == 0 {
 		return nil
 	}
-	return &Error{Refused, fmt.Errorf("strict: %s", join(complaints, maxRefusal))}
+	return fmt.Errorf("strict: %s", join(complaints, maxRefusal))
 }
 
 // complaint is one cause of a refusal, with its devices.
 type complaint struct {
 	about  []string
 	comma  string // between them
-	is     string // after one of them
-	are    string // after several
+	reason string // why they are not placed; "" of a warning
 	remedy string
 }
 
@@ -54,8 +53,7 @@ func complaintsOf(plan *placement.Plan) []complaint {
 	for _, d := range plan.Devices {
 		if d.Outcome == placement.Unplaced {
 			about := fmt.Sprintf("%s (%s)", d.ID, cmp.Or(topology.Abridge(d.Alias), "no alias"))
-			reason := " not placed: " + string(d.Reason)
-			add(string(d.Reason), about, complaint{comma: ", ", is: " is" + reason, are: " are" + reason, remedy: ": " + d.Reason.Remedy()})
+			add(string(d.Reason), about, complaint{comma: ", ", reason: string(d.Reason), remedy: ": " + d.Reason.Remedy()})
 		}
 	}
 	for _, w := range plan.Warnings {
@@ -89,14 +87,17 @@ func join(complaints []complaint, limit int) string {
 // text names as many devices as fit, but at least one.
 func (c complaint) text(limit int) string {
 	whole := func(shown int) string {
-		list, left := strings.Join(c.about[:shown], c.comma), len(c.about)-shown
-		switch {
-		case left > 0:
-			return fmt.Sprintf("%s and %d more%s%s", list, left, c.are, c.remedy)
-		case shown > 1:
-			return list + c.are + c.remedy
+		list := strings.Join(c.about[:shown], c.comma)
+		if left := len(c.about) - shown; left > 0 {
+			list += fmt.Sprintf(" and %d more", left)
 		}
-		return list + c.is + c.remedy
+		switch {
+		case c.reason == "":
+			return list + c.remedy
+		case len(c.about) == 1:
+			return list + " is not placed: " + c.reason + c.remedy
+		}
+		return list + " are not placed: " + c.reason + c.remedy
 	}
 	shown := len(c.about)
 	for shown > 1 && len(whole(shown)) > limit {

@@ -2,7 +2,6 @@ package plan_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -22,8 +21,7 @@ func TestRefusal(t *testing.T) {
 		req, m := crowded(t, devices)
 		m.Flags = map[policy.Key]string{policy.KeyStrict: "true", policy.KeyLayout: "numa"}
 		result := m.Read(plan.Request{Domain: change(req.Domain)}).Plan()
-		var refused *plan.Error
-		if !errors.As(result.Err, &refused) || refused.Kind != plan.Refused {
+		if !result.IsRefused() {
 			t.Fatalf("%d devices: %v, want a refusal", devices, result.Err)
 		}
 		text := result.Err.Error()

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"errors"
 	"fmt"
 
 	"hook-sidecar/pkg/env"
@@ -16,7 +15,8 @@ type Result struct {
 	Policy policy.Policy   // zero when an error came before it
 	VMI    *env.VMI        // nil when there is none
 	Strict bool            // whether Err has to fail the call
-	Err    error           // nil, or an *Error
+	Err    error           // of the kind Kind
+	Kind   Kind
 
 	vm *VM
 }
@@ -36,8 +36,7 @@ func (r Result) PlanError() error {
 
 // IsRefused reports whether strict policy, or a limit, refuses the plan.
 func (r Result) IsRefused() bool {
-	var e *Error
-	return errors.As(r.Err, &e) && e.Kind == Refused
+	return r.Err != nil && r.Kind == Refused
 }
 
 // Kind is the cause of an error.
@@ -49,17 +48,6 @@ const (
 	Malformed             // the domain, the VMI or the policy is invalid
 	Refused               // strict policy and an unplaced device, or a result over Limit.Result
 )
-
-// Error is an error of a call.
-type Error struct {
-	Kind Kind
-	Err  error
-}
-
-func (e *Error) Error() string { return e.Err.Error() }
-
-// Unwrap returns the error without its kind.
-func (e *Error) Unwrap() error { return e.Err }
 
 // PanicError is a panic that was caught.
 type PanicError struct {

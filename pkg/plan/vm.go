@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"errors"
 	"maps"
 	"slices"
 
@@ -101,11 +100,11 @@ func (v *VM) plan(of variant) Result {
 func (v *VM) guarded(of variant, diagnosed bool) (result Result) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			result = Result{Domain: v.request.Domain, Err: &Error{Internal, newPanicError(cause)}}
+			result = Result{Domain: v.request.Domain, Err: newPanicError(cause)}
 		}
 	}()
 	if v.panicked != nil {
-		return Result{Domain: v.request.Domain, Err: &Error{Internal, v.panicked}}
+		return Result{Domain: v.request.Domain, Err: v.panicked}
 	}
 	result = v.answer(of)
 	if diagnosed {
@@ -116,51 +115,46 @@ func (v *VM) guarded(of variant, diagnosed bool) (result Result) {
 
 // answer makes a plan and the domain that it results in.
 func (v *VM) answer(of variant) Result {
-	result := Result{Domain: v.request.Domain, vm: v}
-	changed, err := v.fill(of, &result)
-	var known *Error
-	switch {
-	case errors.As(err, &known):
-		result.Err = known
-	case err != nil:
-		result.Err = &Error{Internal, err}
-	case changed != nil && !result.Policy.DryRun:
-		result.Domain = changed
-	}
-	return result
-}
-
-// fill fills in a result until an error occurs. It returns the changed domain, nil when
-// nothing changes.
-func (v *VM) fill(of variant, result *Result) ([]byte, error) {
 	wanted := v.policyOf(of)
+	result := Result{Domain: v.request.Domain, vm: v}
+	fail := func(kind Kind, err error) Result {
+		result.Err, result.Kind = err, kind
+		return result
+	}
 	// A dry run and a discarded result never fail a VM.
 	result.Strict = wanted.Policy.Strict && !wanted.Policy.DryRun && !v.request.Discarded && (v.VMI == nil || !v.VMI.MigrationInProgress)
 	if v.vmiErr != nil {
-		return nil, &Error{Malformed, v.vmiErr}
+		return fail(Malformed, v.vmiErr)
 	}
 	result.VMI, result.Policy = v.VMI, wanted.Policy
 	if wanted.Err != nil && result.Strict {
-		return nil, &Error{Malformed, wanted.Err}
+		return fail(Malformed, wanted.Err)
 	}
 	if v.domainErr != nil {
-		return nil, &Error{Malformed, v.domainErr}
+		return fail(Malformed, v.domainErr)
 	}
 	plan, err := v.place(of, wanted)
 	if err != nil {
-		return nil, &Error{Malformed, err}
+		return fail(Malformed, err)
 	}
 	result.Plan = plan
 	changed, err := plan.Apply()
-	if err == nil && result.Strict {
-		err = refusal(plan)
+	if err != nil {
+		return fail(Internal, err)
 	}
-	if err == nil && !wanted.Policy.DryRun {
-		if err := v.planner.Limit.CheckResult(v.request.Domain, changed); err != nil {
-			return nil, &Error{Refused, err}
+	if result.Strict {
+		if err := refusal(plan); err != nil {
+			return fail(Refused, err)
 		}
 	}
-	return changed, err
+	if wanted.Policy.DryRun || changed == nil {
+		return result
+	}
+	if err := v.planner.Limit.CheckResult(v.request.Domain, changed); err != nil {
+		return fail(Refused, err)
+	}
+	result.Domain = changed
+	return result
 }
 
 // place plans the places of the devices and the fragments of the keys.

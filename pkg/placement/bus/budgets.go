@@ -5,9 +5,9 @@ import "hook-sidecar/pkg/libvirt"
 // NumberCount is how many bus numbers a PCI domain has.
 const NumberCount = 256
 
-// Budgets say how much of what is scarce a guest takes.
+// Budgets are the bus numbers and controller indexes that a guest takes, and their limits.
 type Budgets struct {
-	BusNumbers        Budget           // of the root bus, what libvirt and KubeVirt still add included
+	BusNumbers        Budget           // of the root bus, with the bridges that libvirt and KubeVirt will add
 	Expanders         []ExpanderBudget // the highest bus number first
 	ControllerIndexes Budget
 }

@@ -12,7 +12,7 @@ import (
 
 // Violation is a rule that a guest violates, or a budget that it exceeds.
 type Violation struct {
-	Code reasons.Code // CodeBrokenRule or CodeBudget
+	Code reasons.Code // CodeBrokenRule, CodeBudget or CodeFurtherApart
 	Text string
 }
 
@@ -26,7 +26,7 @@ func Exceeded(format string, args ...any) Violation {
 	return Violation{reasons.CodeBudget, fmt.Sprintf(format, args...)}
 }
 
-// Check lists what a guest violates and libvirt accepts all the same: QEMU or
+// Check lists the rules and budgets that a guest violates, though libvirt accepts it: QEMU or
 // the firmware then lose devices silently. Only expander buses that hold a
 // managed device or nothing at all are checked; budgets count for all.
 func (g Guest) Check(managed Devices, ports Ports) []Violation {
@@ -82,8 +82,8 @@ func (g Guest) checkBudgets(ports Ports) []Violation {
 	if need, free := root.Added, libvirt.MaxIndex-highest; need > free {
 		violations = append(violations, Exceeded("controller indexes: %d more are needed, %d are free: %d too many", need, free, need-free))
 	}
-	// What finds no slot is libvirt's to refuse; but the hook adds no port for
-	// hotplug that finds none.
+	// libvirt refuses a domain without a slot for each device. The hook adds no port for
+	// hotplug that has no slot.
 	if need, room := root.ports(), root.portCapacity(); ports.Hook > 0 && root.Last >= LastKubeVirtIndex && need > room {
 		violations = append(violations, Exceeded("slots of the root bus: %d root ports are needed, there is room for %d: %d too many", need, room, need-room))
 	}
@@ -101,7 +101,7 @@ func (g Guest) checkPorts(expander *topology.Node, managed Devices) []Violation 
 		if parent := n.Parent.ID.(topology.Index); topology.Index(c.Index) <= parent {
 			violations = append(violations, Violated("controller with index %d is under that with index %d, which QEMU makes later", c.Index, parent))
 		}
-		if want := modelUnder(n.Parent.Kind); c.Model != want && managed.AnyUnder(n) {
+		if want := ModelUnder(n.Parent.Kind); c.Model != want && managed.AnyUnder(n) {
 			violations = append(violations, Violated("controller with index %d is a %s, must be a %s", c.Index, c.Model, want))
 		}
 	}
@@ -112,9 +112,9 @@ func (g Guest) checkPorts(expander *topology.Node, managed Devices) []Violation 
 	return violations
 }
 
-// modelUnder is the controller that may be above a passthrough device on a bus
-// under an expander bus.
-func modelUnder(bus topology.NodeKind) domain.Model {
+// ModelUnder is the controller that leads to a passthrough device from a bus under an
+// expander bus.
+func ModelUnder(bus topology.NodeKind) domain.Model {
 	switch bus {
 	case topology.Root:
 		return domain.RootPort
@@ -126,7 +126,7 @@ func modelUnder(bus topology.NodeKind) domain.Model {
 
 // checkFunctions checks that function 0 is there where a managed device has
 // another function: the guest does not look for it without (PCI 3.0,
-// 3.2.2.3.4). What other devices do among themselves is not judged.
+// 3.2.2.3.4). Slots without a managed device are not checked.
 func (g Guest) checkFunctions(managed Devices) []Violation {
 	var violations []Violation
 	for _, h := range g.Hostdevs {

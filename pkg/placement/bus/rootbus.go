@@ -32,7 +32,7 @@ type RootBus struct {
 	RootPorts   int // at the root bus and under it
 	Pending     int // devices without an address that will take a root port
 	Added       int // bridges that libvirt, KubeVirt and the hook will add
-	Last        int // the highest index once libvirt has added what devices without an address need
+	Last        int // the highest index after libvirt has added bridges for devices without an address
 	bridges     int // controllers at the root bus and under it, without expander buses
 	free        int // root ports with nothing under them
 	unaddressed int // bridges without an address that are no root ports

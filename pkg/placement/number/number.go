@@ -1,6 +1,6 @@
 // Package number gives numbers to the tree that a layout wants: controller indexes, slots and bus
-// numbers (busnumber.go). It leaves room for what the domain keeps (reserve.go), and for
-// what libvirt puts on the root bus beside it (vacant.go).
+// numbers (busnumber.go). It leaves room for the controllers that the domain keeps
+// (reserve.go), and for those that libvirt adds to the root bus (vacant.go).
 package number
 
 import (
@@ -12,11 +12,11 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Layout is a tree that is to replace what holds the managed devices now.
+// Layout is a tree that is to replace the controllers above the managed devices.
 type Layout struct {
 	Current    bus.Guest
 	Wanted     *topology.Tree
-	Managed    bus.Devices      // that may move
+	Managed    bus.Devices      // that Wanted has
 	Unplaced   []domain.Hostdev // of the guest, with those to add: all that Wanted lacks
 	Ports      bus.Ports        // to reserve for hotplug
 	HotplugOff bool             // of ports with a device
@@ -61,8 +61,8 @@ func Assign(l Layout) (Numbers, []bus.Violation) {
 }
 
 // expanderPlaces are addresses on the root bus for the expander buses, or the budget
-// that they exceed. They take the places of those that they replace: what
-// libvirt puts there in their stead moves disks and NICs.
+// that they exceed. They take the places of those that they replace: a port
+// that libvirt would put there moves disks and NICs.
 func expanderPlaces(r reservation) ([]domain.GuestAddress, []bus.Violation) {
 	count := len(r.expanders)
 	places := slices.Clone(r.vacant[:min(count, len(r.vacant))])
@@ -109,7 +109,7 @@ func (n *numberer) take() int {
 // virDomainPCIAddressBusSetModel).
 const slotsPerBus = 32
 
-// plug numbers what is plugged into a bus, and all that is under it. Ports fill
+// plug numbers the nodes on a bus, and all that is under them. Ports fill
 // all slots first, then further functions.
 func (n *numberer) plug(index int, children []*topology.Node) {
 	for i, c := range children {
@@ -117,7 +117,7 @@ func (n *numberer) plug(index int, children []*topology.Node) {
 			n.Addresses[id] = domain.GuestAddress{Bus: index, Function: c.Function, Multifunction: c.Function == 0 && len(children) > 1}
 			continue
 		}
-		controller := domain.Controller{Index: n.take(), Model: modelOf(c.Kind), Address: &domain.GuestAddress{Bus: index}}
+		controller := domain.Controller{Index: n.take(), Model: bus.ModelUnder(c.Parent.Kind), Address: &domain.GuestAddress{Bus: index}}
 		if c.Kind.IsPort() {
 			controller.HotplugOff = n.hotplugOff
 			controller.Address.Slot, controller.Address.Function = i%slotsPerBus, i/slotsPerBus
@@ -126,16 +126,6 @@ func (n *numberer) plug(index int, children []*topology.Node) {
 		n.Controllers = append(n.Controllers, controller)
 		n.plug(controller.Index, c.Children)
 	}
-}
-
-func modelOf(kind topology.NodeKind) domain.Model {
-	switch kind {
-	case topology.RootPort:
-		return domain.RootPort
-	case topology.DownstreamPort:
-		return domain.DownstreamPort
-	}
-	return domain.UpstreamPort
 }
 
 // PortsToClose is the positions of ports that have to get hotplug='off' again in a

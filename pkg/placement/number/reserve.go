@@ -10,7 +10,7 @@ import (
 )
 
 // reservation is the room that the numbers of a layout have to leave: the
-// domain without what the layout replaces, and what libvirt and KubeVirt add.
+// domain without the controllers that the layout replaces, and those that libvirt and KubeVirt add.
 type reservation struct {
 	expanders []*topology.Node    // that are wanted, then fillers
 	removed   []int               // positions in Domain.Controllers, of those that the layout replaces
@@ -25,7 +25,7 @@ type reservation struct {
 	vacant []domain.GuestAddress
 }
 
-// reserve is the guest without what the layout replaces.
+// reserve is the guest without the controllers that the layout replaces.
 func reserve(l Layout) reservation {
 	current := l.Current
 	r := reservation{expanders: l.Wanted.Roots, removed: vacated(current, l.Managed)}

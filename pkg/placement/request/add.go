@@ -67,7 +67,7 @@ func (a *adder) warn(code reasons.Code, format string, args ...any) {
 	a.warnings = append(a.warnings, reasons.NewWarning(code, nil, fmt.Sprintf(format, args...)))
 }
 
-// addRequested adds what the VMI names and the domain lacks, in the order of
+// addRequested adds the devices that the VMI names and the domain lacks, in the order of
 // virt-launcher: all PCI devices of a list, then all mediated ones.
 func (a *adder) addRequested(l list, present map[*env.Request]bool) {
 	var open []env.Request
@@ -211,7 +211,7 @@ func mayShareGroup(x, y *topology.Device) bool {
 	return x == nil || y == nil || x.IOMMUGroup == nil || y.IOMMUGroup == nil || *x.IOMMUGroup == *y.IOMMUGroup
 }
 
-// hostdev is what virt-launcher writes for a device of request r.
+// hostdev is the hostdev that virt-launcher writes for a device of request r.
 func (a *adder) hostdev(l list, r env.Request, id topology.DeviceID) domain.Hostdev {
 	h := domain.Hostdev{ID: id, Alias: l.prefixes[0] + r.Name}
 	// Without a graphics device libvirt refuses a display (src/qemu/qemu_validate.c,

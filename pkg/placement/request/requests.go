@@ -14,7 +14,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Requests is what the VMI requests and what the variables allocate for it.
+// Requests are the devices that the VMI requests and that the variables allocate for it.
 type Requests struct {
 	lists     []list
 	variables []env.Variable
