@@ -16,8 +16,8 @@ import (
 )
 
 func (a *app) newCall() *cobra.Command {
-	var socket, domainFile, vmiFile, output string
-	var plugin, showDiff bool
+	var socket, domainFile, vmiFile, output, plugin string
+	var showDiff bool
 	cmd := &cobra.Command{
 		Use:   "call --socket FILE --domain FILE --vmi FILE",
 		Short: "Call a hook on its socket, as virt-launcher does",
@@ -38,12 +38,17 @@ Exit status:
 	flags.StringVar(&socket, "socket", "", "socket of the hook")
 	addDomainFlag(flags, &domainFile)
 	addVMIFlag(flags, &vmiFile)
-	flags.BoolVar(&plugin, "plugin", false, "call MutateDomain of structured plugins instead of OnDefineDomain")
+	flags.StringVar(&plugin, "plugin", "", "call a structured plugin as KubeVirt `VERSION` 1.9 or 1.10 does, not OnDefineDomain")
+	flags.Lookup("plugin").NoOptDefVal = pluginOf19
+	cli.Complete(cmd, "plugin", pluginOf19, pluginOf110)
 	flags.BoolVar(&showDiff, "diff", false, "print a unified diff instead of the domain")
 	cli.AddOutput(flags, &output)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if socket == "" {
 			return cli.Failed("hook-sidecar serve --socket-dir DIR makes one, virt-launcher's are in "+socketDirectory, errors.New("missing flag --socket"))
+		}
+		if plugin != "" && plugin != pluginOf19 && plugin != pluginOf110 {
+			return cli.Failed(cli.SeeHelp(cmd), fmt.Errorf("invalid --plugin %q: must be %s or %s", plugin, pluginOf19, pluginOf110))
 		}
 		before, err := a.readDomain(domainFile, vmiFile)
 		if err != nil {
@@ -60,24 +65,34 @@ Exit status:
 		}
 		after, err := callHook(cmd.Context(), socket, plugin, before.XML, vmi, answered)
 		if err != nil {
-			return callFailure(err, plugin)
+			return callFailure(err, plugin != "")
 		}
 		return a.writeDomain(output, showDiff, before.XML, after)
 	}
 	return cmd
 }
 
+// The versions of KubeVirt between which the call of a structured plugin changed its name.
+const (
+	pluginOf19  = "1.9"
+	pluginOf110 = "1.10"
+)
+
 // callHook calls a hook as virt-launcher does, and answered after each call.
-func callHook(ctx context.Context, socket string, plugin bool, domain, vmi []byte, answered func(call string, took time.Duration)) (changed []byte, err error) {
+func callHook(ctx context.Context, socket, plugin string, domain, vmi []byte, answered func(call string, took time.Duration)) (changed []byte, err error) {
 	client, err := hooks.Dial(ctx, socket)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, client.Close()) }()
 	start := time.Now()
-	if plugin {
-		if changed, err = client.MutateDomain(ctx, hooks.Boot, domain, vmi); err == nil {
-			answered("MutateDomain", time.Since(start))
+	if plugin != "" {
+		call, name := client.MutateDomain, "MutateDomain"
+		if plugin == pluginOf110 {
+			call, name = client.GuestDefinition, "GuestDefinition"
+		}
+		if changed, err = call(ctx, hooks.Boot, domain, vmi); err == nil {
+			answered(name, time.Since(start))
 		}
 		return changed, err
 	}

@@ -122,7 +122,7 @@ func serveAndCall(ctx context.Context, socket string, s sample) (domain []byte, 
 		case <-ctx.Done():
 			return nil
 		}
-		domain, err = callHook(ctx, socket, false, s.request.Domain, s.request.VMI, func(string, time.Duration) {})
+		domain, err = callHook(ctx, socket, "", s.request.Domain, s.request.VMI, func(string, time.Duration) {})
 		return err
 	})
 	err = group.Wait()

@@ -22,21 +22,26 @@ func (a *app) newDoctor() *cobra.Command {
 	var flags doctorFlags
 	cmd := &cobra.Command{
 		Use:   "doctor [VM] [flags]",
-		Short: "Check a running VM and its node",
+		Short: "Check a running VM and its node, or the cluster",
 		Long: `doctor prints how much of the host a running VM's guest sees, and what to do. Then
 it checks the node, and what hook-sidecar would make of the VM. It prints one line
 per result: PASS, WARN, FAIL or NOTE, the name of the check, what it found, and what
 to do about it. ` + cli.Page("docs/doctor.md") + ` describes each check.
 
-Without a VM it does so for the VMs of the namespace with passthrough devices, with -A
-of all namespaces, with -l of those with these labels.
+With -A it does so for the VMs of all namespaces with passthrough devices, with -l for
+those with these labels.
+
+With neither it checks what the cluster has of KubeVirt and of this hook: KubeVirt's
+version and feature gates, Plugin objects, admission policies, the hook's settings.
+This needs the ClusterRole hostdev-cluster of manifests/kubectl/clusterrole.yaml.
 
 Exit status:
   0  no FAIL
   1  a FAIL
   2  usage error or failure`,
 		Example: `  kubectl hostdev doctor dgx -n ml
-  kubectl hostdev doctor -A -q`,
+  kubectl hostdev doctor -A -q
+  kubectl hostdev doctor`,
 		Args: cobra.MaximumNArgs(1),
 	}
 	formats := []string{cli.Text, cli.JSON, cli.YAML}
@@ -46,10 +51,13 @@ Exit status:
 		if err := flags.check(args, formats...); err != nil {
 			return err
 		}
-		if len(args) == 0 {
+		switch {
+		case len(args) > 0:
+			return a.doctor(cmd.Context(), args[0], flags)
+		case flags.all || flags.selector != "":
 			return a.doctorAll(cmd.Context(), flags)
 		}
-		return a.doctor(cmd.Context(), args[0], flags)
+		return a.doctorOfCluster(cmd.Context(), flags)
 	}
 	cmd.ValidArgsFunction = a.completeVMs
 	return cmd
@@ -65,6 +73,21 @@ func (a *app) doctor(ctx context.Context, argument string, flags doctorFlags) er
 		return err
 	}
 	return a.Doctor(doctor.NewReport(inputs), running.Heading(), flags.quiet, flags.Output)
+}
+
+// doctorOfCluster checks the installation.
+func (a *app) doctorOfCluster(ctx context.Context, flags doctorFlags) error {
+	client, _, err := a.connect()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	installation, err := client.Installation(ctx)
+	if err != nil {
+		return err
+	}
+	return a.Doctor(doctor.NewInstallationReport(installation), "", flags.quiet, flags.Output)
 }
 
 // doctorAll checks many VMs, whose names the results have. One that cannot be read is a warning.

@@ -30,6 +30,9 @@ func (d *Domain) After(c Changes) *Domain {
 		}
 	}
 	next.Controllers = append(next.Controllers, c.AddControllers...)
+	if c.RenameSSIDSizes {
+		next.SSIDSizes = 0
+	}
 	return &next
 }
 
@@ -77,6 +80,9 @@ func (d *Domain) Verify(after *Domain) error {
 	}
 	if err := verifyFragments(d, after); err != nil {
 		return err
+	}
+	if d.SSIDSizes != after.SSIDSizes {
+		return fmt.Errorf("the result has %d iommu drivers with ssidSize, the plan %d", d.SSIDSizes, after.SSIDSizes)
 	}
 	return verifyControllers(after.Controllers, d.Controllers)
 }

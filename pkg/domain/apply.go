@@ -31,6 +31,11 @@ func (d *Domain) Apply(c Changes) ([]byte, error) {
 	for _, i := range c.RemoveControllers {
 		e.edit(e.xml.Remove(d.doc.controllers[i]))
 	}
+	if c.RenameSSIDSizes {
+		for _, driver := range d.doc.ssidSizes {
+			e.edit(e.xml.RenameAttr(driver.Attr("ssidSize"), "ssidsize"))
+		}
+	}
 	e.replaceFragments(c.Managed)
 	if err := e.add(c, e.setIOMMUs()); err != nil {
 		return nil, err

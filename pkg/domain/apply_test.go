@@ -76,6 +76,16 @@ func TestSetMode(t *testing.T) {
 	}
 }
 
+func TestRenameSSIDSizes(t *testing.T) {
+	driver := func(attributes string) string { return "<iommu model='smmuv3'><driver " + attributes + "/></iommu>" }
+	for _, test := range []applyCase{
+		{"all of them", domain.Changes{RenameSSIDSizes: true}, driver("ssidSize = '20' oas='48'") + driver("ssidSize='8'"), driver("ssidsize = '20' oas='48'") + driver("ssidsize='8'")},
+		{"one that has both", domain.Changes{RenameSSIDSizes: true}, driver("ssidSize='20' ssidsize='8'"), driver("ssidSize='20' ssidsize='8'")},
+	} {
+		t.Run(test.name, test.run)
+	}
+}
+
 func TestPlace(t *testing.T) {
 	for _, test := range []applyCase{
 		{"new address before the alias", domain.Changes{Place: at(2)}, gpu(aliasLine), gpu(address + aliasLine)},

@@ -60,6 +60,9 @@ func (r *reader) iommus(root *xmledit.Element) error {
 			Emptied: driver != nil && len(driver.Attrs) == 0 && !driver.ClosesItself() && driver.Open().End == driver.Close().Start,
 			HasMore: slices.ContainsFunc(e.Children, func(c *xmledit.Element) bool { return c.Local != "driver" && c.Local != "alias" }),
 		}
+		if driver.Attr("ssidSize") != nil && driver.Attr("ssidsize") == nil {
+			d.doc.ssidSizes = append(d.doc.ssidSizes, driver)
+		}
 		at := []*xmledit.Element{e}
 		if base, _ := cutIOAPIC(i.Alias); base == string(IOMMUMark) {
 			chip := first(root, "features", "ioapic")
@@ -70,6 +73,7 @@ func (r *reader) iommus(root *xmledit.Element) error {
 		}
 		r.fragment(i, at...)
 	}
+	d.SSIDSizes = len(d.doc.ssidSizes)
 	d.IOAPIC = first(root, "features", "ioapic").Value("driver")
 	vcpus, _ := number(strings.TrimSpace(r.xml.Text(root.Child("vcpu"))), 10)
 	d.VCPUs = int(min(vcpus, maxVCPUs))

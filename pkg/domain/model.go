@@ -37,6 +37,7 @@ type Domain struct {
 
 	CommandLineIOMMU  bool   // qemu:commandline names one of QEMU's IOMMUs
 	IOAPIC            string // features/ioapic/@driver, "" when absent
+	SSIDSizes         int    // iommu drivers with @ssidSize, as KubeVirt misspells ssidsize, and without that
 	VCPUs             int    // vcpu, 0 when absent
 	CommandLineClique bool   // qemu:commandline names the property
 
@@ -55,6 +56,7 @@ type document struct {
 	controllers []*xmledit.Element   // of Domain.Controllers, position by position
 	hostdevs    []*xmledit.Element   // of Domain.Hostdevs, position by position
 	fragments   [][]*xmledit.Element // of Domain.Fragments, position by position
+	ssidSizes   []*xmledit.Element   // the drivers of Domain.SSIDSizes
 	lacksValue  bool                 // the last option of qemu:commandline has no value
 }
 
@@ -165,6 +167,8 @@ type Changes struct {
 	RemoveControllers []int
 	// AddControllers are added after the existing PCI controllers, in this order.
 	AddControllers []Controller
+	// RenameSSIDSizes gives the drivers of Domain.SSIDSizes the name that libvirt knows.
+	RenameSSIDSizes bool
 	// Managed maps marks to the fragments that bear them after the change.
 	Managed map[Mark]Managed
 }
@@ -172,5 +176,5 @@ type Changes struct {
 // IsZero reports whether nothing is changed.
 func (c Changes) IsZero() bool {
 	return len(c.SetMode)+len(c.Place)+len(c.AddHostdevs)+len(c.HotplugOff)+
-		len(c.RemoveControllers)+len(c.AddControllers)+len(c.Managed) == 0
+		len(c.RemoveControllers)+len(c.AddControllers)+len(c.Managed) == 0 && !c.RenameSSIDSizes
 }

@@ -155,6 +155,22 @@ func (c *Client) MutateDomain(ctx context.Context, invocation string, domain, vm
 	return result.GetDomain(), nil
 }
 
+// GuestDefinition is MutateDomain under the name that it has in KubeVirt 1.10.
+func (c *Client) GuestDefinition(ctx context.Context, invocation string, domain, vmi []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, pluginTimeout)
+	defer cancel()
+	result, err := plugin.NewLauncherHookServiceClient(c.conn).GuestDefinition(ctx, &plugin.GuestDefinitionRequest{
+		DomainType:     libvirtDomain,
+		Domain:         domain,
+		Vmi:            vmi,
+		SidecarContext: &plugin.SidecarContext{InvocationContext: invocation},
+	})
+	if err != nil {
+		return nil, c.failed("GuestDefinition", err)
+	}
+	return result.GetDomain(), nil
+}
+
 func (c *Client) failed(method string, err error) error {
 	return fmt.Errorf("call %s on %s: %w", method, c.socket, err)
 }

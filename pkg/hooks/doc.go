@@ -2,7 +2,8 @@
 // a client like virt-launcher. A Mutator changes the domain.
 //
 //	virt-launcher ──unix socket──▶ Info, Callbacks v1alpha1 … v1alpha3 ─┐
-//	              ──unix socket──▶ DomainHookService (plugins) ─────────┴─▶ Mutator
+//	              ──unix socket──▶ DomainHookService,                   │
+//	                               LauncherHookService (plugins) ───────┴─▶ Mutator
 //
 // A failure of the hook must not keep a VM from starting: after a panic or an
 // empty result the server returns the input. Only an error of the Mutator fails a

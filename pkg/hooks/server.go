@@ -132,7 +132,9 @@ func (s *Server) registerHooks(server *grpc.Server) {
 }
 
 func (s *Server) registerPlugin(server *grpc.Server) {
-	plugin.RegisterDomainHookServiceServer(server, pluginService{server: s})
+	service := pluginService{server: s}
+	plugin.RegisterDomainHookServiceServer(server, service)
+	plugin.RegisterLauncherHookServiceServer(server, service)
 }
 
 // close closes all endpoints at once, so that they share the grace period.

@@ -99,7 +99,7 @@ func (c callbacksV1alpha3) Shutdown(context.Context, *v1alpha3.ShutdownParams) (
 	return &v1alpha3.ShutdownResult{}, nil
 }
 
-// The contexts in which KubeVirt calls MutateDomain (v1.9.0,
+// The contexts in which KubeVirt calls a structured plugin (v1.9.0,
 // kubevirt.io/api/plugin/v1alpha1). It defines MigrationSource but never sends it.
 const (
 	Boot            = "Boot"
@@ -110,14 +110,34 @@ const (
 // libvirtDomain is the only domain_type that KubeVirt has.
 const libvirtDomain = "libvirt"
 
+// pluginService serves KubeVirt 1.9's DomainHookService and 1.10's LauncherHookService.
 type pluginService struct {
 	plugin.UnimplementedDomainHookServiceServer
+	plugin.UnimplementedLauncherHookServiceServer
 	server *Server
 }
 
-// MutateDomain changes the domain in context Boot or without a context. In any
-// other context the domain is already running elsewhere, so it stays unchanged.
 func (p pluginService) MutateDomain(ctx context.Context, r *plugin.MutateDomainRequest) (*plugin.MutateDomainResponse, error) {
+	domain, err := p.define(ctx, r)
+	return &plugin.MutateDomainResponse{Domain: domain}, err
+}
+
+func (p pluginService) GuestDefinition(ctx context.Context, r *plugin.GuestDefinitionRequest) (*plugin.GuestDefinitionResponse, error) {
+	domain, err := p.define(ctx, r)
+	return &plugin.GuestDefinitionResponse{Domain: domain}, err
+}
+
+// pluginRequest has the fields that the requests of both services have.
+type pluginRequest interface {
+	GetDomainType() string
+	GetDomain() []byte
+	GetVmi() []byte
+	GetSidecarContext() *plugin.SidecarContext
+}
+
+// define changes the domain in context Boot or without a context. In any other
+// context the domain is already running elsewhere, so it stays unchanged.
+func (p pluginService) define(ctx context.Context, r pluginRequest) ([]byte, error) {
 	if kind := r.GetDomainType(); kind != libvirtDomain {
 		return nil, status.Errorf(codes.InvalidArgument, "invalid domain_type %.40q: must be %s", kind, libvirtDomain)
 	}
@@ -130,6 +150,5 @@ func (p pluginService) MutateDomain(ctx context.Context, r *plugin.MutateDomainR
 		p.server.config.Logger.Warn("unknown invocation context, returning the input", "context", invocation)
 		call.Migration = true
 	}
-	domain, err := p.server.answer(ctx, call)
-	return &plugin.MutateDomainResponse{Domain: domain}, err
+	return p.server.answer(ctx, call)
 }

@@ -54,7 +54,8 @@ func encode(fields ...field) []byte {
 }
 
 // wire calls methods by the names in KubeVirt's v1.9.0 .proto files
-// (pkg/hooks/info, pkg/hooks/v1alpha{1,2,3}, pkg/hooks/plugins/v1alpha1).
+// (pkg/hooks/info, pkg/hooks/v1alpha{1,2,3}, pkg/hooks/plugins/v1alpha1). Those of 1.10's
+// LauncherHookService are inferred: see plugin.proto.
 type wire struct{ conn *grpc.ClientConn }
 
 func dialWire(t *testing.T, socket string) wire {
@@ -117,6 +118,12 @@ func TestWire(t *testing.T) {
 		{plugin, "/kubevirt.hooks.plugins.v1alpha1.DomainHookService/MutateDomain", mutate("cloud-hypervisor", "Boot"), nil, codes.InvalidArgument},
 		{plugin, "/kubevirt.hooks.plugins.v1alpha1.DomainHookService/MutateDomain", nil, nil, codes.InvalidArgument},
 		{plugin, "/kubevirt.hooks.plugins.v1alpha1.DomainHookService/MutateDomain", mutate("libvirt", "")[:11], nil, codes.Internal}, // cut in a field
+		{hook, "/kubevirt.hooks.plugins.v1alpha1.LauncherHookService/GuestDefinition", mutate("libvirt", "Boot"), nil, codes.Unimplemented},
+		{plugin, "/kubevirt.hooks.plugins.v1alpha1.LauncherHookService/GuestDefinition", mutate("libvirt", "Boot"), encode(field{1, "plugin <domain/> {}"}), codes.OK},
+		{plugin, "/kubevirt.hooks.plugins.v1alpha1.LauncherHookService/GuestDefinition", mutate("libvirt", "MigrationTarget"), encode(field{1, "<domain/>"}), codes.OK},
+		{plugin, "/kubevirt.hooks.plugins.v1alpha1.LauncherHookService/GuestDefinition", mutate("cloud-hypervisor", "Boot"), nil, codes.InvalidArgument},
+		{plugin, "/kubevirt.hooks.plugins.v1alpha1.LauncherHookService/GuestDefinition", nil, nil, codes.InvalidArgument},
+		{plugin, "/kubevirt.hooks.plugins.v1alpha1.LauncherHookService/GuestDefinition", mutate("libvirt", "")[:11], nil, codes.Internal}, // cut in a field
 		// This one stops the server.
 		{hook, "/kubevirt.hooks.v1alpha3.Callbacks/Shutdown", nil, nil, codes.OK},
 	}

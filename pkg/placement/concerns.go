@@ -40,6 +40,9 @@ func concerns(p *Plan) []reasons.Warning {
 	if ports := ioPorts(devices); ports > MaxIOPorts && !result.UEFI {
 		warn(reasons.CodeIOSpace, "%d ports have a device with an I/O BAR under them and the domain boots with SeaBIOS, which has room for %d", ports, MaxIOPorts)
 	}
+	if n := p.input.SSIDSizes; n > 0 {
+		warn(reasons.CodeSSIDSize, "%d SMMUv3 with ssidSize, as KubeVirt writes it: libvirt 12.7 and later know ssidsize, and drop the other without a word", n)
+	}
 	warnings = append(warnings, blockedGroups(p.Host, devices)...)
 	if !slices.ContainsFunc(devices, func(d Decision) bool { return d.Outcome == Placed || d.Reason == reasons.AlreadyAligned }) {
 		return warnings

@@ -29,7 +29,7 @@ func newStart(in Input) (start, []reasons.Warning) {
 	guestCells, unread := cells.Read(in.Domain, in.Host)
 	s := start{
 		Input: in, current: currentGuest(in), devices: devices, cells: guestCells,
-		base: domain.Changes{SetMode: withoutMode(in.Domain), AddHostdevs: added},
+		base: domain.Changes{SetMode: withoutMode(in.Domain), AddHostdevs: added, RenameSSIDSizes: in.Domain.SSIDSizes > 0},
 	}
 	s.ports = portsOf(in, s.current, devices)
 	for _, d := range devices {

@@ -21,6 +21,7 @@ const (
 	CodeVIOMMU             Code = "viommu"
 	CodeVIOMMURefused      Code = "viommu-refused"
 	CodeVIOMMUGroup        Code = "viommu-shared-group"
+	CodeSSIDSize           Code = "ssid-size"
 	CodeCliqueRefused      Code = "gpudirect-clique-refused"
 	CodeLaunchSecurity     Code = "launch-security"
 	CodeIOSpace            Code = "io-space"
@@ -60,6 +61,7 @@ func codeTable() []entry[Code] {
 		{code: CodeVIOMMU, remedy: "check the guest's IOMMU groups: with expander buses only an <iommu> of model intel is tested", check: "viommu"},
 		{code: CodeVIOMMURefused, remedy: "viommu=intel is for machine q35, viommu=smmuv3 for aarch64's virt without passthrough devices; remove what the domain has of its own", check: "viommu"},
 		{code: CodeVIOMMUGroup, remedy: "choose layout root or numa, where each device has a root port and a group of its own, or pass these devices to one nested guest", check: "viommu"},
+		{code: CodeSSIDSize, remedy: "the hook writes ssidsize in its place; without the hook, update KubeVirt", check: "viommu"},
 		{code: CodeCliqueRefused, remedy: "pass GPUs of one switch whose ports do not redirect peer requests, and let the hook see it; else leave gpudirect-clique out"},
 		{code: CodeLaunchSecurity, remedy: "check that the guest has every device: confidential guests with expander buses are not tested", check: "launch-security"},
 		{code: CodeIOSpace, remedy: "pass fewer through: SeaBIOS stops if more than 14 ports have a device with an I/O BAR, and UEFI has room for 9", check: "io-space"},

@@ -19,19 +19,25 @@ import (
 // kubevirt is the group of VMs and VMIs.
 const kubevirt = "kubevirt.io"
 
-// Start serves the cluster. Without a VMI and a VM it has no KubeVirt: it does not serve
+// Start serves the cluster. Without a VMI, a VM and a KubeVirt it has no KubeVirt: it does not serve
 // its group.
 func (c *Cluster) Start() *httptest.Server {
-	groups := map[string]string{"/api/v1": ""}
-	if slices.ContainsFunc(c.objects, func(d document) bool { return strings.HasPrefix(d.Kind, "VirtualMachine") }) {
+	const policies = "admissionregistration.k8s.io"
+	groups := map[string]string{"/api/v1": "", "/apis/" + policies + "/v1": policies}
+	if slices.ContainsFunc(c.objects, func(d document) bool { return strings.HasPrefix(d.Kind, "VirtualMachine") || d.Kind == "KubeVirt" }) {
 		groups["/apis/"+kubevirt+"/v1"] = kubevirt
+	}
+	if slices.ContainsFunc(c.objects, func(d document) bool { return d.Kind == "Plugin" }) {
+		groups["/apis/plugin."+kubevirt+"/v1alpha1"] = "plugin." + kubevirt
 	}
 	mux := http.NewServeMux()
 	for path, group := range groups {
 		list := func(w http.ResponseWriter, r *http.Request) { c.list(w, r, group) }
 		mux.HandleFunc("GET "+path+"/{resource}", list)
 		mux.HandleFunc("GET "+path+"/namespaces/{namespace}/{resource}", list)
-		mux.HandleFunc("GET "+path+"/namespaces/{namespace}/{resource}/{name}", func(w http.ResponseWriter, r *http.Request) { c.get(w, r, group) })
+		get := func(w http.ResponseWriter, r *http.Request) { c.get(w, r, group) }
+		mux.HandleFunc("GET "+path+"/{resource}/{name}", get)
+		mux.HandleFunc("GET "+path+"/namespaces/{namespace}/{resource}/{name}", get)
 	}
 	mux.HandleFunc("/api/v1/namespaces/{namespace}/pods/{name}/exec", c.exec)
 	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/pods/{name}/log", c.log)
@@ -39,7 +45,13 @@ func (c *Cluster) Start() *httptest.Server {
 }
 
 // resource is what the API server calls the objects of a kind.
-func (d document) resource() string { return strings.ToLower(d.Kind) + "s" }
+func (d document) resource() string {
+	kind := strings.ToLower(d.Kind)
+	if stem, endsInY := strings.CutSuffix(kind, "y"); endsInY {
+		return stem + "ies"
+	}
+	return kind + "s"
+}
 
 func (c *Cluster) get(w http.ResponseWriter, r *http.Request, group string) {
 	resource := schema.GroupResource{Group: group, Resource: r.PathValue("resource")}

@@ -77,12 +77,14 @@ func doctorPage(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
 	b.WriteString(generated + "# The checks of doctor\n\n[troubleshooting.md](troubleshooting.md#doctor) says how to run it. Names of checks are stable.\n")
-	pages := checkPages()
 	var want, got []string
 	for _, check := range doctor.Checks() {
 		want = append(want, check.Name)
 	}
-	for _, page := range pages {
+	for _, check := range doctor.InstallationChecks() {
+		want = append(want, check.Name)
+	}
+	for _, page := range slices.Concat(checkPages(), installationPages()) {
 		got = append(got, page.name)
 		fmt.Fprintf(&b, "\n## `%s`\n\n%s\n\nRemedy: %s\n", page.name, page.asks, page.remedy)
 	}

@@ -49,6 +49,7 @@ func warningPages() []warningPage {
 		{reasons.CodeVIOMMU, codePage{"The domain has a virtual IOMMU of its own that is not tested with expander buses: of another model than `intel`, or in `qemu:commandline`, where libvirt does not count [the memory that it locks](doctor.md#locked-memory). Devices are placed as usual.", "in the guest `find /sys/kernel/iommu_groups -type l`"}},
 		{reasons.CodeVIOMMURefused, codePage{"[`viommu`](guest.md#viommu) is set, and the domain cannot have it; the text says why. Nothing is changed for it. A vIOMMU or an I/O APIC of the domain's own stays.", "`grep -E '<iommu|<ioapic|machine=' vm.xml`"}},
 		{reasons.CodeVIOMMUGroup, codePage{"The guest has an IOMMU, and layout `mirror` puts several devices under one port of an emulated switch that is under a second switch. QEMU's switch ports have no ACS, so the guest's kernel puts these devices into one IOMMU group, and only one nested guest can have them.", "in the guest `ls /sys/bus/pci/devices/0000:e6:00.0/iommu_group/devices`"}},
+		{reasons.CodeSSIDSize, codePage{"KubeVirt's gate for Grace gives each SMMUv3 the attribute `ssidSize`. libvirt 12.7 and later know `ssidsize` and drop the other without a word, so the width of PASIDs is not what KubeVirt chose. The hook writes `ssidsize`, with the same value, in every layout, but not in a dry run; libvirt before 12.7 ignores both. KubeVirt's own types lose the attribute if it defines the domain again from libvirt's.", "`grep -io 'ssidsize=[^ ]*' vm.xml`, of the domain that `virsh dumpxml` prints."}},
 		{reasons.CodeCliqueRefused, codePage{"[`gpudirect-clique=host`](guest.md#gpudirect-clique) is set, and these NVIDIA GPUs are in no clique; the text says why for each. A clique needs two GPUs under one switch of the host or one PCIe root, and ports between them whose ACS the hook can read, which takes CAP_SYS_ADMIN, and which redirect no peer request.", "on the node as root `lspci -vvv -s 17:00.0 | grep ACSCtl`; `ReqRedir+` or `CmpltRedir+` refuses."}},
 		{reasons.CodeLaunchSecurity, codePage{"`<launchSecurity>` (SEV, TDX) is not tested with expander buses. Devices are placed as usual.", "compare the guest's `lspci -D` with the predicted addresses."}},
 		{reasons.CodeIOSpace, codePage{"More than 14 ports have a device with an I/O BAR (4 KiB each), and SeaBIOS stops without a message, with or without the hook. GeForce and Quadro have I/O BARs; data-centre GPUs and NICs do not. Under OVMF each device after the ninth loses all its BARs (`make boot-sizes`).", "the guest hangs with a black console."}},
@@ -120,5 +121,19 @@ func checkPages() []checkPage {
 		{"socket-name", "Is each socket's name unique in the pod? Of two with one name virt-launcher calls only the first, and waits for the other in vain.", "hook-sidecar takes the name from `CONTAINER_NAME`, which KubeVirt sets since 1.6; give other sidecars other names. Paths have at most 107 bytes: shorten `--socket-dir`."},
 		{"container-memory", "Is the memory limit (cgroup v2 `memory.max`) enough? A call takes [8 MiB](performance.md#the-sidecar) beside what the kernel can drop. KubeVirt gives the sidecar of a VM with dedicated CPUs 61 MiB.", "in the KubeVirt object `spec.configuration.supportContainerResources: [{type: sidecar, resources: {limits: {memory: 64Mi, cpu: 200m}}}]`."},
 		{"container-cpu", "Is the CPU share (cgroup v2 `cpu.max`) enough to answer virt-launcher's Info call within its second?", "as for `container-memory`; KubeVirt's own 200m are enough."},
+	}
+}
+
+// installationPages has a page for each check of a cluster, in the order of
+// doctor.InstallationChecks.
+func installationPages() []checkPage {
+	return []checkPage{
+		{"cluster-read", "This and what follows is `kubectl hostdev doctor` without a VM. May the user read all of it? What could not be read is a NOTE.", "bind the ClusterRole `hostdev-cluster` of `manifests/kubectl/clusterrole.yaml`."},
+		{"kubevirt-version", "Is KubeVirt there, and which version?", "`kubectl get kubevirt -A` shows what its operator waits for."},
+		{"feature-gates", "Is a gate on with which a VM can have the hook, `Sidecar` or `Plugins`? From KubeVirt 1.10 on hook sidecars alone are a NOTE: they are deprecated.", "as in [install.md](install.md#image-and-gates)."},
+		{"plugin-hooks", "Has the Plugin `hostdev` a hook that this version of KubeVirt reads? 1.10 reads `launcherHooks` in place of `domainHooks`, so an object of 1.9 has none after an upgrade, and every VM starts without the hook.", "`kubectl apply -k manifests/overlays/kubevirt-1.10`, or `manifests/plugin` for 1.9."},
+		{"plugin-pci", "Is any `Plugin` object in the cluster? VMs with PCI devices then fail to start ([issue 18861](https://github.com/kubevirt/kubevirt/issues/18861)); a WARN in every version, since none is known to have the fix.", "a hook sidecar beside the plugin, as in [install.md](install.md#as-a-structured-plugin)."},
+		{"plugin-objects", "Does all that `manifests/plugin` makes exist? Without the admission policy pods get no sidecar, and without the Plugin nothing calls it.", "apply `manifests/plugin` or its overlay again."},
+		{"plugin-settings", "Has the ConfigMap its keys, and an image of your own? Pods of labelled VMs are refused otherwise, or cannot pull the image.", "apply `manifests/plugin` again, with your image."},
 	}
 }

@@ -133,6 +133,7 @@ func TestOverlays(t *testing.T) {
 		"overlays/dry-run":         {"dry-run": "true", "lock": "add,companions,viommu,gpudirect-clique,dry-run"},
 		"overlays/strict":          {"strict": "true", "lock": "add,companions,viommu,gpudirect-clique,strict,layout,dry-run"},
 		"overlays/kubernetes-1.34": {},
+		"overlays/kubevirt-1.10":   {},
 	}
 	base := one[*corev1.ConfigMap](t, build(t, filepath.Join(dir, "plugin")))
 	seen := 0
@@ -151,7 +152,9 @@ func TestOverlays(t *testing.T) {
 		if got := one[*corev1.ConfigMap](t, objects).Data; !maps.Equal(got, want) {
 			t.Errorf("%s: settings %v, want %v", name, got, want)
 		}
-		one[*pluginv1alpha1.Plugin](t, objects)
+		if filepath.Base(overlay) != newerPlugin {
+			one[*pluginv1alpha1.Plugin](t, objects)
+		}
 		if name == filepath.FromSlash("overlays/kubernetes-1.34") {
 			one[*admissionv1beta1.MutatingAdmissionPolicyBinding](t, objects)
 			wantSamePolicy(t, objects)

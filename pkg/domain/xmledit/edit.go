@@ -53,6 +53,12 @@ func (d *Document) SetAttr(e *Element, name, value string) Edit {
 	return Edit{at, at, " " + name + "=" + quote + Escape(value) + quote}
 }
 
+// RenameAttr gives an attribute another name; its value keeps its spelling.
+func (d *Document) RenameAttr(a *Attr, name string) Edit {
+	start := a.Whole().Start
+	return Edit{start, start + len(a.Name), name}
+}
+
 // quote returns the quote of e's last attribute, or of the nearest element above with one.
 func (d *Document) quote(e *Element) string {
 	for ; e != nil; e = e.Parent {

@@ -3,9 +3,12 @@
 // 	protoc-gen-go v1.36.12
 // source: pkg/hooks/api/plugin/plugin.proto
 
-// The part of KubeVirt's structured plugins that edits a domain. Names and
-// numbers are those of KubeVirt v1.9.0, pkg/hooks/plugins/v1alpha1/api.proto;
-// its NodeHookService, which runs on the node, is left out.
+// The part of KubeVirt's structured plugins that edits a domain; NodeHookService,
+// which runs on the node, is left out. DomainHookService has the names and numbers
+// of KubeVirt v1.9.0, pkg/hooks/plugins/v1alpha1/api.proto. LauncherHookService takes
+// its place in 1.10: its names are those that callers of kubevirt/kubevirt use since
+// pull request 19160, its numbers are inferred: those of 1.9. TestWire in pkg/hooks has
+// both; test/manifests/protocol_test.go compares this file with the module's own.
 
 package plugin
 
@@ -184,6 +187,120 @@ func (x *MutateDomainResponse) GetDomain() []byte {
 	return nil
 }
 
+// The same fields as MutateDomainRequest.
+type GuestDefinitionRequest struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	DomainType     string                 `protobuf:"bytes,1,opt,name=domain_type,json=domainType,proto3" json:"domain_type,omitempty"`
+	Domain         []byte                 `protobuf:"bytes,2,opt,name=domain,proto3" json:"domain,omitempty"`
+	Vmi            []byte                 `protobuf:"bytes,3,opt,name=vmi,proto3" json:"vmi,omitempty"`
+	SidecarContext *SidecarContext        `protobuf:"bytes,4,opt,name=sidecar_context,json=sidecarContext,proto3" json:"sidecar_context,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *GuestDefinitionRequest) Reset() {
+	*x = GuestDefinitionRequest{}
+	mi := &file_pkg_hooks_api_plugin_plugin_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GuestDefinitionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GuestDefinitionRequest) ProtoMessage() {}
+
+func (x *GuestDefinitionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pkg_hooks_api_plugin_plugin_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GuestDefinitionRequest.ProtoReflect.Descriptor instead.
+func (*GuestDefinitionRequest) Descriptor() ([]byte, []int) {
+	return file_pkg_hooks_api_plugin_plugin_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *GuestDefinitionRequest) GetDomainType() string {
+	if x != nil {
+		return x.DomainType
+	}
+	return ""
+}
+
+func (x *GuestDefinitionRequest) GetDomain() []byte {
+	if x != nil {
+		return x.Domain
+	}
+	return nil
+}
+
+func (x *GuestDefinitionRequest) GetVmi() []byte {
+	if x != nil {
+		return x.Vmi
+	}
+	return nil
+}
+
+func (x *GuestDefinitionRequest) GetSidecarContext() *SidecarContext {
+	if x != nil {
+		return x.SidecarContext
+	}
+	return nil
+}
+
+// The same field as MutateDomainResponse.
+type GuestDefinitionResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Domain        []byte                 `protobuf:"bytes,1,opt,name=domain,proto3" json:"domain,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GuestDefinitionResponse) Reset() {
+	*x = GuestDefinitionResponse{}
+	mi := &file_pkg_hooks_api_plugin_plugin_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GuestDefinitionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GuestDefinitionResponse) ProtoMessage() {}
+
+func (x *GuestDefinitionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pkg_hooks_api_plugin_plugin_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GuestDefinitionResponse.ProtoReflect.Descriptor instead.
+func (*GuestDefinitionResponse) Descriptor() ([]byte, []int) {
+	return file_pkg_hooks_api_plugin_plugin_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *GuestDefinitionResponse) GetDomain() []byte {
+	if x != nil {
+		return x.Domain
+	}
+	return nil
+}
+
 var File_pkg_hooks_api_plugin_plugin_proto protoreflect.FileDescriptor
 
 const file_pkg_hooks_api_plugin_plugin_proto_rawDesc = "" +
@@ -198,9 +315,19 @@ const file_pkg_hooks_api_plugin_plugin_proto_rawDesc = "" +
 	"\x03vmi\x18\x03 \x01(\fR\x03vmi\x12X\n" +
 	"\x0fsidecar_context\x18\x04 \x01(\v2/.kubevirt.hooks.plugins.v1alpha1.SidecarContextR\x0esidecarContext\".\n" +
 	"\x14MutateDomainResponse\x12\x16\n" +
+	"\x06domain\x18\x01 \x01(\fR\x06domain\"\xbd\x01\n" +
+	"\x16GuestDefinitionRequest\x12\x1f\n" +
+	"\vdomain_type\x18\x01 \x01(\tR\n" +
+	"domainType\x12\x16\n" +
+	"\x06domain\x18\x02 \x01(\fR\x06domain\x12\x10\n" +
+	"\x03vmi\x18\x03 \x01(\fR\x03vmi\x12X\n" +
+	"\x0fsidecar_context\x18\x04 \x01(\v2/.kubevirt.hooks.plugins.v1alpha1.SidecarContextR\x0esidecarContext\"1\n" +
+	"\x17GuestDefinitionResponse\x12\x16\n" +
 	"\x06domain\x18\x01 \x01(\fR\x06domain2\x90\x01\n" +
 	"\x11DomainHookService\x12{\n" +
-	"\fMutateDomain\x124.kubevirt.hooks.plugins.v1alpha1.MutateDomainRequest\x1a5.kubevirt.hooks.plugins.v1alpha1.MutateDomainResponseB#Z!hook-sidecar/pkg/hooks/api/pluginb\x06proto3"
+	"\fMutateDomain\x124.kubevirt.hooks.plugins.v1alpha1.MutateDomainRequest\x1a5.kubevirt.hooks.plugins.v1alpha1.MutateDomainResponse2\x9c\x01\n" +
+	"\x13LauncherHookService\x12\x84\x01\n" +
+	"\x0fGuestDefinition\x127.kubevirt.hooks.plugins.v1alpha1.GuestDefinitionRequest\x1a8.kubevirt.hooks.plugins.v1alpha1.GuestDefinitionResponseB#Z!hook-sidecar/pkg/hooks/api/pluginb\x06proto3"
 
 var (
 	file_pkg_hooks_api_plugin_plugin_proto_rawDescOnce sync.Once
@@ -214,21 +341,26 @@ func file_pkg_hooks_api_plugin_plugin_proto_rawDescGZIP() []byte {
 	return file_pkg_hooks_api_plugin_plugin_proto_rawDescData
 }
 
-var file_pkg_hooks_api_plugin_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_pkg_hooks_api_plugin_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_pkg_hooks_api_plugin_plugin_proto_goTypes = []any{
-	(*SidecarContext)(nil),       // 0: kubevirt.hooks.plugins.v1alpha1.SidecarContext
-	(*MutateDomainRequest)(nil),  // 1: kubevirt.hooks.plugins.v1alpha1.MutateDomainRequest
-	(*MutateDomainResponse)(nil), // 2: kubevirt.hooks.plugins.v1alpha1.MutateDomainResponse
+	(*SidecarContext)(nil),          // 0: kubevirt.hooks.plugins.v1alpha1.SidecarContext
+	(*MutateDomainRequest)(nil),     // 1: kubevirt.hooks.plugins.v1alpha1.MutateDomainRequest
+	(*MutateDomainResponse)(nil),    // 2: kubevirt.hooks.plugins.v1alpha1.MutateDomainResponse
+	(*GuestDefinitionRequest)(nil),  // 3: kubevirt.hooks.plugins.v1alpha1.GuestDefinitionRequest
+	(*GuestDefinitionResponse)(nil), // 4: kubevirt.hooks.plugins.v1alpha1.GuestDefinitionResponse
 }
 var file_pkg_hooks_api_plugin_plugin_proto_depIdxs = []int32{
 	0, // 0: kubevirt.hooks.plugins.v1alpha1.MutateDomainRequest.sidecar_context:type_name -> kubevirt.hooks.plugins.v1alpha1.SidecarContext
-	1, // 1: kubevirt.hooks.plugins.v1alpha1.DomainHookService.MutateDomain:input_type -> kubevirt.hooks.plugins.v1alpha1.MutateDomainRequest
-	2, // 2: kubevirt.hooks.plugins.v1alpha1.DomainHookService.MutateDomain:output_type -> kubevirt.hooks.plugins.v1alpha1.MutateDomainResponse
-	2, // [2:3] is the sub-list for method output_type
-	1, // [1:2] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	0, // 1: kubevirt.hooks.plugins.v1alpha1.GuestDefinitionRequest.sidecar_context:type_name -> kubevirt.hooks.plugins.v1alpha1.SidecarContext
+	1, // 2: kubevirt.hooks.plugins.v1alpha1.DomainHookService.MutateDomain:input_type -> kubevirt.hooks.plugins.v1alpha1.MutateDomainRequest
+	3, // 3: kubevirt.hooks.plugins.v1alpha1.LauncherHookService.GuestDefinition:input_type -> kubevirt.hooks.plugins.v1alpha1.GuestDefinitionRequest
+	2, // 4: kubevirt.hooks.plugins.v1alpha1.DomainHookService.MutateDomain:output_type -> kubevirt.hooks.plugins.v1alpha1.MutateDomainResponse
+	4, // 5: kubevirt.hooks.plugins.v1alpha1.LauncherHookService.GuestDefinition:output_type -> kubevirt.hooks.plugins.v1alpha1.GuestDefinitionResponse
+	4, // [4:6] is the sub-list for method output_type
+	2, // [2:4] is the sub-list for method input_type
+	2, // [2:2] is the sub-list for extension type_name
+	2, // [2:2] is the sub-list for extension extendee
+	0, // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_pkg_hooks_api_plugin_plugin_proto_init() }
@@ -242,9 +374,9 @@ func file_pkg_hooks_api_plugin_plugin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pkg_hooks_api_plugin_plugin_proto_rawDesc), len(file_pkg_hooks_api_plugin_plugin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   5,
 			NumExtensions: 0,
-			NumServices:   1,
+			NumServices:   2,
 		},
 		GoTypes:           file_pkg_hooks_api_plugin_plugin_proto_goTypes,
 		DependencyIndexes: file_pkg_hooks_api_plugin_plugin_proto_depIdxs,

@@ -3,9 +3,12 @@
 // - protoc-gen-go-grpc v1.6.0
 // source: pkg/hooks/api/plugin/plugin.proto
 
-// The part of KubeVirt's structured plugins that edits a domain. Names and
-// numbers are those of KubeVirt v1.9.0, pkg/hooks/plugins/v1alpha1/api.proto;
-// its NodeHookService, which runs on the node, is left out.
+// The part of KubeVirt's structured plugins that edits a domain; NodeHookService,
+// which runs on the node, is left out. DomainHookService has the names and numbers
+// of KubeVirt v1.9.0, pkg/hooks/plugins/v1alpha1/api.proto. LauncherHookService takes
+// its place in 1.10: its names are those that callers of kubevirt/kubevirt use since
+// pull request 19160, its numbers are inferred: those of 1.9. TestWire in pkg/hooks has
+// both; test/manifests/protocol_test.go compares this file with the module's own.
 
 package plugin
 
@@ -121,6 +124,110 @@ var DomainHookService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "MutateDomain",
 			Handler:    _DomainHookService_MutateDomain_Handler,
+		},
+	},
+	Streams:  []grpc.StreamDesc{},
+	Metadata: "pkg/hooks/api/plugin/plugin.proto",
+}
+
+const (
+	LauncherHookService_GuestDefinition_FullMethodName = "/kubevirt.hooks.plugins.v1alpha1.LauncherHookService/GuestDefinition"
+)
+
+// LauncherHookServiceClient is the client API for LauncherHookService service.
+//
+// For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
+type LauncherHookServiceClient interface {
+	// GuestDefinition is MutateDomain under 1.10's name.
+	GuestDefinition(ctx context.Context, in *GuestDefinitionRequest, opts ...grpc.CallOption) (*GuestDefinitionResponse, error)
+}
+
+type launcherHookServiceClient struct {
+	cc grpc.ClientConnInterface
+}
+
+func NewLauncherHookServiceClient(cc grpc.ClientConnInterface) LauncherHookServiceClient {
+	return &launcherHookServiceClient{cc}
+}
+
+func (c *launcherHookServiceClient) GuestDefinition(ctx context.Context, in *GuestDefinitionRequest, opts ...grpc.CallOption) (*GuestDefinitionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GuestDefinitionResponse)
+	err := c.cc.Invoke(ctx, LauncherHookService_GuestDefinition_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// LauncherHookServiceServer is the server API for LauncherHookService service.
+// All implementations must embed UnimplementedLauncherHookServiceServer
+// for forward compatibility.
+type LauncherHookServiceServer interface {
+	// GuestDefinition is MutateDomain under 1.10's name.
+	GuestDefinition(context.Context, *GuestDefinitionRequest) (*GuestDefinitionResponse, error)
+	mustEmbedUnimplementedLauncherHookServiceServer()
+}
+
+// UnimplementedLauncherHookServiceServer must be embedded to have
+// forward compatible implementations.
+//
+// NOTE: this should be embedded by value instead of pointer to avoid a nil
+// pointer dereference when methods are called.
+type UnimplementedLauncherHookServiceServer struct{}
+
+func (UnimplementedLauncherHookServiceServer) GuestDefinition(context.Context, *GuestDefinitionRequest) (*GuestDefinitionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GuestDefinition not implemented")
+}
+func (UnimplementedLauncherHookServiceServer) mustEmbedUnimplementedLauncherHookServiceServer() {}
+func (UnimplementedLauncherHookServiceServer) testEmbeddedByValue()                             {}
+
+// UnsafeLauncherHookServiceServer may be embedded to opt out of forward compatibility for this service.
+// Use of this interface is not recommended, as added methods to LauncherHookServiceServer will
+// result in compilation errors.
+type UnsafeLauncherHookServiceServer interface {
+	mustEmbedUnimplementedLauncherHookServiceServer()
+}
+
+func RegisterLauncherHookServiceServer(s grpc.ServiceRegistrar, srv LauncherHookServiceServer) {
+	// If the following call panics, it indicates UnimplementedLauncherHookServiceServer was
+	// embedded by pointer and is nil.  This will cause panics if an
+	// unimplemented method is ever invoked, so we test this at initialization
+	// time to prevent it from happening at runtime later due to I/O.
+	if t, ok := srv.(interface{ testEmbeddedByValue() }); ok {
+		t.testEmbeddedByValue()
+	}
+	s.RegisterService(&LauncherHookService_ServiceDesc, srv)
+}
+
+func _LauncherHookService_GuestDefinition_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GuestDefinitionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LauncherHookServiceServer).GuestDefinition(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LauncherHookService_GuestDefinition_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LauncherHookServiceServer).GuestDefinition(ctx, req.(*GuestDefinitionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+// LauncherHookService_ServiceDesc is the grpc.ServiceDesc for LauncherHookService service.
+// It's only intended for direct use with grpc.RegisterService,
+// and not to be introspected or modified (even as a copy)
+var LauncherHookService_ServiceDesc = grpc.ServiceDesc{
+	ServiceName: "kubevirt.hooks.plugins.v1alpha1.LauncherHookService",
+	HandlerType: (*LauncherHookServiceServer)(nil),
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "GuestDefinition",
+			Handler:    _LauncherHookService_GuestDefinition_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -1,0 +1,110 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"hook-sidecar/pkg/env"
+)
+
+// Installation reads what the cluster has of KubeVirt and of manifests/plugin. Its error is that
+// of KubeVirt's own object; of any other part Unread has the error.
+func (c *Client) Installation(ctx context.Context) (env.Installation, error) {
+	var kubevirts struct {
+		Items []struct {
+			Metadata struct {
+				Namespace string `json:"namespace"`
+			} `json:"metadata"`
+			Spec struct {
+				Configuration struct {
+					DeveloperConfiguration struct {
+						FeatureGates []string `json:"featureGates"`
+					} `json:"developerConfiguration"`
+				} `json:"configuration"`
+			} `json:"spec"`
+			Status struct {
+				Version string `json:"observedKubeVirtVersion"`
+			} `json:"status"`
+		} `json:"items"`
+	}
+	var in env.Installation
+	if err := c.decode(ctx, api+"/kubevirts", right{"list", "kubevirt.io", "kubevirts", ""}, &kubevirts); err != nil {
+		return in, err
+	}
+	namespace := "kubevirt"
+	for _, k := range kubevirts.Items { // KubeVirt's operator accepts one
+		namespace, in.Version, in.Gates = k.Metadata.Namespace, k.Status.Version, k.Spec.Configuration.DeveloperConfiguration.FeatureGates
+	}
+	var plugins struct {
+		Items []env.Plugin `json:"items"`
+	}
+	err := c.decode(ctx, "/apis/plugin.kubevirt.io/v1alpha1/plugins", right{"list", "plugin.kubevirt.io", "plugins", ""}, &plugins)
+	if err != nil && !isUnknownPath(err) { // before KubeVirt 1.9
+		in.Unread = append(in.Unread, err)
+	}
+	in.Plugins = plugins.Items
+	c.policies(ctx, &in, namespace)
+	return in, nil
+}
+
+// policies reads the admission policies of manifests/plugin, their bindings and the ConfigMap that
+// a binding names.
+func (c *Client) policies(ctx context.Context, in *env.Installation, namespace string) {
+	var binding struct {
+		Spec struct {
+			ParamRef struct {
+				Name      string `json:"name"`
+				Namespace string `json:"namespace"`
+			} `json:"paramRef"`
+		} `json:"spec"`
+	}
+	missing := func(err error, name string) {
+		switch {
+		case apierrors.IsNotFound(err):
+			in.Missing = append(in.Missing, name)
+		case err != nil:
+			in.Unread = append(in.Unread, err)
+		}
+	}
+	const injector, required = "hook-sidecar-injector", "hook-sidecar-required"
+	for _, object := range []struct {
+		resource, name string
+		into           any
+	}{
+		{"mutatingadmissionpolicies", injector, &struct{}{}},
+		{"mutatingadmissionpolicybindings", injector, &binding},
+		{"validatingadmissionpolicies", required, &struct{}{}},
+		{"validatingadmissionpolicybindings", required, &struct{}{}},
+	} {
+		const group = "admissionregistration.k8s.io"
+		permission := right{"get", group, object.resource, ""}
+		err := c.decode(ctx, fmt.Sprintf("/apis/%s/v1/%s/%s", group, object.resource, object.name), permission, object.into)
+		if isUnknownPath(err) { // Kubernetes before 1.36
+			err = c.decode(ctx, fmt.Sprintf("/apis/%s/v1beta1/%s/%s", group, object.resource, object.name), permission, object.into)
+		}
+		missing(err, object.resource+"/"+object.name)
+	}
+	name, namespace := cmp.Or(binding.Spec.ParamRef.Name, "hook-sidecar"), cmp.Or(binding.Spec.ParamRef.Namespace, namespace)
+	var settings corev1.ConfigMap
+	path := fmt.Sprintf("/api/v1/namespaces/%s/configmaps/%s", namespace, name)
+	err := c.decode(ctx, path, right{"get", "", "configmaps", namespace}, &settings)
+	missing(err, fmt.Sprintf("configmaps/%s in namespace %s", name, namespace))
+	in.Settings = settings.Data
+}
+
+// decode reads the object at a path.
+func (c *Client) decode(ctx context.Context, path string, permission right, into any) error {
+	data, err := c.get(ctx, path, nil)
+	if err != nil {
+		return permission.wrap("read "+permission.resource, err)
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return fmt.Errorf("read %s: %w", permission.resource, err)
+	}
+	return nil
+}

@@ -1,0 +1,155 @@
+package doctor
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/topology"
+)
+
+// InstallationCheck is a question about a cluster, with a name as a Check has it.
+type InstallationCheck struct {
+	Name string
+	run  func(env.Installation) []Result
+}
+
+// InstallationChecks returns the checks of a cluster, in the order of docs/doctor.md.
+func InstallationChecks() []InstallationCheck {
+	return []InstallationCheck{
+		{"cluster-read", clusterRead},
+		{"kubevirt-version", kubeVirtVersion},
+		{"feature-gates", featureGates},
+		{"plugin-hooks", pluginHooks},
+		{"plugin-pci", pluginPCI},
+		{"plugin-objects", pluginObjects},
+		{"plugin-settings", pluginSettings},
+	}
+}
+
+// NewInstallationReport runs the checks of a cluster.
+func NewInstallationReport(in env.Installation) Report {
+	var results []Result
+	for _, c := range InstallationChecks() {
+		for _, result := range c.run(in) {
+			result.Name = c.Name
+			results = append(results, result)
+		}
+	}
+	return OfResults(results)
+}
+
+func clusterRead(in env.Installation) (results []Result) {
+	for _, err := range in.Unread {
+		hint := ""
+		var hinted *reasons.Error
+		if errors.As(err, &hinted) {
+			hint = hinted.Hint
+		}
+		results = append(results, note(hint, "%s", topology.OneLine(err.Error()))...)
+	}
+	return orPass(results, "all that the checks of a cluster look at")
+}
+
+func kubeVirtVersion(in env.Installation) []Result {
+	if in.Version == "" {
+		return fail("kubectl get kubevirt -A shows what KubeVirt's operator waits for", "KubeVirt is not installed, or its version is not known yet")
+	}
+	return pass("KubeVirt %s", in.Version)
+}
+
+// The feature gates of the two ways to run the hook (docs/install.md), and the first minor version
+// of KubeVirt in which a Plugin has other fields.
+const (
+	gateSidecar = "Sidecar"
+	gatePlugins = "Plugins"
+
+	firstWithLauncher = 10 // spec.launcherHooks in place of spec.domainHooks
+)
+
+func featureGates(in env.Installation) []Result {
+	sidecar, plugins := slices.Contains(in.Gates, gateSidecar), slices.Contains(in.Gates, gatePlugins)
+	switch {
+	case !sidecar && !plugins:
+		return fail("add gate Sidecar or Plugins: docs/install.md, \"Image and gates\"", "gates Sidecar and Plugins are off: no VM can have the hook")
+	case len(in.Plugins) > 0 && !plugins:
+		return fail("add the gate to spec.configuration.developerConfiguration.featureGates of the KubeVirt object", "gate Plugins is off: Plugin objects have no effect")
+	case !plugins && in.Minor() >= firstWithLauncher:
+		return note("use the plugin: docs/install.md, \"As a structured plugin\"", "gate Plugins is off; hook sidecars are deprecated since KubeVirt 1.9")
+	}
+	return pass("gate Sidecar: %t, gate Plugins: %t", sidecar, plugins)
+}
+
+// pluginHooks finds the Plugin without a hook that this KubeVirt knows: the API server drops the
+// other version's field from an object that was stored before an upgrade, and KubeVirt starts VMs
+// without the hook.
+func pluginHooks(in env.Installation) []Result {
+	if !hasHookPlugin(in) {
+		return pass("there is no Plugin %s", hookPlugin)
+	}
+	spec := in.Plugins[slices.IndexFunc(in.Plugins, isHookPlugin)].Spec
+	hooks, field, remedy := spec.DomainHooks, "domainHooks", "apply manifests/plugin, which is for KubeVirt 1.9"
+	isNew := in.Minor() >= firstWithLauncher
+	if isNew {
+		hooks, field, remedy = spec.LauncherHooks, "launcherHooks", "apply manifests/overlays/kubevirt-1.10"
+	}
+	switch {
+	case in.Minor() == 0:
+		return note("", "which hooks of Plugin %s this KubeVirt reads is not known", hookPlugin)
+	case len(hooks) == 0:
+		return fail(remedy, "Plugin %s has no hook in KubeVirt %s, which reads %s: VMs start without it", hookPlugin, in.Version, field)
+	case isNew && !slices.ContainsFunc(hooks, definesGuest):
+		return fail(remedy, "Plugin %s has no hook with GuestDefinition in permittedHooks, so virt-launcher does not call it", hookPlugin)
+	}
+	return pass("Plugin %s has a hook", hookPlugin)
+}
+
+// definesGuest reports whether virt-launcher calls the hook's sidecar to define a domain.
+func definesGuest(h env.PluginHook) bool {
+	return h.Sidecar != nil && slices.Contains(h.Sidecar.PermittedHooks, "GuestDefinition")
+}
+
+// pluginPCI warns in every version: no release is known to have the fix of KubeVirt's issue 18861.
+func pluginPCI(in env.Installation) []Result {
+	if len(in.Plugins) == 0 {
+		return pass("no Plugin object")
+	}
+	return warn(`until this KubeVirt has the fix, each VM with a PCI device needs a hook sidecar, too: docs/install.md, "As a structured plugin"`,
+		"a Plugin object is in the cluster: VMs with PCI host devices fail to start with \"Missing 'mode' attribute\" (kubevirt/kubevirt issue 18861)")
+}
+
+// hookPlugin is the Plugin of manifests/plugin.
+const hookPlugin = "hostdev"
+
+func isHookPlugin(p env.Plugin) bool { return p.Metadata.Name == hookPlugin }
+
+func hasHookPlugin(in env.Installation) bool { return slices.ContainsFunc(in.Plugins, isHookPlugin) }
+
+func pluginObjects(in env.Installation) []Result {
+	const all = 5 // policies, bindings and ConfigMap
+	switch missing := strings.Join(in.Missing, ", "); {
+	case hasHookPlugin(in) && len(in.Missing) > 0:
+		return fail("apply manifests/plugin again", "Plugin %s needs what does not exist: %s", hookPlugin, missing)
+	case !hasHookPlugin(in) && len(in.Missing) < all && len(in.Unread) == 0:
+		return warn("apply manifests/plugin again, or delete the rest of it", "there is no Plugin %s, but objects that belong to it: VMs with the label start without the hook", hookPlugin)
+	case !hasHookPlugin(in):
+		return pass("manifests/plugin is not applied")
+	}
+	return pass("policies, bindings and ConfigMap of Plugin %s exist", hookPlugin)
+}
+
+func pluginSettings(in env.Installation) (results []Result) {
+	if !hasHookPlugin(in) || in.Settings == nil {
+		return nil
+	}
+	if missing := slices.DeleteFunc([]string{"image", "layout", "strict", "dry-run"}, func(key string) bool { return in.Settings[key] != "" }); len(missing) > 0 {
+		results = fail("apply manifests/plugin again", "the ConfigMap has no %s: pods of VMs with the label are refused", strings.Join(missing, ", "))
+	}
+	image := in.Settings["image"]
+	if strings.HasPrefix(image, "registry.example.com/") {
+		results = append(results, fail("set the image that you built: docs/install.md", "image %s is the example's, which cannot be pulled", image)...)
+	}
+	return orPass(results, "image %s, layout %s", image, in.Settings["layout"])
+}

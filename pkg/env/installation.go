@@ -1,0 +1,41 @@
+package env
+
+import "fmt"
+
+// Installation is what a cluster has of KubeVirt and of this hook's manifests/plugin.
+type Installation struct {
+	Version string   // of KubeVirt, such as v1.9.0; "" if unknown
+	Gates   []string // KubeVirt's feature gates
+
+	Plugins  []Plugin
+	Missing  []string          // objects of manifests/plugin that do not exist, as kubectl names them
+	Settings map[string]string // of the ConfigMap
+	Unread   []error           // why a part could not be read
+}
+
+// Plugin is a Plugin object of KubeVirt. Versions differ in the name of its hooks.
+type Plugin struct {
+	Metadata struct {
+		Name string `json:"name"`
+	} `json:"metadata"`
+	Spec struct {
+		DomainHooks   []PluginHook `json:"domainHooks"`   // KubeVirt 1.9
+		LauncherHooks []PluginHook `json:"launcherHooks"` // from 1.10 on
+	} `json:"spec"`
+}
+
+// PluginHook is a hook of a Plugin, so far as it concerns this one.
+type PluginHook struct {
+	Sidecar *struct {
+		PermittedHooks []string `json:"permittedHooks"`
+	} `json:"sidecar"`
+}
+
+// Minor returns the second number of KubeVirt's version 1.x, or 0 if the version is unknown.
+func (i Installation) Minor() int {
+	var minor int
+	if _, err := fmt.Sscanf(i.Version, "v1.%d", &minor); err != nil {
+		return 0
+	}
+	return minor
+}
