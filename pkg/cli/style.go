@@ -25,14 +25,11 @@ func (p *Program) Style(file string) report.Style {
 	return style
 }
 
-// IsTerminal reports whether a stream is a terminal, for which every character device is taken.
+// IsTerminal reports whether a stream is a terminal. /dev/null, which a container may have as
+// its standard output, is a character device, too, and none.
 func IsTerminal(stream any) bool {
 	file, isFile := stream.(*os.File)
-	if !isFile {
-		return false
-	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	return isFile && term.IsTerminal(int(file.Fd()))
 }
 
 // columns returns how many columns a terminal has, 0 if that is unknown. The variable

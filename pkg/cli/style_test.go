@@ -10,10 +10,10 @@ import (
 	"hook-sidecar/test/expect"
 )
 
-// TestStyle takes a character device for a terminal. Each reason for plain text
-// disables its own part, and nothing else.
+// TestStyle takes a pseudoterminal, whose main side counts as a terminal, too (pty(7)). Each
+// reason for plain text disables its own part, and nothing else. /dev/null is no terminal.
 func TestStyle(t *testing.T) {
-	device, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	device, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	expect.NoError(t, err)
 	t.Cleanup(func() {
 		if err := device.Close(); err != nil {
@@ -21,6 +21,10 @@ func TestStyle(t *testing.T) {
 		}
 	})
 	terminal := cli.Program{Streams: cli.Streams{Out: device}}
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	expect.NoError(t, err)
+	t.Cleanup(func() { expect.NoError(t, null.Close()) })
+	discards := cli.Program{Streams: cli.Streams{Out: null}}
 	pipe := cli.Program{Streams: cli.Streams{Out: &bytes.Buffer{}}}
 	tests := map[string]struct {
 		program cli.Program
@@ -29,6 +33,7 @@ func TestStyle(t *testing.T) {
 		want    report.Style
 	}{
 		"terminal":                {terminal, "", []string{"LANG=en_US.UTF-8"}, report.Style{Colour: true, Unicode: true}},
+		"/dev/null":               {discards, "", []string{"LANG=en_US.UTF-8"}, report.Style{}},
 		"-o - is standard output": {terminal, "-", []string{"LANG=C.utf8"}, report.Style{Colour: true, Unicode: true}},
 		"NO_COLOR":                {terminal, "", []string{"LANG=en_US.UTF-8", "NO_COLOR=1"}, report.Style{Unicode: true}},
 		// no-color.org: "when present and not an empty string"
