@@ -104,11 +104,7 @@ func (a *app) row(ctx context.Context, client *cluster.Client, in cluster.Instan
 		err = r.fill(vm)
 	}
 	if err != nil {
-		r.Error = new(err.Error())
-	}
-	var hinted *reasons.Error
-	if errors.As(err, &hinted) {
-		r.ToDo = hinted.Hint
+		r.Error, r.ToDo = new(err.Error()), reasons.HintOf(err)
 	}
 	return r, err
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -90,12 +89,12 @@ func (a *app) collect(ctx context.Context, client *cluster.Client, e *why.Eviden
 	add := func(data []byte) { e.Add("", data) }
 	get := func(add func([]byte), q cluster.Query) (isThere bool) {
 		data, err := client.Get(ctx, q)
-		var hinted *reasons.Error
+		hint := reasons.HintOf(err)
 		switch {
 		case err == nil:
 			add(data)
-		case errors.As(err, &hinted):
-			unread[hinted.Hint] = err
+		case hint != "":
+			unread[hint] = err
 		case !apierrors.IsNotFound(err) && !apierrors.IsBadRequest(err): // that is a container without a log
 			unread[""] = err
 		}

@@ -24,7 +24,7 @@ func AddDetails(cmd *cobra.Command, details *bool) {
 // Explanation describes the output of explain.
 type Explanation struct {
 	Output
-	Details bool // link speeds too, and path types in pictures
+	Details bool // link speeds too
 	Subject report.Subject
 	Heading string // before text
 }

@@ -76,9 +76,8 @@ func (p *Program) ExitStatus(err error) int {
 		return ExitFound
 	}
 	p.Say("error: %v", err)
-	var hinted *reasons.Error
-	if errors.As(err, &hinted) && hinted.Hint != "" {
-		p.Say("hint: %s", hinted.Hint)
+	if hint := reasons.HintOf(err); hint != "" {
+		p.Say("hint: %s", hint)
 	}
 	if errors.As(err, new(refusal)) {
 		return ExitRefused

@@ -12,8 +12,8 @@ import (
 )
 
 // Style returns the style of text in a file or, for "" and "-", on standard output. It is
-// plain except on a terminal. NO_COLOR disables
-// colours (no-color.org), and a locale other than UTF-8 disables box characters.
+// plain except on a terminal. NO_COLOR disables colours (no-color.org), and a locale other than
+// UTF-8 disables box characters.
 func (p *Program) Style(file string) report.Style {
 	if !isStandardOutput(file) || !IsTerminal(p.Out) {
 		return report.Style{}

@@ -47,7 +47,7 @@ const (
 func TestVerdict(t *testing.T) {
 	for name, test := range map[string]struct {
 		sample, host  string
-		placed        policy.Layout // the domain is what this layout makes of the sample
+		placed        policy.Layout // the sample as this layout places it
 		hasHook       bool
 		verdict, todo string
 	}{

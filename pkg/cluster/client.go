@@ -51,8 +51,8 @@ func (r right) wrap(doing string, err error) error {
 	switch {
 	case utilnet.IsConnectionRefused(err):
 		return reasons.WithHint("name the cluster with --context or --kubeconfig, as for kubectl", err)
-	case r.group == "kubevirt.io" && isUnknownPath(err):
-		return reasons.WithHint("name another cluster with --context", fmt.Errorf("%s: the cluster has no KubeVirt: %s is not served", doing, api))
+	case r.group == kubeVirt && isUnknownPath(err):
+		return reasons.WithHint("name another cluster with --context", fmt.Errorf("%s: the cluster has no KubeVirt: /apis/kubevirt.io/v1 is not served", doing))
 	case !apierrors.IsForbidden(err):
 		return err
 	case names("impersonate"):

@@ -3,7 +3,6 @@ package cluster
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,7 +32,7 @@ func (c *Client) Installation(ctx context.Context) (env.Installation, error) {
 		} `json:"items"`
 	}
 	var in env.Installation
-	if err := c.decode(ctx, api+"/kubevirts", right{"list", "kubevirt.io", "kubevirts", ""}, &kubevirts); err != nil {
+	if err := c.decode(ctx, "read kubevirts", Query{Group: kubeVirt, Resource: "kubevirts"}, &kubevirts); err != nil {
 		return in, err
 	}
 	namespace := "kubevirt"
@@ -43,7 +42,7 @@ func (c *Client) Installation(ctx context.Context) (env.Installation, error) {
 	var plugins struct {
 		Items []env.Plugin `json:"items"`
 	}
-	err := c.decode(ctx, "/apis/plugin.kubevirt.io/v1alpha1/plugins", right{"list", "plugin.kubevirt.io", "plugins", ""}, &plugins)
+	err := c.decode(ctx, "read plugins", Query{Group: "plugin.kubevirt.io", Version: "v1alpha1", Resource: "plugins"}, &plugins)
 	if err != nil && !isUnknownPath(err) { // before KubeVirt 1.9
 		in.Unread = append(in.Unread, err)
 	}
@@ -81,30 +80,17 @@ func (c *Client) policies(ctx context.Context, in *env.Installation, namespace s
 		{"validatingadmissionpolicies", required, &struct{}{}},
 		{"validatingadmissionpolicybindings", required, &struct{}{}},
 	} {
-		const group = "admissionregistration.k8s.io"
-		permission := right{"get", group, object.resource, ""}
-		err := c.decode(ctx, fmt.Sprintf("/apis/%s/v1/%s/%s", group, object.resource, object.name), permission, object.into)
+		q := Query{Group: "admissionregistration.k8s.io", Resource: object.resource, Name: object.name}
+		err := c.decode(ctx, "read "+object.resource, q, object.into)
 		if isUnknownPath(err) { // Kubernetes before 1.36
-			err = c.decode(ctx, fmt.Sprintf("/apis/%s/v1beta1/%s/%s", group, object.resource, object.name), permission, object.into)
+			q.Version = "v1beta1"
+			err = c.decode(ctx, "read "+object.resource, q, object.into)
 		}
 		missing(err, object.resource+"/"+object.name)
 	}
 	name, namespace := cmp.Or(binding.Spec.ParamRef.Name, "hook-sidecar"), cmp.Or(binding.Spec.ParamRef.Namespace, namespace)
 	var settings corev1.ConfigMap
-	path := fmt.Sprintf("/api/v1/namespaces/%s/configmaps/%s", namespace, name)
-	err := c.decode(ctx, path, right{"get", "", "configmaps", namespace}, &settings)
+	err := c.decode(ctx, "read configmaps", Query{Resource: "configmaps", Namespace: namespace, Name: name}, &settings)
 	missing(err, fmt.Sprintf("configmaps/%s in namespace %s", name, namespace))
 	in.Settings = settings.Data
-}
-
-// decode reads the object at a path.
-func (c *Client) decode(ctx context.Context, path string, permission right, into any) error {
-	data, err := c.get(ctx, path, nil)
-	if err != nil {
-		return permission.wrap("read "+permission.resource, err)
-	}
-	if err := json.Unmarshal(data, into); err != nil {
-		return fmt.Errorf("read %s: %w", permission.resource, err)
-	}
-	return nil
 }

@@ -3,7 +3,6 @@ package cluster
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,15 +25,11 @@ func (c *Client) launcher(ctx context.Context, in Instance) (*corev1.Pod, error)
 		return nil, reasons.WithHint("try again when it runs; kubectl hostdev why "+in.Name+" -n "+in.Namespace+" says why it does not", fmt.Errorf("VM %s is not running: its phase is %q", in.NamespacedName, in.phase))
 	}
 	doing := fmt.Sprintf("find the pod of VM %s", in.NamespacedName)
-	data, err := c.get(ctx, fmt.Sprintf("/api/v1/namespaces/%s/pods", in.Namespace), map[string]string{
-		"labelSelector": fmt.Sprintf("%s=virt-launcher,%s=%s", v1.AppLabel, v1.CreatedByLabel, in.UID),
-	})
-	if err != nil {
-		return nil, right{"list", "", "pods", in.Namespace}.wrap(doing, err)
-	}
 	var pods corev1.PodList
-	if err := json.Unmarshal(data, &pods); err != nil {
-		return nil, fmt.Errorf("%s: %w", doing, err)
+	selector := fmt.Sprintf("%s=virt-launcher,%s=%s", v1.AppLabel, v1.CreatedByLabel, in.UID)
+	err := c.decode(ctx, doing, Query{Resource: "pods", Namespace: in.Namespace, Parameters: map[string]string{"labelSelector": selector}}, &pods)
+	if err != nil {
+		return nil, err
 	}
 	running := slices.DeleteFunc(slices.Clone(pods.Items), func(p corev1.Pod) bool {
 		return p.Status.Phase != corev1.PodRunning || p.Spec.NodeName != in.Node

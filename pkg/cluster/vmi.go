@@ -16,8 +16,8 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// api is the path of KubeVirt's resources; KubeVirt serves v1 since 0.36.
-const api = "/apis/kubevirt.io/v1"
+// KubeVirt serves its VMIs in v1 since 0.36.
+const kubeVirt, vmis = "kubevirt.io", "virtualmachineinstances"
 
 // Instance is a VirtualMachineInstance.
 type Instance struct {
@@ -84,12 +84,12 @@ func parseInstance(data []byte) Instance {
 
 // Instance reads a VMI.
 func (c *Client) Instance(ctx context.Context, name types.NamespacedName) (Instance, error) {
-	data, err := c.get(ctx, fmt.Sprintf("%s/namespaces/%s/virtualmachineinstances/%s", api, name.Namespace, name.Name), nil)
-	if apierrors.IsNotFound(err) && !isUnknownPath(err) {
+	data, err := c.query(ctx, fmt.Sprintf("read VMI %s", name), Query{Group: kubeVirt, Resource: vmis, Namespace: name.Namespace, Name: name.Name})
+	if apierrors.IsNotFound(err) {
 		return Instance{}, c.notRunning(ctx, name)
 	}
 	if err != nil {
-		return Instance{}, right{"get", "kubevirt.io", "virtualmachineinstances", name.Namespace}.wrap(fmt.Sprintf("read VMI %s", name), err)
+		return Instance{}, err
 	}
 	in := parseInstance(data)
 	return in, in.Err
@@ -97,7 +97,7 @@ func (c *Client) Instance(ctx context.Context, name types.NamespacedName) (Insta
 
 // notRunning returns the cause of a missing VMI: there is no such VM, or it is stopped.
 func (c *Client) notRunning(ctx context.Context, name types.NamespacedName) error {
-	_, ofVM := c.get(ctx, fmt.Sprintf("%s/namespaces/%s/virtualmachines/%s", api, name.Namespace, name.Name), nil)
+	_, ofVM := c.Get(ctx, Query{Group: kubeVirt, Resource: "virtualmachines", Namespace: name.Namespace, Name: name.Name})
 	switch {
 	case ofVM == nil:
 		return reasons.WithHint("start it, and try again: virtctl start "+name.Name+" -n "+name.Namespace, fmt.Errorf("VM %s is stopped", name))
@@ -129,24 +129,17 @@ const pageSize = "500"
 // Instances lists the VMIs of a namespace, "" for all, that have the labels of a selector. One
 // that cannot be read has its error.
 func (c *Client) Instances(ctx context.Context, namespace, selector string) ([]Instance, error) {
-	path := api + "/virtualmachineinstances"
-	if namespace != "" {
-		path = api + "/namespaces/" + namespace + "/virtualmachineinstances"
-	}
 	var all []Instance
 	for next := ""; ; {
-		data, err := c.get(ctx, path, map[string]string{"limit": pageSize, "continue": next, "labelSelector": selector})
-		if err != nil {
-			return nil, right{"list", "kubevirt.io", "virtualmachineinstances", namespace}.wrap("list VMIs", err)
-		}
+		q := Query{Group: kubeVirt, Resource: vmis, Namespace: namespace, Parameters: map[string]string{"limit": pageSize, "continue": next, "labelSelector": selector}}
 		var list struct {
 			Metadata struct {
 				Continue string `json:"continue"`
 			} `json:"metadata"`
 			Items []json.RawMessage `json:"items"`
 		}
-		if err := json.Unmarshal(data, &list); err != nil {
-			return nil, fmt.Errorf("list VMIs: %w", err)
+		if err := c.decode(ctx, "list VMIs", q, &list); err != nil {
+			return nil, err
 		}
 		for _, item := range list.Items {
 			all = append(all, parseInstance(item))

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"errors"
 	"slices"
 	"strings"
 
@@ -43,12 +42,7 @@ func NewInstallationReport(in env.Installation) Report {
 
 func clusterRead(in env.Installation) (results []Result) {
 	for _, err := range in.Unread {
-		hint := ""
-		var hinted *reasons.Error
-		if errors.As(err, &hinted) {
-			hint = hinted.Hint
-		}
-		results = append(results, note(hint, "%s", topology.OneLine(err.Error()))...)
+		results = append(results, note(reasons.HintOf(err), "%s", topology.OneLine(err.Error()))...)
 	}
 	return orPass(results, "all that the checks of a cluster look at")
 }

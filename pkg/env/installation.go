@@ -2,7 +2,7 @@ package env
 
 import "fmt"
 
-// Installation is what a cluster has of KubeVirt and of this hook's manifests/plugin.
+// Installation describes KubeVirt and this hook's manifests/plugin in a cluster.
 type Installation struct {
 	Version string   // of KubeVirt, such as v1.9.0; "" if unknown
 	Gates   []string // KubeVirt's feature gates

@@ -21,7 +21,7 @@ type xmlReader struct {
 	isLinux bool // elsewhere lstopo does not know the node of a device (hwloc's documentation, "I/O Devices")
 }
 
-// place is what the elements around a device say about it.
+// place is the position of a device by the elements around it.
 type place struct {
 	root    topology.PCIeRoot
 	bridges []topology.Address

@@ -161,8 +161,8 @@ func shortages(t *testing.T, readback []byte) []string {
 	return read.BusShortages()
 }
 
-// ownExpander is what may change of a device under an expander bus of the user's own: its bus
-// numbers, where devices beside it leave or the expander bus has no busNr.
+// ownExpander matches the line of a device under an expander bus of the user's own. Its bus
+// numbers may change, where devices beside it leave or the expander bus has no busNr.
 var ownExpander = regexp.MustCompile(`^(expander bus) \d+( .*) at .*`)
 
 // unmoved returns where a guest sees the devices that the hook must not move.

@@ -1,9 +1,20 @@
 package reasons
 
+import "errors"
+
 // Error is an error with a hint.
 type Error struct {
 	Err  error
 	Hint string // what to do; "" for none
+}
+
+// HintOf returns the hint of an error, "" for none.
+func HintOf(err error) string {
+	var hinted *Error
+	if errors.As(err, &hinted) {
+		return hinted.Hint
+	}
+	return ""
 }
 
 // WithHint returns an error with a hint.

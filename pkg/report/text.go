@@ -205,7 +205,7 @@ func deviceRows(r Report) [][]string {
 	return rows
 }
 
-// meanings writes the meanings of the reasons that causes has not written.
+// meanings writes the meanings of the reasons that causes leaves out.
 func (p *printer) meanings(r Report) {
 	for _, reason := range reasons.Reasons() {
 		devices := r.WithReason(reason)

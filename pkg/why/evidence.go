@@ -25,7 +25,7 @@ func (l Line) Where() string {
 	return l.Source + ", " + l.Time.Format("2006-01-02 15:04:05 MST")
 }
 
-// Evidence is what is known of one VM. Without a namespace it is that of any.
+// Evidence holds the objects and logs of one VM, without a namespace of a VM in any.
 type Evidence struct {
 	Namespace, Name string
 	Phase, Node     string // of its VMI
@@ -47,7 +47,7 @@ type Log struct {
 type Finding struct {
 	Cause
 	Line   Line
-	Shares []string // of what is insufficient: which node has how much, and who uses it
+	Shares []string // of the insufficient resource: how much each node has, and who uses it
 }
 
 // Findings returns the causes, the latest first: of several attempts to start, the last

@@ -2,7 +2,7 @@ package docs
 
 import "hook-sidecar/pkg/reasons"
 
-// codePage is what docs/reasons.md has about a code besides its meaning and its remedy, in
+// codePage has the text of docs/reasons.md about a code, besides its meaning and its remedy, in
 // Markdown.
 type codePage struct {
 	text string // "" where meaning and remedy are enough
@@ -72,7 +72,7 @@ func warningPages() []warningPage {
 	}
 }
 
-// checkPage is what docs/doctor.md has about a check, in Markdown.
+// checkPage has the text of docs/doctor.md about a check, in Markdown.
 type checkPage struct {
 	name   string
 	asks   string // the question that the check answers, and what it takes for a WARN or FAIL
