@@ -1,0 +1,235 @@
+package fit
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/dynamic-resource-allocation/cel"
+	"k8s.io/dynamic-resource-allocation/structured"
+
+	"hook-sidecar/test/expect"
+)
+
+// objects returns a node of a host of testdata, as the drivers publish it.
+func objects(t testing.TB, name string, gpu, nic driver) Objects {
+	gpus, nics := devicesOf(t, name)
+	return Objects{
+		Slices:  []*resourceapi.ResourceSlice{gpu.slice("node", gpus), nic.slice("node", nics)},
+		Classes: []*resourceapi.DeviceClass{gpu.deviceClass(), nic.deviceClass()},
+	}
+}
+
+// TestHosts compares with what a person finds by hand on the hosts of testdata.
+func TestHosts(t *testing.T) {
+	const hgx, roots, vgpu, rtx = "x86-2n8g-hgx-h100", "x86-2n4g-three-roots", "x86-2n2g-t4-vgpu", "x86-1n2g-rtx-audio"
+	tests := []struct {
+		host     string
+		gpu, nic driver
+		wish     Wish
+		want     int
+		pairs    string
+		why      string
+	}{
+		// Eight PCIe roots with a GPU and a NIC each, four per socket.
+		{host: hgx, wish: Wish{GPUs: 1, NICs: 1, Pair: PairRoot}, want: 8, pairs: "1 PHB"},
+		{host: hgx, wish: Wish{GPUs: 2, NICs: 2, Pair: PairRoot}, want: 4, pairs: "2 PHB, 4 NODE"},
+		{host: hgx, wish: Wish{GPUs: 4, NICs: 4, Pair: PairRoot}, want: 2, pairs: "4 PHB, 24 NODE"},
+		{host: hgx, wish: Wish{GPUs: 8, NICs: 8, Pair: PairRoot}, want: 1, pairs: "8 PHB, 48 NODE, 64 SYS"},
+		{host: hgx, wish: Wish{GPUs: 4, NICs: 1, Pair: PairRoot}, want: 2, pairs: "1 PHB, 9 NODE"},
+		// One constraint over all: no root has two GPUs.
+		{host: hgx, wish: Wish{GPUs: 1, NICs: 1, Pair: PairAll}, want: 8, pairs: "1 PHB"},
+		{host: hgx, wish: Wish{GPUs: 2, NICs: 2, Pair: PairAll}, pairs: "-", why: "no resource.kubernetes.io/pcieRoot has 2 sriov and 2 vfio.gpu.nvidia.com free"},
+		{host: hgx, wish: Wish{GPUs: 4, NICs: 4, Pair: PairAll}, pairs: "-", why: "no resource.kubernetes.io/pcieRoot has 4 sriov and 4 vfio.gpu.nvidia.com free"},
+		{host: hgx, wish: Wish{GPUs: 8, NICs: 8, Pair: PairAll}, pairs: "-", why: "no resource.kubernetes.io/pcieRoot has 8 sriov and 8 vfio.gpu.nvidia.com free"},
+		// The two drivers publish the NUMA node under two names; one driver agrees with itself.
+		{host: hgx, wish: Wish{GPUs: 4, NICs: 4, Pair: PairRoot, OneSocket: true}, pairs: "-", why: "sriov has no resource.kubernetes.io/numaNode, its driver publishes dra.net/numaNode: matchAttribute compares one name"},
+		{host: hgx, wish: Wish{GPUs: 4, Pair: PairNone, OneSocket: true}, want: 2, pairs: "6 NODE"},
+		{host: hgx, wish: Wish{GPUs: 5, Pair: PairNone, OneSocket: true}, pairs: "-", why: "no resource.kubernetes.io/numaNode has 5 vfio.gpu.nvidia.com free"},
+		{host: hgx, gpu: intel(), wish: Wish{GPUs: 1, NICs: 1, Pair: PairRoot}, pairs: "-", why: "gpu.intel.com has no resource.kubernetes.io/pcieRoot, its driver publishes gpu.intel.com/pciRoot: matchAttribute compares one name"},
+		{host: hgx, gpu: rocm(), wish: Wish{GPUs: 8, NICs: 8, Pair: PairRoot}, want: 1, pairs: "8 PHB, 48 NODE, 64 SYS"},
+		{host: hgx, gpu: rocm(), wish: Wish{GPUs: 4, Pair: PairNone, OneSocket: true}, pairs: "-", why: "gpu.amd.com has no resource.kubernetes.io/numaNode, its driver publishes gpu.amd.com/numaNode: matchAttribute compares one name"},
+		{host: hgx, nic: cpus(), wish: Wish{GPUs: 8, NICs: 8, Pair: PairRoot}, want: 1, pairs: "36 PHB, 36 NODE, 48 SYS"},
+		// Per socket two roots with a GPU and a NIC, and one with a NIC alone.
+		{host: roots, wish: Wish{GPUs: 1, NICs: 1, Pair: PairRoot}, want: 4, pairs: "1 PHB"},
+		{host: roots, wish: Wish{GPUs: 2, NICs: 2, Pair: PairRoot}, want: 2, pairs: "2 PHB, 4 NODE"},
+		{host: roots, wish: Wish{GPUs: 4, NICs: 6, Pair: PairRoot}, want: 1, pairs: "4 PHB, 16 NODE, 25 SYS"},
+		{host: roots, wish: Wish{GPUs: 2, NICs: 3, Pair: PairNone}, want: 2, pairs: "2 PHB, 8 NODE"},
+		// A GPU per socket, and no NIC.
+		{host: vgpu, wish: Wish{GPUs: 1, Pair: PairNone}, want: 2, pairs: "-"},
+		{host: vgpu, wish: Wish{GPUs: 2, Pair: PairNone}, want: 1, pairs: "1 SYS"},
+		{host: vgpu, wish: Wish{GPUs: 1, NICs: 1, Pair: PairRoot}, pairs: "-", why: "0 sriov are free, and 1 are needed"},
+		// One socket whose devices report no NUMA node, and a root for all.
+		{host: rtx, wish: Wish{GPUs: 2, Pair: PairNone}, want: 2, pairs: "1 PHB"},
+		{host: rtx, wish: Wish{GPUs: 2, Pair: PairNone, OneSocket: true}, pairs: "-", why: "vfio.gpu.nvidia.com has no resource.kubernetes.io/numaNode"},
+	}
+	for _, test := range tests {
+		if test.gpu.name == "" {
+			test.gpu = nvidia()
+		}
+		if test.nic.name == "" {
+			test.nic = sriov()
+		}
+		test.wish.GPUClass, test.wish.NICClass = test.gpu.class, test.nic.class
+		t.Run(fmt.Sprint(test.host, " ", test.wish, " ", test.wish.Pair), func(t *testing.T) {
+			claim := test.wish.claim(test.wish.pairs(), test.wish.OneSocket)
+			answer, err := New(objects(t, test.host, test.gpu, test.nic)).Count(ctx(), Shape{Name: "vm", Claims: []*resourceapi.ResourceClaim{claim}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := answer.Nodes[0]
+			if got.Now != test.want || got.Empty != test.want || got.pairs() != test.pairs || got.Why != test.why {
+				t.Errorf("fits %d times, %d when empty, pairs %s, why %q\nwant %d, %s, %q", got.Now, got.Empty, got.pairs(), got.Why, test.want, test.pairs, test.why)
+			}
+		})
+	}
+}
+
+// TestRandomFleets compares Count with the allocator itself, which sees the whole cluster,
+// allocates one VM after the other, and writes each claim's result where the scheduler does.
+func TestRandomFleets(t *testing.T) {
+	for seed := range uint64(60) {
+		random := rand.New(rand.NewPCG(seed, 27))
+		o, wish := randomFleet(random, 1+random.IntN(12))
+		claim := wish.claim(wish.pairs(), wish.OneSocket)
+		answer, err := New(o).Count(ctx(), Shape{Name: "vm", Claims: []*resourceapi.ResourceClaim{claim}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		empty := o
+		empty.Claims = nil
+		for _, n := range answer.Nodes {
+			if want := scheduled(t, o, n.Name, claim); n.Now != want {
+				t.Errorf("seed %d, %s, node %s: %d fit now, the scheduler allocates %d; %s", seed, wish, n.Name, n.Now, want, n.Why)
+			}
+			if want := scheduled(t, empty, n.Name, claim); n.Empty != want {
+				t.Errorf("seed %d, %s, node %s: %d fit when empty, the scheduler allocates %d", seed, wish, n.Name, n.Empty, want)
+			}
+			if (n.Why == "") != (n.Now > 0) {
+				t.Errorf("seed %d, node %s: %d fit now, why not: %q", seed, n.Name, n.Now, n.Why)
+			}
+		}
+	}
+}
+
+// scheduled returns how many claims the scheduler's allocator allocates on a node.
+func scheduled(t *testing.T, o Objects, name string, claim *resourceapi.ResourceClaim) int {
+	t.Helper()
+	claims := o.Claims
+	for count := 0; ; count++ {
+		taken := sets.New[structured.DeviceID]()
+		for _, c := range claims {
+			for _, r := range c.Status.Allocation.Devices.Results {
+				taken.Insert(structured.MakeDeviceID(r.Driver, r.Pool, r.Device))
+			}
+		}
+		lists := structured.Features{ListTypeAttributes: true}
+		allocator, err := structured.NewAllocator(ctx(), lists, structured.AllocatedState{AllocatedDevices: taken}, New(o), o.Slices, cel.NewCache(10, cel.Features{EnableListTypeAttributes: true}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		node := &corev1.Node{}
+		node.Name = name
+		results, err := allocator.Allocate(ctx(), node, []*resourceapi.ResourceClaim{claim})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(results) == 0 {
+			return count
+		}
+		next := claim.DeepCopy()
+		next.Status.Allocation = &results[0]
+		claims = append(claims[:len(claims):len(claims)], next)
+	}
+}
+
+// randomFleet returns nodes with up to six GPUs and six NICs of random drivers on random
+// roots, of which random ones are allocated.
+func randomFleet(random *rand.Rand, nodes int) (Objects, Wish) {
+	gpu := []driver{nvidia(), rocm(), intel()}[random.IntN(3)]
+	nic := []driver{sriov(), sriov(), cpus()}[random.IntN(3)]
+	o := Objects{Classes: []*resourceapi.DeviceClass{gpu.deviceClass(), nic.deviceClass()}}
+	for i := range nodes {
+		for _, d := range []driver{gpu, nic} {
+			var devices []at
+			for j := range random.IntN(7) {
+				root := random.IntN(6)
+				devices = append(devices, at{fmt.Sprintf("pci0000:%02x", 16*root), fmt.Sprintf("0000:%02x:%02x.0", 16*root, j), int64(root/3) - int64(random.IntN(12)/11)})
+			}
+			s := d.slice(fmt.Sprint("node", i), devices)
+			o.Slices = append(o.Slices, s)
+			for j := range devices {
+				if random.IntN(3) == 0 {
+					o.Claims = append(o.Claims, allocated(fmt.Sprint("c", i, d.class, j), s, j))
+				}
+			}
+		}
+	}
+	wish := Wish{GPUs: random.IntN(4), NICs: 1 + random.IntN(3), GPUClass: gpu.class, NICClass: nic.class, OneSocket: random.IntN(4) == 0}
+	wish.Pair = []Pairing{PairRoot, PairRoot, PairAll, PairNone}[random.IntN(4)]
+	return o, wish
+}
+
+const wantPicture = `node: 3 fit now, 4 when empty; pairs of the next: 1 PHB
+NUMA node 0
+  pci0000:26
+    vfi-0  0000:27:00.0  used  ml/train
+    sri-0  0000:29:00.0  used  ml/train-nic
+  pci0000:48
+    sri-1  0000:4b:00.0  free
+  pci0000:59
+    vfi-1  0000:5a:00.0  taken  gpu0
+    sri-2  0000:5c:00.0  taken  nic0
+NUMA node 1
+  pci0000:a6
+    vfi-2  0000:a7:00.0  free
+    sri-3  0000:a9:00.0  free
+  pci0000:c8
+    sri-4  0000:cb:00.0  free
+  pci0000:d9
+    vfi-3  0000:da:00.0  free
+    sri-5  0000:dc:00.0  free
+`
+
+// TestPicture shows a node with what is free, used and would be taken.
+func TestPicture(t *testing.T) {
+	o := objects(t, "x86-2n4g-three-roots", nvidia(), sriov())
+	o.Claims = append(o.Claims, allocated("train", o.Slices[0], 0), allocated("train-nic", o.Slices[1], 0))
+	wish := Wish{GPUs: 1, NICs: 1, GPUClass: nvidia().class, NICClass: sriov().class}
+	answer, err := New(o).Count(ctx(), Shape{Name: wish.String(), Claims: []*resourceapi.ResourceClaim{wish.claim(wish.pairs(), false)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := answer.Nodes[0].Picture(&b); err != nil {
+		t.Fatal(err)
+	}
+	expect.Same(t, wantPicture, b.String(), "picture (-want +got)")
+}
+
+// BenchmarkCount counts VMs of one pair, of which most fit, and of eight.
+func BenchmarkCount(b *testing.B) {
+	gpus, nics := devicesOf(b, "x86-2n8g-hgx-h100")
+	for _, nodes := range []int{50, 200} {
+		o := Objects{Classes: []*resourceapi.DeviceClass{nvidia().deviceClass(), sriov().deviceClass()}}
+		for i := range nodes {
+			name := fmt.Sprint("node", i)
+			o.Slices = append(o.Slices, nvidia().slice(name, gpus), sriov().slice(name, nics))
+			o.Claims = append(o.Claims, allocated(name, o.Slices[2*i], i%8))
+		}
+		for _, pairs := range []int{1, 2, 4, 8} {
+			wish := Wish{GPUs: pairs, NICs: pairs, GPUClass: nvidia().class, NICClass: sriov().class}
+			b.Run(fmt.Sprintf("nodes=%d/pairs=%d", nodes, pairs), func(b *testing.B) {
+				for b.Loop() {
+					if _, err := New(o).Count(ctx(), Shape{Claims: []*resourceapi.ResourceClaim{wish.claim(wish.pairs(), false)}}); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package fit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/dynamic-resource-allocation/cel"
+	"k8s.io/dynamic-resource-allocation/structured"
+	"k8s.io/utils/ptr"
+)
+
+// node is one node's part of a fleet.
+type node struct {
+	*Fleet
+	*corev1.Node
+	published []*resourceapi.ResourceSlice // its own, and those of several nodes
+	devices   []*device
+	taking    map[string][]*device // by kind of request
+}
+
+func (f *Fleet) node(of *corev1.Node) *node {
+	n := &node{Fleet: f, Node: of, published: slices.Concat(f.slices[of.Name], f.slices[""]), taking: map[string][]*device{}}
+	newest := map[poolID]int64{}
+	for _, s := range n.published {
+		id := poolID{s.Spec.Driver, s.Spec.Pool.Name}
+		newest[id] = max(newest[id], s.Spec.Pool.Generation)
+	}
+	for _, s := range n.published {
+		if s.Spec.Pool.Generation < newest[poolID{s.Spec.Driver, s.Spec.Pool.Name}] {
+			continue
+		}
+		for _, d := range s.Spec.Devices {
+			name, all, selector := s.Spec.NodeName, s.Spec.AllNodes, s.Spec.NodeSelector
+			if ptr.Deref(s.Spec.PerDeviceNodeSelection, false) {
+				name, all, selector = d.NodeName, d.AllNodes, d.NodeSelector
+			}
+			if matches, err := structured.NodeMatches(f.features, of, ptr.Deref(name, ""), ptr.Deref(all, false), selector); err == nil && matches {
+				n.devices = append(n.devices, newDevice(s, d))
+			}
+		}
+	}
+	return n
+}
+
+// used returns the state that the allocated claims leave, and the claims by device.
+func (n *node) used() (structured.AllocatedState, map[structured.DeviceID]*resourceapi.ResourceClaim) {
+	state, by := unused(), map[structured.DeviceID]*resourceapi.ResourceClaim{}
+	pools := map[poolID]bool{}
+	for _, s := range n.published {
+		pools[poolID{s.Spec.Driver, s.Spec.Pool.Name}] = true
+	}
+	for id := range pools {
+		for _, c := range n.claims[id] {
+			for _, r := range c.Status.Allocation.Devices.Results {
+				take(state, r)
+				by[structured.MakeDeviceID(r.Driver, r.Pool, r.Device)] = c
+			}
+		}
+	}
+	return state, by
+}
+
+// unused returns the state of a node without claims.
+func unused() structured.AllocatedState {
+	return structured.AllocatedState{
+		AllocatedDevices: sets.New[structured.DeviceID](), AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
+		AggregatedCapacity: structured.NewConsumedCapacityCollection(),
+	}
+}
+
+// take marks a device as taken, as the scheduler does: with admin access it stays free.
+func take(state structured.AllocatedState, r resourceapi.DeviceRequestAllocationResult) {
+	id := structured.MakeDeviceID(r.Driver, r.Pool, r.Device)
+	switch {
+	case ptr.Deref(r.AdminAccess, false):
+	case r.ShareID != nil:
+		state.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(id, r.ShareID))
+		state.AggregatedCapacity.Insert(structured.NewDeviceConsumedCapacity(id, r.ConsumedCapacity))
+	default:
+		state.AllocatedDevices.Insert(id)
+	}
+}
+
+// searchTime is how long the scheduler searches a node before it leaves it out
+// (k8s.io/kube-scheduler config/v1, DynamicResourcesFilterTimeoutDefault).
+const searchTime = 10 * time.Second
+
+// allocate allocates devices to a VM's claims, or returns why it cannot.
+func (n *node) allocate(ctx context.Context, claims []*resourceapi.ResourceClaim, state structured.AllocatedState) ([]resourceapi.AllocationResult, string) {
+	for _, c := range claims {
+		if why := n.obstacle(ctx, c, state); why != "" {
+			return nil, why
+		}
+	}
+	limited, cancel := context.WithTimeout(ctx, searchTime)
+	defer cancel()
+	allocator, err := structured.NewAllocator(ctx, n.features, state, n.Fleet, n.published, n.cache)
+	var results []resourceapi.AllocationResult
+	if err == nil {
+		results, err = allocator.Allocate(limited, n.Node, claims)
+	}
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, fmt.Sprintf("the search did not end in %s, when the scheduler gives up", searchTime)
+	case err != nil:
+		return nil, err.Error()
+	case len(results) == 0:
+		return nil, "the scheduler's allocator finds no devices that meet the claim"
+	}
+	return results, ""
+}
+
+// kind names what a request takes: requests of one kind take the same devices.
+func kind(r *resourceapi.ExactDeviceRequest) string {
+	words := []string{r.DeviceClassName}
+	for _, s := range r.Selectors {
+		if s.CEL != nil {
+			words = append(words, s.CEL.Expression)
+		}
+	}
+	return strings.Join(words, " with ")
+}
+
+// takes returns the devices that a request takes, by the scheduler's evaluation of selectors.
+// Where one fails, the allocator returns its error.
+func (n *node) takes(ctx context.Context, r *resourceapi.ExactDeviceRequest) []*device {
+	found, isKnown := n.taking[kind(r)]
+	class, err := n.Get(r.DeviceClassName)
+	if isKnown || err != nil {
+		return found
+	}
+	selectors := slices.Concat(class.Spec.Selectors, r.Selectors)
+	for _, d := range n.devices {
+		isRefused := slices.ContainsFunc(selectors, func(s resourceapi.DeviceSelector) bool { return s.CEL != nil && !n.meets(ctx, d, s.CEL.Expression) })
+		if !isRefused {
+			found = append(found, d)
+		}
+	}
+	n.taking[kind(r)] = found
+	return found
+}
+
+func (n *node) meets(ctx context.Context, d *device, expression string) bool {
+	compiled := n.cache.GetOrCompile(expression)
+	if compiled.Error != nil {
+		return false
+	}
+	matches, _, err := compiled.DeviceMatches(ctx, cel.Device{
+		Driver: d.driver, AllowMultipleAllocations: d.AllowMultipleAllocations, Attributes: d.Attributes, Capacity: d.Capacity,
+	})
+	return err == nil && matches
+}
