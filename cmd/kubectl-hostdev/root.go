@@ -16,6 +16,7 @@ import (
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/cluster"
 	"hook-sidecar/pkg/plan"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -35,8 +36,7 @@ func run(ctx context.Context, args, environ []string, streams cli.Streams) int {
 	root := a.newRoot()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	var remedied interface{ Remedy() string }
-	if errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &remedied) {
+	if errors.Is(err, context.DeadlineExceeded) && !errors.As(err, new(*reasons.Error)) {
 		err = cli.Failed("try again, or give it longer with --timeout", err)
 	}
 	return a.ExitStatus(err)

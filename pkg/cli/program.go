@@ -33,26 +33,14 @@ const (
 	ExitRefused = 3 // refused by strict policy
 )
 
-// Failure is an error with an exit status and a hint.
-type Failure struct {
-	Status int
-	Err    error
-	Hint   string // "" for none
-}
+// refusal is an error that ends the program with ExitRefused.
+type refusal struct{ error }
 
-func (f Failure) Error() string { return f.Err.Error() }
+// Failed returns an error with a hint that ends the program with ExitFailed.
+func Failed(hint string, err error) error { return reasons.WithHint(hint, err) }
 
-// Unwrap returns the error alone.
-func (f Failure) Unwrap() error { return f.Err }
-
-// Remedy returns the hint.
-func (f Failure) Remedy() string { return f.Hint }
-
-// Failed returns a failure with ExitFailed.
-func Failed(hint string, err error) error { return Failure{ExitFailed, err, hint} }
-
-// Refused returns a failure with ExitRefused.
-func Refused(hint string, err error) error { return Failure{ExitRefused, err, hint} }
+// Refused returns an error with a hint that ends the program with ExitRefused.
+func Refused(hint string, err error) error { return reasons.WithHint(hint, refusal{err}) }
 
 // ErrFound ends the program with ExitFound, without a message.
 var ErrFound = errors.New("something was found")
@@ -74,13 +62,12 @@ func (p *Program) ExitStatus(err error) int {
 		return ExitFound
 	}
 	p.Say("error: %v", err)
-	var remedied interface{ Remedy() string }
-	if errors.As(err, &remedied) && remedied.Remedy() != "" {
-		p.Say("hint: %s", remedied.Remedy())
+	var hinted *reasons.Error
+	if errors.As(err, &hinted) && hinted.Hint != "" {
+		p.Say("hint: %s", hinted.Hint)
 	}
-	var f Failure
-	if errors.As(err, &f) {
-		return f.Status
+	if errors.As(err, new(refusal)) {
+		return ExitRefused
 	}
 	return ExitFailed
 }

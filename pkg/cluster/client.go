@@ -11,6 +11,8 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+
+	"hook-sidecar/pkg/reasons"
 )
 
 // Client reads VMs of a cluster.
@@ -32,20 +34,6 @@ func New(config *rest.Config) (*Client, error) {
 	return &Client{config: config, rest: client}, nil
 }
 
-// Error is an error with a remedy.
-type Error struct {
-	err    error
-	remedy string
-}
-
-func (e *Error) Error() string { return e.err.Error() }
-
-// Unwrap returns the error without its remedy.
-func (e *Error) Unwrap() error { return e.err }
-
-// Remedy returns the hint for the user.
-func (e *Error) Remedy() string { return e.remedy }
-
 // right is a permission that the user needs, in the terms of RBAC.
 // manifests/kubectl/clusterrole.yaml grants each.
 type right struct{ verb, group, resource, namespace string }
@@ -64,16 +52,16 @@ func (r right) wrap(doing string, err error) error {
 	var status apierrors.APIStatus
 	switch {
 	case utilnet.IsConnectionRefused(err):
-		return &Error{err, "name the cluster with --context or --kubeconfig, as for kubectl"}
+		return reasons.WithHint("name the cluster with --context or --kubeconfig, as for kubectl", err)
 	case !apierrors.IsForbidden(err):
 		return err
 	case errors.As(err, &status) && !strings.Contains(status.Status().Message, "cannot "+r.verb):
 		// Admission refused it: a refusal by RBAC names the verb (k8s.io/apiserver
 		// pkg/endpoints/handlers/responsewriters/errors.go, forbiddenMessage).
-		return &Error{err, "the cluster's policy refuses it, whatever the user's rights"}
+		return reasons.WithHint("the cluster's policy refuses it, whatever the user's rights", err)
 	}
-	return &Error{err, fmt.Sprintf("you may not %s %s %s; manifests/kubectl/clusterrole.yaml allows it, by the rule {apiGroups: [%q], resources: [%q], verbs: [%q]}",
-		r.verb, r.resource, r.where(), r.group, r.resource, r.verb)}
+	return reasons.WithHint(fmt.Sprintf("you may not %s %s %s; manifests/kubectl/clusterrole.yaml allows it, by the rule {apiGroups: [%q], resources: [%q], verbs: [%q]}",
+		r.verb, r.resource, r.where(), r.group, r.resource, r.verb), err)
 }
 
 // get returns the API server's answer to a GET of the path.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/client-go/util/exec"
 
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -83,7 +84,7 @@ func (c *Client) execError(ctx context.Context, pod *corev1.Pod, cmd command, me
 	var exit exec.CodeExitError
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, context.DeadlineExceeded):
-		return &Error{fmt.Errorf("%s: it did not end in time", doing), "try again, or give it longer with --timeout"}
+		return reasons.WithHint("try again, or give it longer with --timeout", fmt.Errorf("%s: it did not end in time", doing))
 	case cause != nil:
 		return fmt.Errorf("%s: %w", doing, cause)
 	case errors.As(err, &exit):

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"hook-sidecar/pkg/host"
+	"hook-sidecar/pkg/reasons"
 )
 
 // maxGuest limits the size of an answer of the guest agent, base64 in JSON.
@@ -62,10 +63,8 @@ func (c *Client) ask(ctx context.Context, vm VM, name string, arguments map[stri
 	out, err := c.exec(ctx, vm.pod, command{container: compute, words: []string{"sh", "-s"}, input: script, limit: maxGuest})
 	var exit *exitError
 	if errors.As(err, &exit) {
-		return &Error{
-			fmt.Errorf("ask the guest's agent for %s: %w", name, err),
-			"the guest has to run qemu-guest-agent, and allow " + name + "; or pass the guest's output of lspci -Dvmmnn to hook-sidecar explain --guest",
-		}
+		return reasons.WithHint("the guest has to run qemu-guest-agent, and allow "+name+"; or pass the guest's output of lspci -Dvmmnn to hook-sidecar explain --guest",
+			fmt.Errorf("ask the guest's agent for %s: %w", name, err))
 	}
 	if err != nil {
 		return err

@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	v1 "kubevirt.io/api/core/v1"
+
+	"hook-sidecar/pkg/reasons"
 )
 
 // compute is the container in which libvirt runs (KubeVirt
@@ -21,7 +23,7 @@ const compute = "compute"
 // pkg/controller/controller.go, CurrentVMIPod).
 func (c *Client) launcher(ctx context.Context, in Instance) (*corev1.Pod, error) {
 	if !in.isRunning() {
-		return nil, &Error{fmt.Errorf("VM %s is not running: its phase is %q", in.NamespacedName, in.phase), "try again when it runs; kubectl describe vmi " + in.Name + " shows what it waits for"}
+		return nil, reasons.WithHint("try again when it runs; kubectl describe vmi "+in.Name+" shows what it waits for", fmt.Errorf("VM %s is not running: its phase is %q", in.NamespacedName, in.phase))
 	}
 	doing := fmt.Sprintf("find the pod of VM %s", in.NamespacedName)
 	data, err := c.get(ctx, fmt.Sprintf("/api/v1/namespaces/%s/pods", in.Namespace), map[string]string{
@@ -38,10 +40,8 @@ func (c *Client) launcher(ctx context.Context, in Instance) (*corev1.Pod, error)
 		return p.Status.Phase != corev1.PodRunning || p.Spec.NodeName != in.Node
 	})
 	if len(running) == 0 {
-		return nil, &Error{
-			fmt.Errorf("VM %s has no running pod on its node %q; it has %s", in.NamespacedName, in.Node, describe(pods.Items)),
-			"try again: it may have moved meanwhile",
-		}
+		return nil, reasons.WithHint("try again: it may have moved meanwhile",
+			fmt.Errorf("VM %s has no running pod on its node %q; it has %s", in.NamespacedName, in.Node, describe(pods.Items)))
 	}
 	newest := slices.MaxFunc(running, func(a, b corev1.Pod) int {
 		return cmp.Or(a.CreationTimestamp.Time.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))

@@ -13,6 +13,7 @@ import (
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -85,7 +86,7 @@ func withoutProgram(err error, remedy string) error {
 	var exit *exitError
 	isMissing := errors.As(err, &exit) && (exit.code == cannotRun || exit.code == notFound)
 	if isMissing || err != nil && strings.Contains(err.Error(), notFoundError) {
-		return &Error{err, remedy}
+		return reasons.WithHint(remedy, err)
 	}
 	return err
 }
@@ -139,5 +140,5 @@ func (c *Client) OnNode(ctx context.Context, namespace, node string) (Instance, 
 			return in, nil
 		}
 	}
-	return Instance{}, &Error{fmt.Errorf("no VM that you may see runs on node %q", node), "the node is read through the pod of one of its VMs; run hook-sidecar snapshot on the node instead"}
+	return Instance{}, reasons.WithHint("the node is read through the pod of one of its VMs; run hook-sidecar snapshot on the node instead", fmt.Errorf("no VM that you may see runs on node %q", node))
 }

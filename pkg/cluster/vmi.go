@@ -11,6 +11,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 
 	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/reasons"
 )
 
 // api is the path of KubeVirt's resources; KubeVirt serves v1 since 0.36.
@@ -102,16 +103,16 @@ func (c *Client) Instance(ctx context.Context, name types.NamespacedName) (Insta
 // such VM, or it is stopped.
 func (c *Client) notRunning(ctx context.Context, name types.NamespacedName, err error) error {
 	if isUnknownPath(err) {
-		return &Error{fmt.Errorf("read VMI %s: the cluster has no KubeVirt: %s is not served", name, api), "name another cluster with --context"}
+		return reasons.WithHint("name another cluster with --context", fmt.Errorf("read VMI %s: the cluster has no KubeVirt: %s is not served", name, api))
 	}
 	_, ofVM := c.get(ctx, fmt.Sprintf("%s/namespaces/%s/virtualmachines/%s", api, name.Namespace, name.Name), nil)
 	switch {
 	case ofVM == nil:
-		return &Error{fmt.Errorf("VM %s is stopped", name), "start it, and try again: virtctl start " + name.Name + " -n " + name.Namespace}
+		return reasons.WithHint("start it, and try again: virtctl start "+name.Name+" -n "+name.Namespace, fmt.Errorf("VM %s is stopped", name))
 	case apierrors.IsNotFound(ofVM):
-		return &Error{fmt.Errorf("there is no VM %s", name), "name its namespace with -n; kubectl get vmi -A lists all that run"}
+		return reasons.WithHint("name its namespace with -n; kubectl get vmi -A lists all that run", fmt.Errorf("there is no VM %s", name))
 	}
-	return &Error{fmt.Errorf("VM %s is not running or does not exist", name), "start it, or name its namespace with -n; kubectl get vmi -A lists all that run"}
+	return reasons.WithHint("start it, or name its namespace with -n; kubectl get vmi -A lists all that run", fmt.Errorf("VM %s is not running or does not exist", name))
 }
 
 // isUnknownPath reports whether the API server does not serve a path: its error then names
@@ -134,7 +135,7 @@ func (c *Client) Instances(ctx context.Context, namespace string) ([]Instance, e
 	for next := ""; ; {
 		data, err := c.get(ctx, path, map[string]string{"limit": pageSize, "continue": next})
 		if isUnknownPath(err) {
-			return nil, &Error{fmt.Errorf("list VMIs: the cluster has no KubeVirt: %s is not served", api), "name another cluster with --context"}
+			return nil, reasons.WithHint("name another cluster with --context", fmt.Errorf("list VMIs: the cluster has no KubeVirt: %s is not served", api))
 		}
 		if err != nil {
 			return nil, right{"list", "kubevirt.io", "virtualmachineinstances", namespace}.wrap("list VMIs", err)

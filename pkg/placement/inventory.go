@@ -115,14 +115,6 @@ func unknownAliases(in Input, devices []Device) []reasons.Warning {
 	return warnings
 }
 
-// DomainError is a domain that libvirt would refuse.
-type DomainError struct{ text, remedy string }
-
-func (e *DomainError) Error() string { return e.text }
-
-// Remedy is what a user can do about it.
-func (e *DomainError) Remedy() string { return e.remedy }
-
 // checkUnique refuses a domain that passes one device through twice, or that
 // has two PCI controllers of one index: libvirt refuses both ("Hostdev already
 // exists in the domain configuration", "Multiple 'pci' controllers with index").
@@ -130,17 +122,15 @@ func checkUnique(d *domain.Domain) error {
 	aliases := make(map[topology.DeviceID]string, len(d.Hostdevs))
 	for _, h := range d.Hostdevs {
 		if other, twice := aliases[h.ID]; twice {
-			return &DomainError{
-				fmt.Sprintf("device %s appears twice in the domain, as %q and as %q", h.ID, other, h.Alias),
-				"remove one of the two; KubeVirt writes both where gpus and hostDevices of the VMI name the same resource",
-			}
+			return reasons.WithHint("remove one of the two; KubeVirt writes both where gpus and hostDevices of the VMI name the same resource",
+				fmt.Errorf("device %s appears twice in the domain, as %q and as %q", h.ID, other, h.Alias))
 		}
 		aliases[h.ID] = h.Alias
 	}
 	indexes := make(map[int]bool, len(d.Controllers))
 	for _, c := range d.Controllers {
 		if indexes[c.Index] {
-			return &DomainError{fmt.Sprintf("the domain has two pci controllers with index %d", c.Index), "give one of the two another index"}
+			return reasons.WithHint("give one of the two another index", fmt.Errorf("the domain has two pci controllers with index %d", c.Index))
 		}
 		indexes[c.Index] = true
 	}
