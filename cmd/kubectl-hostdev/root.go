@@ -73,7 +73,7 @@ pods/exec in the VM's namespace: manifests/kubectl/clusterrole.yaml.
 	})
 	a.config.AddFlags(root.PersistentFlags())
 	root.PersistentFlags().DurationVar(&a.timeout, "timeout", 30*time.Second, "how long reading one VM may take")
-	root.AddCommand(a.newExplain(), a.newDoctor(), a.newSnapshot(), a.newCompletion(), a.newVersion())
+	root.AddCommand(a.newExplain(), a.newDoctor(), a.newFit(), a.newSnapshot(), a.newCompletion(), a.newVersion())
 	return root
 }
 

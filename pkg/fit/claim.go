@@ -6,7 +6,9 @@ import (
 	"reflect"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"hook-sidecar/pkg/topology"
@@ -43,25 +45,45 @@ func (w Wish) String() string {
 	return strings.Join(parts, " and ")
 }
 
-// Claim returns the strictest claim for the wish that a node could meet if nothing ran, as the
-// scheduler's allocator says, and why it is not stricter. Where the user chose the pairing,
-// that is the only claim.
-func (f *Fleet) Claim(ctx context.Context, w Wish) (claim *resourceapi.ResourceClaim, why []string, err error) {
+// Shape returns the wish as a shape. What has a device class is in one claim: the strictest
+// that a node could meet if nothing ran, as the scheduler's allocator says. Notes say why it
+// is not stricter. A pairing other than auto is taken as it is.
+func (w Wish) Shape(ctx context.Context, f *Fleet) (Shape, error) {
+	s := Shape{Name: w.String(), Needs: corev1.ResourceList{}}
+	for _, of := range []struct {
+		class string
+		count *int
+	}{{w.GPUClass, &w.GPUs}, {w.NICClass, &w.NICs}} {
+		if strings.Contains(of.class, "/") && *of.count > 0 {
+			s.need(corev1.ResourceName(of.class), *resource.NewQuantity(int64(*of.count), resource.DecimalSI))
+			*of.count = 0
+		}
+	}
+	if w.GPUs+w.NICs == 0 {
+		return s, nil
+	}
 	all := []*resourceapi.ResourceClaim{w.claim(w.pairs(), w.OneSocket)}
+	if err := f.check(all[0]); err != nil {
+		return s, err
+	}
 	if w.Pair == PairAuto {
 		all = append(all, w.claim(w.pairs(), false), w.claim(nil, w.OneSocket), w.claim(nil, false))
 	}
 	for i, claim := range all {
+		s.Claims = []*resourceapi.ResourceClaim{claim}
+		if i == len(all)-1 {
+			break // the last is the one to explain
+		}
 		if i > 0 && reflect.DeepEqual(claim, all[i-1]) {
 			continue
 		}
 		refused := f.refusal(ctx, claim)
 		if refused == "" {
-			return claim, why, nil
+			break
 		}
-		why = append(why, fmt.Sprintf("%s cannot be met: %s", describe(claim), refused))
+		s.Notes = append(s.Notes, fmt.Sprintf("%s cannot be met: %s", describe(claim), refused))
 	}
-	return nil, nil, fmt.Errorf("write a claim for %s: %s", w, strings.Join(why, "; "))
+	return s, nil
 }
 
 // refusal returns why no node would meet a claim if nothing ran, "" where one would.

@@ -20,6 +20,7 @@ type Answer struct {
 	Now           int      `json:"now"`           // how many such VMs fit beside what runs
 	Empty         int      `json:"empty"`         // how many would if nothing ran
 	Nodes         []Node   `json:"nodes"`         // by name
+	Notes         []string `json:"notes"`         // why the claim is not stricter
 	Unread        []string `json:"unread"`        // what is not counted
 }
 
@@ -56,7 +57,12 @@ func (f *Fleet) Count(ctx context.Context, s Shape) (Answer, error) {
 	if len(s.Claims)+len(s.Needs) == 0 {
 		return Answer{}, errors.New("count VMs: the VM needs no device, and no CPU or memory")
 	}
-	answer := Answer{SchemaVersion: schemaVersion, VM: s.Name, Nodes: make([]Node, len(f.nodes)), Unread: s.Unread}
+	for _, c := range s.Claims {
+		if err := f.check(c); err != nil {
+			return Answer{}, err
+		}
+	}
+	answer := Answer{SchemaVersion: schemaVersion, VM: s.Name, Nodes: make([]Node, len(f.nodes)), Notes: s.Notes, Unread: s.Unread}
 	group := errgroup.Group{}
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, of := range f.nodes {

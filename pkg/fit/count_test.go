@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,14 +14,20 @@ import (
 	"k8s.io/dynamic-resource-allocation/structured"
 
 	"hook-sidecar/test/expect"
+	"hook-sidecar/test/fleet"
 )
 
+func hostFile(name string) string {
+	return filepath.Join("..", "..", "testdata", "hosts", name+".txtar")
+}
+
 // objects returns a node of a host of testdata, as the drivers publish it.
-func objects(t testing.TB, name string, gpu, nic driver) Objects {
-	gpus, nics := devicesOf(t, name)
+func objects(t testing.TB, name string, gpu, nic fleet.Driver) Objects {
+	t.Helper()
+	gpus, nics := fleet.Host(t, hostFile(name))
 	return Objects{
-		Slices:  []*resourceapi.ResourceSlice{gpu.slice("node", gpus), nic.slice("node", nics)},
-		Classes: []*resourceapi.DeviceClass{gpu.deviceClass(), nic.deviceClass()},
+		Slices:  []*resourceapi.ResourceSlice{gpu.Slice("node", gpus), nic.Slice("node", nics)},
+		Classes: []*resourceapi.DeviceClass{gpu.DeviceClass(), nic.DeviceClass()},
 	}
 }
 
@@ -29,7 +36,7 @@ func TestHosts(t *testing.T) {
 	const hgx, roots, vgpu, rtx = "x86-2n8g-hgx-h100", "x86-2n4g-three-roots", "x86-2n2g-t4-vgpu", "x86-1n2g-rtx-audio"
 	tests := []struct {
 		host     string
-		gpu, nic driver
+		gpu, nic fleet.Driver
 		wish     Wish
 		want     int
 		pairs    string
@@ -50,10 +57,10 @@ func TestHosts(t *testing.T) {
 		{host: hgx, wish: Wish{GPUs: 4, NICs: 4, Pair: PairRoot, OneSocket: true}, pairs: "-", why: "sriov has no resource.kubernetes.io/numaNode, its driver publishes dra.net/numaNode: matchAttribute compares one name"},
 		{host: hgx, wish: Wish{GPUs: 4, Pair: PairNone, OneSocket: true}, want: 2, pairs: "6 NODE"},
 		{host: hgx, wish: Wish{GPUs: 5, Pair: PairNone, OneSocket: true}, pairs: "-", why: "no resource.kubernetes.io/numaNode has 5 vfio.gpu.nvidia.com free"},
-		{host: hgx, gpu: intel(), wish: Wish{GPUs: 1, NICs: 1, Pair: PairRoot}, pairs: "-", why: "gpu.intel.com has no resource.kubernetes.io/pcieRoot, its driver publishes gpu.intel.com/pciRoot: matchAttribute compares one name"},
-		{host: hgx, gpu: rocm(), wish: Wish{GPUs: 8, NICs: 8, Pair: PairRoot}, want: 1, pairs: "8 PHB, 48 NODE, 64 SYS"},
-		{host: hgx, gpu: rocm(), wish: Wish{GPUs: 4, Pair: PairNone, OneSocket: true}, pairs: "-", why: "gpu.amd.com has no resource.kubernetes.io/numaNode, its driver publishes gpu.amd.com/numaNode: matchAttribute compares one name"},
-		{host: hgx, nic: cpus(), wish: Wish{GPUs: 8, NICs: 8, Pair: PairRoot}, want: 1, pairs: "36 PHB, 36 NODE, 48 SYS"},
+		{host: hgx, gpu: fleet.Intel(), wish: Wish{GPUs: 1, NICs: 1, Pair: PairRoot}, pairs: "-", why: "gpu.intel.com has no resource.kubernetes.io/pcieRoot, its driver publishes gpu.intel.com/pciRoot: matchAttribute compares one name"},
+		{host: hgx, gpu: fleet.ROCm(), wish: Wish{GPUs: 8, NICs: 8, Pair: PairRoot}, want: 1, pairs: "8 PHB, 48 NODE, 64 SYS"},
+		{host: hgx, gpu: fleet.ROCm(), wish: Wish{GPUs: 4, Pair: PairNone, OneSocket: true}, pairs: "-", why: "gpu.amd.com has no resource.kubernetes.io/numaNode, its driver publishes gpu.amd.com/numaNode: matchAttribute compares one name"},
+		{host: hgx, nic: fleet.CPUs(), wish: Wish{GPUs: 8, NICs: 8, Pair: PairRoot}, want: 1, pairs: "36 PHB, 36 NODE, 48 SYS"},
 		// Per socket two roots with a GPU and a NIC, and one with a NIC alone.
 		{host: roots, wish: Wish{GPUs: 1, NICs: 1, Pair: PairRoot}, want: 4, pairs: "1 PHB"},
 		{host: roots, wish: Wish{GPUs: 2, NICs: 2, Pair: PairRoot}, want: 2, pairs: "2 PHB, 4 NODE"},
@@ -68,16 +75,16 @@ func TestHosts(t *testing.T) {
 		{host: rtx, wish: Wish{GPUs: 2, Pair: PairNone, OneSocket: true}, pairs: "-", why: "vfio.gpu.nvidia.com has no resource.kubernetes.io/numaNode"},
 	}
 	for _, test := range tests {
-		if test.gpu.name == "" {
-			test.gpu = nvidia()
+		if test.gpu.Name == "" {
+			test.gpu = fleet.NVIDIA()
 		}
-		if test.nic.name == "" {
-			test.nic = sriov()
+		if test.nic.Name == "" {
+			test.nic = fleet.SRIOV()
 		}
-		test.wish.GPUClass, test.wish.NICClass = test.gpu.class, test.nic.class
+		test.wish.GPUClass, test.wish.NICClass = test.gpu.Class, test.nic.Class
 		t.Run(fmt.Sprint(test.host, " ", test.wish, " ", test.wish.Pair), func(t *testing.T) {
 			claim := test.wish.claim(test.wish.pairs(), test.wish.OneSocket)
-			answer, err := New(objects(t, test.host, test.gpu, test.nic)).Count(ctx(), Shape{Name: "vm", Claims: []*resourceapi.ResourceClaim{claim}})
+			answer, err := New(objects(t, test.host, test.gpu, test.nic)).Count(t.Context(), Shape{Name: "vm", Claims: []*resourceapi.ResourceClaim{claim}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -96,7 +103,7 @@ func TestRandomFleets(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 27))
 		o, wish := randomFleet(random, 1+random.IntN(12))
 		claim := wish.claim(wish.pairs(), wish.OneSocket)
-		answer, err := New(o).Count(ctx(), Shape{Name: "vm", Claims: []*resourceapi.ResourceClaim{claim}})
+		answer, err := New(o).Count(t.Context(), Shape{Name: "vm", Claims: []*resourceapi.ResourceClaim{claim}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,13 +135,13 @@ func scheduled(t *testing.T, o Objects, name string, claim *resourceapi.Resource
 			}
 		}
 		lists := structured.Features{ListTypeAttributes: true}
-		allocator, err := structured.NewAllocator(ctx(), lists, structured.AllocatedState{AllocatedDevices: taken}, New(o), o.Slices, cel.NewCache(10, cel.Features{EnableListTypeAttributes: true}))
+		allocator, err := structured.NewAllocator(t.Context(), lists, structured.AllocatedState{AllocatedDevices: taken}, New(o), o.Slices, cel.NewCache(10, cel.Features{EnableListTypeAttributes: true}))
 		if err != nil {
 			t.Fatal(err)
 		}
 		node := &corev1.Node{}
 		node.Name = name
-		results, err := allocator.Allocate(ctx(), node, []*resourceapi.ResourceClaim{claim})
+		results, err := allocator.Allocate(t.Context(), node, []*resourceapi.ResourceClaim{claim})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,26 +157,26 @@ func scheduled(t *testing.T, o Objects, name string, claim *resourceapi.Resource
 // randomFleet returns nodes with up to six GPUs and six NICs of random drivers on random
 // roots, of which random ones are allocated.
 func randomFleet(random *rand.Rand, nodes int) (Objects, Wish) {
-	gpu := []driver{nvidia(), rocm(), intel()}[random.IntN(3)]
-	nic := []driver{sriov(), sriov(), cpus()}[random.IntN(3)]
-	o := Objects{Classes: []*resourceapi.DeviceClass{gpu.deviceClass(), nic.deviceClass()}}
+	gpu := []fleet.Driver{fleet.NVIDIA(), fleet.ROCm(), fleet.Intel()}[random.IntN(3)]
+	nic := []fleet.Driver{fleet.SRIOV(), fleet.SRIOV(), fleet.CPUs()}[random.IntN(3)]
+	o := Objects{Classes: []*resourceapi.DeviceClass{gpu.DeviceClass(), nic.DeviceClass()}}
 	for i := range nodes {
-		for _, d := range []driver{gpu, nic} {
-			var devices []at
+		for _, d := range []fleet.Driver{gpu, nic} {
+			var devices []fleet.Place
 			for j := range random.IntN(7) {
 				root := random.IntN(6)
-				devices = append(devices, at{fmt.Sprintf("pci0000:%02x", 16*root), fmt.Sprintf("0000:%02x:%02x.0", 16*root, j), int64(root/3) - int64(random.IntN(12)/11)})
+				devices = append(devices, fleet.Place{fmt.Sprintf("pci0000:%02x", 16*root), fmt.Sprintf("0000:%02x:%02x.0", 16*root, j), int64(root/3) - int64(random.IntN(12)/11)})
 			}
-			s := d.slice(fmt.Sprint("node", i), devices)
+			s := d.Slice(fmt.Sprint("node", i), devices)
 			o.Slices = append(o.Slices, s)
 			for j := range devices {
 				if random.IntN(3) == 0 {
-					o.Claims = append(o.Claims, allocated(fmt.Sprint("c", i, d.class, j), s, j))
+					o.Claims = append(o.Claims, fleet.Allocated(fmt.Sprint("c", i, d.Class, j), s, j))
 				}
 			}
 		}
 	}
-	wish := Wish{GPUs: random.IntN(4), NICs: 1 + random.IntN(3), GPUClass: gpu.class, NICClass: nic.class, OneSocket: random.IntN(4) == 0}
+	wish := Wish{GPUs: random.IntN(4), NICs: 1 + random.IntN(3), GPUClass: gpu.Class, NICClass: nic.Class, OneSocket: random.IntN(4) == 0}
 	wish.Pair = []Pairing{PairRoot, PairRoot, PairAll, PairNone}[random.IntN(4)]
 	return o, wish
 }
@@ -177,30 +184,30 @@ func randomFleet(random *rand.Rand, nodes int) (Objects, Wish) {
 const wantPicture = `node: 3 fit now, 4 when empty; pairs of the next: 1 PHB
 NUMA node 0
   pci0000:26
-    vfi-0  0000:27:00.0  used  ml/train
-    sri-0  0000:29:00.0  used  ml/train-nic
+    gpu-0  0000:27:00.0  used  ml/train
+    vf-0  0000:29:00.0  used  ml/train-nic
   pci0000:48
-    sri-1  0000:4b:00.0  free
+    vf-1  0000:4b:00.0  free
   pci0000:59
-    vfi-1  0000:5a:00.0  taken  gpu0
-    sri-2  0000:5c:00.0  taken  nic0
+    gpu-1  0000:5a:00.0  taken  gpu0
+    vf-2  0000:5c:00.0  taken  nic0
 NUMA node 1
   pci0000:a6
-    vfi-2  0000:a7:00.0  free
-    sri-3  0000:a9:00.0  free
+    gpu-2  0000:a7:00.0  free
+    vf-3  0000:a9:00.0  free
   pci0000:c8
-    sri-4  0000:cb:00.0  free
+    vf-4  0000:cb:00.0  free
   pci0000:d9
-    vfi-3  0000:da:00.0  free
-    sri-5  0000:dc:00.0  free
+    gpu-3  0000:da:00.0  free
+    vf-5  0000:dc:00.0  free
 `
 
 // TestPicture shows a node with what is free, used and would be taken.
 func TestPicture(t *testing.T) {
-	o := objects(t, "x86-2n4g-three-roots", nvidia(), sriov())
-	o.Claims = append(o.Claims, allocated("train", o.Slices[0], 0), allocated("train-nic", o.Slices[1], 0))
-	wish := Wish{GPUs: 1, NICs: 1, GPUClass: nvidia().class, NICClass: sriov().class}
-	answer, err := New(o).Count(ctx(), Shape{Name: wish.String(), Claims: []*resourceapi.ResourceClaim{wish.claim(wish.pairs(), false)}})
+	o := objects(t, "x86-2n4g-three-roots", fleet.NVIDIA(), fleet.SRIOV())
+	o.Claims = append(o.Claims, fleet.Allocated("train", o.Slices[0], 0), fleet.Allocated("train-nic", o.Slices[1], 0))
+	wish := Wish{GPUs: 1, NICs: 1, GPUClass: fleet.NVIDIA().Class, NICClass: fleet.SRIOV().Class}
+	answer, err := New(o).Count(t.Context(), Shape{Name: wish.String(), Claims: []*resourceapi.ResourceClaim{wish.claim(wish.pairs(), false)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,19 +220,19 @@ func TestPicture(t *testing.T) {
 
 // BenchmarkCount counts VMs of one pair, of which most fit, and of eight.
 func BenchmarkCount(b *testing.B) {
-	gpus, nics := devicesOf(b, "x86-2n8g-hgx-h100")
+	gpus, nics := fleet.Host(b, hostFile("x86-2n8g-hgx-h100"))
 	for _, nodes := range []int{50, 200} {
-		o := Objects{Classes: []*resourceapi.DeviceClass{nvidia().deviceClass(), sriov().deviceClass()}}
+		o := Objects{Classes: []*resourceapi.DeviceClass{fleet.NVIDIA().DeviceClass(), fleet.SRIOV().DeviceClass()}}
 		for i := range nodes {
 			name := fmt.Sprint("node", i)
-			o.Slices = append(o.Slices, nvidia().slice(name, gpus), sriov().slice(name, nics))
-			o.Claims = append(o.Claims, allocated(name, o.Slices[2*i], i%8))
+			o.Slices = append(o.Slices, fleet.NVIDIA().Slice(name, gpus), fleet.SRIOV().Slice(name, nics))
+			o.Claims = append(o.Claims, fleet.Allocated(name, o.Slices[2*i], i%8))
 		}
 		for _, pairs := range []int{1, 2, 4, 8} {
-			wish := Wish{GPUs: pairs, NICs: pairs, GPUClass: nvidia().class, NICClass: sriov().class}
+			wish := Wish{GPUs: pairs, NICs: pairs, GPUClass: fleet.NVIDIA().Class, NICClass: fleet.SRIOV().Class}
 			b.Run(fmt.Sprintf("nodes=%d/pairs=%d", nodes, pairs), func(b *testing.B) {
 				for b.Loop() {
-					if _, err := New(o).Count(ctx(), Shape{Claims: []*resourceapi.ResourceClaim{wish.claim(wish.pairs(), false)}}); err != nil {
+					if _, err := New(o).Count(b.Context(), Shape{Claims: []*resourceapi.ResourceClaim{wish.claim(wish.pairs(), false)}}); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -1,9 +1,11 @@
 package fit
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -37,14 +39,14 @@ func New(o Objects) *Fleet {
 	f := &Fleet{
 		nodes: o.Nodes, classes: o.Classes, slices: map[string][]*resourceapi.ResourceSlice{},
 		claims: map[poolID][]*resourceapi.ResourceClaim{}, pods: map[string][]*corev1.Pod{},
-		// All that is beta or stable in Kubernetes 1.36. Where a gate is off, the API server
-		// has dropped the fields that it would concern.
+		// All of Kubernetes 1.36. Where a gate is off, the API server has dropped the fields
+		// that it concerns.
 		features: structured.Features{
 			AdminAccess: true, ConsumableCapacity: true, DeviceBindingAndStatus: true, DeviceTaints: true,
-			PartitionableDevices: true, PrioritizedList: true, ListTypeAttributes: hasLists(o.Slices),
+			ListTypeAttributes: true, PartitionableDevices: true, PrioritizedList: true,
 		},
+		cache: cel.NewCache(celExpressions, cel.Features{EnableConsumableCapacity: true, EnableListTypeAttributes: true}),
 	}
-	f.cache = cel.NewCache(celExpressions, cel.Features{EnableConsumableCapacity: true, EnableListTypeAttributes: f.features.ListTypeAttributes})
 	for _, s := range o.Slices {
 		var node string
 		if s.Spec.NodeName != nil {
@@ -74,21 +76,6 @@ func New(o Objects) *Fleet {
 	return f
 }
 
-// hasLists reports whether an attribute is a list. That is alpha in Kubernetes 1.36, and
-// makes the scheduler take another allocator.
-func hasLists(all []*resourceapi.ResourceSlice) bool {
-	for _, s := range all {
-		for _, d := range s.Spec.Devices {
-			for _, a := range d.Attributes {
-				if len(a.StringValues)+len(a.VersionValues)+len(a.IntValues)+len(a.BoolValues) > 0 {
-					return true
-				}
-			}
-		}
-	}
-	return false
-}
-
 // List and Get make a fleet a structured.DeviceClassLister.
 func (f *Fleet) List() ([]*resourceapi.DeviceClass, error) { return f.classes, nil }
 
@@ -99,5 +86,23 @@ func (f *Fleet) Get(name string) (*resourceapi.DeviceClass, error) {
 			return c, nil
 		}
 	}
-	return nil, fmt.Errorf("there is no DeviceClass %q", name)
+	var names []string
+	for _, c := range f.classes {
+		names = append(names, c.Name)
+	}
+	slices.Sort(names)
+	return nil, fmt.Errorf("invalid device class %q: must be one of %s", name, cmp.Or(strings.Join(names, ", "), "none: the cluster has no DeviceClass"))
+}
+
+// check checks that the classes of a claim exist.
+func (f *Fleet) check(claim *resourceapi.ResourceClaim) error {
+	for _, r := range claim.Spec.Devices.Requests {
+		if r.Exactly == nil {
+			continue
+		}
+		if _, err := f.Get(r.Exactly.DeviceClassName); err != nil {
+			return err
+		}
+	}
+	return nil
 }

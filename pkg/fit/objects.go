@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -29,7 +30,7 @@ func (o *Objects) Add(data []byte) error {
 	for _, document := range bytes.Split(append([]byte("\n"), data...), []byte("\n---")) {
 		object, err := yaml.YAMLToJSON(document)
 		if err == nil {
-			err = o.add(object)
+			err = o.add(object, metav1.TypeMeta{})
 		}
 		if err != nil {
 			return fmt.Errorf("parse objects: %w", err)
@@ -38,17 +39,18 @@ func (o *Objects) Add(data []byte) error {
 	return nil
 }
 
-// add adds an object, or the items of a list.
-func (o *Objects) add(data []byte) error {
-	var head struct {
+// add adds an object of the type, unless it names another, or the items of a list.
+func (o *Objects) add(data []byte, of metav1.TypeMeta) error {
+	head := struct {
 		metav1.TypeMeta
 		Items []json.RawMessage
-	}
+	}{TypeMeta: of}
 	if err := json.Unmarshal(data, &head); err != nil {
 		return err
 	}
+	of = metav1.TypeMeta{APIVersion: head.APIVersion, Kind: strings.TrimSuffix(head.Kind, "List")}
 	for _, item := range head.Items {
-		if err := o.add(item); err != nil {
+		if err := o.add(item, of); err != nil {
 			return err
 		}
 	}

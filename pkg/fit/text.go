@@ -3,6 +3,8 @@ package fit
 import (
 	"bytes"
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -26,6 +28,9 @@ func (a Answer) Table(b *bytes.Buffer) error {
 		return err
 	}
 	fmt.Fprintf(b, "\n%s: %d fit now, %d when empty\n", topology.Printable(a.VM), a.Now, a.Empty)
+	for _, note := range a.Notes {
+		fmt.Fprintln(b, topology.Printable(note))
+	}
 	for _, what := range a.Unread {
 		fmt.Fprintf(b, "not counted: %s\n", topology.Printable(what))
 	}
@@ -61,44 +66,31 @@ func (n Node) Picture(b *bytes.Buffer) error {
 	return table.Flush()
 }
 
-// YAML returns the ResourceClaimTemplate with the claim, and as a comment the fields of a
-// VM's spec that use it, so that kubectl apply takes all of it.
-func (w Wish) YAML(name string, claim *resourceapi.ResourceClaim, why []string) ([]byte, error) {
+// YAML returns the ResourceClaimTemplate with a shape's claim, and as a comment the fields of
+// a VM's spec that use it, so that kubectl apply takes all of it. A claim that no node could
+// meet if nothing ran is an error.
+func (w Wish) YAML(ctx context.Context, f *Fleet, s Shape) ([]byte, error) {
+	if len(s.Claims) == 0 {
+		return nil, errors.New("write a claim: a device plugin's resource has none")
+	}
+	if why := f.refusal(ctx, s.Claims[0]); why != "" {
+		return nil, fmt.Errorf("write a claim for %s: %s: %s", s.Name, describe(s.Claims[0]), why)
+	}
+	name := fmt.Sprintf("gpus-%d-nics-%d", w.GPUs, w.NICs)
 	template := resourceapi.ResourceClaimTemplate{
 		TypeMeta:   metav1.TypeMeta{APIVersion: resourceapi.SchemeGroupVersion.String(), Kind: "ResourceClaimTemplate"},
-		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: resourceapi.ResourceClaimTemplateSpec{Spec: claim.Spec},
-	}
-	const entry = "devices"
-	var spec struct {
-		ResourceClaims []v1.VirtualMachineInstanceResourceClaim `json:"resourceClaims"`
-		Domain         struct {
-			Devices struct {
-				GPUs        []v1.GPU        `json:"gpus,omitempty"`
-				HostDevices []v1.HostDevice `json:"hostDevices,omitempty"`
-			} `json:"devices"`
-		} `json:"domain"`
-	}
-	spec.ResourceClaims = []v1.VirtualMachineInstanceResourceClaim{{Name: entry, ResourceClaimTemplateName: &name}}
-	devices := &spec.Domain.Devices
-	for _, request := range w.requests() {
-		of := &v1.ClaimRequest{ClaimName: entry, RequestName: request}
-		if strings.HasPrefix(request, "gpu") {
-			devices.GPUs = append(devices.GPUs, v1.GPU{Name: request, ClaimRequest: of})
-		} else {
-			devices.HostDevices = append(devices.HostDevices, v1.HostDevice{Name: request, ClaimRequest: of})
-		}
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: resourceapi.ResourceClaimTemplateSpec{Spec: s.Claims[0].Spec},
 	}
 	object, err := yaml.Marshal(template)
 	if err != nil {
 		return nil, err
 	}
-	fields, err := yaml.Marshal(spec)
+	fields, err := yaml.Marshal(vmSpec(name, s.Claims[0]))
 	if err != nil {
 		return nil, err
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# %s\n", w)
-	for _, line := range why {
+	for _, line := range append([]string{s.Name}, s.Notes...) {
 		fmt.Fprintf(&b, "# %s\n", topology.Printable(line))
 	}
 	fmt.Fprintf(&b, "%s# In the VM's spec.template.spec:\n", object)
@@ -106,4 +98,22 @@ func (w Wish) YAML(name string, claim *resourceapi.ResourceClaim, why []string) 
 		b.WriteString("#   " + line)
 	}
 	return b.Bytes(), nil
+}
+
+// vmSpec returns the fields of a VM's spec that use a claim.
+func vmSpec(template string, claim *resourceapi.ResourceClaim) map[string]any {
+	const entry = "devices"
+	var devices v1.Devices
+	for _, r := range claim.Spec.Devices.Requests {
+		of := &v1.ClaimRequest{ClaimName: entry, RequestName: r.Name}
+		if strings.HasPrefix(r.Name, "gpu") {
+			devices.GPUs = append(devices.GPUs, v1.GPU{Name: r.Name, ClaimRequest: of})
+		} else {
+			devices.HostDevices = append(devices.HostDevices, v1.HostDevice{Name: r.Name, ClaimRequest: of})
+		}
+	}
+	return map[string]any{
+		"resourceClaims": []v1.VirtualMachineInstanceResourceClaim{{Name: entry, ResourceClaimTemplateName: &template}},
+		"domain":         map[string]any{"devices": map[string]any{"gpus": devices.GPUs, "hostDevices": devices.HostDevices}},
+	}
 }
