@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/fit"
+	"hook-sidecar/pkg/topology"
 )
 
 // fitFlags are the flags of fit.
@@ -64,13 +66,12 @@ CPUs, memory, huge pages, taints and cordons count; KubeVirt's overhead does not
 	f.StringVarP(&flags.output, "output", "o", "", "write to this file (default: standard output)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return a.fit(cmd.Context(), flags) }
 	fixed(cmd, "format", []string{cli.Text, cli.JSON})
-	fixed(cmd, "pair", []string{string(fit.PairAuto), string(fit.PairRoot), string(fit.PairAll), string(fit.PairNone)})
+	fixed(cmd, "pair", fit.Pairings())
 	return cmd
 }
 
 // check checks the flags of fit.
 func (f *fitFlags) check() error {
-	pairings := []fit.Pairing{fit.PairAuto, fit.PairRoot, fit.PairAll, fit.PairNone}
 	f.wish.Pair = fit.Pairing(f.pair)
 	isNumber := f.wish.GPUs > 0 || f.wish.NICs > 0
 	switch {
@@ -78,8 +79,8 @@ func (f *fitFlags) check() error {
 		return cli.Failed("see kubectl hostdev fit --help", errors.New("pass either -f FILE or --gpus and --nics"))
 	case f.claim && (!isNumber || f.node != "" || f.format != cli.Text):
 		return cli.Failed("see kubectl hostdev fit --help", errors.New("--claim takes --gpus and --nics, and neither --node nor --format"))
-	case !slices.Contains(pairings, f.wish.Pair):
-		return cli.Failed("", fmt.Errorf("invalid --pair %q: must be one of %q", f.pair, pairings))
+	case !slices.Contains(fit.Pairings(), f.pair):
+		return fmt.Errorf("invalid --pair %q: must be one of %s", topology.Abridge(f.pair), strings.Join(fit.Pairings(), ", "))
 	}
 	return cli.CheckFormat(f.format, cli.Text, cli.JSON)
 }

@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -24,6 +25,11 @@ const (
 	PairAll  Pairing = "all"  // all GPUs and NICs: one constraint
 	PairNone Pairing = "none"
 )
+
+// Pairings returns the pairings.
+func Pairings() []string {
+	return []string{string(PairAuto), string(PairRoot), string(PairAll), string(PairNone)}
+}
 
 // Wish is a shape in numbers, for which a claim is to be written.
 type Wish struct {
@@ -104,11 +110,11 @@ func (f *Fleet) refusal(ctx context.Context, claim *resourceapi.ResourceClaim) s
 
 // describe names what a claim asks for beside devices.
 func describe(claim *resourceapi.ResourceClaim) string {
-	var parts []string
+	constraints := wanted{}
 	for _, c := range claim.Spec.Devices.Constraints {
-		parts = append(parts, fmt.Sprintf("one %s for %s", *c.MatchAttribute, strings.Join(c.Requests, ", ")))
+		constraints["on "+string(*c.MatchAttribute)]++
 	}
-	return strings.Join(append(parts, "all on one node")[:max(1, len(parts))], " and ")
+	return fmt.Sprintf("a claim with constraints (%s)", cmp.Or(constraints.String(), "none"))
 }
 
 // pairs returns the requests that have to share a PCIe root.

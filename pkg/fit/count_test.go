@@ -1,7 +1,6 @@
 package fit
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -13,7 +12,6 @@ import (
 	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/structured"
 
-	"hook-sidecar/test/expect"
 	"hook-sidecar/test/fleet"
 )
 
@@ -165,7 +163,9 @@ func randomFleet(random *rand.Rand, nodes int) (Objects, Wish) {
 			var devices []fleet.Place
 			for j := range random.IntN(7) {
 				root := random.IntN(6)
-				devices = append(devices, fleet.Place{fmt.Sprintf("pci0000:%02x", 16*root), fmt.Sprintf("0000:%02x:%02x.0", 16*root, j), int64(root/3) - int64(random.IntN(12)/11)})
+				devices = append(devices, fleet.Place{
+					Root: fmt.Sprintf("pci0000:%02x", 16*root), Address: fmt.Sprintf("0000:%02x:%02x.0", 16*root, j), NUMA: int64(root/3 - random.IntN(12)/11),
+				})
 			}
 			s := d.Slice(fmt.Sprint("node", i), devices)
 			o.Slices = append(o.Slices, s)
@@ -179,43 +179,6 @@ func randomFleet(random *rand.Rand, nodes int) (Objects, Wish) {
 	wish := Wish{GPUs: random.IntN(4), NICs: 1 + random.IntN(3), GPUClass: gpu.Class, NICClass: nic.Class, OneSocket: random.IntN(4) == 0}
 	wish.Pair = []Pairing{PairRoot, PairRoot, PairAll, PairNone}[random.IntN(4)]
 	return o, wish
-}
-
-const wantPicture = `node: 3 fit now, 4 when empty; pairs of the next: 1 PHB
-NUMA node 0
-  pci0000:26
-    gpu-0  0000:27:00.0  used  ml/train
-    vf-0  0000:29:00.0  used  ml/train-nic
-  pci0000:48
-    vf-1  0000:4b:00.0  free
-  pci0000:59
-    gpu-1  0000:5a:00.0  taken  gpu0
-    vf-2  0000:5c:00.0  taken  nic0
-NUMA node 1
-  pci0000:a6
-    gpu-2  0000:a7:00.0  free
-    vf-3  0000:a9:00.0  free
-  pci0000:c8
-    vf-4  0000:cb:00.0  free
-  pci0000:d9
-    gpu-3  0000:da:00.0  free
-    vf-5  0000:dc:00.0  free
-`
-
-// TestPicture shows a node with what is free, used and would be taken.
-func TestPicture(t *testing.T) {
-	o := objects(t, "x86-2n4g-three-roots", fleet.NVIDIA(), fleet.SRIOV())
-	o.Claims = append(o.Claims, fleet.Allocated("train", o.Slices[0], 0), fleet.Allocated("train-nic", o.Slices[1], 0))
-	wish := Wish{GPUs: 1, NICs: 1, GPUClass: fleet.NVIDIA().Class, NICClass: fleet.SRIOV().Class}
-	answer, err := New(o).Count(t.Context(), Shape{Name: wish.String(), Claims: []*resourceapi.ResourceClaim{wish.claim(wish.pairs(), false)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var b bytes.Buffer
-	if err := answer.Nodes[0].Picture(&b); err != nil {
-		t.Fatal(err)
-	}
-	expect.Same(t, wantPicture, b.String(), "picture (-want +got)")
 }
 
 // BenchmarkCount counts VMs of one pair, of which most fit, and of eight.

@@ -27,15 +27,7 @@ type node struct {
 
 func (f *Fleet) node(of *corev1.Node) *node {
 	n := &node{Fleet: f, Node: of, published: slices.Concat(f.slices[of.Name], f.slices[""]), taking: map[string][]*device{}}
-	newest := map[poolID]int64{}
 	for _, s := range n.published {
-		id := poolID{s.Spec.Driver, s.Spec.Pool.Name}
-		newest[id] = max(newest[id], s.Spec.Pool.Generation)
-	}
-	for _, s := range n.published {
-		if s.Spec.Pool.Generation < newest[poolID{s.Spec.Driver, s.Spec.Pool.Name}] {
-			continue
-		}
 		for _, d := range s.Spec.Devices {
 			name, all, selector := s.Spec.NodeName, s.Spec.AllNodes, s.Spec.NodeSelector
 			if ptr.Deref(s.Spec.PerDeviceNodeSelection, false) {

@@ -21,8 +21,8 @@ const kubevirt = "kubevirt.io"
 // Start serves the cluster. Without a VMI and a VM it has no KubeVirt: it does not serve
 // its group.
 func (c *Cluster) Start() *httptest.Server {
-	groups := map[string]string{"/api/v1": ""}
-	if slices.ContainsFunc(c.objects, func(d document) bool { return d.Kind != "Pod" }) {
+	groups := map[string]string{"/api/v1": "", "/apis/resource.k8s.io/v1": "resource.k8s.io"}
+	if slices.ContainsFunc(c.objects, func(d document) bool { return strings.HasPrefix(d.Kind, "VirtualMachine") }) {
 		groups["/apis/"+kubevirt+"/v1"] = kubevirt
 	}
 	mux := http.NewServeMux()
@@ -37,7 +37,13 @@ func (c *Cluster) Start() *httptest.Server {
 }
 
 // resource is what the API server calls the objects of a kind.
-func (d document) resource() string { return strings.ToLower(d.Kind) + "s" }
+func (d document) resource() string {
+	name := strings.ToLower(d.Kind)
+	if strings.HasSuffix(name, "s") {
+		name += "e" // deviceclasses
+	}
+	return name + "s"
+}
 
 func (c *Cluster) get(w http.ResponseWriter, r *http.Request, group string) {
 	resource := schema.GroupResource{Group: group, Resource: r.PathValue("resource")}

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"testing"
 
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
 
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/topology"
@@ -125,9 +125,11 @@ func (d Driver) Slice(node string, devices []Place) *resourceapi.ResourceSlice {
 	return s
 }
 
+// Fataler is a test, or a script.
+type Fataler interface{ Fatal(args ...any) }
+
 // Host returns the GPUs and the NICs of a snapshot; of NICs with virtual functions these only.
-func Host(t testing.TB, file string) (gpus, nics []Place) {
-	t.Helper()
+func Host(t Fataler, file string) (gpus, nics []Place) {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -166,4 +168,23 @@ func Allocated(name string, s *resourceapi.ResourceSlice, devices ...int) *resou
 		})
 	}
 	return c
+}
+
+// YAML returns nodes of a snapshot with NVIDIA's GPUs and virtual functions of NICs, as YAML
+// documents.
+func YAML(t Fataler, file string, nodes ...string) []byte {
+	gpus, nics := Host(t, file)
+	documents := []any{NVIDIA().DeviceClass(), SRIOV().DeviceClass()}
+	for _, node := range nodes {
+		documents = append(documents, NVIDIA().Slice(node, gpus), SRIOV().Slice(node, nics))
+	}
+	var all []byte
+	for _, d := range documents {
+		data, err := yaml.Marshal(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(append(all, "---\n"...), data...)
+	}
+	return all
 }
