@@ -99,6 +99,9 @@ func (a *app) fit(ctx context.Context, flags fitFlags) error {
 		shape, err = ownShape(objects)
 	}
 	if err != nil {
+		for _, what := range unread {
+			a.Say("warning: %s", what)
+		}
 		return err
 	}
 	if flags.claim {

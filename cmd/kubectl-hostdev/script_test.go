@@ -12,7 +12,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"hook-sidecar/test/apiserver"
-	"hook-sidecar/test/fleet"
 	"hook-sidecar/test/script"
 )
 
@@ -30,7 +29,7 @@ func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
 		Setup:               copyInputs,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"cluster": serveCluster, "slices": writeSlices, "exits": script.Exits},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"cluster": serveCluster, "exits": script.Exits},
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		UpdateScripts:       *update,
@@ -53,6 +52,7 @@ var inputs = map[string]string{
 	"plain.json":  "testdata/launcher/plain/input1.vmi.json",
 	"plain.xml":   "testdata/launcher/plain/defined.xml",
 	"host.txtar":  "testdata/hosts/x86-2n8g-hgx-h100.txtar",
+	"slices.yaml": "testdata/slices/x86-2n8g-hgx-h100.yaml",
 }
 
 func copyInputs(env *testscript.Env) error {
@@ -93,20 +93,3 @@ contexts: [{name: here, context: {cluster: test, user: user, namespace: default}
 `, server.URL), 0o600))
 	ts.Setenv("KUBECONFIG", kubeconfig)
 }
-
-// writeSlices is the command
-//
-//	slices FILE SNAPSHOT NODE...
-//
-// which writes the ResourceSlices and DeviceClasses of nodes to a file.
-func writeSlices(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 3 {
-		ts.Fatalf("usage: slices FILE SNAPSHOT NODE...")
-	}
-	ts.Check(os.WriteFile(ts.MkAbs(args[0]), fleet.YAML(scriptTest{ts}, ts.MkAbs(args[1]), args[2:]...), 0o600))
-}
-
-// scriptTest is a script as a test.
-type scriptTest struct{ *testscript.TestScript }
-
-func (s scriptTest) Fatal(args ...any) { s.Fatalf("%s", fmt.Sprint(args...)) }

@@ -1,8 +1,10 @@
 package fit
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -12,8 +14,27 @@ import (
 	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/structured"
 
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/fleet"
 )
+
+var update = flag.Bool("update", false, "rewrite testdata/slices")
+
+// TestSlices keeps the file with two HGX nodes, for tests that have no Go.
+func TestSlices(t *testing.T) {
+	file := filepath.Join("..", "..", "testdata", "slices", "x86-2n8g-hgx-h100.yaml")
+	want := fleet.YAML(t, hostFile("x86-2n8g-hgx-h100"), "gpu-1", "gpu-2")
+	if *update {
+		if err := os.WriteFile(file, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect.Same(t, string(want), string(got), "file (-want +got)")
+}
 
 func hostFile(name string) string {
 	return filepath.Join("..", "..", "testdata", "hosts", name+".txtar")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"testing"
 
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -125,11 +126,9 @@ func (d Driver) Slice(node string, devices []Place) *resourceapi.ResourceSlice {
 	return s
 }
 
-// Fataler is a test, or a script.
-type Fataler interface{ Fatal(args ...any) }
-
 // Host returns the GPUs and the NICs of a snapshot; of NICs with virtual functions these only.
-func Host(t Fataler, file string) (gpus, nics []Place) {
+func Host(t testing.TB, file string) (gpus, nics []Place) {
+	t.Helper()
 	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -172,7 +171,8 @@ func Allocated(name string, s *resourceapi.ResourceSlice, devices ...int) *resou
 
 // YAML returns nodes of a snapshot with NVIDIA's GPUs and virtual functions of NICs, as YAML
 // documents.
-func YAML(t Fataler, file string, nodes ...string) []byte {
+func YAML(t testing.TB, file string, nodes ...string) []byte {
+	t.Helper()
 	gpus, nics := Host(t, file)
 	documents := []any{NVIDIA().DeviceClass(), SRIOV().DeviceClass()}
 	for _, node := range nodes {
