@@ -14,6 +14,7 @@
 //	test/matrix    the largest guests: TestBudgets, TestSixteenSwitches, TestShrink
 //	pkg/placement  controllers of others, and predicted addresses: TestUnmanagedControllers, TestPredictMirror
 //	pkg/domain     bytes outside the edits stay: TestSamplesWithoutEdits, TestLibvirtTestdata, FuzzApply
+//	pkg/fit        VMs that fit are those that the scheduler allocates: TestHosts, TestRandomFleets, TestPage
 //	test/tree      the tests' own reader and its rules can fail: TestRead, TestViolations
 //	test/docs      pages agree with tables and code: TestTablesHaveEveryConstant, TestGenerated, TestLinks
 //

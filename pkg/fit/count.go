@@ -62,7 +62,7 @@ func (f *Fleet) Count(ctx context.Context, s Shape) (Answer, error) {
 			return Answer{}, err
 		}
 	}
-	answer := Answer{SchemaVersion: schemaVersion, VM: s.Name, Nodes: make([]Node, len(f.nodes)), Notes: s.Notes, Unread: s.Unread}
+	answer := Answer{SchemaVersion: schemaVersion, VM: s.Name, Nodes: make([]Node, len(f.nodes)), Notes: append([]string{}, s.Notes...), Unread: append([]string{}, s.Unread...)}
 	group := errgroup.Group{}
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, of := range f.nodes {
