@@ -18,10 +18,10 @@ import (
 
 // fitFlags are the flags of fit.
 type fitFlags struct {
-	wish                       fit.Wish
-	files, from                []string
-	pair, node, format, output string
-	claim                      bool
+	wish                 fit.Wish
+	files, from          []string
+	node, format, output string
+	claim                bool
 }
 
 func (a *app) newFit() *cobra.Command {
@@ -57,7 +57,7 @@ CPUs, memory, huge pages, taints and cordons count; KubeVirt's overhead does not
 	f.IntVar(&flags.wish.NICs, "nics", 0, "number of NICs")
 	f.StringVar(&flags.wish.GPUClass, "gpu-class", "", "device class or resource of the GPUs")
 	f.StringVar(&flags.wish.NICClass, "nic-class", "", "device class or resource of the NICs")
-	f.StringVar(&flags.pair, "pair", string(fit.PairAuto), "which share a PCIe root: root (each GPU and its NIC), all, none, or auto (as\nroot where a node can meet it)")
+	f.StringVar(&flags.wish.Pair, "pair", fit.PairAuto, "which share a PCIe root: root (each GPU and its NIC), all, none, or auto (as\nroot where a node can meet it)")
 	f.BoolVar(&flags.wish.OneSocket, "one-socket", false, "all devices on one NUMA node")
 	f.BoolVar(&flags.claim, "claim", false, "print a ResourceClaimTemplate for the numbers")
 	f.StringVar(&flags.node, "node", "", "show the devices of this node")
@@ -72,15 +72,14 @@ CPUs, memory, huge pages, taints and cordons count; KubeVirt's overhead does not
 
 // check checks the flags of fit.
 func (f *fitFlags) check() error {
-	f.wish.Pair = fit.Pairing(f.pair)
 	isNumber := f.wish.GPUs > 0 || f.wish.NICs > 0
 	switch {
 	case f.wish.GPUs < 0 || f.wish.NICs < 0 || isNumber == (len(f.files) > 0):
 		return cli.Failed("see kubectl hostdev fit --help", errors.New("pass either -f FILE or --gpus and --nics"))
 	case f.claim && (!isNumber || f.node != "" || f.format != cli.Text):
 		return cli.Failed("see kubectl hostdev fit --help", errors.New("--claim takes --gpus and --nics, and neither --node nor --format"))
-	case !slices.Contains(fit.Pairings(), f.pair):
-		return fmt.Errorf("invalid --pair %q: must be one of %s", topology.Abridge(f.pair), strings.Join(fit.Pairings(), ", "))
+	case !slices.Contains(fit.Pairings(), f.wish.Pair):
+		return fmt.Errorf("invalid --pair %q: must be one of %s", topology.Abridge(f.wish.Pair), strings.Join(fit.Pairings(), ", "))
 	}
 	return cli.CheckFormat(f.format, cli.Text, cli.JSON)
 }
@@ -104,16 +103,12 @@ func (a *app) fit(ctx context.Context, flags fitFlags) error {
 		}
 		return err
 	}
-	if flags.claim {
-		data, err := flags.wish.YAML(ctx, fleet, shape)
-		if err != nil {
-			return err
-		}
-		return a.Write(flags.output, data)
-	}
 	answer, err := fleet.Count(ctx, shape)
 	if err != nil {
 		return err
+	}
+	if flags.claim {
+		return a.WriteAs(cli.Text, flags.output, nil, func(b *bytes.Buffer) error { return shape.Claim(b, answer) })
 	}
 	answer.Unread = append(answer.Unread, unread...)
 	return a.showFit(flags, answer)

@@ -4,132 +4,100 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"reflect"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/runtime"
-
-	"hook-sidecar/pkg/topology"
 )
 
-// Pairing is which devices have to share a PCIe root.
-type Pairing string
+// Wish is a shape in numbers, for which there is no claim yet.
+type Wish struct {
+	GPUs, NICs         int
+	GPUClass, NICClass string // a DeviceClass, or a resource of a device plugin: it has a slash
+	Pair               string // which devices share a PCIe root, one of Pairings
+	OneSocket          bool   // all devices are of one NUMA node
+}
 
 // The pairings.
 const (
-	PairAuto Pairing = "auto" // GPU and NIC, where a node has such pairs
-	PairRoot Pairing = "root" // GPU and NIC: one constraint per pair
-	PairAll  Pairing = "all"  // all GPUs and NICs: one constraint
-	PairNone Pairing = "none"
+	PairAuto = "auto" // as root, where a node can meet it
+	PairRoot = "root" // each GPU and its NIC: one constraint per pair
+	PairAll  = "all"  // all GPUs and NICs: one constraint
+	PairNone = "none"
 )
 
 // Pairings returns the pairings.
-func Pairings() []string {
-	return []string{string(PairAuto), string(PairRoot), string(PairAll), string(PairNone)}
-}
+func Pairings() []string { return []string{PairAuto, PairRoot, PairAll, PairNone} }
 
-// Wish is a shape in numbers, for which a claim is to be written.
-type Wish struct {
-	GPUs, NICs         int
-	GPUClass, NICClass string
-	Pair               Pairing
-	OneSocket          bool // all on one NUMA node
-}
-
-// String describes the wish.
-func (w Wish) String() string {
-	var parts []string
-	if w.GPUs > 0 {
-		parts = append(parts, topology.Counted(w.GPUs, "GPU")+" of "+w.GPUClass)
-	}
-	if w.NICs > 0 {
-		parts = append(parts, topology.Counted(w.NICs, "NIC")+" of "+w.NICClass)
-	}
-	return strings.Join(parts, " and ")
-}
-
-// Shape returns the wish as a shape. What has a device class is in one claim: the strictest
-// that a node could meet if nothing ran, as the scheduler's allocator says. Notes say why it
-// is not stricter. A pairing other than auto is taken as it is.
+// Shape returns the wish as a shape. What has a DeviceClass is in one claim. With PairAuto it
+// is the strictest that a node could meet if nothing ran, as the scheduler's allocator says;
+// notes say why it is not stricter.
 func (w Wish) Shape(ctx context.Context, f *Fleet) (Shape, error) {
-	s := Shape{Name: w.String(), Needs: corev1.ResourceList{}}
-	for _, of := range []struct {
-		class string
-		count *int
-	}{{w.GPUClass, &w.GPUs}, {w.NICClass, &w.NICs}} {
-		if strings.Contains(of.class, "/") && *of.count > 0 {
-			s.need(corev1.ResourceName(of.class), *resource.NewQuantity(int64(*of.count), resource.DecimalSI))
-			*of.count = 0
-		}
+	s := Shape{Name: wanted{w.GPUClass: w.GPUs, w.NICClass: w.NICs}.String(), Needs: corev1.ResourceList{}}
+	if strings.Contains(w.GPUClass, "/") {
+		s.need(corev1.ResourceName(w.GPUClass), *resource.NewQuantity(int64(w.GPUs), resource.DecimalSI))
+		w.GPUs = 0
+	}
+	if strings.Contains(w.NICClass, "/") {
+		s.need(corev1.ResourceName(w.NICClass), *resource.NewQuantity(int64(w.NICs), resource.DecimalSI))
+		w.NICs = 0
 	}
 	if w.GPUs+w.NICs == 0 {
 		return s, nil
 	}
-	all := []*resourceapi.ResourceClaim{w.claim(w.pairs(), w.OneSocket)}
-	if err := f.check(all[0]); err != nil {
-		return s, err
-	}
+	all := []string{w.template(w.groups(), w.OneSocket)}
 	if w.Pair == PairAuto {
-		all = append(all, w.claim(w.pairs(), false), w.claim(nil, w.OneSocket), w.claim(nil, false))
+		all = append(all, w.template(w.groups(), false), w.template(nil, w.OneSocket), w.template(nil, false))
 	}
-	for i, claim := range all {
-		s.Claims = []*resourceapi.ResourceClaim{claim}
+	all = slices.Compact(all)
+	for i, template := range all {
+		var o Objects
+		if err := o.Add([]byte(template)); err != nil {
+			return s, fmt.Errorf("write a claim: %w", err)
+		}
+		claim := completed(&resourceapi.ResourceClaim{Spec: o.Templates[0].Spec.Spec})
+		s.Template, s.Claims = template, []*resourceapi.ResourceClaim{claim}
 		if i == len(all)-1 {
-			break // the last is the one to explain
+			break // its answer says why it cannot be met
 		}
-		if i > 0 && reflect.DeepEqual(claim, all[i-1]) {
-			continue
+		answer, err := f.Count(ctx, s)
+		if err != nil || answer.Empty > 0 {
+			return s, err
 		}
-		refused := f.refusal(ctx, claim)
-		if refused == "" {
-			break
-		}
-		s.Notes = append(s.Notes, fmt.Sprintf("%s cannot be met: %s", describe(claim), refused))
+		s.Notes = append(s.Notes, answer.refusal(claim))
 	}
 	return s, nil
 }
 
-// refusal returns why no node would meet a claim if nothing ran, "" where one would.
-func (f *Fleet) refusal(ctx context.Context, claim *resourceapi.ResourceClaim) string {
-	refused := "there is no node"
-	for _, of := range f.nodes {
-		n := f.node(of)
-		_, why := n.allocate(ctx, []*resourceapi.ResourceClaim{claim}, unused())
-		if why == "" {
-			return ""
-		}
-		if len(n.devices) > 0 {
-			refused = "on node " + of.Name + " " + why
-		}
-	}
-	return refused
-}
-
-// describe names what a claim asks for beside devices.
-func describe(claim *resourceapi.ResourceClaim) string {
-	constraints := wanted{}
+// refusal says why no node would meet a claim if nothing ran.
+func (a Answer) refusal(claim *resourceapi.ResourceClaim) string {
+	constraints, why := wanted{}, "no node has devices"
 	for _, c := range claim.Spec.Devices.Constraints {
 		constraints["on "+string(*c.MatchAttribute)]++
 	}
-	return fmt.Sprintf("a claim with constraints (%s)", cmp.Or(constraints.String(), "none"))
+	for _, n := range a.Nodes {
+		if len(n.Devices) > 0 {
+			why = fmt.Sprintf("on node %s %s", n.Name, n.Why)
+		}
+	}
+	return fmt.Sprintf("a claim with constraints (%s) cannot be met: %s", cmp.Or(constraints.String(), "none"), why)
 }
 
-// pairs returns the requests that have to share a PCIe root.
-func (w Wish) pairs() [][]string {
+// groups returns the requests that share a PCIe root.
+func (w Wish) groups() [][]string {
+	var pairs [][]string
+	for i := range min(w.GPUs, w.NICs) {
+		pairs = append(pairs, []string{fmt.Sprint("gpu", i), fmt.Sprint("nic", i)})
+	}
 	switch w.Pair {
 	case PairNone:
 		return nil
 	case PairAll:
 		return [][]string{w.requests()}
 	}
-	var all [][]string
-	for i := range min(w.GPUs, w.NICs) {
-		all = append(all, []string{fmt.Sprint("gpu", i), fmt.Sprint("nic", i)})
-	}
-	return all
+	return pairs
 }
 
 // requests returns the names of the requests. A GPU's NIC is after it: the allocator goes
@@ -151,44 +119,53 @@ func (w Wish) requests() []string {
 // (kubevirt/user-guide docs/compute/dra_gpu.md).
 const (
 	nvidiaClass  = "vfio.gpu.nvidia.com"
-	nvidiaDriver = "gpu.nvidia.com"
-	nvidiaConfig = `{"apiVersion":"resource.nvidia.com/v1beta1","kind":"VfioDeviceConfig","iommu":{"backendPolicy":"LegacyOnly","enableAPIDevice":true}}`
+	nvidiaConfig = `      config:
+      - requests: [%s]
+        opaque:
+          driver: gpu.nvidia.com
+          parameters:
+            apiVersion: resource.nvidia.com/v1beta1
+            kind: VfioDeviceConfig
+            iommu: {backendPolicy: LegacyOnly, enableAPIDevice: true}
+`
 )
 
-// The attributes that Kubernetes names (k8s.io/dynamic-resource-allocation deviceattribute;
-// KEP-6072).
-const (
-	pcieRoot = "resource.kubernetes.io/pcieRoot"
-	numaNode = "resource.kubernetes.io/numaNode"
-)
-
-// claim returns the claim with a constraint per pair, and one over all for the socket.
-func (w Wish) claim(pairs [][]string, oneSocket bool) *resourceapi.ResourceClaim {
-	claim := &resourceapi.ResourceClaim{}
-	devices := &claim.Spec.Devices
-	var nvidia []string
+// template returns the ResourceClaimTemplate with a constraint per group, and one over all
+// for the socket. A comment has the fields of a VM's spec that use it, so that kubectl apply
+// takes all of it.
+func (w Wish) template(groups [][]string, oneSocket bool) string {
+	var requests, constraints strings.Builder
+	fields := map[string]string{}
+	var gpus []string
 	for _, name := range w.requests() {
-		class := w.NICClass
+		class, list := w.NICClass, "hostDevices"
 		if strings.HasPrefix(name, "gpu") {
-			class = w.GPUClass
+			class, list = w.GPUClass, "gpus"
+			gpus = append(gpus, name)
 		}
-		if class == nvidiaClass {
-			nvidia = append(nvidia, name)
-		}
-		devices.Requests = append(devices.Requests, resourceapi.DeviceRequest{Name: name, Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: class}})
+		fmt.Fprintf(&requests, "      - {name: %s, exactly: {deviceClassName: %q}}\n", name, class)
+		fields[list] += fmt.Sprintf("#       - {name: %s, claimName: devices, requestName: %s}\n", name, name)
 	}
-	match := func(attribute resourceapi.FullyQualifiedName, requests []string) {
-		devices.Constraints = append(devices.Constraints, resourceapi.DeviceConstraint{Requests: requests, MatchAttribute: &attribute})
-	}
-	for _, pair := range pairs {
-		match(pcieRoot, pair)
+	for _, group := range groups {
+		fmt.Fprintf(&constraints, "      - {matchAttribute: resource.kubernetes.io/pcieRoot, requests: [%s]}\n", strings.Join(group, ", "))
 	}
 	if oneSocket {
-		match(numaNode, w.requests())
+		fmt.Fprintf(&constraints, "      - {matchAttribute: resource.kubernetes.io/numaNode, requests: [%s]}\n", strings.Join(w.requests(), ", "))
 	}
-	if nvidia != nil {
-		config := &resourceapi.OpaqueDeviceConfiguration{Driver: nvidiaDriver, Parameters: runtime.RawExtension{Raw: []byte(nvidiaConfig)}}
-		devices.Config = []resourceapi.DeviceClaimConfiguration{{Requests: nvidia, DeviceConfiguration: resourceapi.DeviceConfiguration{Opaque: config}}}
+	name := fmt.Sprintf("gpus-%d-nics-%d", w.GPUs, w.NICs)
+	text := "apiVersion: resource.k8s.io/v1\nkind: ResourceClaimTemplate\nmetadata: {name: " + name + "}\n" +
+		"spec:\n  spec:\n    devices:\n      requests:\n" + requests.String()
+	if constraints.Len() > 0 {
+		text += "      constraints:\n" + constraints.String()
 	}
-	return completed(claim)
+	if w.GPUClass == nvidiaClass && w.GPUs > 0 {
+		text += fmt.Sprintf(nvidiaConfig, strings.Join(gpus, ", "))
+	}
+	text += "# In the VM's spec.template.spec:\n#   resourceClaims: [{name: devices, resourceClaimTemplateName: " + name + "}]\n#   domain:\n#     devices:\n"
+	for _, list := range []string{"gpus", "hostDevices"} {
+		if fields[list] != "" {
+			text += "#       " + list + ":\n" + fields[list]
+		}
+	}
+	return text
 }

@@ -50,6 +50,21 @@ func objects(t testing.TB, name string, gpu, nic fleet.Driver) Objects {
 	}
 }
 
+// count returns the fleet's answer for a wish.
+func count(t testing.TB, o Objects, w Wish) (Answer, Shape) {
+	t.Helper()
+	f := New(o)
+	shape, err := w.Shape(t.Context(), f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := f.Count(t.Context(), shape)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer, shape
+}
+
 // TestHosts compares with what a person finds by hand on the hosts of testdata.
 func TestHosts(t *testing.T) {
 	const hgx, roots, vgpu, rtx = "x86-2n8g-hgx-h100", "x86-2n4g-three-roots", "x86-2n2g-t4-vgpu", "x86-1n2g-rtx-audio"
@@ -101,12 +116,8 @@ func TestHosts(t *testing.T) {
 			test.nic = fleet.SRIOV()
 		}
 		test.wish.GPUClass, test.wish.NICClass = test.gpu.Class, test.nic.Class
-		t.Run(fmt.Sprint(test.host, " ", test.wish, " ", test.wish.Pair), func(t *testing.T) {
-			claim := test.wish.claim(test.wish.pairs(), test.wish.OneSocket)
-			answer, err := New(objects(t, test.host, test.gpu, test.nic)).Count(t.Context(), Shape{Name: "vm", Claims: []*resourceapi.ResourceClaim{claim}})
-			if err != nil {
-				t.Fatal(err)
-			}
+		t.Run(fmt.Sprint(test.host, " ", test.wish), func(t *testing.T) {
+			answer, _ := count(t, objects(t, test.host, test.gpu, test.nic), test.wish)
 			got := answer.Nodes[0]
 			if got.Now != test.want || got.Empty != test.want || got.pairs() != test.pairs || got.Why != test.why {
 				t.Errorf("fits %d times, %d when empty, pairs %s, why %q\nwant %d, %s, %q", got.Now, got.Empty, got.pairs(), got.Why, test.want, test.pairs, test.why)
@@ -121,19 +132,16 @@ func TestRandomFleets(t *testing.T) {
 	for seed := range uint64(60) {
 		random := rand.New(rand.NewPCG(seed, 27))
 		o, wish := randomFleet(random, 1+random.IntN(12))
-		claim := wish.claim(wish.pairs(), wish.OneSocket)
-		answer, err := New(o).Count(t.Context(), Shape{Name: "vm", Claims: []*resourceapi.ResourceClaim{claim}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		answer, shape := count(t, o, wish)
+		claim := shape.Claims[0]
 		empty := o
 		empty.Claims = nil
 		for _, n := range answer.Nodes {
 			if want := scheduled(t, o, n.Name, claim); n.Now != want {
-				t.Errorf("seed %d, %s, node %s: %d fit now, the scheduler allocates %d; %s", seed, wish, n.Name, n.Now, want, n.Why)
+				t.Errorf("seed %d, %s, node %s: %d fit now, the scheduler allocates %d; %s", seed, shape.Name, n.Name, n.Now, want, n.Why)
 			}
 			if want := scheduled(t, empty, n.Name, claim); n.Empty != want {
-				t.Errorf("seed %d, %s, node %s: %d fit when empty, the scheduler allocates %d", seed, wish, n.Name, n.Empty, want)
+				t.Errorf("seed %d, %s, node %s: %d fit when empty, the scheduler allocates %d", seed, shape.Name, n.Name, n.Empty, want)
 			}
 			if (n.Why == "") != (n.Now > 0) {
 				t.Errorf("seed %d, node %s: %d fit now, why not: %q", seed, n.Name, n.Now, n.Why)
@@ -198,7 +206,7 @@ func randomFleet(random *rand.Rand, nodes int) (Objects, Wish) {
 		}
 	}
 	wish := Wish{GPUs: random.IntN(4), NICs: 1 + random.IntN(3), GPUClass: gpu.Class, NICClass: nic.Class, OneSocket: random.IntN(4) == 0}
-	wish.Pair = []Pairing{PairRoot, PairRoot, PairAll, PairNone}[random.IntN(4)]
+	wish.Pair = []string{PairRoot, PairRoot, PairAll, PairNone}[random.IntN(4)]
 	return o, wish
 }
 
@@ -213,12 +221,10 @@ func BenchmarkCount(b *testing.B) {
 			o.Claims = append(o.Claims, fleet.Allocated(name, o.Slices[2*i], i%8))
 		}
 		for _, pairs := range []int{1, 2, 4, 8} {
-			wish := Wish{GPUs: pairs, NICs: pairs, GPUClass: fleet.NVIDIA().Class, NICClass: fleet.SRIOV().Class}
+			wish := Wish{GPUs: pairs, NICs: pairs, GPUClass: fleet.NVIDIA().Class, NICClass: fleet.SRIOV().Class, Pair: PairAuto}
 			b.Run(fmt.Sprintf("nodes=%d/pairs=%d", nodes, pairs), func(b *testing.B) {
 				for b.Loop() {
-					if _, err := New(o).Count(b.Context(), Shape{Claims: []*resourceapi.ResourceClaim{wish.claim(wish.pairs(), false)}}); err != nil {
-						b.Fatal(err)
-					}
+					count(b, o, wish)
 				}
 			})
 		}

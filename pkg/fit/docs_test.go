@@ -43,18 +43,11 @@ func TestPage(t *testing.T) {
 		got[name] = answer.Now
 	}
 	expect.Same(t, map[string]int{"two-pairs": 4, "one-pair": 8, "one-socket": 2}, got, "VMs per node (-want +got)")
-	for pairing, row := range map[Pairing]string{PairAll: "one constraint over all", PairRoot: "one constraint per pair"} {
+	for pairing, row := range map[string]string{PairAll: "one constraint over all", PairRoot: "one constraint per pair"} {
 		row = "| VMs per node, " + row + " |"
 		for _, pairs := range []int{1, 2, 4, 8} {
-			f := New(objects(t, "x86-2n8g-hgx-h100", fleet.NVIDIA(), fleet.SRIOV()))
-			shape, err := Wish{GPUs: pairs, NICs: pairs, GPUClass: fleet.NVIDIA().Class, NICClass: fleet.SRIOV().Class, Pair: pairing}.Shape(t.Context(), f)
-			if err != nil {
-				t.Fatal(err)
-			}
-			answer, err := f.Count(t.Context(), shape)
-			if err != nil {
-				t.Fatal(err)
-			}
+			wish := Wish{GPUs: pairs, NICs: pairs, GPUClass: fleet.NVIDIA().Class, NICClass: fleet.SRIOV().Class, Pair: pairing}
+			answer, _ := count(t, objects(t, "x86-2n8g-hgx-h100", fleet.NVIDIA(), fleet.SRIOV()), wish)
 			row += fmt.Sprintf(" %d |", answer.Now)
 		}
 		if !strings.Contains(string(page), row) {

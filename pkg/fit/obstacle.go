@@ -17,7 +17,9 @@ type wanted map[string]int
 func (w wanted) String() string {
 	var parts []string
 	for _, kind := range slices.Sorted(maps.Keys(w)) {
-		parts = append(parts, fmt.Sprintf("%d %s", w[kind], kind))
+		if w[kind] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", w[kind], kind))
+		}
 	}
 	return strings.Join(parts, " and ")
 }

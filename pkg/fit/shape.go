@@ -18,7 +18,9 @@ type Shape struct {
 	Needs  corev1.ResourceList          // CPUs, memory, huge pages, and resources of device plugins
 	Pod    corev1.PodSpec               // its nodeSelector, affinity and tolerations
 	Unread []string                     // what it needs beside, and is not counted
-	Notes  []string                     // why its claim is not stricter
+
+	Template string   // the claim as a ResourceClaimTemplate, of a shape in numbers
+	Notes    []string // why it is not stricter
 }
 
 // NewShape returns what a VM needs. The claims that it names are among the objects.

@@ -3,16 +3,10 @@ package fit
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"text/tabwriter"
-
-	resourceapi "k8s.io/api/resource/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	v1 "kubevirt.io/api/core/v1"
-	"sigs.k8s.io/yaml"
 
 	"hook-sidecar/pkg/topology"
 )
@@ -66,54 +60,18 @@ func (n Node) Picture(b *bytes.Buffer) error {
 	return table.Flush()
 }
 
-// YAML returns the ResourceClaimTemplate with a shape's claim, and as a comment the fields of
-// a VM's spec that use it, so that kubectl apply takes all of it. A claim that no node could
-// meet if nothing ran is an error.
-func (w Wish) YAML(ctx context.Context, f *Fleet, s Shape) ([]byte, error) {
-	if len(s.Claims) == 0 {
-		return nil, errors.New("write a claim: a device plugin's resource has none")
+// Claim writes the ResourceClaimTemplate of a shape, with its notes. The answer says that
+// a node can meet it.
+func (s Shape) Claim(b *bytes.Buffer, a Answer) error {
+	if s.Template == "" {
+		return errors.New("write a claim: a device plugin's resource has none")
 	}
-	if why := f.refusal(ctx, s.Claims[0]); why != "" {
-		return nil, fmt.Errorf("write a claim for %s: %s: %s", s.Name, describe(s.Claims[0]), why)
+	if a.Empty == 0 {
+		return fmt.Errorf("write a claim for %s: %s", s.Name, a.refusal(s.Claims[0]))
 	}
-	name := fmt.Sprintf("gpus-%d-nics-%d", w.GPUs, w.NICs)
-	template := resourceapi.ResourceClaimTemplate{
-		TypeMeta:   metav1.TypeMeta{APIVersion: resourceapi.SchemeGroupVersion.String(), Kind: "ResourceClaimTemplate"},
-		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: resourceapi.ResourceClaimTemplateSpec{Spec: s.Claims[0].Spec},
-	}
-	object, err := yaml.Marshal(template)
-	if err != nil {
-		return nil, err
-	}
-	fields, err := yaml.Marshal(vmSpec(name, s.Claims[0]))
-	if err != nil {
-		return nil, err
-	}
-	var b bytes.Buffer
 	for _, line := range append([]string{s.Name}, s.Notes...) {
-		fmt.Fprintf(&b, "# %s\n", topology.Printable(line))
+		fmt.Fprintf(b, "# %s\n", topology.Printable(line))
 	}
-	fmt.Fprintf(&b, "%s# In the VM's spec.template.spec:\n", object)
-	for line := range strings.Lines(string(fields)) {
-		b.WriteString("#   " + line)
-	}
-	return b.Bytes(), nil
-}
-
-// vmSpec returns the fields of a VM's spec that use a claim.
-func vmSpec(template string, claim *resourceapi.ResourceClaim) map[string]any {
-	const entry = "devices"
-	var devices v1.Devices
-	for _, r := range claim.Spec.Devices.Requests {
-		of := &v1.ClaimRequest{ClaimName: entry, RequestName: r.Name}
-		if strings.HasPrefix(r.Name, "gpu") {
-			devices.GPUs = append(devices.GPUs, v1.GPU{Name: r.Name, ClaimRequest: of})
-		} else {
-			devices.HostDevices = append(devices.HostDevices, v1.HostDevice{Name: r.Name, ClaimRequest: of})
-		}
-	}
-	return map[string]any{
-		"resourceClaims": []v1.VirtualMachineInstanceResourceClaim{{Name: entry, ResourceClaimTemplateName: &template}},
-		"domain":         map[string]any{"devices": map[string]any{"gpus": devices.GPUs, "hostDevices": devices.HostDevices}},
-	}
+	b.WriteString(s.Template)
+	return nil
 }
