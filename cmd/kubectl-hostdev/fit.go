@@ -13,6 +13,7 @@ import (
 
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/fit"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -22,6 +23,7 @@ type fitFlags struct {
 	files, from          []string
 	node, format, output string
 	claim                bool
+	snapshots            map[string]string
 }
 
 func (a *app) newFit() *cobra.Command {
@@ -35,9 +37,11 @@ how near to each other the devices of the next one would be, and why none fits.
 The shape is that of a VM in a file, with the claims that it names, or a number of GPUs
 and NICs with their classes: names of DeviceClasses, or resources of device plugins such
 as nvidia.com/GH100. Devices of claims are allocated as the scheduler does it, by its own
-code. Which devices a device plugin gives is kubelet's choice: of them fit counts only.
+code. Which devices of a plugin a VM gets is kubelet's choice, and nobody can promise it:
+with a --snapshot of the node fit prints the nearest and the furthest, also with topology
+manager policy single-numa-node.
 
-Pairs are PHB where two devices share a PCIe root: PIX, PXB or PHB on the host, of which
+Pairs of claims are PHB where two devices share a PCIe root: PIX, PXB or PHB on the host, of which
 ResourceSlices do not tell which. With --claim fit prints a ResourceClaimTemplate for the
 numbers: with one constraint per pair of GPU and NIC, where a node can meet it.
 
@@ -62,6 +66,7 @@ CPUs, memory, huge pages, taints and cordons count; KubeVirt's overhead does not
 	f.BoolVar(&flags.claim, "claim", false, "print a ResourceClaimTemplate for the numbers")
 	f.StringVar(&flags.node, "node", "", "show the devices of this node")
 	f.StringArrayVar(&flags.from, "from", nil, "read the cluster's objects from this file instead; may be repeated")
+	f.StringToStringVar(&flags.snapshots, "snapshot", nil, "NODE=FILE: a node's snapshot, for what device plugins may give; may be repeated")
 	f.StringVar(&flags.format, "format", cli.Text, "text or json")
 	f.StringVarP(&flags.output, "output", "o", "", "write to this file (default: standard output)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return a.fit(cmd.Context(), flags) }
@@ -132,6 +137,18 @@ func (a *app) readFleet(ctx context.Context, flags fitFlags) (objects fit.Object
 		if err != nil {
 			return objects, nil, fmt.Errorf("read %s: %w", file, cli.WithoutName(err))
 		}
+	}
+	objects.Hosts = map[string]*topology.Host{}
+	for node, file := range flags.snapshots {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return objects, nil, fmt.Errorf("read %s: %w", file, cli.WithoutName(err))
+		}
+		snapshot, err := host.ParseSnapshot(data)
+		if err != nil {
+			return objects, nil, fmt.Errorf("read %s: %w", file, err)
+		}
+		objects.Hosts[node], _ = host.Read(snapshot, nil, host.Needs{All: true})
 	}
 	if len(flags.from) > 0 {
 		return objects, nil, nil

@@ -30,6 +30,7 @@ type Node struct {
 	Now     int            `json:"now"`     // how many such VMs fit beside what runs
 	Empty   int            `json:"empty"`   // how many would if nothing ran
 	Pairs   map[string]int `json:"pairs"`   // pairs of the devices of the next VM, by path type; of the first on the empty node where none fits now
+	Plugins *Bounds        `json:"plugins"` // what kubelet may give of device plugins' resources; null where the node's host was not read
 	Why     string         `json:"why"`     // why none fits now; "" where one does
 	Devices []Device       `json:"devices"` // by NUMA node and PCIe root
 }
@@ -84,7 +85,7 @@ func (f *Fleet) Count(ctx context.Context, s Shape) (Answer, error) {
 
 func (n *node) answer(ctx context.Context, s Shape) Node {
 	state, claims := n.used()
-	out := Node{Name: n.Name, Pairs: map[string]int{}}
+	out := Node{Name: n.Name, Pairs: map[string]int{}, Plugins: n.bounds(s)}
 	empty, first, whyNever := n.count(ctx, s, false, unused())
 	now, next, why := n.count(ctx, s, true, state)
 	switch out.Now, out.Empty = now, empty; {

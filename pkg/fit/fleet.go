@@ -12,6 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/structured"
+	v1 "kubevirt.io/api/core/v1"
+
+	"hook-sidecar/pkg/topology"
 )
 
 // Fleet is what decides where VMs fit. New indexes it by node, so that counting is linear in
@@ -22,8 +25,11 @@ type Fleet struct {
 	slices   map[string][]*resourceapi.ResourceSlice // by node, "" for those of several nodes
 	claims   map[poolID][]*resourceapi.ResourceClaim // allocated, by the pools of their devices
 	pods     map[string][]*corev1.Pod                // by node
+	hosts    map[string]*topology.Host               // by node
 	features structured.Features
 	cache    *cel.Cache
+
+	permitted []v1.PciHostDevice // what KubeVirt's device plugins have
 }
 
 // poolID names a pool of devices.
@@ -37,7 +43,7 @@ const celExpressions = 10
 // devices only.
 func New(o Objects) *Fleet {
 	f := &Fleet{
-		nodes: o.Nodes, classes: o.Classes, slices: map[string][]*resourceapi.ResourceSlice{},
+		nodes: o.Nodes, classes: o.Classes, hosts: o.Hosts, slices: map[string][]*resourceapi.ResourceSlice{},
 		claims: map[poolID][]*resourceapi.ResourceClaim{}, pods: map[string][]*corev1.Pod{},
 		// All of Kubernetes 1.36. Where a gate is off, the API server has dropped the fields
 		// that it concerns.
@@ -63,6 +69,11 @@ func New(o Objects) *Fleet {
 		}
 		for id := range pools {
 			f.claims[id] = append(f.claims[id], c)
+		}
+	}
+	for _, k := range o.KubeVirts {
+		if permitted := k.Spec.Configuration.PermittedHostDevices; permitted != nil {
+			f.permitted = append(f.permitted, permitted.PciHostDevices...)
 		}
 	}
 	for _, p := range o.Pods {

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
+
+	"hook-sidecar/pkg/topology"
 )
 
 // Objects are objects of a cluster, or of files.
@@ -22,6 +24,8 @@ type Objects struct {
 	Claims    []*resourceapi.ResourceClaim
 	Templates []*resourceapi.ResourceClaimTemplate
 	VMs       []*v1.VirtualMachine
+	KubeVirts []*v1.KubeVirt
+	Hosts     map[string]*topology.Host // by node, of those that were read
 }
 
 // Add adds the objects of YAML documents, as kubectl get -o yaml prints them. Objects of
@@ -71,6 +75,8 @@ func (o *Objects) add(data []byte, of metav1.TypeMeta) error {
 		return added(&o.Claims, data)
 	case "ResourceClaimTemplate":
 		return added(&o.Templates, data)
+	case "KubeVirt":
+		return added(&o.KubeVirts, data)
 	case "VirtualMachine":
 		return added(&o.VMs, data)
 	case "VirtualMachineInstance":

@@ -33,10 +33,21 @@ func (a Answer) Table(b *bytes.Buffer) error {
 
 // pairs lists the pairs by path type, the nearest first.
 func (n Node) pairs() string {
+	if p := n.Plugins; p != nil {
+		oneNode := "refused"
+		if p.OneNode != nil {
+			oneNode = listed(p.OneNode)
+		}
+		return fmt.Sprintf("best %s; worst %s; single-numa-node %s", listed(p.Best), listed(p.Worst), oneNode)
+	}
+	return listed(n.Pairs)
+}
+
+func listed(pairs map[string]int) string {
 	var parts []string
-	for _, name := range []string{"PHB", "NODE", "SYS", unknown} {
-		if n.Pairs[name] > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n.Pairs[name], name))
+	for _, name := range []string{"PIX", "PXB", "PHB", "NODE", "SYS", unknown} {
+		if pairs[name] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", pairs[name], name))
 		}
 	}
 	return cmp.Or(strings.Join(parts, ", "), "-")
