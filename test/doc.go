@@ -32,7 +32,7 @@
 //
 //	test/boot       tier 2, make boot, boot-sizes, boot-largest, recipe: TestKubeVirt, TestControls, TestLayouts, TestSizes, TestPCIHole, TestIOSpace, TestPortSpeed, TestVIOMMU, TestAArch64, TestOVMF2025, TestRecipe
 //	test/cloudinit  tier 2, make cloudinit: TestParts, TestGuest
-//	test/e2e        tier 3, make e2e: TestEndToEnd, TestExtras
+//	test/e2e        tier 3, make e2e, and with E2E_EXTRAS=1: TestEndToEnd, TestExtras
 //	test/launcher   tier 5, make launcher, launcher-e2e, with versions of the hooks, plugins, a migration's target: TestLauncher, TestNested
 //
 // Failures and hostile input (docs/reliability.md):
@@ -47,6 +47,6 @@
 //	pkg/cli           control characters: FuzzEscaped
 //	test/abuse        paths, quotes, devices that vanish: TestPathsStayInside, TestNothingUnescaped, TestSysfsVanishes
 //	test/sidecar      the process: TestMemory, TestTermDuringCalls, TestFullDisk, TestLauncherEnds, TestPrivileges
-//	test/speed        a host that changes: TestLikeFresh, TestGuestChanges
+//	test/speed        a host that changes: TestLikeFresh
 //	pkg/cloudinit     data that cannot be merged: TestAnswerRefuses, TestMergeRefuses
 package test

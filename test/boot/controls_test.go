@@ -68,7 +68,7 @@ func (b *bench) checkDiffers(t *testing.T, domain []byte, guest *Guest, lost, fl
 	expect.NoError(t, err)
 	for _, d := range seen.Devices {
 		if slices.Contains(lost, Label(d.ID)) && d.Outcome != "differs" {
-			t.Errorf("%s is lost, and explain --guest says %s", d.ID, d.Outcome)
+			t.Errorf("%s is lost, and explain --guest reports %s", d.ID, d.Outcome)
 		}
 	}
 	if seen.Status != 1 {

@@ -10,7 +10,7 @@ import (
 // TestIOSpace boots devices with an I/O BAR: OVMF has room for 9 ports with one,
 // and each device beyond loses its memory, too. SeaBIOS has room for 14; with 15 it
 // stops, which is not tried since it looks like a guest that hangs. doctor's check
-// io-space says so.
+// io-space reports it.
 func TestIOSpace(t *testing.T) {
 	t.Parallel()
 	b := newPC(t)
@@ -52,7 +52,7 @@ func TestIOSpace(t *testing.T) {
 				t.Errorf("%d devices have no memory, want %d", lost, c.lost)
 			}
 			if status, found := b.check(t, "io-space", underFirmware(domain, c.firmware), flags); status != c.status {
-				t.Errorf("doctor says %s %s, want %s", status, found, c.status)
+				t.Errorf("doctor reports %s %s, want %s", status, found, c.status)
 			}
 		})
 	}

@@ -13,8 +13,8 @@ import (
 )
 
 // TestPortSpeed boots two devices that have links of 32 GT/s x16 on the host. Without
-// the key the guest's root ports say 16 GT/s x32, and NCCL takes the minimum with the
-// device, 16 GT/s x16: half. With port-speed=host they say 32, and it has the host's
+// the key the guest's root ports have 16 GT/s x32, and NCCL takes the minimum with the
+// device, 16 GT/s x16: half. With port-speed=host they have 32, and it has the host's
 // bandwidth. A stand-in has a link of its own; what NCCL reads of a device under VFIO is
 // the hardware's (QEMU hw/vfio/pci.c, vfio_setup_pcie_cap). QEMU before 9.0 refuses to
 // start.
@@ -52,7 +52,7 @@ func TestPortSpeed(t *testing.T) {
 			for id, at := range plan.Expectations() {
 				port := portAbove(t, guest, at.Address)
 				if port != c.port {
-					t.Errorf("the port above %s says %s, want %s", id, port, c.port)
+					t.Errorf("the port above %s has %s, want %s", id, port, c.port)
 				}
 				// src/graph/xml.cc, ncclTopoGetXmlFromSys: speed and width each as the minimum.
 				if seen := port.Least(host); seen.Speed*float64(seen.Width) != c.bandwidth {
@@ -63,7 +63,7 @@ func TestPortSpeed(t *testing.T) {
 	}
 }
 
-// portAbove is what the guest's sysfs says of the port above a device.
+// portAbove returns the link of the port above a device, by the guest's sysfs.
 func portAbove(t *testing.T, guest *Guest, address string) topology.Link {
 	t.Helper()
 	files, err := host.ParseSnapshot(guest.Snapshot)
@@ -77,7 +77,7 @@ func portAbove(t *testing.T, guest *Guest, address string) topology.Link {
 	}
 	link := seen.MaxLink(seen.Device(*device.PortAbove()))
 	if link == nil {
-		t.Fatalf("the port above %s says no link", address)
+		t.Fatalf("the port above %s has no link", address)
 	}
 	return *link
 }

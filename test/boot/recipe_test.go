@@ -32,7 +32,7 @@ const (
 // TestRecipe boots what the real virt-launcher has made of the HGX recipe of
 // docs/install.md, the domain and the cloud-init data (testdata/launcher/recipe, which
 // hook-sidecar/test/launcher compares): OVMF gives every BAR an address, every root port
-// says the host's link speed, and cloud-init puts the topology file where NCCL looks.
+// has the host's link speed, and cloud-init puts the topology file where NCCL looks.
 func TestRecipe(t *testing.T) {
 	image := os.Getenv(CloudInitVariable)
 	if image == "" || os.Getenv(oracle.RootVariable) == "" {
@@ -80,7 +80,7 @@ func entryOf(t *testing.T, domain *tree.Node) string {
 	return ""
 }
 
-// checkRecipe checks what the guest's sysfs says: per device its directory, class, link
+// checkRecipe checks the guest's sysfs: per device its directory, class, link
 // speed (three words), width, node and resources.
 func checkRecipe(t *testing.T, lines string) {
 	t.Helper()

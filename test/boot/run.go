@@ -118,7 +118,7 @@ func readWatched(r io.Reader, watchdog *time.Timer, silence time.Duration) ([]by
 type Guest struct {
 	Devices  []Device
 	Kernel   []string          // the kernel's messages about BARs that it had to assign
-	Passed   map[string]string // what the guest's VFIO said of a device, by its address
+	Passed   map[string]string // the result of the guest's VFIO for each device, by address
 	Snapshot []byte            // what `hook-sidecar snapshot` printed in the guest; nil where it did not run
 }
 

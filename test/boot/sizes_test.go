@@ -37,7 +37,7 @@ type size struct {
 	cpu           string
 	physBits      int
 	cellMemory    int // MiB
-	window        int // X-PciMmio64Mb, 0 without; fromKey as mmio-window=auto says
+	window        int // X-PciMmio64Mb, 0 without; fromKey: that of mmio-window=auto
 
 	assigned int // BARs that the firmware gives an address
 }
@@ -101,7 +101,7 @@ func further() []size {
 }
 
 // TestSizes boots devices with BARs of 64 to 256 GiB at the edge of the
-// firmware's 64-bit window: as many have an address as the table says, and
+// firmware's 64-bit window: as many have an address as in the table, and
 // doctor's check bar-window fails where one has none.
 func TestSizes(t *testing.T) {
 	t.Parallel()
@@ -140,7 +140,7 @@ func TestSizes(t *testing.T) {
 				want = "FAIL"
 			}
 			if status, found := b.check(t, "bar-window", domain, flags); status != want {
-				t.Errorf("doctor says %s %s, want %s", status, found, want)
+				t.Errorf("doctor reports %s %s, want %s", status, found, want)
 			} else {
 				t.Logf("%d of %d; %s %s", s.assigned, s.devices, status, found)
 			}
@@ -242,7 +242,7 @@ func (f Firmware) require(t *testing.T) {
 }
 
 // assigned counts the devices at their planned address whose large BAR has an
-// address that the firmware gave it: where the kernel had to, it says so.
+// address that the firmware gave it: where the kernel had to, its log has it.
 func assigned(guest *Guest, plan *Explained, ids string) (n int) {
 	for _, want := range plan.Expectations() {
 		at := slices.IndexFunc(guest.Devices, func(d Device) bool { return d.ID == ids && d.Place() == want })
@@ -257,7 +257,7 @@ func assigned(guest *Guest, plan *Explained, ids string) (n int) {
 	return n
 }
 
-// check is what a check of doctor says of a domain.
+// check returns the result of a check of doctor for a domain.
 func (b *bench) check(t *testing.T, name string, domain []byte, flags []string) (status, found string) {
 	t.Helper()
 	out, err := ask(b.binary, domain, append([]string{"doctor", "--format", "json", "--domain", "-"}, flags...)...)

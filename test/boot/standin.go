@@ -40,7 +40,7 @@ func cardReader() standIn {
 
 // largeBAR is shared memory with a 64-bit prefetchable BAR of 2^bits bytes and,
 // as data-centre GPUs, no I/O BAR (QEMU hw/misc/ivshmem-pci.c). QEMU reserves no
-// memory for it. Nothing in it says which device it replaces.
+// memory for it. Nothing in it identifies the device that it replaces.
 func largeBAR(bits int) standIn {
 	return standIn{ids: "1af4:1110", bytes: func(string) uint64 { return 1 << bits }, properties: func(string) (map[string]any, error) {
 		return map[string]any{"driver": "ivshmem-plain"}, nil

@@ -19,6 +19,7 @@ import (
 
 	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/hooks/api/v1alpha3"
+	"hook-sidecar/pkg/hooks/hookstest"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/program"
 )
@@ -57,8 +58,7 @@ const sample, host = "samples/02-8gpu-8nic-gate-off", "hosts/x86-2n8g-hgx-h100.t
 
 func serve(t *testing.T, binary string) hook {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "cloudinit") // short enough for a socket
-	expect.NoError(t, err)
+	dir := hookstest.Dir(t)
 	server := exec.Command(binary, "serve", "--nccl-topology=cloudinit", "--socket-dir", dir, "--sysfs", filepath.Join(root, "testdata", host))
 	server.Env = []string{"CONTAINER_NAME=hook"}
 	var log bytes.Buffer
@@ -69,9 +69,6 @@ func serve(t *testing.T, binary string) hook {
 		_ = server.Wait()
 		if strings.Contains(log.String(), "password") {
 			t.Errorf("the log shows user data:\n%s", log.String())
-		}
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
 		}
 	})
 	h := hook{binary, filepath.Join(dir, hooks.SocketName("hook"))}

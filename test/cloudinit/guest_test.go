@@ -111,15 +111,15 @@ func configDrive(userData string) seed {
 func (s seed) iso(t *testing.T, dir string) string {
 	t.Helper()
 	root := t.TempDir()
-	folder, label, metaFile, userFile, meta := root, "cidata", "meta-data", "user-data", s.NoCloudMetaData
+	dataDir, label, metaFile, userFile, meta := root, "cidata", "meta-data", "user-data", s.NoCloudMetaData
 	if s.DataSource == "configDrive" {
-		folder, label, metaFile, userFile, meta = filepath.Join(root, "openstack", "latest"), "config-2", "meta_data.json", "user_data", s.ConfigDriveMetaData
+		dataDir, label, metaFile, userFile, meta = filepath.Join(root, "openstack", "latest"), "config-2", "meta_data.json", "user_data", s.ConfigDriveMetaData
 	}
-	expect.NoError(t, os.MkdirAll(folder, 0o755))
+	expect.NoError(t, os.MkdirAll(dataDir, 0o755))
 	text, err := json.Marshal(meta)
 	expect.NoError(t, err)
 	for name, data := range map[string][]byte{metaFile: text, userFile: []byte(s.UserData)} {
-		expect.NoError(t, os.WriteFile(filepath.Join(folder, name), data, 0o600))
+		expect.NoError(t, os.WriteFile(filepath.Join(dataDir, name), data, 0o600))
 	}
 	file := filepath.Join(dir, "seed.iso")
 	output(t, "xorrisofs", "-quiet", "-output", file, "-volid", label, "-joliet", "-rock", "-partition_cyl_align", "on", root)

@@ -13,36 +13,23 @@ import (
 
 // inner is an inner guest.
 type inner struct {
-	name     string
-	flags    string // of the program under test
-	layout   string
-	firmware boot.Firmware
-	devices  []Device
+	name    string
+	flags   string // of the program under test
+	layout  string
+	devices []Device
 
 	kernel string // parameters of the guest's kernel, beside those of every guest
 	rest   string // of the domain
 }
 
-func (i inner) has(id string) bool {
-	return slices.ContainsFunc(i.devices, func(d Device) bool { return d.ID == id })
-}
-
-// ovmfVariable names the environment variable that adds the guest with OVMF, which
-// takes minutes.
-const ovmfVariable = "E2E_OVMF"
-
 // inners are the guests that the node starts, one after the other. The device
 // without a PCI parent is not placed, which strict would refuse.
 func inners() []inner {
 	all := append(Devices(), Device{loose, "4348:3253"})
-	guests := []inner{
-		{"numa", "--layout numa", "numa", boot.SeaBIOS, all, "", ""},
-		{"mirror", "--layout mirror", "mirror", boot.SeaBIOS, all, "", ""},
+	return []inner{
+		{"numa", "--layout numa", "numa", all, "", ""},
+		{"mirror", "--layout mirror", "mirror", all, "", ""},
 	}
-	if os.Getenv(ovmfVariable) != "" {
-		guests = append(guests, inner{"mirror-ovmf", "--layout mirror --strict", "mirror", boot.OVMF, Devices(), "", ""})
-	}
-	return guests
 }
 
 // extrasVariable names the environment variable that adds a node for the guest of
@@ -53,7 +40,7 @@ const extrasVariable = "E2E_EXTRAS"
 // two displays, which the domain gives the vendor of a GPU.
 func extras() inner {
 	i := inner{
-		name: "extras", flags: "--layout root --viommu intel --gpudirect-clique host --sysfs /lab/out/nvidia.txtar", layout: "root", firmware: boot.SeaBIOS,
+		name: "extras", flags: "--layout root --viommu intel --gpudirect-clique host --sysfs /lab/out/nvidia.txtar", layout: "root",
 		devices: append(displays(), Device{"0000:21:00.0", "1b36:0010"}, Device{unbound, "1b36:0010"}),
 		kernel:  " intel_iommu=on vfio=1b36:0010",
 	}
@@ -80,18 +67,12 @@ func number(hex string) uint64 {
 // node can run it: cells for both nodes, and no addresses. The source has no type,
 // which KubeVirt writes and libvirt's schema does not allow.
 func (i inner) domain() string {
-	firmware := ""
-	if i.firmware == boot.OVMF {
-		firmware = `<loader readonly="yes" secure="no" type="pflash">/usr/share/OVMF/OVMF_CODE_4M.fd</loader>
-<nvram template="/usr/share/OVMF/OVMF_VARS_4M.fd">/run/e2e_VARS.fd</nvram>
-`
-	}
 	var hostdevs strings.Builder
 	for n, d := range i.devices {
 		fmt.Fprintf(&hostdevs, "%s<alias name=\"ua-hostdevice-%d\"></alias></hostdev>\n", d.hostdev(), n)
 	}
 	return `<domain type="kvm"><name>e2e</name><memory unit="MiB">512</memory><vcpu>2</vcpu>
-<os><type arch="x86_64" machine="q35">hvm</type>` + firmware + `<kernel>/lab/vmlinuz</kernel><initrd>/lab/initramfs</initrd>
+<os><type arch="x86_64" machine="q35">hvm</type><kernel>/lab/vmlinuz</kernel><initrd>/lab/initramfs</initrd>
 <cmdline>console=ttyS0 quiet loglevel=1 panic=-1 mitigations=off nokaslr tsc=reliable random.trust_cpu=on` + i.kernel + `</cmdline></os>
 <features><acpi></acpi><apic></apic></features>
 <cpu mode="host-passthrough"><numa><cell id="0" cpus="0" memory="256" unit="MiB"/><cell id="1" cpus="1" memory="256" unit="MiB"/></numa></cpu>

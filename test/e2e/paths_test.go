@@ -21,12 +21,6 @@ func seen(i inner, guest *boot.Guest) map[string]boot.Expected {
 	return found
 }
 
-// node is the program's snapshot of the node.
-func (r results) node(t *testing.T) map[string]string {
-	t.Helper()
-	return ReadSnapshot(r.file(t, "host.txtar"))
-}
-
 // checkPathTypes: mirror keeps every path type; any layout keeps devices of two
 // nodes apart and those of one node together. What is on no node is SYS to all.
 func checkPathTypes(t *testing.T, i inner, node, guest map[string]tree.Spot) {

@@ -2,44 +2,30 @@ package e2e
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 
-	"golang.org/x/tools/txtar"
-
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/test/boot"
+	"hook-sidecar/test/matrix"
 	"hook-sidecar/test/tree"
 )
 
-// ReadSnapshot is a snapshot by the program under test: the content of files and the
-// target of links.
-func ReadSnapshot(data []byte) map[string]string {
-	files := map[string]string{}
-	for _, f := range txtar.Parse(data).Files {
-		name, target, _ := strings.Cut(f.Name, " -> ")
-		files[name] = target + strings.TrimSpace(string(f.Data))
+// NodeSpots are the places of devices on a node, of which this is a snapshot. A mediated
+// device is where its parent is, and nowhere if that is no PCI device.
+func NodeSpots(snapshot []byte, devices []Device) (map[string]tree.Spot, error) {
+	files, err := host.ParseSnapshot(snapshot)
+	if err != nil {
+		return nil, err
 	}
-	return files
-}
-
-// NodeSpots are the places of devices on the node, of which this is a snapshot. A
-// mediated device is where its parent is.
-func NodeSpots(files map[string]string, devices []Device) (map[string]tree.Spot, error) {
 	all := map[string]tree.Spot{}
 	for _, d := range devices {
-		link := files["bus/pci/devices/"+d.ID]
-		if d.isMediated() {
-			link = strings.TrimSuffix(files["bus/mdev/devices/"+d.ID], "/"+d.ID)
+		spot, found, err := matrix.Sysfs{FS: files}.Spot(d.ID)
+		if err != nil || !found && !d.isMediated() {
+			return nil, fmt.Errorf("find %s in the snapshot of the node: %t, %w", d.ID, found, err)
 		}
-		_, path, found := strings.Cut(link, "/devices/")
 		if !found {
-			return nil, fmt.Errorf("read snapshot of the node: no link for %s: %q", d.ID, link)
+			spot.Node = tree.Unknown
 		}
-		node, err := strconv.Atoi(files["devices/"+path+"/numa_node"])
-		if err != nil {
-			node = tree.Unknown
-		}
-		all[d.ID] = tree.PathSpot(path, node)
+		all[d.ID] = spot
 	}
 	return all, nil
 }

@@ -1,4 +1,4 @@
-// Package image tests the Dockerfile: what it says, and, where the step image of
+// Package image tests the Dockerfile: its text, and, where the step image of
 // .ci/run asks for it, the image that buildah builds from it.
 package image
 

@@ -52,7 +52,7 @@ func kills() []kill {
 	}
 }
 
-// testKills: what is left, and what the next try says, after the loss of a process
+// testKills: what is left, and how the next try ends, after the loss of a process
 // between two calls.
 func testKills(t *testing.T, l lab) {
 	for _, k := range kills() {

@@ -23,8 +23,8 @@ type row struct {
 	boots bool     // the guest runs to its end
 	// record is the directory of testdata/launcher with the calls, for test/readback.
 	record string
-	// options says of QEMU's options of the hook that each definition has them once, or
-	// that they are lost; "" where there are none.
+	// options is "once" if each definition has the hook's options of QEMU once, "lost" if
+	// none has them, "" if there are none.
 	options string
 	// unchanged: the hook answers call 1 with its domain.
 	unchanged bool
@@ -122,7 +122,7 @@ func TestLauncher(t *testing.T) {
 	}
 }
 
-// testBoots: each VM starts, or does not, as its row says.
+// testBoots: each VM starts, or does not, as in its row.
 func testBoots(t *testing.T, l lab) {
 	for _, r := range rows() {
 		t.Run(r.name, func(t *testing.T) {
@@ -170,7 +170,7 @@ func (r row) faults(t *testing.T, l lab, o outcome) (faults []string) {
 	if r.plan != nil {
 		add(planFault, r.misplaced(t, l, o))
 	}
-	// Each container ends with status 0, the plugin's when it is told to.
+	// Each container ends with status 0, the plugin's at SIGTERM.
 	running := []string{}
 	for name, status := range o.Ends {
 		if name == "plugin" {

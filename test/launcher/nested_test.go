@@ -27,11 +27,6 @@ import (
 // its result. A pod with a result is not run again.
 const attempts = 4
 
-// ovmfVariable names the environment variable that adds a VM with OVMF. QEMU 10.0,
-// which emulates the node, fails an assertion in most of its boots (test/e2e/host,
-// slowTimers).
-const ovmfVariable = "LAUNCHER_OVMF"
-
 // mediated is the device that is known by its UUID.
 const mediated = "83b8f4f2-509f-382f-3c1e-e6bfe0fa1001"
 
@@ -84,7 +79,7 @@ func (p *pod) add(d e2e.Device) {
 type nested struct {
 	name    string
 	pod     pod
-	layout  string // with which the plan is asked; "" without the hook
+	layout  string // of the plan; "" without the hook
 	exact   bool   // each pair has the node's path type
 	beside  bool   // at the same time as the one before
 	row     string // of the table in docs/comparison.md
@@ -101,10 +96,6 @@ func nestedPods(t *testing.T) []nested {
 		return p
 	}
 	hook := func(layout string) pod { return with(func(p *pod) { p.Hook = []string{"--layout", layout} }) }
-	ovmf := with(func(p *pod) {
-		p.Hook = []string{"--layout", "mirror"}
-		at(p.VMI.(object), "spec", "domain", "firmware")["bootloader"] = object{"efi": object{"secureBoot": false}}
-	})
 	all := e2e.Devices()
 	vf := slices.IndexFunc(all, isVF)
 	first, second := all[:vf], all[vf:]
@@ -134,9 +125,6 @@ func nestedPods(t *testing.T) []nested {
 		{name: "wrong", pod: with(func(p *pod) {
 			p.Hook, p.Fault = []string{"--layout", "mirror"}, fault{2, "answer", "shift"}
 		}), layout: "mirror", wrong: true},
-	}
-	if os.Getenv(ovmfVariable) != "" {
-		pods = append(pods, nested{name: "ovmf", pod: ovmf, layout: "mirror", exact: true})
 	}
 	for i := range pods {
 		if pods[i].devices == nil {
@@ -313,7 +301,7 @@ func (n nested) faults(t *testing.T, l lab, o outcome, host string) (faults []st
 func (n nested) pairFaults(t *testing.T, host string, guest *boot.Guest) (faults []string) {
 	t.Helper()
 	snapshot := expect.File(t, host)
-	node, err := e2e.NodeSpots(e2e.ReadSnapshot(snapshot), n.devices)
+	node, err := e2e.NodeSpots(snapshot, n.devices)
 	expect.NoError(t, err)
 	seen := e2e.GuestSpots(guest, n.devices)
 	if len(seen) != len(n.devices) {

@@ -26,17 +26,16 @@ import (
 type outcome struct {
 	result
 	dir     string
-	inputs  []string // what the launcher asked in each call, before any hook
+	inputs  []string // domains that the launcher sent in each call, before any hook
 	defined []string // what it had libvirt define in each call
 }
 
 // result is what the pod wrote to result.json.
 type result struct {
-	Syncs, Events, Running, Left []string
-	Shutdown                     bool
-	Ends                         map[string]int
-	Plugged                      string
-	Took                         map[string]string
+	Syncs, Running, Left []string
+	Shutdown             bool
+	Ends                 map[string]int
+	Plugged              string
 }
 
 // definition is virt-launcher's line on a domain that it defines.
@@ -92,7 +91,7 @@ func (o outcome) ask(t *testing.T, l lab, domain string, args ...string) []byte 
 	return out
 }
 
-// planned is where `explain` says, of the domain of the first call, that each device
+// planned is where `explain` predicts, for the domain of the first call, that each device
 // will be in the guest.
 func (o outcome) planned(t *testing.T, l lab, flags []string) map[string]string {
 	t.Helper()

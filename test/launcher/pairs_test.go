@@ -12,15 +12,11 @@ import (
 	"hook-sidecar/test/expect"
 )
 
-// headline is how many of the 120 pairs of the HGX sample's devices are as on the
-// host, in the domain that libvirt defines.
-func headline() []struct {
-	name string
-	pod  func(*pod)
-	want int
-} {
+// testPairs makes the table of docs/comparison.md: how many of the 120 pairs of the HGX
+// sample's devices are as on the host, in the domain that libvirt defines.
+func testPairs(t *testing.T, l lab) {
 	hook := func(flags ...string) func(*pod) { return func(p *pod) { p.Hook = append([]string{}, flags...) } }
-	return []struct {
+	for _, h := range []struct {
 		name string
 		pod  func(*pod)
 		want int
@@ -32,12 +28,7 @@ func headline() []struct {
 		{"layout `mirror`", hook("--layout", "mirror"), 120},
 		{"layout `auto`", hook(), 112},
 		{"layout `auto` with `nccl-topology`", hook("--nccl-topology", "fwcfg"), 120},
-	}
-}
-
-// testPairs makes the table of docs/comparison.md.
-func testPairs(t *testing.T, l lab) {
-	for _, h := range headline() {
+	} {
 		t.Run(h.name, func(t *testing.T) {
 			t.Parallel()
 			r := row{vm: hgx, set: h.pod}

@@ -14,7 +14,7 @@ import (
 	"hook-sidecar/test/expect"
 )
 
-// recipe is the VM hgx with what "The HGX recipe" of docs/install.md says, and with
+// recipe is the VM hgx with "The HGX recipe" of docs/install.md, and with
 // cloud-init data of its own. Package boot boots the domain that libvirt holds in the end.
 func recipe(t *testing.T) pod {
 	t.Helper()
@@ -55,7 +55,7 @@ func testCloudInit(t *testing.T, l lab) {
 	}
 }
 
-// userData is the owner's. It writes what the guest's sysfs says of each PCI device.
+// userData is the owner's. It writes the sysfs attributes of each PCI device.
 const userData = `#cloud-config
 runcmd:
 - for d in /sys/bus/pci/devices/*; do echo $(readlink -f $d) $(cat $d/class $d/max_link_speed $d/max_link_width $d/numa_node $d/resource); done > /srv/pci

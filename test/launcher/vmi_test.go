@@ -66,7 +66,7 @@ func readObject(t *testing.T, path ...string) object {
 	return o
 }
 
-// plain is a VM without devices. It does not run until it is asked to.
+// plain is a VM without devices.
 func plain(t *testing.T) pod {
 	t.Helper()
 	return pod{config: config{VMI: readObject(t, "testdata", "plain.json"), Syncs: 1}, files: map[string][]byte{"cpuset": []byte("0-1\n"), "host.txtar": readHost(t)}}
@@ -115,7 +115,7 @@ func hgx(t *testing.T) pod {
 	vmi["status"] = object{"phase": "Scheduled", "interfaces": status}
 	info, err := json.Marshal(object{"interfaces": networks})
 	expect.NoError(t, err)
-	nodes, err := e2e.NodeSpots(e2e.ReadSnapshot(readHost(t)), devicesOf(read))
+	nodes, err := e2e.NodeSpots(readHost(t), devicesOf(read))
 	expect.NoError(t, err)
 	files := map[string][]byte{"host.txtar": readHost(t), "cpuset": []byte("2-26,58-81,114-137,170-193\n"), "capabilities.xml": capabilities()}
 	for id, spot := range nodes {

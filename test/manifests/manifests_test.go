@@ -21,7 +21,7 @@ import (
 	"hook-sidecar/test/expect"
 )
 
-// label is how a VM asks for the plugin.
+// label requests the plugin for a VM.
 const label = policy.AnnotationPrefix + "placement"
 
 func TestFilesDecode(t *testing.T) {

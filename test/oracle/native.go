@@ -1,9 +1,9 @@
 package oracle
 
 import (
-	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 )
@@ -36,42 +36,14 @@ func (l *Libvirt) QEMUArguments(domain []byte) ([]string, error) {
 	return nil, fmt.Errorf("domxml-to-native: no option in %d words", len(words))
 }
 
-// shellWords splits what libvirt has quoted for a shell: with single quotes, and
-// with a backslash before a quote or a newline.
+// shellWords splits what libvirt has quoted for a shell, with a shell. It reads the line
+// as a script, which may be longer than an argument.
 func shellWords(line string) ([]string, error) {
-	var words []string
-	var word strings.Builder
-	inWord, quoted, escaped := false, false, false
-	for _, r := range line {
-		switch {
-		case escaped:
-			escaped = false
-			if r != '\n' {
-				word.WriteRune(r)
-				inWord = true
-			}
-		case r == '\'':
-			quoted, inWord = !quoted, true
-		case quoted:
-			word.WriteRune(r)
-		case r == '\\':
-			escaped = true
-		case r == ' ' || r == '\n':
-			if inWord {
-				words = append(words, word.String())
-				word.Reset()
-				inWord = false
-			}
-		default:
-			word.WriteRune(r)
-			inWord = true
-		}
+	shell := exec.Command("sh")
+	shell.Stdin = strings.NewReader("printf '%s\\0' " + line)
+	out, err := shell.Output()
+	if err != nil {
+		return nil, fmt.Errorf("domxml-to-native: %w", err)
 	}
-	if quoted || escaped {
-		return nil, errors.New("domxml-to-native: a quote is not closed")
-	}
-	if inWord {
-		words = append(words, word.String())
-	}
-	return words, nil
+	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00"), nil
 }

@@ -208,7 +208,7 @@ func (l *Libvirt) define(domain []byte, command string) (readback []byte, err er
 
 // Readback is what this libvirt makes of a domain in a boot, without what it is
 // known to refuse. As when virt-launcher defines a domain, there is no schema
-// validation. It asks once about each domain.
+// validation. It defines each domain once.
 func (l *Libvirt) Readback(domain []byte) ([]byte, error) {
 	l.mu.Lock()
 	a, known := l.known[string(domain)]

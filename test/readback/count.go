@@ -127,7 +127,7 @@ func parseVMI(vmiJSON []byte) (*vmi, error) {
 	return v, nil
 }
 
-// hotplug says whether KubeVirt reserves ports for this machine at all
+// hotplug reports whether KubeVirt reserves ports for this machine at all
 // (pkg/defaults SupportsPCIeHotplug); else there is exactly one call.
 func (v *vmi) hotplug() bool {
 	machine := v.Spec.Domain.Machine.Type

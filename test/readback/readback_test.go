@@ -43,23 +43,6 @@ func recordings() []recorded {
 	}
 }
 
-func TestCounts(t *testing.T) {
-	for _, r := range recordings() {
-		vmi := sample(t, r.name+".vmi.json")
-		original, removed, err := WithoutPlaceholders(sample(t, r.name+".xml"))
-		expect.NoError(t, err)
-		if removed != r.placeholders {
-			t.Errorf("%s: recording has %d placeholders, want %d", r.name, removed, r.placeholders)
-		}
-		if got, err := PlaceholderCount(vmi); got != r.placeholders || err != nil {
-			t.Errorf("%s: PlaceholderCount = %d, %v, want %d", r.name, got, err, r.placeholders)
-		}
-		if got, err := ExtraPorts(original, vmi, removed); got != r.source || err != nil {
-			t.Errorf("%s: ExtraPorts = %d, %v, want %d", r.name, got, err, r.source)
-		}
-	}
-}
-
 // recordedLibvirt reads back what libvirt 9.0 did in the recording.
 func recordedLibvirt(t *testing.T, name string) Lib {
 	return func([]byte) ([]byte, error) { return sample(t, name+".libvirt9-inactive.xml"), nil }

@@ -32,12 +32,13 @@ func sidecarWith(t *testing.T, devices int) (s *container, domain []byte) {
 	t.Helper()
 	needRoot(t)
 	domain, host := onDevices(devices)
-	return start(t, root(t, buildBinary(t, filepath.Join("..", "..")), host), []group{memoryGroup(t)}), domain
+	return start(t, root(t, host), []group{memoryGroup(t)}), domain
 }
 
 // TestTenThousandCalls: every answer is the first one's, and no memory and no file
 // descriptor leaks. With -short there are five hundred calls.
 func TestTenThousandCalls(t *testing.T) {
+	t.Parallel()
 	s, domain := sidecarWith(t, 2)
 	client, _ := s.dial(t)
 	count := 10_000
@@ -83,6 +84,7 @@ func (s *container) descriptors(t *testing.T) int {
 // TestManyAtOnce: of many clients at once each gets the answer to its own request,
 // within a sidecar's memory.
 func TestManyAtOnce(t *testing.T) {
+	t.Parallel()
 	s, domain := sidecarWith(t, 64)
 	want := map[string][]byte{}
 	names := []string{"limits", "other", "third", "x"}
@@ -158,6 +160,7 @@ func TestHangUps(t *testing.T) {
 // cut off, the socket is removed and the program exits with status 0 (otherwise the
 // pod's phase is Failed).
 func TestTermDuringCalls(t *testing.T) {
+	t.Parallel()
 	s, domain := sidecarWith(t, 16)
 	var answered atomic.Int64
 	var callers sync.WaitGroup
@@ -194,6 +197,7 @@ func TestTermDuringCalls(t *testing.T) {
 
 // TestFullDisk: on a full disk the old file stays, and nothing is left beside it.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	disk := t.TempDir()
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=16k"); err != nil {
@@ -207,7 +211,7 @@ func TestFullDisk(t *testing.T) {
 	domain := filled(1<<20, "<!--", "x", "-->") // larger than the disk
 	in, out := filepath.Join(t.TempDir(), "in.xml"), filepath.Join(disk, "out.xml")
 	expect.NoError(t, errors.Join(os.WriteFile(in, domain, 0o600), os.WriteFile(out, []byte("before"), 0o600)))
-	command := exec.Command(buildBinary(t, filepath.Join("..", "..")), "mutate", "--domain", in, "--sysfs", t.TempDir(), "--layout", "root", "-o", out)
+	command := exec.Command(built(t), "mutate", "--domain", in, "--sysfs", t.TempDir(), "--layout", "root", "-o", out)
 	said, err := command.CombinedOutput()
 	if command.ProcessState.ExitCode() != 2 || !strings.Contains(string(said), "no space left on device") {
 		t.Errorf("%v: %s", err, said)

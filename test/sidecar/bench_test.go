@@ -4,7 +4,6 @@ package sidecar
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -26,13 +25,12 @@ const pollInterval = 300 * time.Millisecond
 // started, with a sidecar's memory and CPU time. Figures are medians.
 func BenchmarkFirstCall(b *testing.B) {
 	needRoot(b)
-	binary := buildBinary(b, filepath.Join("..", ".."))
 	for _, devices := range []int{16, 64} {
 		b.Run(fmt.Sprintf("devices=%d", devices), func(b *testing.B) {
 			lines, addresses := speed.Host(devices)
 			vm, err := speed.VMWith(addresses)
 			expect.NoError(b, err)
-			dir := root(b, binary, lines)
+			dir := root(b, lines)
 			groups := []group{memoryGroup(b), cpuGroup(b)}
 			figures := map[string][]float64{}
 			for b.Loop() {

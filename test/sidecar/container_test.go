@@ -12,12 +12,15 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"hook-sidecar/pkg/hooks"
+	"hook-sidecar/pkg/hooks/hookstest"
 	"hook-sidecar/test/expect"
+	"hook-sidecar/test/program"
 )
 
 // What KubeVirt gives a sidecar of a VMI with dedicated CPUs (KubeVirt
@@ -36,22 +39,47 @@ type container struct {
 	stamp   string // file with the nanosecond of its start
 }
 
+// TestMain makes the directory of the program under test.
+func TestMain(m *testing.M) {
+	var err error
+	if programDir, err = os.MkdirTemp("", "sidecar"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	if err := os.RemoveAll(programDir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+var (
+	programDir string
+	// build builds the program in programDir, and not before a test runs: `go test`
+	// caches a result with the files that its tests have read (package program).
+	build = sync.OnceValue(func() error {
+		return program.Build(filepath.Join(programDir, "hook-sidecar"), filepath.Join("..", ".."))
+	})
+)
+
+// built returns the program under test, which all tests share.
+func built(t testing.TB) string {
+	t.Helper()
+	expect.NoError(t, build())
+	return filepath.Join(programDir, "hook-sidecar")
+}
+
 // root makes the root of a container: the program, /sys and a directory for the
 // socket, the only one that the program's user can write to.
-func root(t testing.TB, binary, host string) string {
+func root(t testing.TB, host string) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "limits") // short: a socket's path has 107 bytes
-	expect.NoError(t, err)
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
+	dir := hookstest.Dir(t)
 	expect.NoError(t, os.CopyFS(filepath.Join(dir, "sys"), expect.Host(t, host)))
 	sockets := filepath.Join(dir, "var", "run", "kubevirt-hooks")
-	program, err := os.ReadFile(binary)
+	file, err := os.ReadFile(built(t))
 	if err := errors.Join(err,
-		os.WriteFile(filepath.Join(dir, "hook-sidecar"), program, 0o555),
+		os.WriteFile(filepath.Join(dir, "hook-sidecar"), file, 0o555),
 		os.MkdirAll(sockets, 0o755), os.Chown(sockets, userID, userID), os.Chmod(dir, 0o555),
 	); err != nil {
 		t.Fatal(err)

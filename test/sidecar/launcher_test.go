@@ -26,8 +26,9 @@ wait $!`
 // TestLauncherEnds: the program ends when the process from another container that
 // first called it has ended, and not with any other process.
 func TestLauncherEnds(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
-	binary := buildBinary(t, filepath.Join("..", ".."))
+	binary := built(t)
 	domain := filepath.Join(t.TempDir(), "vm.xml")
 	expect.NoError(t, os.WriteFile(domain, around(devicesOf(1), nil), 0o600))
 	for _, tt := range []struct {

@@ -42,7 +42,7 @@ func serveInto(t *testing.T, filled int) *serving {
 		t.Fatal(err)
 	}
 	s := &serving{stderr: read}
-	s.Cmd = exec.Command(buildBinary(t, filepath.Join("..", "..")), "serve", "--socket-dir", dir, "--sysfs", t.TempDir())
+	s.Cmd = exec.Command(built(t), "serve", "--socket-dir", dir, "--sysfs", t.TempDir())
 	s.Stderr, s.Env = write, []string{"CONTAINER_NAME=stderr"}
 	expect.NoError(t, s.Start())
 	t.Cleanup(func() { s.Process.Kill() })
@@ -82,6 +82,7 @@ func (s *serving) term(t *testing.T) {
 
 // TestBlockedLog: nobody reads standard error, which is full.
 func TestBlockedLog(t *testing.T) {
+	t.Parallel()
 	s := serveInto(t, 64<<10)
 	s.call(t, 16)
 	s.term(t)
@@ -89,6 +90,7 @@ func TestBlockedLog(t *testing.T) {
 
 // TestClosedLog: the reader of standard error is gone.
 func TestClosedLog(t *testing.T) {
+	t.Parallel()
 	s := serveInto(t, 0)
 	expect.NoError(t, s.stderr.Close())
 	s.call(t, 16)
@@ -97,8 +99,9 @@ func TestClosedLog(t *testing.T) {
 }
 
 // TestLostLog: standard error is read again after more was logged than the program
-// keeps. It says how many lines are lost, every other line arrives, and whole.
+// keeps: it has the number of lost lines, and every other line is there and whole.
 func TestLostLog(t *testing.T) {
+	t.Parallel()
 	s := serveInto(t, 64<<10)
 	const calls = 4000 // of one line, with over 200 bytes
 	for range calls {
@@ -138,7 +141,8 @@ func TestLostLog(t *testing.T) {
 
 // TestShimLog: onDefineDomain answers when its standard error is full or closed.
 func TestShimLog(t *testing.T) {
-	binary, domain := buildBinary(t, filepath.Join("..", "..")), string(around(devicesOf(16), nil))
+	t.Parallel()
+	binary, domain := built(t), string(around(devicesOf(16), nil))
 	for name, filled := range map[string]int{"full": 64 << 10, "closed": 0} {
 		t.Run(name, func(t *testing.T) {
 			read, write, err := os.Pipe()

@@ -3,7 +3,9 @@
 package speed_test
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"hook-sidecar/pkg/hooks/hookstest"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/speed"
 )
@@ -26,19 +29,20 @@ var (
 	seed  = flag.Uint64("seed", 1, "seed of TestLikeFresh")
 )
 
-// nobody is the user of the processes under test where the test runs as root, whom
-// no permission stops.
+// nobody is the user of the processes under test if the test runs as root, which
+// may read everything.
 const nobody = 65534
 
-// answersWithin is how long a call may take on a busy machine. A pipe that somebody
-// reads never ends.
+// answersWithin is how long a call may take on a busy machine: a read of a pipe that
+// nobody writes to never ends.
 const answersWithin = 20 * time.Second
 
 // TestLikeFresh: whatever happens to the host between calls, a server that runs on
-// says what a process says that has just started: the same bytes, the same refusal
-// and the same log.
+// answers as a process that has just started: the same bytes, the same refusal and the
+// same log.
 func TestLikeFresh(t *testing.T) {
-	base := worldReadable(t)
+	base := hookstest.Dir(t)
+	expect.NoError(t, os.Chmod(base, 0o755)) // for nobody
 	expect.NoError(t, speed.Build(base))
 	host, vm := changing(t, base)
 	sockets := filepath.Join(base, "sockets")
@@ -53,19 +57,23 @@ func TestLikeFresh(t *testing.T) {
 	if os.Geteuid() == 0 {
 		expect.NoError(t, os.Chown(sockets, nobody, nobody))
 	}
+	read, write, err := os.Pipe()
+	expect.NoError(t, err)
+	defer read.Close()
 	starting, cancel := context.WithTimeout(t.Context(), answersWithin)
 	defer cancel()
-	log := speed.NewLines()
-	server, err := speed.Start(starting, asUser("serve", "--socket-dir", sockets, "--sysfs", host.dir), filepath.Join(sockets, "hostdev-speed.sock"), log)
+	server, err := speed.Start(starting, asUser("serve", "--socket-dir", sockets, "--sysfs", host.dir.Name()), filepath.Join(sockets, "hostdev-speed.sock"), write)
 	expect.NoError(t, err)
-	compare(t, &speed.Twins{Server: server, Log: log, Fresh: asUser, Sysfs: host.dir}, host, vm)
-	if err := server.Stop(); err != nil {
-		t.Error(err)
-	}
+	defer func() {
+		if err := errors.Join(server.Stop(), write.Close()); err != nil {
+			t.Error(err)
+		}
+	}()
+	compare(t, &twins{server: server, stderr: read, log: bufio.NewReader(read), fresh: asUser, sysfs: host.dir.Name()}, host, vm)
 }
 
 // compare changes the host and compares the answers, step by step.
-func compare(t *testing.T, twins *speed.Twins, host *host, vm speed.VM) {
+func compare(t *testing.T, twins *twins, host *host, vm speed.VM) {
 	t.Helper()
 	var history []string
 	answers, placed, refused := map[string]bool{}, 0, 0
@@ -79,7 +87,7 @@ func compare(t *testing.T, twins *speed.Twins, host *host, vm speed.VM) {
 		asked, err := vm.Annotated(annotations)
 		expect.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), answersWithin)
-		running, fresh, err := twins.Ask(ctx, asked)
+		running, fresh, err := twins.ask(ctx, asked)
 		cancel()
 		if d := cmp.Diff(fresh, running); d != "" || err != nil {
 			t.Fatalf("-seed %d, step %d of %d: %v\n(-a process that has just started +the server):\n%s\nThe last changes:\n%s",
@@ -113,20 +121,6 @@ func policyOf(step int, host *host) map[string]string {
 	return annotations
 }
 
-// worldReadable is a directory that every user may read, until the test ends.
-func worldReadable(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "speed") // short: a socket's path has 107 bytes
-	expect.NoError(t, err)
-	t.Cleanup(func() {
-		if err := (&host{dir: dir}).drop("."); err != nil {
-			t.Error(err)
-		}
-	})
-	expect.NoError(t, os.Chmod(dir, 0o755))
-	return dir
-}
-
 // changing is a host with some of everything, and a VM with its devices: GPUs and
 // NICs under switches, an audio function and one that the VM lacks, a virtual
 // function, a device under a root port, and a mediated device.
@@ -146,11 +140,17 @@ pci0000:c0/0000:c0:03.0/0000:c3:00.0/` + mediated + ` type=nvidia-222 group=24
 	files := expect.Host(t, lines)
 	vm, err := speed.VMWith(append(ids, "0000:03:00.1", "0000:c1:00.1", "0000:c2:00.0", mediated))
 	expect.NoError(t, err)
-	h := newHost(filepath.Join(base, "sys"), filepath.Join(base, "attic"), files.Leaves(), *seed)
-	expect.NoError(t, os.Mkdir(h.dir, 0o755))
-	expect.NoError(t, os.Mkdir(h.attic, 0o755))
-	if _, err := h.restoreAll(); err != nil {
-		t.Fatal(err)
-	}
+	sys := filepath.Join(base, "sys")
+	expect.NoError(t, os.Mkdir(sys, 0o755))
+	dir, err := os.OpenRoot(sys)
+	expect.NoError(t, err)
+	h := newHost(dir, files.Leaves(), *seed)
+	t.Cleanup(func() {
+		// What nobody may read has to be readable before the directory can be removed.
+		if err := errors.Join(h.restore("bus", "devices", "kernel"), dir.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	expect.NoError(t, h.restore("bus", "devices", "kernel"))
 	return h, vm
 }

@@ -32,25 +32,11 @@ const othersFrom = 0x100
 
 // Functions are more functions of a host, 256 on each bus.
 func Functions(count int) string {
-	return functions(count, func(string) string { return "" })
-}
-
-// VirtualFunctions are more functions of a host, each but the first of a bus a
-// virtual function of that.
-func VirtualFunctions(count int) string {
-	return functions(count, func(bus string) string { return " physfn=" + bus + ":00.0" })
-}
-
-func functions(count int, attributes func(bus string) string) string {
 	var host strings.Builder
 	for i := range count {
 		bus := fmt.Sprintf("%04x:01", othersFrom+i/256)
-		more := ""
-		if i%256 > 0 {
-			more = attributes(bus)
-		}
-		fmt.Fprintf(&host, "pci%s:00/%[1]s:00:01.0/%s:%02x.%d node=%d group=%d driver=vfio-pci class=0x020000%s\n",
-			bus[:4], bus, i%256/8, i%8, i/256%2, 10_000+i, more)
+		fmt.Fprintf(&host, "pci%s:00/%[1]s:00:01.0/%s:%02x.%d node=%d group=%d driver=vfio-pci class=0x020000\n",
+			bus[:4], bus, i%256/8, i%8, i/256%2, 10_000+i)
 	}
 	return host.String()
 }

@@ -14,7 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/test/program"
 )
 
@@ -45,12 +44,6 @@ func Hook(binary string, args ...string) *exec.Cmd {
 	command := exec.Command(binary, args...)
 	command.Env = []string{"CONTAINER_NAME=" + container, "PATH=/"}
 	return command
-}
-
-// StartHook starts `hook-sidecar serve` for a host.
-func StartHook(ctx context.Context, binary, socketDir, sysfs string, log io.Writer) (*Server, error) {
-	socket := filepath.Join(socketDir, hooks.SocketName(container))
-	return Start(ctx, Hook(binary, "serve", "--socket-dir", socketDir, "--sysfs", sysfs), socket, log)
 }
 
 // Start starts a hook's process and waits until it listens. Its log goes through a

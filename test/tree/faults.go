@@ -6,21 +6,16 @@ import (
 	"slices"
 )
 
-// Highest is the highest index that a controller has or an address names.
-func (t *Tree) Highest() int {
+// Holes are the indexes that no controller has, up to the highest that a controller has
+// or an address names. libvirt fills each with a root port.
+func (t *Tree) Holes() (holes []int) {
 	highest := slices.Max(slices.Collect(maps.Keys(t.Controllers)))
 	for _, device := range t.Devices {
 		if device.At != nil {
 			highest = max(highest, device.At.Bus)
 		}
 	}
-	return highest
-}
-
-// Holes are the indexes up to the highest that no controller has. libvirt fills
-// each with a root port.
-func (t *Tree) Holes() (holes []int) {
-	for index := range t.Highest() + 1 {
+	for index := range highest + 1 {
 		if _, exists := t.Controllers[index]; !exists {
 			holes = append(holes, index)
 		}

@@ -118,11 +118,6 @@ func (n *Node) Set(name, value string) {
 	n.Attrs = append(n.Attrs, Attr{name, value})
 }
 
-// Unset removes an attribute, if it is there.
-func (n *Node) Unset(name string) {
-	n.Attrs = slices.DeleteFunc(n.Attrs, func(a Attr) bool { return a.Name == name })
-}
-
 // Find follows child element names from n and returns the first match of each,
 // nil when one is missing.
 func (n *Node) Find(path ...string) *Node {
@@ -167,17 +162,6 @@ func (n *Node) Add(name string, attrs ...string) *Node {
 // Remove removes the child elements that match.
 func (n *Node) Remove(match func(*Node) bool) {
 	n.Nodes = slices.DeleteFunc(n.Nodes, match)
-}
-
-// Clone returns a deep copy.
-func (n *Node) Clone() *Node {
-	c := *n
-	c.Attrs = slices.Clone(n.Attrs)
-	c.Nodes = make([]*Node, len(n.Nodes))
-	for i, kid := range n.Nodes {
-		c.Nodes[i] = kid.Clone()
-	}
-	return &c
 }
 
 // Bytes prints the tree as xml.MarshalIndent(v, "", "\t") prints: no

@@ -30,6 +30,9 @@ type guest struct {
 func (g guest) input() string          { return lab + "/" + g.name + ".xml" }
 func (g guest) out(kind string) string { return lab + "/out/" + g.name + "." + kind }
 
+// isFinished reports whether compare, the last step, has written its file.
+func (g guest) isFinished() bool { return read(g.out("compared.json")) != "" }
+
 // boot has the devices placed, boots the domain, and saves the program's reports
 // on it.
 func (g guest) boot() (err error) {

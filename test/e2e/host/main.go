@@ -75,7 +75,7 @@ func logLine(words ...any) {
 }
 
 func run() error {
-	for _, step := range []func() error{enterRoot, slowTimers, virtualFunctions, mediatedDevices, bindDevices} {
+	for _, step := range []func() error{enterRoot, virtualFunctions, mediatedDevices, bindDevices} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -86,6 +86,7 @@ func run() error {
 	if err := pretendNVIDIA(); err != nil {
 		return err
 	}
+	go holdInnerMachines()
 	if pods := read(lab + "/pods"); pods != "" {
 		return runPods(pods)
 	}
@@ -96,6 +97,9 @@ func run() error {
 	for line := range strings.Lines(read(lab + "/guests")) {
 		words := strings.Fields(line)
 		last = guest{words[0], words[1:]}
+		if last.isFinished() { // before the node was lost
+			continue
+		}
 		if err := last.boot(); err != nil {
 			return fmt.Errorf("guest %s: %w", last.name, err)
 		}
@@ -157,18 +161,6 @@ func enterRoot() error {
 	return errors.Join(syscall.Chroot("/root"), os.Chdir("/"),
 		os.Setenv("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"), os.Setenv("LC_ALL", "C"),
 		os.Setenv("CONTAINER_NAME", "e2e"))
-}
-
-// slowTimers limits the periodic timers of inner guests to 25 ticks per second, if
-// one has OVMF, which wants a hundred. OVMF's interrupt handlers write CR8, and
-// QEMU's emulation of that in a guest of SVM fails an assertion when the next
-// interrupt is already pending (QEMU 10.0 target/i386/tcg/system/misc_helper.c:
-// helper_write_crN calls cpu_interrupt without the lock that it needs).
-func slowTimers() error {
-	if !strings.Contains(read(lab+"/guests")+read(lab+"/pods"), "ovmf") {
-		return nil
-	}
-	return write("/sys/module/kvm/parameters/min_timer_period_us", "40000")
 }
 
 // virtualFunctions enables two virtual functions of each device that has some.

@@ -171,7 +171,7 @@ func (p *pod) listen(ended chan<- struct{}) error {
 			if !ok {
 				continue
 			}
-			p.event(fmt.Sprintf("%s %s", domain.Status.Status, domain.Status.Reason))
+			fmt.Println("POD the domain is", domain.Status.Status, domain.Status.Reason)
 			ran = ran || domain.Status.Status == api.Running
 			if ran && domain.Status.Status == api.Shutoff && !over {
 				over = true
@@ -181,12 +181,6 @@ func (p *pod) listen(ended chan<- struct{}) error {
 	}()
 	// virt-handler forwards a pipe of the launcher's user.
 	return until(endsWithin, func() error { return os.Chmod(filepath.Join(share, "domain-notify.sock"), 0o666) })
-}
-
-func (p *pod) event(text string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.result.Events = append(p.result.Events, text)
 }
 
 func until(patience time.Duration, done func() error) error {

@@ -25,7 +25,7 @@ const (
 	user = 107
 )
 
-// config is what pod.json says.
+// config is the content of pod.json.
 type config struct {
 	VMI     json.RawMessage // as virt-controller leaves it
 	Hook    []string        // flags of the hook sidecar; null for none
@@ -43,16 +43,14 @@ type config struct {
 	Fault   fault
 }
 
-// result is what result.json says, besides what the other files in /lab/out have.
+// result is the content of result.json; other files in /lab/out have the rest.
 type result struct {
 	Syncs    []string       // the error of each try, "" for none
-	Events   []string       // states of the domain that the launcher reported
 	Shutdown bool           // the launcher called Shutdown of its hooks
 	Ends     map[string]int // exit status of each container; 128 and the signal
 	Running  []string       // containers that had to be stopped
 	Left     []string       // files of the sockets' directories after the end
 	Plugged  string         // error of Plug
-	Took     map[string]string
 }
 
 func main() {
@@ -79,7 +77,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	p := &pod{began: time.Now(), result: result{Ends: map[string]int{}, Took: map[string]string{}}}
+	p := &pod{began: time.Now(), result: result{Ends: map[string]int{}}}
 	if err := json.Unmarshal(data, &p.config); err != nil {
 		return fmt.Errorf("read pod.json: %w", err)
 	}

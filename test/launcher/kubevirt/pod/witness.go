@@ -28,9 +28,8 @@ import (
 type fault struct {
 	Call int
 	At   string // input, answer or running; "" for no fault
-	// Do is fail (refuse the call), shift (move the last placed port by one slot),
-	// restart-plugin, or kill- and a program: virt-launcher, virt-launcher-monitor,
-	// libvirtd, hook-sidecar.
+	// Do is shift (move the last placed port by one slot), restart-plugin, or kill- and a
+	// program: virt-launcher, virt-launcher-monitor, libvirtd, hook-sidecar.
 	Do string
 }
 
@@ -103,11 +102,9 @@ func (w *witness) wasShutDown() bool {
 	return w.shut
 }
 
-// spoil does what the fault says.
+// spoil has the fault happen.
 func (p *pod) spoil(domain []byte) ([]byte, error) {
 	switch do := p.Fault.Do; do {
-	case "fail":
-		return nil, errors.New("witness: this call is to fail")
 	case "shift":
 		return shift(domain)
 	case "restart-plugin":
