@@ -35,7 +35,11 @@ func Pairings() []string { return []string{PairAuto, PairRoot, PairAll, PairNone
 // is the strictest that a node could meet if nothing ran, as the scheduler's allocator says;
 // notes say why it is not stricter.
 func (w Wish) Shape(ctx context.Context, f *Fleet) (Shape, error) {
-	s := Shape{Name: wanted{w.GPUClass: w.GPUs, w.NICClass: w.NICs}.String(), Needs: corev1.ResourceList{}}
+	s := Shape{
+		Name: wanted{w.GPUClass: w.GPUs, w.NICClass: w.NICs}.String(), Needs: corev1.ResourceList{},
+		Pod:    corev1.PodSpec{Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}},
+		Unread: []string{"CPUs, memory and taints: pass a VM with -f"},
+	}
 	if strings.Contains(w.GPUClass, "/") {
 		s.need(corev1.ResourceName(w.GPUClass), *resource.NewQuantity(int64(w.GPUs), resource.DecimalSI))
 		w.GPUs = 0
