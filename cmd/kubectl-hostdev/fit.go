@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -97,19 +98,11 @@ func (a *app) fit(ctx context.Context, flags fitFlags) error {
 	if err != nil {
 		return err
 	}
-	fleet := fit.New(objects)
-	shape, err := flags.wish.Shape(ctx, fleet)
-	if len(flags.files) > 0 {
-		shape, err = ownShape(objects)
-	}
+	shape, answer, err := countVMs(ctx, flags.wish, objects, len(flags.files) > 0)
 	if err != nil {
 		for _, what := range unread {
 			a.Say("warning: %s", what)
 		}
-		return err
-	}
-	answer, err := fleet.Count(ctx, shape)
-	if err != nil {
 		return err
 	}
 	if flags.claim {
@@ -119,12 +112,21 @@ func (a *app) fit(ctx context.Context, flags fitFlags) error {
 	return a.showFit(flags, answer)
 }
 
-// ownShape returns the shape of the only VM of the objects.
-func ownShape(objects fit.Objects) (fit.Shape, error) {
-	if len(objects.VMs) != 1 {
-		return fit.Shape{}, cli.Failed("pass the VM with -f, alone", fmt.Errorf("%d VMs in the files, want 1", len(objects.VMs)))
+// countVMs counts VMs of the wish, or of the VM among the objects.
+func countVMs(ctx context.Context, wish fit.Wish, objects fit.Objects, isVM bool) (shape fit.Shape, answer fit.Answer, err error) {
+	fleet := fit.New(objects)
+	switch {
+	case !isVM:
+		shape, err = wish.Shape(ctx, fleet)
+	case len(objects.VMs) != 1:
+		err = cli.Failed("pass the VM with -f, alone", fmt.Errorf("%d VMs in the files, want 1", len(objects.VMs)))
+	default:
+		shape, err = fit.NewShape(objects.VMs[0], objects)
 	}
-	return fit.NewShape(objects.VMs[0], objects)
+	if err == nil {
+		answer, err = fleet.Count(ctx, shape)
+	}
+	return shape, answer, err
 }
 
 // readFleet reads the files, and the cluster where they do not stand for it.
@@ -153,9 +155,12 @@ func (a *app) readFleet(ctx context.Context, flags fitFlags) (objects fit.Object
 	if len(flags.from) > 0 {
 		return objects, nil, nil
 	}
-	client, _, err := a.connect()
+	client, namespace, err := a.connect()
 	if err != nil {
 		return objects, nil, err
+	}
+	for _, vm := range objects.VMs {
+		vm.Namespace = cmp.Or(vm.Namespace, namespace)
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()

@@ -3,11 +3,11 @@ package fit
 import (
 	"cmp"
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -103,16 +103,17 @@ func (s *Shape) needResources(d v1.DomainSpec) {
 // claimOf returns the claim that an entry of a VM names, or that its template makes; nil
 // without one, or where it is allocated: such a VM fits where its devices are.
 func (o *Objects) claimOf(entry v1.VirtualMachineInstanceResourceClaim, namespace string) *resourceapi.ResourceClaim {
+	isNamed := func(name *string, object metav1.ObjectMeta) bool { // a file may have no namespace
+		return name != nil && *name == object.Name && cmp.Or(object.Namespace, namespace) == cmp.Or(namespace, object.Namespace)
+	}
 	for _, c := range o.Claims {
-		if entry.ResourceClaimName != nil && c.Name == *entry.ResourceClaimName && c.Namespace == namespace && c.Status.Allocation == nil {
+		if isNamed(entry.ResourceClaimName, c.ObjectMeta) && c.Status.Allocation == nil {
 			return completed(c)
 		}
 	}
 	for _, t := range o.Templates {
-		if entry.ResourceClaimTemplateName != nil && t.Name == *entry.ResourceClaimTemplateName && cmp.Or(t.Namespace, namespace) == namespace {
-			c := &resourceapi.ResourceClaim{Spec: t.Spec.Spec}
-			c.Namespace, c.Name = namespace, strings.Join([]string{t.Name, entry.Name}, "-")
-			return completed(c)
+		if isNamed(entry.ResourceClaimTemplateName, t.ObjectMeta) {
+			return completed(&resourceapi.ResourceClaim{Spec: t.Spec.Spec})
 		}
 	}
 	return nil
