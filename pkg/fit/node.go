@@ -51,8 +51,10 @@ func (n *node) used() (structured.AllocatedState, map[structured.DeviceID]*resou
 	for id := range pools {
 		for _, c := range n.claims[id] {
 			for _, r := range c.Status.Allocation.Devices.Results {
-				take(state, r)
-				by[structured.MakeDeviceID(r.Driver, r.Pool, r.Device)] = c
+				if id == (poolID{r.Driver, r.Pool}) {
+					take(state, r)
+					by[structured.MakeDeviceID(r.Driver, r.Pool, r.Device)] = c
+				}
 			}
 		}
 	}

@@ -69,7 +69,7 @@ func unmatched(constraints []resourceapi.DeviceConstraint, requests map[string]w
 	seen := map[string]bool{}
 	for _, c := range constraints {
 		if c.MatchAttribute == nil {
-			continue
+			continue // distinct values: only the allocator knows
 		}
 		next, isNew := alike{attribute: string(*c.MatchAttribute), wanted: wanted{}, times: 1}, true
 		if len(c.Requests) == 0 {
