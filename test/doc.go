@@ -5,8 +5,8 @@
 // Results of a mutation, tier 0:
 //
 //	pkg/plan     what changes and what explain prints, case by case: TestGolden
-//	pkg/plan     rules, second call, Answer and plan agree with the bytes: TestInvariants, TestKeys
-//	pkg/plan     order of inputs, damaged and random input: TestOrder, TestDamaged, FuzzMutate
+//	pkg/plan     rules, second call, order of inputs, Answer and plan agree with the bytes: TestInvariants, TestKeys
+//	pkg/plan     damaged and random input: TestDamaged, FuzzMutate
 //	pkg/plan     an added hostdev is virt-launcher's: TestKubeVirtHostdevs
 //	pkg/plan     any tree becomes any other: TestReplace, TestReplaceBesideReferenced
 //	pkg/plan     strict: TestStrictOverBoot, TestStrictNearBudget, TestBootOnMigrationTarget, TestRefusal
@@ -20,9 +20,9 @@
 //
 // libvirt, tier 1:
 //
-//	pkg/plan     accepts each result with --validate and keeps it: TestLibvirt, TestLibvirtLayouts
+//	pkg/plan     accepts each result with --validate and keeps it: TestLibvirt, TestNothingElseMoves
 //	pkg/plan     calls of a boot converge: TestBoot, TestNCCLEntry
-//	pkg/plan     disks, NICs, controllers stay: TestNothingElseMoves, TestNothingElseMovesDuringBoot, TestNothingElseMovesFromUnaddressed
+//	pkg/plan     disks, NICs, controllers stay: TestNothingElseMoves, TestNothingElseMovesFromUnaddressed
 //	pkg/libvirt    gives its controllers the predicted addresses: TestRootBusAddresses
 //	test/matrix    accepts results on random hosts: TestTreesLibvirt
 //	test/oracle    the check can fail: TestRefused, TestAcceptedButWrong

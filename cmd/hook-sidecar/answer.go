@@ -13,6 +13,10 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/placement"
@@ -60,50 +64,31 @@ func (a answerer) Mutate(ctx context.Context, call hooks.Call) ([]byte, error) {
 	if result.Err == nil || !result.Strict {
 		return result.Domain, nil
 	}
-	var e *plan.Error
-	if errors.As(result.Err, &e) && e.Kind == plan.Malformed {
-		return nil, &hooks.MalformedError{Err: e}
+	code := codes.FailedPrecondition
+	if e := (*plan.Error)(nil); errors.As(result.Err, &e) && e.Kind == plan.Malformed {
+		code = codes.InvalidArgument
 	}
-	return nil, &hooks.RefusedError{Err: result.Err}
-}
-
-// logPatience is the time that the end of the process waits for the log of the last calls,
-// which takes milliseconds: a read of sysfs can hang in a driver.
-const logPatience = time.Second
-
-// wait returns when all calls are logged, or after logPatience.
-func (a answerer) wait() {
-	logged := make(chan struct{})
-	go func() {
-		a.logs.Wait()
-		close(logged)
-	}()
-	select {
-	case <-logged:
-	case <-time.After(logPatience):
-	}
+	return nil, status.Error(code, result.Err.Error())
 }
 
 // hookAnswerer returns the answerer of serve and onDefineDomain: it takes the environment
-// variables of this process, and annotations override flags unless their keys are locked.
+// variables of this process.
 //
 // A host that cannot be opened is not an error, because the hook must not keep a VM from
 // starting. Its devices have the reason no-sysfs.
-func (a *app) hookAnswerer(log *slog.Logger, sysfs string, lock []string, flags *policyFlags) (answerer, error) {
-	locked, err := lockedKeys(lock)
-	if err != nil {
-		return answerer{}, err
-	}
+func (a *app) hookAnswerer(log *slog.Logger, sysfs string, flags *cli.PolicyFlags) (answerer, error) {
 	m, err := a.withoutHost("", flags)
 	if err != nil {
 		return answerer{}, err
 	}
-	m.AnnotationsFirst, m.Locked, m.PhysBits = true, locked, physBitsOf(sysfs)
-	if m.Sysfs, err = a.openSysfs(sysfs); err != nil {
+	m.PhysBits = physBitsOf(sysfs)
+	if m.Sysfs, err = openSysfs(sysfs); err != nil {
 		log.Error("the host cannot be read, no device will be placed", "sysfs", sysfs, "error", err)
 		m.Sysfs = embed.FS{} // without any file
 	}
-	return newAnswerer(m, logTo(log, m)), nil
+	answerer := newAnswerer(m, logTo(log, m))
+	answerer.logs = &a.calls
+	return answerer, nil
 }
 
 // logTo returns a function that logs one line per call, device and warning, with the field

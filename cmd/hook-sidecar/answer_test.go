@@ -3,7 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
+	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -11,7 +11,10 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
+	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
@@ -48,7 +51,7 @@ func TestLogPanic(t *testing.T) {
 	if got := answerTo(t, broken, s.request.Domain, s.request.VMI); !bytes.Equal(got, want) {
 		t.Error("the answer differs when the log panics")
 	}
-	broken.wait()
+	broken.logs.Wait()
 	for _, part := range []string{`"msg":"domain planned"`, `"msg":"a panic ended the log of this call"`, `answer_test.go`} {
 		if !strings.Contains(log.String(), part) {
 			t.Errorf("no %s in the log:\n%s", part, &log)
@@ -74,7 +77,7 @@ func TestAnswerTooLong(t *testing.T) {
 	}
 	a.mutator.Flags = map[policy.Key]string{policy.KeyStrict: "true"}
 	_, err := a.Mutate(t.Context(), hooks.Call{Domain: long, VMI: s.request.VMI})
-	if refused := (*hooks.RefusedError)(nil); !errors.As(err, &refused) {
+	if status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("strict: error %v, want a refusal", err)
 	}
 }
@@ -86,7 +89,7 @@ func quiet(m plan.Planner) answerer {
 
 func demoSample(t *testing.T) sample {
 	t.Helper()
-	s, err := readSample(addPolicyFlags(pflag.NewFlagSet("", pflag.ContinueOnError)))
+	s, err := readSample(cli.AddPolicyFlags(pflag.NewFlagSet("", pflag.ContinueOnError)))
 	expect.NoError(t, err)
 	return s
 }
@@ -107,7 +110,7 @@ func TestLogCutsNames(t *testing.T) {
 	var log bytes.Buffer
 	a := newAnswerer(s.mutator, logTo(slog.New(slog.NewJSONHandler(&log, nil)), s.mutator))
 	answerTo(t, a, s.request.Domain, s.request.VMI)
-	a.wait()
+	a.logs.Wait()
 	if !strings.Contains(log.String(), strings.Repeat("é", 100)) {
 		t.Errorf("the log has no long name:\n%.2000s", &log)
 	}
@@ -118,7 +121,8 @@ func TestLogCutsNames(t *testing.T) {
 	}
 }
 
-// TestLogThatHangs: a call is answered though the log of the one before never ends.
+// TestLogThatHangs: a call is answered though the log of the one before never ends, and the
+// program ends after flushGrace.
 func TestLogThatHangs(t *testing.T) {
 	s := demoSample(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -129,7 +133,13 @@ func TestLogThatHangs(t *testing.T) {
 				t.Errorf("the call changes nothing, error %v", err)
 			}
 		}
-		a.wait()
+		written := newLogWriter(io.Discard)
+		start := time.Now()
+		written.close(a.logs)
+		if took := time.Since(start); took != flushGrace {
+			t.Errorf("the end of the log took %s, want %s", took, flushGrace)
+		}
 		close(forever)
+		<-written.done
 	})
 }

@@ -14,7 +14,7 @@ import (
 
 // BenchmarkOnDefineDomain calls the program, and an echo of the domain in a process
 // of its own, in turn: with the sample of 8 GPUs and 8 NICs, and with 64 devices,
-// two under each switch. Package speed says how.
+// two under each switch. Package speed describes it.
 func BenchmarkOnDefineDomain(b *testing.B) {
 	bench := speed.NewBench(b)
 	for _, count := range []int{16, 64} {

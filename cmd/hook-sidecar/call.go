@@ -33,7 +33,7 @@ Exit status:
   3  the hook refused the domain`,
 		Example: `  hook-sidecar call --socket /var/run/kubevirt-hooks/hook.sock --domain vm.xml --vmi vmi.json --diff
   hook-sidecar call --plugin --socket hook.sock --domain vm.xml --vmi vmi.json`,
-		Args: noArguments,
+		Args: cli.NoArguments,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&socket, "socket", "", "socket of the hook")
@@ -41,10 +41,10 @@ Exit status:
 	addVMIFlag(flags, &vmiFile)
 	flags.BoolVar(&plugin, "plugin", false, "call MutateDomain of structured plugins instead of OnDefineDomain")
 	flags.BoolVar(&showDiff, "diff", false, "print a unified diff instead of the domain")
-	addOutputFlag(flags, &output)
+	cli.AddOutput(flags, &output)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if socket == "" {
-			return cli.Failed(seeHelp(cmd), errors.New("missing flag --socket"))
+			return cli.Failed(cli.SeeHelp(cmd), errors.New("missing flag --socket"))
 		}
 		before, err := a.readDomain(domainFile, vmiFile)
 		if err != nil {
@@ -99,13 +99,12 @@ func callHook(ctx context.Context, socket string, plugin bool, domain, vmi []byt
 }
 
 func callFailure(err error, plugin bool) error {
-	var refused *hooks.RefusedError
-	switch {
-	case errors.As(err, &refused):
+	switch code := status.Code(err); {
+	case code == codes.FailedPrecondition:
 		return cli.Refused("the hook is strict; explain shows every device", err)
-	case status.Code(err) == codes.Unimplemented && plugin:
+	case code == codes.Unimplemented && plugin:
 		return cli.Failed("this socket serves no structured plugin; call a hook without --plugin", err)
-	case status.Code(err) == codes.Unimplemented:
+	case code == codes.Unimplemented:
 		return cli.Failed("this socket serves no hook; call a structured plugin with --plugin", err)
 	}
 	return err

@@ -24,10 +24,10 @@ Exit status:
   2  usage error, or the file is no user data of cloud-init`,
 		Example: `  hook-sidecar cloud-init
   hook-sidecar cloud-init --user-data user-data.yaml -o merged.txt`,
-		Args: noArguments,
+		Args: cli.NoArguments,
 	}
 	cmd.Flags().StringVar(&userData, "user-data", "", "the VM's user data, or - for standard input (default: none)")
-	addOutputFlag(cmd.Flags(), &output)
+	cli.AddOutput(cmd.Flags(), &output)
 	cmd.RunE = func(*cobra.Command, []string) error {
 		var given []byte
 		if userData != "" {

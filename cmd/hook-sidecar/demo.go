@@ -1,18 +1,21 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/plan"
@@ -27,7 +30,8 @@ func (a *app) newDemo() *cobra.Command {
 		Short: "Run the hook on built-in samples, without a cluster or a GPU",
 		Long: `demo starts the server on a temporary socket and calls it as virt-launcher does,
 with a domain that KubeVirt made for eight GPUs and eight NICs and a snapshot of
-a two-socket host. It prints what the guest sees without the hook and with it.
+a two-socket host. It prints how much of the host the guest sees without the
+hook, and what explain shows of the result.
 
 Exit status:
   0  success
@@ -35,10 +39,10 @@ Exit status:
 		Example: `  hook-sidecar demo
   hook-sidecar demo --layout mirror
   hook-sidecar demo --diff`,
-		Args: noArguments,
+		Args: cli.NoArguments,
 	}
-	cmd.Flags().BoolVar(&showDiff, "diff", false, "print what the hook changes in the domain, and one line per device")
-	policy := addPolicyFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&showDiff, "diff", false, "print what the hook changes in the domain first")
+	policy := cli.AddPolicyFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		sample, err := readSample(policy)
 		if err != nil {
@@ -55,8 +59,8 @@ type sample struct {
 	request plan.Request
 }
 
-func readSample(flags *policyFlags) (sample, error) {
-	source, err := flags.given()
+func readSample(flags *cli.PolicyFlags) (sample, error) {
+	source, err := flags.Given()
 	if err != nil {
 		return sample{}, err
 	}
@@ -84,23 +88,20 @@ func (a *app) demo(ctx context.Context, s sample, showDiff bool) (err error) {
 	if err != nil {
 		return err
 	}
-	after := report.New(result.Plan, result.Changed(), result.Err)
+	before, after := s.mutator.Read(s.request).Current().Plan, report.New(result.Plan, result.Changed(), result.Err)
+	var out bytes.Buffer
+	if showDiff {
+		out.Write(colouredDiff(diff.Diff("a/domain.xml", s.request.Domain, "b/domain.xml", domain), a.Style("")))
+	} else {
+		fmt.Fprintf(&out, "without the hook: %s\nwith it:          ", strings.Join(report.Headline(before, before), "; "))
+	}
+	if err := after.WriteText(&out, a.Style("")); err != nil {
+		return err
+	}
 	if !showDiff {
-		before := s.mutator.Read(s.request).Current()
-		comparison := report.BeforeAfter{Before: report.New(before.Plan, false, nil), After: after}
-		if err := comparison.WriteText(a.Out, a.Style("")); err != nil {
-			return err
-		}
-		_, err = fmt.Fprint(a.Out, "\nIts XML: hook-sidecar demo --diff. For your VM: hook-sidecar explain --domain vm.xml --vmi vmi.json\n")
-		return err
+		out.WriteString("\nIts XML: hook-sidecar demo --diff. For your VM: hook-sidecar explain --domain vm.xml --vmi vmi.json\n")
 	}
-	if err := a.Write("", colouredDiff(diff.Diff("a/domain.xml", s.request.Domain, "b/domain.xml", domain), a.Style(""))); err != nil {
-		return err
-	}
-	if _, err := fmt.Fprintln(a.Out); err != nil {
-		return err
-	}
-	return after.WriteSummary(a.Out)
+	return a.Write("", out.Bytes())
 }
 
 // serveAndCall runs the server for one call of virt-launcher. It returns the
@@ -123,6 +124,6 @@ func serveAndCall(ctx context.Context, socket string, s sample) (domain []byte, 
 		return err
 	})
 	err = group.Wait()
-	answerer.wait()
+	answerer.logs.Wait()
 	return domain, result, err
 }

@@ -5,22 +5,20 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/doctor"
 	"hook-sidecar/pkg/env"
-	"hook-sidecar/pkg/plan"
 )
 
 // doctorFlags are the flags of doctor except for its inputs.
 type doctorFlags struct {
-	domains                   domainFiles
-	format, socketDir, cgroup string
-	physBits                  int
-	quiet                     bool
+	cli.DoctorFlags
+	domains           []string
+	socketDir, cgroup string
+	physBits          int
 }
 
 func (a *app) newDoctor() *cobra.Command {
@@ -45,14 +43,11 @@ Exit status:
   hook-sidecar doctor --domain vm.xml --vmi vmi.json --sysfs host.txtar
   hook-sidecar doctor --domain domains/ --sysfs host.txtar
   hook-sidecar doctor --format json | jq '.results[] | select(.status == "FAIL")'`,
-		Args: noArguments,
+		Args: cli.NoArguments,
 	}
 	in := addInputFlags(cmd.Flags())
-	domainFlag := cmd.Flags().Lookup("domain")
-	domainFlag.Value, domainFlag.DefValue = &flags.domains, ""
-	domainFlag.Usage += " (default: none);\nrepeat it, or pass a directory of *.xml, for several VMs of a node"
-	cmd.Flags().StringVar(&flags.format, "format", cli.Text, "text or json")
-	cmd.Flags().BoolVarP(&flags.quiet, "quiet", "q", false, "leave out what is as it should be")
+	cmd.Flags().StringArrayVarP(&flags.domains, "domain", "d", nil, domainUsage+" (default: none);\nrepeat it, or pass a directory of *.xml, for several VMs of a node")
+	flags.Add(cmd)
 	cmd.Flags().StringVar(&flags.socketDir, "socket-dir", socketDirectory, "directory of the hook sockets; \"\" skips its checks")
 	cmd.Flags().StringVar(&flags.cgroup, "cgroup", "/sys/fs/cgroup", "cgroup v2 directory with the limits of this container; \"\" skips\ntheir checks")
 	cmd.Flags().IntVar(&flags.physBits, "phys-bits", 0, "physical address bits of the host's CPUs (default: those of this machine\nwith --sysfs "+liveSysfs+")")
@@ -60,25 +55,10 @@ Exit status:
 	return cmd
 }
 
-// domainFiles is the value of --domain, with each file or directory. It implements
-// pflag.Value.
-type domainFiles []string
-
-func (d *domainFiles) String() string { return strings.Join(*d, " ") }
-
-// Type is "string", as for the other commands.
-func (d *domainFiles) Type() string { return "string" }
-
-// Set adds a file or directory.
-func (d *domainFiles) Set(name string) error {
-	*d = append(*d, name)
-	return nil
-}
-
-// files returns the files of domains; of a directory those named *.xml. node is true where
-// they are the domains of a node and not the one of a VM.
-func (d *domainFiles) files() (names []string, node bool, err error) {
-	for _, name := range *d {
+// domainFiles returns the files of domains; of a directory those named *.xml. node is true
+// where they are the domains of a node and not the one of a VM.
+func domainFiles(given []string) (names []string, node bool, err error) {
+	for _, name := range given {
 		if info, err := os.Stat(name); err != nil || !info.IsDir() {
 			names = append(names, name)
 			continue
@@ -93,7 +73,7 @@ func (d *domainFiles) files() (names []string, node bool, err error) {
 }
 
 func (a *app) doctor(in *inputFlags, flags doctorFlags) error {
-	if err := cli.CheckFormat(flags.format, cli.Text, cli.JSON); err != nil {
+	if err := flags.Check(); err != nil {
 		return err
 	}
 	if flags.physBits < 0 || flags.physBits > maxPhysBits {
@@ -103,19 +83,15 @@ func (a *app) doctor(in *inputFlags, flags doctorFlags) error {
 	if err != nil {
 		return err
 	}
-	inputs.HostPhysBits = flags.physBits
-	if flags.physBits == 0 && in.sysfs == liveSysfs {
-		inputs.HostPhysBits, err = hostPhysBits()
-		a.warnOfUnknown(err)
-	}
 	if flags.socketDir != "" {
 		inputs.Sockets = readSockets(flags.socketDir, a.Environ.Variable("CONTAINER_NAME"))
 	}
 	if flags.cgroup != "" {
-		inputs.Limits, err = readLimits(flags.cgroup)
-		a.warnOfUnknown(err)
+		if inputs.Limits, err = readLimits(flags.cgroup); err != nil { // whose checks are skipped
+			a.Say("warning: %v", err)
+		}
 	}
-	err = a.Doctor(inputs, "", flags.format, flags.quiet)
+	err = a.Doctor(inputs, "", flags.DoctorFlags)
 	if len(flags.domains) == 0 && (err == nil || errors.Is(err, cli.ErrFound)) {
 		a.Say("hint: --domain and --vmi check a VM too")
 	}
@@ -124,12 +100,12 @@ func (a *app) doctor(in *inputFlags, flags doctorFlags) error {
 
 // doctorInputs reads the whole host and the inputs that are given.
 func (a *app) doctorInputs(in *inputFlags, flags doctorFlags) (doctor.Inputs, error) {
-	files, node, err := flags.domains.files()
+	files, node, err := domainFiles(flags.domains)
 	if err != nil {
 		return doctor.Inputs{}, err
 	}
 	if node && (in.vmi != "" || in.environ != "") {
-		return doctor.Inputs{}, cli.Failed("pass --vmi and --env with the domain of their VM alone", errors.New("--vmi and --env are of one VM, and several domains are given"))
+		return doctor.Inputs{}, cli.Failed("pass --vmi and --env with the domain of their VM alone", errors.New("--vmi and --env cannot be combined with several domains"))
 	}
 	planner, err := a.planner(in)
 	if err != nil {
@@ -143,8 +119,13 @@ func (a *app) doctorInputs(in *inputFlags, flags doctorFlags) (doctor.Inputs, er
 	}
 	inputs, planner := doctor.NewInputs(planner)
 	inputs.Node = node
+	if planner.PhysBits != nil {
+		inputs.HostPhysBits = planner.PhysBits()
+	}
 	if len(files) == 0 {
-		inputs.VM, err = a.vmWithoutDomain(planner, in.vmi)
+		if inputs.VMI, err = a.readVMI(in.vmi); err == nil {
+			inputs.Policy, inputs.PolicyWarnings, err = planner.Policy(inputs.VMI)
+		}
 		return inputs, err
 	}
 	for i, file := range files {
@@ -167,44 +148,18 @@ func (a *app) doctorInputs(in *inputFlags, flags doctorFlags) (doctor.Inputs, er
 	return inputs, nil
 }
 
-// vmWithoutDomain returns the policy of a VMI, if there is one.
-func (a *app) vmWithoutDomain(planner plan.Planner, vmiFile string) (doctor.VM, error) {
-	var vm doctor.VM
-	var err error
-	if vm.VMI, err = a.readVMI(vmiFile); err == nil {
-		vm.Policy, vm.PolicyWarnings, err = planner.Policy(vm.VMI)
-	}
-	return vm, err
-}
-
-// warnOfUnknown warns of an input that cannot be read. Its checks are skipped.
-func (a *app) warnOfUnknown(err error) {
-	if err != nil {
-		a.Say("warning: %v", err)
-	}
-}
-
 // maxPhysBits is the maximum of x86 (Intel SDM volume 3, 4.1.4).
 const maxPhysBits = 52
 
-// hostPhysBits returns the physical address bits of this machine's CPUs.
-func hostPhysBits() (int, error) {
-	cpuinfo, err := os.ReadFile("/proc/cpuinfo")
-	if err != nil {
-		return 0, fmt.Errorf("read the physical address bits: %w", err)
-	}
-	return env.ParsePhysBits(string(cpuinfo)), nil
-}
-
-// physBitsOf returns plan.Planner.PhysBits for a host: that of this machine, if it is that
-// host.
+// physBitsOf returns plan.Planner.PhysBits for a host: that of this machine's CPUs, 0 where
+// unknown, if it is that host.
 func physBitsOf(sysfs string) func() int {
 	if sysfs != liveSysfs {
 		return nil
 	}
 	return func() int {
-		bits, _ := hostPhysBits() // 0 where unknown
-		return bits
+		cpuinfo, _ := os.ReadFile("/proc/cpuinfo")
+		return env.ParsePhysBits(string(cpuinfo))
 	}
 }
 

@@ -2,22 +2,19 @@ package main
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 
 	"hook-sidecar/pkg/cli"
-	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/report"
 )
 
 // explainFlags are the flags of explain except for its inputs.
 type explainFlags struct {
-	format, guest, output string
-	asIs, details         bool
+	cli.ExplainFlags
+	guest string
+	asIs  bool
 }
 
 func (a *app) newExplain() *cobra.Command {
@@ -44,24 +41,22 @@ Exit status:
   virsh dumpxml vm | hook-sidecar explain --guest lspci.txt   # from lspci -Dvmmnn in the guest
   hook-sidecar explain --format nccl --domain vm.xml -o virtualTopology.xml
   hook-sidecar explain --format json < vm.xml | jq .devices`,
-		Args: noArguments,
+		Args: cli.NoArguments,
 	}
 	in := addInputFlags(cmd.Flags())
-	cmd.Flags().StringVar(&flags.format, "format", "", "text, json, svg (a picture) or nccl (a topology file for NCCL in the guest)\n(default: as --output ends, in .json, .svg, or .xml for\nnccl; else text)")
+	addDomainFlag(cmd.Flags(), &in.domain)
+	flags.Add(cmd)
 	cmd.Flags().BoolVar(&flags.asIs, "as-is", false, "explain the current domain, and what the layout would change")
 	cmd.Flags().StringVar(&flags.guest, "guest", "", "compare the plan with the guest: the output of lspci -Dvmmnn or of\nhook-sidecar snapshot in the guest")
-	cmd.Flags().BoolVar(&flags.details, "details", false, "add link speeds, and to svg the path types as nvidia-smi topo -m shows them")
-	addOutputFlag(cmd.Flags(), &flags.output)
 	cmd.RunE = func(*cobra.Command, []string) error { return a.explain(in, flags) }
 	return cmd
 }
 
 func (a *app) explain(in *inputFlags, flags explainFlags) error {
-	flags.format = cli.FormatOf(flags.format, flags.output)
-	if err := cli.CheckFormat(flags.format, cli.FormatsWith(flags.guest != "", flags.details)...); err != nil {
+	if err := flags.Check(flags.guest != ""); err != nil {
 		return err
 	}
-	read, err := a.read(in, flags.format == cli.NCCL || flags.details)
+	read, err := a.read(in, flags.NeedDetails())
 	if err != nil {
 		return err
 	}
@@ -73,70 +68,27 @@ func (a *app) explain(in *inputFlags, flags explainFlags) error {
 		return failureOf(shown)
 	}
 	a.warnOfLimit(read.domain)
-	e := cli.Explanation{Subject: a.subject(in, read, shown, flags), Details: flags.details, Format: flags.format, Output: flags.output}
-	switch {
-	case flags.format == cli.NCCL:
-		warnings, err := a.WriteNCCL(shown.Plan, flags.output)
-		a.Warn(warnings)
-		return errors.Join(err, failureOf(shown))
-	case flags.guest != "" && flags.asIs:
-		return a.compareWithGuest(e, e.OfCurrent(read.VM), flags.guest)
-	case flags.guest != "":
-		return a.compareWithGuest(e, e.OfPlan(shown), flags.guest)
-	case flags.asIs:
-		err = a.Explain(e, e.AsIs(read.VM))
-	default:
-		err = a.Explain(e, e.OfPlan(shown))
+	e := cli.Explanation{ExplainFlags: flags.ExplainFlags, Subject: a.subject(in, read, shown, flags.Format)}
+	if flags.guest == "" {
+		return cmp.Or(a.Explain(e, read.VM, shown, flags.asIs), failureOf(shown))
 	}
-	return cmp.Or(err, failureOf(shown))
+	data, err := a.readInput(flags.guest)
+	if err != nil {
+		return err
+	}
+	return a.CompareGuest(e, e.OfPlan(shown), flags.guest, data)
 }
 
 // subject describes the VM. Programs that read the output do not see its doubt, so it is a
 // warning for them.
-func (a *app) subject(in *inputFlags, read input, shown plan.Result, flags explainFlags) report.Subject {
+func (a *app) subject(in *inputFlags, read input, shown plan.Result, format string) report.Subject {
 	s := report.NewSubject(shown.Plan.Domain(), shown.VMI)
-	s.Host, s.Source, s.Tool = fileName(in.sysfs), read.source, cli.Version(programName)
+	s.Host, s.Source, s.Tool = fileName(in.sysfs), read.source, a.Version()
 	if in.sysfs == liveSysfs {
 		s.Host = "this machine"
 	}
-	if flags.format != cli.Text && s.Doubt != "" {
+	if format != cli.Text && s.Doubt != "" {
 		a.Say("warning: %s", s.Doubt)
 	}
 	return s
-}
-
-// compareWithGuest compares the guest of a file with the report, and finds something if any
-// device differs.
-func (a *app) compareWithGuest(e cli.Explanation, r report.Report, file string) error {
-	data, err := a.readInput(file)
-	if err != nil {
-		return err
-	}
-	guest, problems, err := host.ReadGuest(data)
-	if err == nil && isHost(r, guest) {
-		err = errors.New("a snapshot of the host and not of the guest: it has every device at its host address")
-	}
-	if err != nil {
-		return cli.Failed("run lspci -Dvmmnn or hook-sidecar snapshot in the guest", fmt.Errorf("%s: %w", file, err))
-	}
-	c, err := a.CompareGuest(e, r, guest, problems)
-	if err != nil {
-		return err
-	}
-	if len(c.Devices) > 0 && c.Count(report.NotCompared) == len(c.Devices) {
-		return cli.Failed("pass the domain as libvirt has it: virsh dumpxml", errors.New("no device was compared: the domain has no addresses yet"))
-	}
-	return cli.Found(c.Count(report.Differs) > 0)
-}
-
-// isHost reports whether a guest shows every PCI device where the host does and under the
-// same bridges, and not where it is planned: then it is the host.
-func isHost(r report.Report, guest host.Guest) bool {
-	isThere := func(d report.Device) bool {
-		a, isPCI := d.ID.PCI()
-		found := guest.Device(a)
-		return isPCI && found != nil && d.PCIeRoot != nil && found.Root == *d.PCIeRoot && slices.Equal(found.Bridges, d.HostPath) &&
-			(d.Predicted == nil || *d.Predicted != a)
-	}
-	return guest.Paths && len(r.Devices) > 0 && !slices.ContainsFunc(r.Devices, func(d report.Device) bool { return !isThere(d) })
 }

@@ -20,19 +20,18 @@ import (
 // liveSysfs is where Linux mounts sysfs.
 const liveSysfs = "/sys"
 
-// inputFlags are the inputs of mutate, explain and doctor.
+// inputFlags are the inputs of mutate, explain and doctor, which has no domain or several.
 type inputFlags struct {
 	domain, vmi, environ, sysfs string
-	policy                      *policyFlags
+	policy                      *cli.PolicyFlags
 }
 
 func addInputFlags(flags *pflag.FlagSet) *inputFlags {
 	in := &inputFlags{}
-	addDomainFlag(flags, &in.domain)
 	addVMIFlag(flags, &in.vmi)
 	flags.StringVar(&in.environ, "env", "", "environment variables as NAME=VALUE lines or as /proc/PID/environ has them\n(default: those of this process)")
 	addSysfsFlag(flags, &in.sysfs)
-	in.policy = addPolicyFlags(flags)
+	in.policy = cli.AddPolicyFlags(flags)
 	return in
 }
 
@@ -65,7 +64,7 @@ func (a *app) readRequest(in *inputFlags) (req plan.Request, source string, err 
 	}
 	source = fileName(in.domain)
 	if domain.Dumps > 0 {
-		source += fmt.Sprintf(", dump %d of %d", domain.Dump, domain.Dumps)
+		source += fmt.Sprintf(", dump %d of %[1]d", domain.Dumps)
 	}
 	vmi, err := a.readVMI(in.vmi)
 	return plan.Request{Domain: domain.XML, Parsed: vmi}, source, err
@@ -78,23 +77,22 @@ func (a *app) planner(in *inputFlags) (plan.Planner, error) {
 		return m, err
 	}
 	m.PhysBits = physBitsOf(in.sysfs)
-	m.Sysfs, err = a.openSysfs(in.sysfs)
+	m.Sysfs, err = openSysfs(in.sysfs)
 	return m, err
 }
 
-// openSysfs opens a host until the command has ended.
-func (a *app) openSysfs(name string) (fs.FS, error) {
-	host, closer, err := host.OpenSysfs(name)
+// openSysfs opens a host, which stays open until the process ends.
+func openSysfs(name string) (fs.FS, error) {
+	host, _, err := host.OpenSysfs(name)
 	if err != nil {
 		return nil, cli.Failed("--sysfs takes a sysfs directory or a snapshot file", err)
 	}
-	a.closers = append(a.closers, closer)
 	return host, nil
 }
 
 // withoutHost returns a Planner with the variables and the flags.
-func (a *app) withoutHost(environFile string, policy *policyFlags) (plan.Planner, error) {
-	source, err := policy.given()
+func (a *app) withoutHost(environFile string, policy *cli.PolicyFlags) (plan.Planner, error) {
+	source, err := policy.Given()
 	if err != nil {
 		return plan.Planner{}, err
 	}
@@ -188,7 +186,7 @@ func (a *app) readInput(file string) ([]byte, error) {
 	}
 	switch {
 	case err != nil:
-		err = cli.WithoutName(err)
+		err = host.WithoutPath(err)
 	case len(bytes.TrimSpace(data)) == 0:
 		err = errors.New("no data")
 	default:

@@ -7,13 +7,14 @@ import (
 	"log/slog"
 	"os/signal"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
 
 const (
-	// maxPending limits the bytes of the log that wait: some twenty calls with 64 devices.
-	maxPending = 512 << 10
+	// maxPending limits the lines of the log that wait: some twenty calls with 64 devices.
+	maxPending = 2000
 
 	// flushGrace is the time that the end of the process waits for the log. With the grace
 	// of calls in progress (hooks.DefaultGrace) it is less than the 30 s after which a
@@ -25,41 +26,36 @@ const (
 // not wait for the reader of a log. Lines that cannot be written are dropped, and their
 // number is logged when writing works again.
 type logWriter struct {
-	to   io.Writer
-	wake chan struct{} // full when there is something to write
-	end  chan struct{} // closed to end
-	done chan struct{} // closed when everything is written
-
-	mu      sync.Mutex
-	pending []byte // whole lines
-	lost    int    // dropped lines that are not yet logged as lost
+	to    io.Writer
+	lines chan []byte   // that wait
+	lost  atomic.Int64  // dropped lines that are not yet logged as lost
+	end   chan struct{} // closed to end
+	done  chan struct{} // closed when everything is written
 }
 
 func newLogWriter(to io.Writer) *logWriter {
-	w := &logWriter{to: to, wake: make(chan struct{}, 1), end: make(chan struct{}), done: make(chan struct{})}
+	w := &logWriter{to: to, lines: make(chan []byte, maxPending), end: make(chan struct{}), done: make(chan struct{})}
 	go w.run()
 	return w
 }
 
-// Write takes whole lines. It never blocks and never fails.
-func (w *logWriter) Write(lines []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.pending)+len(lines) > maxPending {
-		w.lost += bytes.Count(lines, []byte("\n"))
-	} else {
-		w.pending = append(w.pending, lines...)
-	}
+// Write takes one line. It never blocks and never fails.
+func (w *logWriter) Write(line []byte) (int, error) {
 	select {
-	case w.wake <- struct{}{}:
-	default: // it is awake
+	case w.lines <- bytes.Clone(line):
+	default:
+		w.lost.Add(1)
 	}
-	return len(lines), nil
+	return len(line), nil
 }
 
-// close ends the log, and waits at most flushGrace until it is written.
-func (w *logWriter) close() {
-	close(w.end)
+// close ends the log after that of the calls, and waits at most flushGrace until it is
+// written: a call's log reads sysfs, which can hang in a driver.
+func (w *logWriter) close(calls *sync.WaitGroup) {
+	go func() {
+		calls.Wait()
+		close(w.end)
+	}()
 	select {
 	case <-w.done:
 	case <-time.After(flushGrace):
@@ -70,34 +66,30 @@ func (w *logWriter) run() {
 	defer close(w.done)
 	for {
 		select {
-		case <-w.wake:
-			w.flush()
+		case line := <-w.lines:
+			w.write(line)
 		case <-w.end:
-			w.flush()
+			for len(w.lines) > 0 {
+				w.write(<-w.lines)
+			}
 			return
 		}
 	}
 }
 
-// flush writes the pending lines, and then the number of lines that were lost.
-func (w *logWriter) flush() {
-	w.mu.Lock()
-	lines, lost := w.pending, w.lost
-	w.pending, w.lost = nil, 0
-	w.mu.Unlock()
-
-	written, err := w.to.Write(lines)
-	lost += bytes.Count(lines[written:], []byte("\n"))
-	if err == nil && lost > 0 {
+// write writes a line, and then the number of lines that were lost before it.
+func (w *logWriter) write(line []byte) {
+	if _, err := w.to.Write(line); err != nil {
+		w.lost.Add(1)
+		return
+	}
+	if lost := w.lost.Swap(0); lost > 0 {
 		notice := slog.NewRecord(time.Now(), slog.LevelWarn, "log lines were lost: they could not be written", 0)
 		notice.Add("lines", lost)
-		if err = slog.NewJSONHandler(w.to, nil).Handle(context.Background(), notice); err == nil {
-			lost = 0
+		if slog.NewJSONHandler(w.to, nil).Handle(context.Background(), notice) != nil {
+			w.lost.Add(lost)
 		}
 	}
-	w.mu.Lock()
-	w.lost += lost
-	w.mu.Unlock()
 }
 
 // logInBackground writes standard error in the background. It ignores SIGPIPE, with

@@ -30,12 +30,13 @@ Exit status:
   3  refused by strict policy`,
 		Example: `  hook-sidecar mutate --domain vm.xml --vmi vmi.json --diff
   hook-sidecar mutate --env launcher.env --sysfs host.txtar -o placed.xml < vm.xml`,
-		Args: noArguments,
+		Args: cli.NoArguments,
 	}
 	in := addInputFlags(cmd.Flags())
+	addDomainFlag(cmd.Flags(), &in.domain)
 	cmd.Flags().BoolVar(&showDiff, "diff", false, "print a unified diff instead of the domain")
-	cmd.Flags().BoolVar(&check, "check", false, "print no domain; the exit status says whether there is a change")
-	addOutputFlag(cmd.Flags(), &output)
+	cmd.Flags().BoolVar(&check, "check", false, "print no domain; exit status 1 on a change")
+	cli.AddOutput(cmd.Flags(), &output)
 	cmd.RunE = func(*cobra.Command, []string) error {
 		if err := cmp.Or(exclude(cmd, "diff", "check"), exclude(cmd, "check", "output")); err != nil {
 			return err

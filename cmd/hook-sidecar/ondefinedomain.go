@@ -17,7 +17,6 @@ const onDefineDomainName = "onDefineDomain"
 
 func (a *app) newOnDefineDomain() *cobra.Command {
 	var vmi, domain, sysfs string
-	var lock []string
 	cmd := &cobra.Command{
 		Use:   onDefineDomainName + " --vmi JSON --domain XML",
 		Short: "Answer KubeVirt's sidecar-shim",
@@ -30,19 +29,18 @@ Exit status:
   2  usage error; with strict policy also invalid input or failure
   3  refused by strict policy`,
 		Example: `  onDefineDomain --vmi "$(cat vmi.json)" --domain "$(cat vm.xml)"`,
-		Args:    noArguments,
+		Args:    cli.NoArguments,
 	}
 	addVMIFlag(cmd.Flags(), &vmi)
 	cmd.Flags().StringVar(&domain, "domain", "", "libvirt domain XML")
 	addSysfsFlag(cmd.Flags(), &sysfs)
-	addLockFlag(cmd.Flags(), &lock)
-	policy := addPolicyFlags(cmd.Flags())
+	policy := cli.AddHookPolicyFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		a.logInBackground()
 		if !cmd.Flags().Changed("domain") {
-			return cli.Failed(seeHelp(cmd), errors.New("missing flag --domain"))
+			return cli.Failed(cli.SeeHelp(cmd), errors.New("missing flag --domain"))
 		}
-		answerer, err := a.hookAnswerer(newLog(a.Err), sysfs, lock, policy)
+		answerer, err := a.hookAnswerer(newLog(a.Err), sysfs, policy)
 		if err != nil {
 			return err
 		}

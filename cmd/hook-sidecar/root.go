@@ -4,50 +4,37 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"path/filepath"
-	"runtime"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"hook-sidecar/pkg/cli"
-	"hook-sidecar/pkg/topology"
 )
-
-const programName = "hook-sidecar"
 
 // app has the state that the commands share.
 type app struct {
 	cli.Program
-	closers []io.Closer // closed when the command has ended
-	log     *logWriter  // nil unless standard error is written in the background
+	log   *logWriter     // nil unless standard error is written in the background
+	calls sync.WaitGroup // that are not logged yet
 }
 
 // run is main without the process: it returns the exit code.
 func run(ctx context.Context, args, environ []string, streams cli.Streams) int {
-	a := &app{Program: cli.Program{Streams: streams, Environ: environ, Prefix: programName + ": "}}
+	a := &app{Program: cli.Program{Streams: streams, Environ: environ, Prefix: "hook-sidecar: "}}
 	root := a.newRoot()
 	var help bytes.Buffer // cobra ignores errors when it prints
 	root.SetOut(&help)
 	root.SetArgs(withCommand(args))
-	err := completeValues(root)
-	if err == nil {
-		err = root.ExecuteContext(ctx)
-	}
+	completeValues(root)
+	err := root.ExecuteContext(ctx)
 	if help.Len() > 0 {
 		err = errors.Join(err, a.Write("", help.Bytes()))
 	}
-	for _, closer := range a.closers {
-		if err := closer.Close(); err != nil { // of files that were read only
-			a.Say("warning: %v", err)
-		}
-	}
 	code := a.ExitStatus(err)
 	if a.log != nil {
-		a.log.close()
+		a.log.close(&a.calls)
 	}
 	return code
 }
@@ -79,24 +66,14 @@ func (a *app) newRoot() *cobra.Command {
 place in the guest's PCI Express tree that it has on the host: on its NUMA node,
 under its PCIe root and its switch.
 
-Without a command it runs serve, which is how KubeVirt starts a hook sidecar.
+Without a command it runs serve, which is how KubeVirt starts a hook sidecar; with
+--version alone it prints the version.
 
 Exit status: that of the command; 2 for an unknown command or flag.`,
 		Example: `  hook-sidecar demo
   hook-sidecar mutate --domain vm.xml --vmi vmi.json --diff`,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Args:          noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return cmd.Help()
-		},
 	}
-	root.SetIn(a.In)
-	root.SetErr(a.Err)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return cli.Failed(didYouMean(nearestFlag(cmd, err))+seeHelp(cmd), flagError(err))
-	})
-	root.AddCommand(a.newServe(), a.newOnDefineDomain(), a.newMutate(), a.newExplain(), a.newDoctor(), a.newSnapshot(), a.newCall(), a.newCloudInit(), a.newDemo(), a.newVersion())
+	a.Root(root, a.newServe(), a.newOnDefineDomain(), a.newMutate(), a.newExplain(), a.newDoctor(), a.newSnapshot(), a.newCall(), a.newCloudInit(), a.newDemo())
 	addCompletion(root)
 	return root
 }
@@ -109,62 +86,7 @@ func addCompletion(root *cobra.Command) {
 		if cmd.Name() == "completion" {
 			cmd.Long += "\nExit status:\n  0  success\n  2  usage error or failure"
 			cmd.Example = "  source <(hook-sidecar completion bash)\n  hook-sidecar completion fish > ~/.config/fish/completions/hook-sidecar.fish"
-			cmd.Args, cmd.RunE = noArguments, root.RunE
+			cmd.Args, cmd.RunE = cli.NoArguments, root.RunE
 		}
 	}
 }
-
-// noArguments rejects arguments that are not flags. No command takes any.
-func noArguments(cmd *cobra.Command, args []string) error {
-	switch {
-	case len(args) == 0:
-		return nil
-	case cmd.HasSubCommands():
-		var names []string
-		for _, c := range cmd.Commands() {
-			names = append(names, c.Name())
-		}
-		return cli.Failed(didYouMean(topology.Nearest(args[0], names))+seeHelp(cmd), fmt.Errorf("unknown command %q", args[0]))
-	}
-	hint := "pass files with flags, " + seeHelp(cmd)
-	if args[0] == "true" || args[0] == "false" {
-		hint = "set a boolean flag with =, as in --strict=" + args[0]
-	}
-	return cli.Failed(hint, fmt.Errorf("unexpected argument %q", args[0]))
-}
-
-// didYouMean begins a hint with a suggestion; "" is none.
-func didYouMean(name string) string {
-	if name == "" {
-		return ""
-	}
-	return "did you mean " + name + "? "
-}
-
-// nearestFlag returns the flag that is spelled nearly as the unknown one of an error, or
-// "".
-func nearestFlag(cmd *cobra.Command, err error) string {
-	var unknown *pflag.NotExistError
-	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
-		return ""
-	}
-	var names []string
-	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
-	return topology.Nearest("--"+unknown.GetSpecifiedName(), names)
-}
-
-func seeHelp(cmd *cobra.Command) string { return fmt.Sprintf("see %s --help", cmd.CommandPath()) }
-
-func (a *app) newVersion() *cobra.Command {
-	return &cobra.Command{
-		Use:     "version",
-		Short:   "Print the version",
-		Long:    "version prints the version of the program and the Go release that built it.\nhook-sidecar --version does, too.\n\nExit status: 0",
-		Example: "  hook-sidecar version\n  hook-sidecar --version",
-		Args:    noArguments,
-		RunE:    func(*cobra.Command, []string) error { return a.Write("", []byte(version()+"\n")) },
-	}
-}
-
-// version returns the recorded tag or commit, and Go's release.
-func version() string { return cli.Version(programName) + " " + runtime.Version() }

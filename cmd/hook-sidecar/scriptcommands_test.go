@@ -16,6 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"hook-sidecar/pkg/hooks"
+	"hook-sidecar/pkg/hooks/hookstest"
 	"hook-sidecar/test/script"
 )
 
@@ -92,10 +93,7 @@ func shutdown(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: shutdown SOCKET")
 	}
-	client, err := hooks.Dial(context.Background(), ts.MkAbs(args[0]))
-	ts.Check(err)
-	ts.Check(client.Shutdown(context.Background()))
-	ts.Check(client.Close())
+	ts.Check(hookstest.Shutdown(context.Background(), ts.MkAbs(args[0])))
 }
 
 // terminate [COUNT]

@@ -20,7 +20,7 @@ const socketDirectory = "/var/run/kubevirt-hooks"
 
 func (a *app) newServe() *cobra.Command {
 	var socketDir, pluginSocket, sysfs string
-	var versions, lock []string
+	var versions []string
 	cmd := &cobra.Command{
 		Use:   "serve [flags]",
 		Short: "Serve KubeVirt's hooks on a socket",
@@ -42,24 +42,22 @@ Exit status:
 		Example: `  hook-sidecar --version v1alpha3
   hook-sidecar serve --layout mirror --lock strict
   hook-sidecar serve --socket-dir "" --plugin-socket /var/run/kubevirt-plugin/hostdev/hook.sock`,
-		Args: noArguments,
+		Args: cli.NoArguments,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&socketDir, "socket-dir", socketDirectory, "directory of the hook socket; \"\" serves no hooks")
 	flags.StringSliceVar(&versions, "version", nil, "hook versions to serve: v1alpha1, v1alpha2, v1alpha3 (default all)")
 	flags.StringVar(&pluginSocket, "plugin-socket", "", "socket for structured plugins")
 	addSysfsFlag(flags, &sysfs)
-	addLockFlag(flags, &lock)
-	policy := addPolicyFlags(flags)
+	policy := cli.AddHookPolicyFlags(flags)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		a.fitIntoSidecar()
 		a.logInBackground()
 		log := newLog(a.Err)
-		answerer, err := a.hookAnswerer(log, sysfs, lock, policy)
+		answerer, err := a.hookAnswerer(log, sysfs, policy)
 		if err != nil {
 			return err
 		}
-		defer answerer.wait()
 		answerer.mutator.Limit = serveLimit()
 		config := hooks.Config{
 			Mutator: answerer, Logger: log, Versions: versions,

@@ -3,9 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -33,72 +31,40 @@ Exit status:
 		Example: `  hook-sidecar snapshot -o host.txtar
   hook-sidecar snapshot --sysfs /host/sys | ssh workstation 'cat > host.txtar'
   hook-sidecar explain --sysfs host.txtar --domain vm.xml`,
-		Args: noArguments,
+		Args: cli.NoArguments,
 	}
 	addSysfsFlag(cmd.Flags(), &sysfs)
-	addOutputFlag(cmd.Flags(), &output)
+	cli.AddOutput(cmd.Flags(), &output)
 	cmd.RunE = func(*cobra.Command, []string) error {
-		data, err := a.snapshot(sysfs)
+		fsys, err := openSysfs(sysfs)
 		if err != nil {
 			return err
 		}
-		return a.Write(output, data)
+		header, source, err := a.snapshotHeader(sysfs)
+		if err != nil {
+			return err
+		}
+		return a.WriteSnapshot(output, fsys, header, source)
 	}
 	return cmd
 }
 
-func (a *app) snapshot(sysfs string) ([]byte, error) {
-	fsys, err := a.openSysfs(sysfs)
-	if err != nil {
-		return nil, err
-	}
-	snapshot, err := a.TakeSnapshot(fsys)
-	if err != nil {
-		return nil, cli.Failed("--sysfs takes a sysfs directory or a snapshot file", err)
-	}
-	comment, err := a.snapshotComment(sysfs, snapshot)
-	if err != nil {
-		return nil, err
-	}
-	return snapshot.Format(comment)
-}
-
-// snapshotComment returns the header of a snapshot. A snapshot of a snapshot keeps its
-// header.
-func (a *app) snapshotComment(sysfs string, s *host.Snapshot) (string, error) {
+// snapshotHeader returns the header of a snapshot, which a snapshot of it keeps, or the
+// source of a new one.
+func (a *app) snapshotHeader(sysfs string) (header, source string, err error) {
 	info, err := os.Stat(sysfs)
-	if err != nil {
-		return "", err
-	}
-	if !info.IsDir() {
+	switch {
+	case err != nil:
+		return "", "", err
+	case !info.IsDir():
 		data, err := a.readInput(sysfs)
-		return host.SnapshotComment(data), err
+		return host.SnapshotComment(data), "", err
+	case sysfs != liveSysfs:
+		return "", "a directory", nil
 	}
-	taken, err := a.now()
+	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	if err != nil {
-		return "", err
+		return "", "", fmt.Errorf("read the kernel's release: %w", err)
 	}
-	source := "a directory"
-	if sysfs == liveSysfs {
-		release, err := os.ReadFile("/proc/sys/kernel/osrelease")
-		if err != nil {
-			return "", fmt.Errorf("read the kernel's release: %w", err)
-		}
-		source = "/sys of Linux " + strings.TrimSpace(string(release))
-	}
-	return cli.SnapshotComment(s, taken, source, version()), nil
-}
-
-// now returns the current time, or that of SOURCE_DATE_EPOCH
-// (reproducible-builds.org/specs/source-date-epoch).
-func (a *app) now() (time.Time, error) {
-	text := a.Environ.Variable("SOURCE_DATE_EPOCH")
-	if text == "" {
-		return time.Now(), nil
-	}
-	seconds, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("invalid SOURCE_DATE_EPOCH %q: must be a number of seconds", text)
-	}
-	return time.Unix(seconds, 0), nil
+	return "", "/sys of Linux " + strings.TrimSpace(string(release)), nil
 }

@@ -30,34 +30,27 @@ func readSockets(dir, container string) *doctor.Sockets {
 		s.Name = hooks.SocketName(container)
 		s.TooLong = len(filepath.Join(dir, s.Name)) > hooks.MaxSocketPath
 	}
-	entries, err := os.ReadDir(dir)
+	sidecars := false
+	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case !entry.IsDir():
+			s.Files = append(s.Files, readSocket(dir, name, entry.Type()))
+		case name != ".":
+			sidecars = true
+		}
+		return nil
+	})
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		s.Missing = true
-		return s
 	case err != nil:
-		s.Problem = fmt.Sprintf("the directory of the sockets cannot be listed: %v", err)
-		return s
-	}
-	sidecars := false
-	for _, entry := range entries {
-		if !entry.IsDir() {
-			s.Files = append(s.Files, readSocket(dir, entry.Name(), entry.Type()))
-			continue
+		s.Problem = fmt.Sprintf("the sockets cannot be listed: %v", err)
+	case !sidecars: // virt-launcher only reads; a sidecar creates its socket here
+		if err := syscall.Access(dir, writable); err != nil {
+			s.Problem = fmt.Sprintf("no socket can be created in %s: %v", dir, err)
 		}
-		sidecars = true
-		files, err := os.ReadDir(filepath.Join(dir, entry.Name()))
-		if err != nil {
-			s.Problem = fmt.Sprintf("the sockets of %s cannot be listed: %v", entry.Name(), err)
-			return s
-		}
-		for _, file := range files {
-			s.Files = append(s.Files, readSocket(dir, filepath.Join(entry.Name(), file.Name()), file.Type()))
-		}
-	}
-	// virt-launcher only reads; a sidecar creates its socket here.
-	if err := syscall.Access(dir, writable); err != nil && !sidecars {
-		s.Problem = fmt.Sprintf("no socket can be created in %s: %v", dir, err)
 	}
 	return s
 }

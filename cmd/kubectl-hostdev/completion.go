@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"hook-sidecar/pkg/cli"
 )
 
 // newCompletion prints the script by which kubectl completes a plugin's arguments
@@ -21,19 +23,11 @@ directory of PATH it lets kubectl's own completion complete VMs and flags.
 ` + exitStatus,
 		Example: `  kubectl hostdev completion > ~/.local/bin/kubectl_complete-hostdev
   chmod +x ~/.local/bin/kubectl_complete-hostdev`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArguments,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintln(a.Out, "#!/bin/sh\nexec kubectl hostdev __complete \"$@\"")
 			return err
 		},
-	}
-}
-
-// fixed sets the values that a shell completes for a flag of the command.
-func fixed(cmd *cobra.Command, flag string, values []string) {
-	// The only error is a flag that does not exist.
-	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err)
 	}
 }
 
@@ -54,7 +48,7 @@ func (a *app) completeVMs(cmd *cobra.Command, args []string, prefix string) ([]s
 	}
 	var names []string
 	for _, in := range all {
-		if in.HasDevices && strings.HasPrefix(in.Name, prefix) {
+		if in.MayHaveDevices && strings.HasPrefix(in.Name, prefix) {
 			names = append(names, in.Name)
 		}
 	}

@@ -12,8 +12,7 @@ import (
 )
 
 func (a *app) newDoctor() *cobra.Command {
-	var format string
-	var quiet bool
+	var flags cli.DoctorFlags
 	cmd := &cobra.Command{
 		Use:   "doctor VM [flags]",
 		Short: "Check a running VM and its node",
@@ -29,16 +28,14 @@ Exit status:
 		Example: "  kubectl hostdev doctor dgx -n ml",
 		Args:    oneVM,
 	}
-	cmd.Flags().StringVar(&format, "format", cli.Text, "text or json")
-	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "leave out what is as it should be")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return a.doctor(cmd.Context(), args[0], format, quiet) }
+	flags.Add(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return a.doctor(cmd.Context(), args[0], flags) }
 	cmd.ValidArgsFunction = a.completeVMs
-	fixed(cmd, "format", []string{cli.Text, cli.JSON})
 	return cmd
 }
 
-func (a *app) doctor(ctx context.Context, argument, format string, quiet bool) error {
-	if err := cli.CheckFormat(format, cli.Text, cli.JSON); err != nil {
+func (a *app) doctor(ctx context.Context, argument string, flags cli.DoctorFlags) error {
+	if err := flags.Check(); err != nil {
 		return err
 	}
 	_, vm, err := a.load(ctx, argument, cluster.WholeNode)
@@ -47,9 +44,9 @@ func (a *app) doctor(ctx context.Context, argument, format string, quiet bool) e
 	}
 	inputs, running, err := check(vm)
 	if err != nil {
-		return planFailed(vm, err)
+		return err
 	}
-	return a.Doctor(inputs, running.Heading(), format, quiet)
+	return a.Doctor(inputs, running.Heading(), flags)
 }
 
 // check plans a VM on the part of its node that was read, and returns doctor's inputs.

@@ -54,7 +54,7 @@ CPUs, memory, huge pages, taints and cordons count; KubeVirt's overhead does not
   kubectl hostdev fit --gpus 4 --gpu-class vfio.gpu.nvidia.com --nics 4 --nic-class sriov --claim
   kubectl get nodes,pods,resourceslices,deviceclasses,resourceclaims -A -o yaml > cluster.yaml
   kubectl hostdev fit -f dgx.yaml --from cluster.yaml --node gpu-7`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArguments,
 	}
 	f := cmd.Flags()
 	f.StringArrayVarP(&flags.files, "filename", "f", nil, "a VM, and its claims or templates; may be repeated")
@@ -69,10 +69,10 @@ CPUs, memory, huge pages, taints and cordons count; KubeVirt's overhead does not
 	f.StringArrayVar(&flags.from, "from", nil, "read the cluster's objects from this file instead; may be repeated")
 	f.StringToStringVar(&flags.snapshots, "snapshot", nil, "NODE=FILE: a node's snapshot, for what device plugins may give; may be repeated")
 	f.StringVar(&flags.format, "format", cli.Text, "text or json")
-	f.StringVarP(&flags.output, "output", "o", "", "write to this file (default: standard output)")
+	cli.AddOutput(f, &flags.output)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return a.fit(cmd.Context(), flags) }
-	fixed(cmd, "format", []string{cli.Text, cli.JSON})
-	fixed(cmd, "pair", fit.Pairings())
+	cli.Complete(cmd, "format", cli.Text, cli.JSON)
+	cli.Complete(cmd, "pair", fit.Pairings()...)
 	return cmd
 }
 
@@ -137,20 +137,20 @@ func (a *app) readFleet(ctx context.Context, flags fitFlags) (objects fit.Object
 			err = objects.Add(data)
 		}
 		if err != nil {
-			return objects, nil, fmt.Errorf("read %s: %w", file, cli.WithoutName(err))
+			return objects, nil, fmt.Errorf("read %s: %w", file, host.WithoutPath(err))
 		}
 	}
 	objects.Hosts = map[string]*topology.Host{}
 	for node, file := range flags.snapshots {
 		data, err := os.ReadFile(file)
 		if err != nil {
-			return objects, nil, fmt.Errorf("read %s: %w", file, cli.WithoutName(err))
+			return objects, nil, fmt.Errorf("read %s: %w", file, host.WithoutPath(err))
 		}
 		snapshot, err := host.ParseSnapshot(data)
 		if err != nil {
 			return objects, nil, fmt.Errorf("read %s: %w", file, err)
 		}
-		objects.Hosts[node], _ = host.Read(snapshot, nil, host.Needs{All: true})
+		objects.Hosts[node], _ = host.Read(snapshot, nil, host.All)
 	}
 	if len(flags.from) > 0 {
 		return objects, nil, nil

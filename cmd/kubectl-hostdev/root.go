@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,22 +60,13 @@ pods/exec in the VM's namespace: manifests/kubectl/clusterrole.yaml.
 ` + exitStatus,
 		Example: `  kubectl hostdev explain dgx
   kubectl hostdev explain -A`,
-		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl hostdev"},
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl hostdev"},
 	}
 	root.SetOut(a.Out)
-	root.SetErr(a.Err)
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return cli.Failed(fmt.Sprintf("see %s --help", cmd.CommandPath()), err)
-	})
 	a.config.AddFlags(root.PersistentFlags())
 	root.PersistentFlags().DurationVar(&a.timeout, "timeout", 30*time.Second, "how long reading one VM may take")
-	root.AddCommand(a.newExplain(), a.newDoctor(), a.newFit(), a.newSnapshot(), a.newCompletion(), a.newVersion())
-	return root
+	return a.Root(root, a.newExplain(), a.newDoctor(), a.newFit(), a.newSnapshot(), a.newCompletion())
 }
 
 // connect returns a client of the cluster and the namespace that the flags and the
@@ -83,21 +75,13 @@ func (a *app) connect() (*cluster.Client, string, error) {
 	if a.timeout <= 0 {
 		return nil, "", cli.Failed("", fmt.Errorf("invalid --timeout %s: must be more than 0", a.timeout))
 	}
-	loader := a.config.ToRawKubeConfigLoader()
-	namespace, _, err := loader.Namespace()
-	if err != nil {
-		return nil, "", badConfig(err)
-	}
-	config, err := a.config.ToRESTConfig()
-	if err != nil {
-		return nil, "", badConfig(err)
+	namespace, _, err := a.config.ToRawKubeConfigLoader().Namespace()
+	config, configErr := a.config.ToRESTConfig()
+	if err = cmp.Or(err, configErr); err != nil {
+		return nil, "", cli.Failed("pass one with --kubeconfig or KUBECONFIG, and one of its contexts with --context", fmt.Errorf("read kubeconfig: %w", err))
 	}
 	client, err := cluster.New(config)
 	return client, namespace, err
-}
-
-func badConfig(err error) error {
-	return cli.Failed("pass one with --kubeconfig or KUBECONFIG, and one of its contexts with --context", fmt.Errorf("read kubeconfig: %w", err))
 }
 
 // read reads one VM in the time that --timeout gives it.
@@ -130,12 +114,16 @@ func (a *app) load(ctx context.Context, argument string, scope cluster.Scope) (*
 }
 
 // newRunning plans a VM as the hook in its pod would.
-func newRunning(vm cluster.VM, planner plan.Planner) (cli.Running, error) {
-	return cli.NewRunning(planner.Read(plan.Request{Domain: vm.Domain, Parsed: vm.VMI}), vm.Hook)
-}
-
-func planFailed(vm cluster.VM, err error) error {
-	return fmt.Errorf("plan VM %s: %w", vm.NamespacedName, err)
+func newRunning(vm cluster.VM, planner plan.Planner) (running cli.Running, err error) {
+	planner.Source, err = cli.HookPolicy(vm.HookArgs)
+	if err == nil {
+		running, err = cli.NewRunning(planner.Read(plan.Request{Domain: vm.Domain, Parsed: vm.VMI}), vm.Hook)
+	}
+	if err != nil {
+		return running, fmt.Errorf("plan VM %s: %w", vm.NamespacedName, err)
+	}
+	running.Locked = planner.Locked
+	return running, nil
 }
 
 // vmName returns the VM that an argument names: "dgx", or "vm/dgx" as kubectl prints it.
@@ -152,20 +140,10 @@ func vmName(namespace, argument string) (types.NamespacedName, error) {
 	return types.NamespacedName{Namespace: namespace, Name: name}, nil
 }
 
-func (a *app) newVersion() *cobra.Command {
-	return &cobra.Command{
-		Use: "version", Short: "Print the version", Args: cobra.NoArgs, Example: "  kubectl hostdev version",
-		RunE: func(*cobra.Command, []string) error { return a.Write("", []byte(version()+"\n")) },
-	}
-}
-
-// version returns the version that the build recorded.
-func version() string { return cli.Version("kubectl-hostdev") }
-
 // oneVM checks that a command has the name of one VM.
 func oneVM(cmd *cobra.Command, args []string) error {
 	if len(args) == 1 {
 		return nil
 	}
-	return cli.Failed(fmt.Sprintf("see %s --help", cmd.CommandPath()), fmt.Errorf("%d arguments, want the name of a VM", len(args)))
+	return cli.Failed(cli.SeeHelp(cmd), fmt.Errorf("%d arguments, want the name of a VM", len(args)))
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
@@ -29,7 +28,7 @@ namespace whose VMs you may list.
   kubectl hostdev snapshot node/gpu-7 > host.txtar`,
 		Args: oneVM,
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "", "write to this file (default: standard output)")
+	cli.AddOutput(cmd.Flags(), &output)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return a.snapshot(cmd.Context(), args[0], output) }
 	cmd.ValidArgsFunction = a.completeVMs
 	return cmd
@@ -49,15 +48,7 @@ func (a *app) snapshot(ctx context.Context, argument, output string) error {
 		return err
 	}
 	// Taken again for one form of all snapshots.
-	s, err := a.TakeSnapshot(vm.Host)
-	if err != nil {
-		return err
-	}
-	data, err := s.Format(cli.SnapshotComment(s, time.Now(), "/sys in a virt-launcher pod", version()))
-	if err != nil {
-		return err
-	}
-	return a.Write(output, data)
+	return a.WriteSnapshot(output, vm.Host, "", "/sys in a virt-launcher pod")
 }
 
 // snapshotVM returns the VM through whose pod a node is read.

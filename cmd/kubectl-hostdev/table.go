@@ -16,16 +16,17 @@ import (
 	"hook-sidecar/pkg/cluster"
 	"hook-sidecar/pkg/doctor"
 	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/report"
 	"hook-sidecar/pkg/topology"
 )
 
 // tableVersion is the version of the table as JSON. It rises when a field is removed or
 // changes its meaning, not when one is added.
-const tableVersion = 1
+const tableVersion = 2
 
 // vmTable is the output of explain without a VM.
 type vmTable struct {
-	SchemaVersion int   `json:"schemaVersion"` // 1
+	SchemaVersion int   `json:"schemaVersion"` // 2
 	VMs           []row `json:"vms"`           // by namespace and name
 }
 
@@ -35,8 +36,10 @@ type row struct {
 	Name      string         `json:"name"`      // of the VM
 	Node      string         `json:"node"`      // that it runs on
 	Devices   int            `json:"devices"`   // how many passthrough devices it has
-	Pairs     int            `json:"pairs"`     // pairs of devices that the host shows
+	Pairs     int            `json:"pairs"`     // pairs of devices
 	Alike     int            `json:"alike"`     // how many of these are as on the host
+	Unplaced  int            `json:"unplaced"`  // devices without a place
+	Cells     int            `json:"cells"`     // guest NUMA cells; they come first where there are none
 	Layout    policy.Layout  `json:"layout"`    // of the current tree; "" where no device is under an expander bus
 	Finding   *doctor.Result `json:"finding"`   // the worst of doctor; null where it has no FAIL and no WARN
 	Error     *string        `json:"error"`     // why the VM was not read
@@ -48,12 +51,11 @@ const concurrency = 8
 // table prints the VMs with passthrough devices. One that cannot be read has its error
 // in its row; where none can be read, that is the error.
 func (a *app) table(ctx context.Context, flags explainFlags) error {
-	flags.format = cli.FormatOf(flags.format, flags.output)
-	if err := cli.CheckFormat(flags.format, cli.Text, cli.JSON); err != nil {
+	if err := flags.Check(true); err != nil {
 		return err
 	}
-	if flags.layout != "" || flags.details {
-		return cli.Failed("name the VM", errors.New("--layout and --details are of one VM, and none is given"))
+	if flags.layout != "" || flags.Details {
+		return cli.Failed("name the VM", errors.New("--layout and --details require a VM name"))
 	}
 	client, namespace, err := a.connect()
 	if err != nil {
@@ -68,7 +70,7 @@ func (a *app) table(ctx context.Context, flags explainFlags) error {
 	if err != nil {
 		return err
 	}
-	all = slices.DeleteFunc(all, func(in cluster.Instance) bool { return !in.HasDevices })
+	all = slices.DeleteFunc(all, func(in cluster.Instance) bool { return !in.MayHaveDevices })
 	slices.SortFunc(all, func(x, y cluster.Instance) int {
 		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
 	})
@@ -85,7 +87,7 @@ func (a *app) table(ctx context.Context, flags explainFlags) error {
 	if len(all) > 0 && !slices.Contains(failures, nil) {
 		return failures[0]
 	}
-	return a.WriteAs(flags.format, flags.output, vmTable{tableVersion, rows}, func(b *bytes.Buffer) error { return writeTable(b, rows) })
+	return a.WriteAs(flags.Format, flags.Output, vmTable{tableVersion, rows}, func(b *bytes.Buffer) error { return writeTable(b, rows) })
 }
 
 // row reads one VM of the table.
@@ -108,7 +110,8 @@ func (r *row) fill(vm cluster.VM) error {
 	if err != nil {
 		return err
 	}
-	r.Devices, r.Pairs, r.Alike, r.Layout = len(running.Current.Devices), running.Pairs.Known, running.Pairs.Alike, running.Layout
+	r.Devices, r.Pairs, r.Alike, r.Layout = len(running.Current.Devices), running.Pairs.All, running.Pairs.Alike, running.Layout
+	r.Unplaced, r.Cells = report.WithoutPlace(running.Planned.Plan), len(running.Current.Domain().Cells)
 	found := doctor.NewReport(inputs).Results // the worst first
 	if len(found) > 0 && (found[0].Status == doctor.Fail || found[0].Status == doctor.Warn) {
 		r.Finding = &found[0]
@@ -116,37 +119,33 @@ func (r *row) fill(vm cluster.VM) error {
 	return nil
 }
 
+// maxFinding is the length of a finding with which a row is one line on most terminals.
+const maxFinding = 88
+
 func writeTable(b *bytes.Buffer, rows []row) error {
 	if len(rows) == 0 {
 		b.WriteString("no VM with passthrough devices\n")
 		return nil
 	}
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "NAMESPACE\tVM\tNODE\tDEVICES\tPAIRS AS ON HOST\tLAYOUT\tWORST FINDING")
+	fmt.Fprintln(table, "NAMESPACE\tVM\tNODE\tDEVICES\tPAIRS AS ON HOST\tUNPLACED\tNUMA CELLS\tLAYOUT\tWORST FINDING")
 	for _, r := range rows {
 		pairs, finding := fmt.Sprintf("%d of %d", r.Alike, r.Pairs), "-"
 		if r.Finding != nil {
 			finding = fmt.Sprintf("%s %s: %s", r.Finding.Status, r.Finding.Name, r.Finding.Found)
 		}
-		devices := fmt.Sprint(r.Devices)
-		if r.Error != nil {
-			devices, pairs, finding = "?", "?", "error: "+*r.Error
+		devices, unplaced, guestCells := fmt.Sprint(r.Devices), fmt.Sprint(r.Unplaced), "none"
+		if r.Cells > 0 {
+			guestCells = fmt.Sprint(r.Cells)
 		}
-		cells := []string{r.Namespace, r.Name, cmp.Or(r.Node, "-"), devices, pairs, cmp.Or(string(r.Layout), "-"), abridged(finding)}
+		if r.Error != nil {
+			devices, pairs, unplaced, guestCells, finding = "?", "?", "?", "?", "error: "+*r.Error
+		}
+		cells := []string{r.Namespace, r.Name, cmp.Or(r.Node, "-"), devices, pairs, unplaced, guestCells, cmp.Or(string(r.Layout), "-"), topology.AbridgeTo(topology.OneLine(finding), maxFinding)}
 		for i := range cells {
 			cells[i] = topology.Printable(cells[i])
 		}
 		fmt.Fprintln(table, strings.Join(cells, "\t"))
 	}
 	return table.Flush()
-}
-
-// abridged returns so much of a text that a row is one line on most terminals.
-func abridged(text string) string {
-	const limit = 90
-	text = strings.Join(strings.Fields(text), " ")
-	if runes := []rune(text); len(runes) > limit {
-		return string(runes[:limit-2]) + ".."
-	}
-	return text
 }

@@ -7,18 +7,36 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"hook-sidecar/pkg/doctor"
 	"hook-sidecar/pkg/report"
 )
 
+// DoctorFlags are the flags of doctor that both programs have.
+type DoctorFlags struct {
+	Format string
+	Quiet  bool
+}
+
+// Add adds the flags to the command.
+func (f *DoctorFlags) Add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.Format, "format", Text, "text or json")
+	cmd.Flags().BoolVarP(&f.Quiet, "quiet", "q", false, "leave out what is as it should be")
+	Complete(cmd, "format", Text, JSON)
+}
+
+// Check checks the format.
+func (f *DoctorFlags) Check() error { return CheckFormat(f.Format, Text, JSON) }
+
 // Doctor runs all checks and writes their results as JSON, or as text: a heading, one line
-// per result, and the number of each status. quiet leaves out PASS. A FAIL is ErrFound.
-func (p *Program) Doctor(in doctor.Inputs, heading, format string, quiet bool) error {
+// per result, and the number of each status. A FAIL is ErrFound.
+func (p *Program) Doctor(in doctor.Inputs, heading string, flags DoctorFlags) error {
 	r := doctor.NewReport(in)
-	if quiet {
+	if flags.Quiet {
 		r.Results = slices.DeleteFunc(r.Results, func(result doctor.Result) bool { return result.Status == doctor.Pass })
 	}
-	err := p.WriteAs(format, "", r, func(b *bytes.Buffer) error {
+	err := p.WriteAs(flags.Format, "", r, func(b *bytes.Buffer) error {
 		writeResults(b, heading, r, p.Style(""))
 		return nil
 	})

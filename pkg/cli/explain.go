@@ -2,110 +2,137 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/nccl"
 	"hook-sidecar/pkg/picture"
-	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/plan"
-	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/report"
 )
 
-// The formats of explain.
-const (
-	Text = "text"
-	JSON = "json"
-	SVG  = "svg"
-	NCCL = "nccl"
-)
-
-// FormatOf returns the format of --format or, where it is "", by the name of the output.
-func FormatOf(format, output string) string {
-	if format != "" {
-		return format
-	}
-	switch strings.ToLower(filepath.Ext(output)) {
-	case ".json":
-		return JSON
-	case ".svg":
-		return SVG
-	case ".xml": // nothing else that explain writes is XML without being a picture
-		return NCCL
-	}
-	return Text
+// ExplainFlags are the flags of explain that both programs have.
+type ExplainFlags struct {
+	Format  string
+	Output  string // a file, "" for standard output
+	Details bool   // link speeds too, and path types in pictures
 }
 
-// Formats returns all of them.
-func Formats() []string { return []string{Text, JSON, SVG, NCCL} }
-
-// FormatsWith returns those that --guest and --details permit.
-func FormatsWith(guest, details bool) []string {
-	return slices.DeleteFunc(Formats(), func(format string) bool {
-		return guest && (format == SVG || format == NCCL) || details && (format == JSON || format == NCCL)
-	})
+// Add adds the flags to the command.
+func (f *ExplainFlags) Add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.Format, "format", "", "text, json, svg (a picture) or nccl (a topology file for NCCL in the guest)\n(default: as --output ends, in .json, .svg, or .xml for\nnccl; else text)")
+	flags.BoolVar(&f.Details, "details", false, "add link speeds")
+	AddOutput(flags, &f.Output)
+	Complete(cmd, "format", Text, JSON, SVG, NCCL)
 }
+
+// Check sets the format and checks it. Comparing with a guest and --details have fewer, and a
+// table of VMs has those of a comparison.
+func (f *ExplainFlags) Check(fewer bool) error {
+	if f.Format == "" {
+		f.Format = map[string]string{".json": JSON, ".svg": SVG, ".xml": NCCL}[strings.ToLower(filepath.Ext(f.Output))]
+	}
+	if f.Format == "" {
+		f.Format = Text
+	}
+	switch {
+	case fewer:
+		return CheckFormat(f.Format, Text, JSON)
+	case f.Details:
+		return CheckFormat(f.Format, Text, SVG)
+	}
+	return CheckFormat(f.Format, Text, JSON, SVG, NCCL)
+}
+
+// NeedDetails reports whether the output needs the details of devices.
+func (f *ExplainFlags) NeedDetails() bool { return f.Details || f.Format == NCCL }
 
 // Explanation describes the output of explain.
 type Explanation struct {
+	ExplainFlags
 	Subject report.Subject
-	Details bool   // link speeds too, and path types in pictures
-	Format  string // any but NCCL, which is not made of a report
-	Output  string // a file, "" for standard output
 	Heading string // before text
 }
 
-// OfPlan returns the report of a plan.
+// OfPlan returns the report of a plan, which may be of the current domain.
 func (e Explanation) OfPlan(result plan.Result) report.Report {
 	r := report.New(result.Plan, result.Changed(), result.Err)
 	r.Subject, r.Details = e.Subject, e.Details
 	return r
 }
 
-// OfCurrent returns the report of the current domain.
-func (e Explanation) OfCurrent(vm *plan.VM) report.Report {
-	r := report.New(vm.Current().Plan, false, nil)
-	r.Subject, r.Details = e.Subject, e.Details
-	return r
-}
-
-// AsIs returns the report of the current domain with the changes of the hook.
-func (e Explanation) AsIs(vm *plan.VM) report.Report {
+// asIs returns the report of the current domain with the changes of the hook.
+func (e Explanation) asIs(vm *plan.VM) report.Report {
 	planned := e.OfPlan(vm.Plan())
 	if result, isCurrent := vm.Prospect(); isCurrent {
 		prospect := report.New(result.Plan, result.Changed(), result.Err)
 		prospect.Policy, prospect.LayoutReason = planned.Policy, new(report.TreeReason)
 		planned = prospect
 	}
-	return report.AsIs(e.OfCurrent(vm), planned)
+	return report.AsIs(e.OfPlan(vm.Current()), planned)
 }
 
-// Explain writes a report.
-func (p *Program) Explain(e Explanation, r report.Report) error {
+// Explain writes a plan of the VM, or with asIs the current domain and what the hook would
+// change, in the format.
+func (p *Program) Explain(e Explanation, vm *plan.VM, shown plan.Result, asIs bool) error {
+	if e.Format == NCCL {
+		file := nccl.New(shown.Plan)
+		err := p.Write(e.Output, []byte(file.String()))
+		p.Warn(file.Warnings)
+		return err
+	}
+	r := e.OfPlan(shown)
+	if asIs {
+		r = e.asIs(vm)
+	}
 	return p.WriteAs(e.Format, e.Output, r, func(b *bytes.Buffer) error {
 		if e.Format == SVG {
 			return picture.Write(b, r)
 		}
-		b.WriteString(e.Heading)
+		if b.WriteString(e.Heading); e.Heading != "" && r.IsCurrent() {
+			r.Headline = nil // the heading has it
+		}
 		return r.WriteText(b, p.Style(e.Output))
 	})
 }
 
-// WriteNCCL writes the topology file for NCCL, and returns its warnings.
-func (p *Program) WriteNCCL(plan *placement.Plan, output string) ([]reasons.Warning, error) {
-	file := nccl.New(plan)
-	return file.Warnings, p.Write(output, []byte(file.String()))
-}
-
-// CompareGuest writes which devices a guest shows as the report has them, and the problems
-// of reading the guest.
-func (p *Program) CompareGuest(e Explanation, r report.Report, guest host.Guest, problems []reasons.Problem) (report.GuestComparison, error) {
+// CompareGuest compares the guest, of which name has this data, with the report, and writes the
+// comparison. It finds something if any device differs.
+func (p *Program) CompareGuest(e Explanation, r report.Report, name string, data []byte) error {
+	guest, problems, err := host.ReadGuest(data)
+	if err == nil && isHost(r, guest) {
+		err = errors.New("a snapshot of the host and not of the guest: it has every device at its host address")
+	}
+	if err != nil {
+		return Failed("run lspci -Dvmmnn or hook-sidecar snapshot in the guest", fmt.Errorf("%s: %w", name, err))
+	}
 	for _, problem := range problems {
 		p.Say("warning: %s: %s: %s", problem.Code, problem.Source, problem.Text)
 	}
 	c := report.CompareGuest(r, guest)
-	return c, p.WriteAs(e.Format, e.Output, c, func(b *bytes.Buffer) error { return c.WriteText(b, p.Style(e.Output)) })
+	err = p.WriteAs(e.Format, e.Output, c, func(b *bytes.Buffer) error { return c.WriteText(b, p.Style(e.Output)) })
+	if err == nil && len(c.Devices) > 0 && c.Count(report.NotCompared) == len(c.Devices) {
+		err = Failed("pass the domain as libvirt has it: virsh dumpxml", errors.New("no device was compared: the domain has no addresses yet"))
+	}
+	return cmp.Or(err, Found(c.Count(report.Differs) > 0))
+}
+
+// isHost reports whether a guest shows every PCI device where the host does and under the
+// same bridges, and not where it is planned: then it is the host.
+func isHost(r report.Report, guest host.Guest) bool {
+	isThere := func(d report.Device) bool {
+		a, isPCI := d.ID.PCI()
+		found := guest.Device(a)
+		return isPCI && found != nil && d.PCIeRoot != nil && found.Root == *d.PCIeRoot && slices.Equal(found.Bridges, d.HostPath) &&
+			(d.Predicted == nil || *d.Predicted != a)
+	}
+	return guest.Paths && len(r.Devices) > 0 && !slices.ContainsFunc(r.Devices, func(d report.Device) bool { return !isThere(d) })
 }

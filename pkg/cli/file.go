@@ -3,11 +3,22 @@ package cli
 import (
 	"bytes"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"hook-sidecar/pkg/host"
+)
+
+// The formats of output. SVG and NCCL are those of explain.
+const (
+	Text = "text"
+	JSON = "json"
+	SVG  = "svg"
+	NCCL = "nccl"
 )
 
 // newFileMode is the mode of a new file, before the umask.
@@ -20,17 +31,21 @@ func (p *Program) Write(file string, data []byte) error {
 		return err
 	}
 	if err := writeFile(file, data); err != nil {
-		return fmt.Errorf("write %s: %w", file, WithoutName(err))
+		return fmt.Errorf("write %s: %w", file, host.WithoutPath(err))
 	}
 	return nil
 }
 
-// WriteAs writes a value as JSON if that is the format, else as text.
+// WriteAs writes a value as JSON that a terminal does not obey, if that is the format, else as
+// text.
 func (p *Program) WriteAs(format, file string, value any, text func(*bytes.Buffer) error) error {
 	var b bytes.Buffer
 	var err error
 	if format == JSON {
-		err = EncodeJSON(&b, value)
+		encoder := json.NewEncoder(JSONWriter{&b})
+		encoder.SetIndent("", "  ")
+		encoder.SetEscapeHTML(false)
+		err = encoder.Encode(value)
 	} else {
 		err = text(&b)
 	}
@@ -67,19 +82,7 @@ func writeFile(file string, data []byte) error {
 		return nil
 	}
 	if removed := os.Remove(temporary); !errors.Is(removed, fs.ErrNotExist) {
-		err = errors.Join(WithoutName(err), removed)
-	}
-	return err
-}
-
-// WithoutName removes the name of a file from an error, for messages that have
-// it or that must not show a temporary one.
-func WithoutName(err error) error {
-	switch e := err.(type) {
-	case *fs.PathError:
-		return e.Err
-	case *os.LinkError:
-		return e.Err
+		err = errors.Join(host.WithoutPath(err), removed)
 	}
 	return err
 }

@@ -18,8 +18,8 @@ func TestPicturesAreHarmless(t *testing.T) {
 	for _, format := range []string{cli.Text, cli.SVG} {
 		var b bytes.Buffer
 		program := cli.Program{Streams: cli.Streams{Out: &b}}
-		e := cli.Explanation{Format: format}
-		expect.NoError(t, program.Explain(e, e.OfCurrent(vm)))
+		e := cli.Explanation{ExplainFlags: cli.ExplainFlags{Format: format}}
+		expect.NoError(t, program.Explain(e, vm, vm.Current(), false))
 		if text := b.String(); strings.ContainsAny(text, "\u009b\u202e") || !strings.Contains(text, "ua-?31mgpu?") {
 			t.Errorf("%s shows the alias as it is, or not at all", format)
 		}

@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
-	"slices"
 	"strings"
 
 	"hook-sidecar/pkg/reasons"
-	"hook-sidecar/pkg/topology"
 )
 
 // Streams are standard input, output and error. Data goes to Out, messages go to Err.
@@ -18,11 +16,26 @@ type Streams struct {
 	Out, Err io.Writer
 }
 
+// Environ is an environment, as NAME=VALUE.
+type Environ []string
+
+// Variable returns the value of a variable, "" where it is not set.
+func (e Environ) Variable(name string) string {
+	for _, entry := range e {
+		if value, ok := strings.CutPrefix(entry, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
 // Program is a running program.
 type Program struct {
 	Streams
 	Environ Environ
 	Prefix  string // of its messages
+
+	name string
 }
 
 // The exit statuses are those of diff(1) and one more.
@@ -88,18 +101,10 @@ func (p *Program) Warn(warnings []reasons.Warning) {
 	}
 }
 
-// Version returns the version of a program that the build recorded: the tag or the commit.
-func Version(program string) string {
+// Version returns the version that the build recorded: the tag or the commit.
+func (p *Program) Version() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
-		return program + " " + info.Main.Version
+		return p.name + " " + info.Main.Version
 	}
-	return program + " unknown"
-}
-
-// CheckFormat checks the value of --format.
-func CheckFormat(format string, formats ...string) error {
-	if slices.Contains(formats, format) {
-		return nil
-	}
-	return Failed("", fmt.Errorf("invalid --format %q: must be one of %s", topology.Abridge(format), strings.Join(formats, ", ")))
+	return p.name + " unknown"
 }

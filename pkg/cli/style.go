@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"os"
 	"strconv"
 	"strings"
@@ -9,19 +10,6 @@ import (
 
 	"hook-sidecar/pkg/report"
 )
-
-// Environ is an environment, as NAME=VALUE.
-type Environ []string
-
-// Variable returns the value of a variable, "" where it is not set.
-func (e Environ) Variable(name string) string {
-	for _, entry := range e {
-		if value, ok := strings.CutPrefix(entry, name+"="); ok {
-			return value
-		}
-	}
-	return ""
-}
 
 // Style returns the style of text in a file or, for "" and "-", on standard output. It is
 // plain except on a terminal, for which every character device is taken. NO_COLOR disables
@@ -57,11 +45,6 @@ func columns(terminal *os.File, environ Environ) int {
 // isUTF8 reports whether the locale's encoding is UTF-8. The first variable that
 // is set decides (POSIX.1-2017, 8.2).
 func isUTF8(environ Environ) bool {
-	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
-		if value := environ.Variable(name); value != "" {
-			value = strings.ToLower(value)
-			return strings.HasSuffix(value, "utf-8") || strings.HasSuffix(value, "utf8")
-		}
-	}
-	return false
+	locale := strings.ToLower(cmp.Or(environ.Variable("LC_ALL"), environ.Variable("LC_CTYPE"), environ.Variable("LANG")))
+	return strings.HasSuffix(locale, "utf-8") || strings.HasSuffix(locale, "utf8")
 }

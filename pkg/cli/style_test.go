@@ -11,7 +11,7 @@ import (
 )
 
 // TestStyle takes a character device for a terminal. Each reason for plain text
-// disables what it is about, and nothing else.
+// disables its own part, and nothing else.
 func TestStyle(t *testing.T) {
 	device, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	expect.NoError(t, err)

@@ -2,12 +2,12 @@ package cli
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // Escaped returns a text as one line that a terminal shows and does not obey: a character
@@ -29,22 +29,19 @@ func Escaped(text string) string {
 // characters from U+0080 to U+009F, with which a terminal's commands may begin (ECMA-48,
 // 5.4).
 func EscapedJSON(data []byte) []byte {
-	const lead = 0xc2 // of their two bytes in UTF-8, and of no other's second byte
-	var out []byte
-	for {
-		at := bytes.IndexByte(data, lead)
-		switch {
-		case at < 0 && out == nil:
-			return data
-		case at < 0:
-			return append(out, data...)
-		case at+1 < len(data) && data[at+1] <= 0x9f:
-			out = fmt.Appendf(append(out, data[:at]...), `\u%04x`, data[at+1])
-		default:
-			out = append(out, data[:min(at+2, len(data))]...)
-		}
-		data = data[min(at+2, len(data)):]
+	isControl := func(r rune) bool { return 0x80 <= r && r <= 0x9f }
+	if !bytes.ContainsFunc(data, isControl) {
+		return data
 	}
+	var out []byte
+	for _, r := range string(data) { // JSON is valid UTF-8
+		if isControl(r) {
+			out = fmt.Appendf(out, `\u%04x`, r)
+		} else {
+			out = utf8.AppendRune(out, r)
+		}
+	}
+	return out
 }
 
 // JSONWriter writes EscapedJSON, of whole lines.
@@ -55,12 +52,4 @@ func (w JSONWriter) Write(line []byte) (int, error) {
 		return 0, err
 	}
 	return len(line), nil
-}
-
-// EncodeJSON writes a value as indented JSON that a terminal does not obey.
-func EncodeJSON(w io.Writer, value any) error {
-	encoder := json.NewEncoder(JSONWriter{w})
-	encoder.SetIndent("", "  ")
-	encoder.SetEscapeHTML(false)
-	return encoder.Encode(value)
 }

@@ -10,6 +10,7 @@ import (
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/report"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -21,6 +22,7 @@ type Running struct {
 	Pairs   placement.Pairs // of the current tree
 	Layout  policy.Layout   // of the current tree, "" where no device is under an expander bus
 	HasHook bool            // the hook answers in the pod
+	Locked  []policy.Key    // whose annotations the hook ignores
 }
 
 // NewRunning plans a running VM. It fails where there is no plan.
@@ -47,17 +49,12 @@ func (r Running) Heading() string {
 // Verdict returns the first line: how much of the host the guest sees now, and how much
 // with which layout: "0 of 120 pairs as on the host; with layout root 112, mirror 120".
 func (r Running) Verdict() string {
-	switch {
-	case len(r.Current.Devices) == 0:
-		return "the domain passes no PCI or mediated device through"
-	case r.Pairs.All == 0:
-		return fmt.Sprintf("one device, which %s its NUMA node", map[bool]string{true: "knows", false: "does not know"}[r.Current.Devices[0].Cell != nil])
-	case r.Pairs.Known == 0:
-		return fmt.Sprintf("the node shows none of the %d devices", len(r.Current.Devices))
+	text := strings.Join(report.Headline(r.Current, r.Planned.Plan), "; ")
+	if r.Pairs.Known == 0 {
+		return text
 	}
-	text := fmt.Sprintf("%d of %s as on the host", r.Pairs.Alike, topology.Counted(r.Pairs.Known, "pair"))
 	if r.Layout != "" {
-		text += ", in a tree of layout " + string(r.Layout)
+		text += "; the tree is of layout " + string(r.Layout)
 	}
 	var better []string
 	for _, o := range r.better() {
@@ -90,11 +87,20 @@ func (r Running) ToDo() string {
 	if r.HasHook {
 		start = "restart the VM: the hook is in its pod"
 	}
+	switch p := r.Planned.Policy; {
+	case p.DryRun && p.Origins[policy.KeyDryRun] == policy.OriginAnnotation:
+		start = "remove the annotation " + policy.AnnotationPrefix + string(policy.KeyDryRun) + " from the VM; then " + start
+	case p.DryRun:
+		start = "remove --" + string(policy.KeyDryRun) + " from the arguments of the hook; then " + start
+	}
 	switch {
 	case len(r.Current.Devices) == 0:
 		return ""
 	case r.Planned.Err != nil:
-		return "see why the hook would refuse this domain: " + oneLine(r.Planned.Err.Error())
+		return "see why the hook would refuse this domain: " + topology.OneLine(r.Planned.Err.Error())
+	case report.LacksCells(r.Current):
+		cells, _, _ := strings.Cut(reasons.NoGuestNUMA.Remedy(), ";") // the rest is about layouts
+		return fmt.Sprintf("%s (%s); then %s", cells, reasons.NoGuestNUMA, start)
 	case hasUnplaced:
 		return fmt.Sprintf("%s (%s); then %s", reason.Remedy(), reason, start)
 	case r.Planned.Changed():
@@ -102,7 +108,11 @@ func (r Running) ToDo() string {
 	}
 	if better := r.better(); len(better) > 0 {
 		best := slices.MaxFunc(better, func(a, b plan.Alternative) int { return cmp.Compare(a.Alike, b.Alike) })
-		return fmt.Sprintf("nothing, or annotate the VM with %s%s: %s, which --layout %s shows", policy.AnnotationPrefix, policy.KeyLayout, best.Layout, best.Layout)
+		choose := fmt.Sprintf("annotate the VM with %s%s: %s", policy.AnnotationPrefix, policy.KeyLayout, best.Layout)
+		if slices.Contains(r.Locked, policy.KeyLayout) {
+			choose = fmt.Sprintf("set --%s=%s in the arguments of the hook, which lock it", policy.KeyLayout, best.Layout)
+		}
+		return fmt.Sprintf("nothing, or %s; --layout %s shows it", choose, best.Layout)
 	}
 	return "nothing: no layout shows more of the host"
 }
@@ -115,6 +125,3 @@ func (r Running) unplaced() (reasons.Reason, bool) {
 	}
 	return r.Planned.Plan.Devices[i].Reason, true
 }
-
-// oneLine returns a text without newlines.
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -1,8 +1,14 @@
 package cli_test
 
 import (
+	"io/fs"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
+
+	"golang.org/x/tools/txtar"
 
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/env"
@@ -29,6 +35,8 @@ func inputs(t *testing.T, sample, snapshot string) (plan.Planner, plan.Request) 
 }
 
 const (
+	cellsFirst = "give the guest NUMA cells: set dedicatedCpuPlacement, hugepages and numa.guestMappingPassthrough in the VMI (no-guest-numa); then "
+
 	hgx  = "x86-2n8g-hgx-h100"
 	dgx  = "02-8gpu-8nic-gate-off"
 	one  = "01-single-gpu"
@@ -37,20 +45,19 @@ const (
 )
 
 func TestVerdict(t *testing.T) {
-	noCells := reasons.NoGuestNUMA.Remedy() + " (no-guest-numa); then "
 	for name, test := range map[string]struct {
 		sample, host  string
 		placed        policy.Layout // the domain is what this layout makes of the sample
 		hasHook       bool
 		verdict, todo string
 	}{
-		"without the hook":      {dgx, hgx, "", false, "0 of 120 pairs as on the host; with layout root 112, mirror 120", add},
-		"the hook came later":   {dgx, hgx, "", true, "0 of 120 pairs as on the host; with layout root 112, mirror 120", have},
-		"layout numa":           {dgx, hgx, policy.LayoutNUMA, true, "64 of 120 pairs as on the host, in a tree of layout numa; with layout root 112, mirror 120", have},
-		"layout root":           {dgx, hgx, policy.LayoutRoot, true, "112 of 120 pairs as on the host, in a tree of layout root; with layout mirror 120", "nothing, or annotate the VM with hostdev.vm.kubevirt.io/layout: mirror, which --layout mirror shows"},
-		"layout mirror":         {dgx, hgx, policy.LayoutMirror, false, "120 of 120 pairs as on the host, in a tree of layout mirror", "nothing: no layout shows more of the host"},
-		"one GPU, no cells":     {one, hgx, "", false, "one device, which does not know its NUMA node", noCells + add},
-		"the host is another's": {dgx, "x86-2n2g-t4-vgpu", "", false, "the node shows none of the 16 devices", ""},
+		"without the hook":      {dgx, hgx, "", false, "0 of 120 pairs of devices as on the host; with layout root 112, mirror 120", add},
+		"the hook came later":   {dgx, hgx, "", true, "0 of 120 pairs of devices as on the host; with layout root 112, mirror 120", have},
+		"layout numa":           {dgx, hgx, policy.LayoutNUMA, true, "64 of 120 pairs of devices as on the host; the tree is of layout numa; with layout root 112, mirror 120", have},
+		"layout root":           {dgx, hgx, policy.LayoutRoot, true, "112 of 120 pairs of devices as on the host; the tree is of layout root; with layout mirror 120", "nothing, or annotate the VM with hostdev.vm.kubevirt.io/layout: mirror; --layout mirror shows it"},
+		"layout mirror":         {dgx, hgx, policy.LayoutMirror, false, "120 of 120 pairs of devices as on the host; the tree is of layout mirror", "nothing: no layout shows more of the host"},
+		"one GPU, no cells":     {one, hgx, "", false, "one device, which does not know its NUMA node; 1 without a place; first give the guest NUMA cells", cellsFirst + add},
+		"the host is another's": {dgx, "x86-2n2g-t4-vgpu", "", false, "the host shows none of the 16 devices", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, request := inputs(t, test.sample, test.host)
@@ -69,13 +76,79 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
+// Without cells these come first, whatever else a layout gives. A pair that the host does
+// not show is one of the VM's pairs.
+func TestVerdictOfUnplaced(t *testing.T) {
+	m, request := inputs(t, dgx, hgx)
+	noCells := regexp.MustCompile(`(?s)<numa>.*?</numa>|<numatune>.*?</numatune>`).ReplaceAll(request.Domain, nil)
+	hidden := m
+	hidden.Sysfs = without(t, hgx, "0000:18:00.1", "0000:1b:00.0")
+	placed := request
+	placed.Domain = m.Read(request).Plan().Domain
+	for name, test := range map[string]struct {
+		planner       plan.Planner
+		request       plan.Request
+		verdict, todo string
+	}{
+		"no cells": {m, plan.Request{Domain: noCells}, "0 of 120 pairs of devices as on the host; first give the guest NUMA cells; with layout root 64, mirror 72",
+			cellsFirst + add},
+		"two unplaced": {hidden, request, "0 of 120 pairs of devices as on the host, 29 not known; 2 without a place; with layout root 84, mirror 91",
+			reasons.NoSysfs.Remedy() + " (no-sysfs); then " + add},
+		"two unplaced, hook": {hidden, placed, "84 of 120 pairs of devices as on the host, 29 not known; 2 without a place; the tree is of layout root; with layout mirror 91", ""},
+	} {
+		r, err := cli.NewRunning(test.planner.Read(test.request), false)
+		expect.NoError(t, err)
+		expect.Same(t, test.verdict, r.Verdict(), "%s: verdict", name)
+		if got := r.ToDo(); test.todo != "" {
+			expect.Same(t, test.todo, got, "%s: to do", name)
+		}
+	}
+}
+
+// without returns a host without some devices.
+func without(t *testing.T, snapshot string, devices ...string) fs.FS {
+	archive := txtar.Parse(read(t, "hosts/"+snapshot+".txtar"))
+	archive.Files = slices.DeleteFunc(archive.Files, func(f txtar.File) bool {
+		return slices.ContainsFunc(devices, func(d string) bool { return strings.Contains(f.Name, d) })
+	})
+	sysfs, err := host.ParseSnapshot(txtar.Format(archive))
+	expect.NoError(t, err)
+	return sysfs
+}
+
 // A VM whose own annotation names a layout is judged by it.
 func TestVerdictOfAnnotation(t *testing.T) {
 	m, request := inputs(t, dgx, hgx)
 	request.Parsed.Annotations = map[string]string{policy.AnnotationPrefix + "layout": "mirror"}
 	r, err := cli.NewRunning(m.Read(request), false)
 	expect.NoError(t, err)
-	if got, want := r.Verdict(), "0 of 120 pairs as on the host; with layout mirror 120"; got != want {
+	if got, want := r.Verdict(), "0 of 120 pairs of devices as on the host; with layout mirror 120"; got != want {
 		t.Errorf("verdict %s, want %s", got, want)
+	}
+}
+
+// A VM with the hook is judged by the hook's arguments.
+func TestVerdictOfArguments(t *testing.T) {
+	for name, test := range map[string]struct {
+		arguments []string
+		todo      string
+	}{
+		"none":          {nil, have},
+		"the same":      {[]string{"--layout=numa"}, "nothing, or annotate the VM with hostdev.vm.kubevirt.io/layout: mirror; --layout mirror shows it"},
+		"layout locked": {[]string{"--layout", "numa", "--lock", "strict,layout"}, "nothing, or set --layout=mirror in the arguments of the hook, which lock it; --layout mirror shows it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, request := inputs(t, dgx, hgx)
+			request.Domain = m.Read(request).WithLayout(policy.LayoutNUMA).Domain
+			var err error
+			m.Source, err = cli.HookPolicy(test.arguments)
+			expect.NoError(t, err)
+			r, err := cli.NewRunning(m.Read(request), true)
+			expect.NoError(t, err)
+			r.Locked = m.Locked
+			if got := r.ToDo(); got != test.todo {
+				t.Errorf("to do\n%s, want\n%s", got, test.todo)
+			}
+		})
 	}
 }

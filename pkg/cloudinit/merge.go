@@ -4,15 +4,15 @@ package cloudinit
 
 import (
 	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"hook-sidecar/pkg/env"
 )
 
 // Merge returns user data that also runs Script in each boot. Data that does so already stays as it
@@ -24,12 +24,9 @@ import (
 // a boundary ends it. cloud-init finds the type of a text/plain part from its first bytes, as
 // without a message (cloudinit/user_data.py, _process_msg).
 func Merge(userData []byte) ([]byte, error) {
-	if isGzip(userData) {
-		plain, err := decompress(userData)
-		if err != nil {
-			return nil, err
-		}
-		userData = plain
+	userData, err := env.Decompress(userData, maxPlain)
+	if err != nil {
+		return nil, fmt.Errorf("read the user data: %w", err)
 	}
 	switch {
 	case HasReader(userData):
@@ -104,25 +101,8 @@ func isCloudInit(data []byte) bool {
 // bytes that are not UTF-8 (pkg/hooks/manager.go, preCloudInitIsoDataToJSON).
 const mangledGzip = "\x1f\ufffd"
 
-func isGzip(data []byte) bool { return bytes.HasPrefix(data, []byte{0x1f, 0x8b}) }
-
 // maxPlain limits the bytes of decompressed user data. Kubernetes limits an object to 1.5 MiB.
 const maxPlain = 2 << 20
-
-func decompress(data []byte) ([]byte, error) {
-	reader, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		return nil, errors.New("decompress the user data: it is no gzip file")
-	}
-	plain, err := io.ReadAll(io.LimitReader(reader, maxPlain+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("decompress the user data: %w", err)
-	case len(plain) > maxPlain:
-		return nil, fmt.Errorf("decompress the user data: it has more than %d bytes", maxPlain)
-	}
-	return plain, nil
-}
 
 // File is NCCL's default path of a topology file (NVIDIA/nccl src/graph/topo.cc,
 // ncclTopoGetSystem).

@@ -38,30 +38,38 @@ func New(config *rest.Config) (*Client, error) {
 // manifests/kubectl/clusterrole.yaml grants each.
 type right struct{ verb, group, resource, namespace string }
 
-func (r right) where() string {
-	if r.namespace == "" {
-		return "in all namespaces"
-	}
-	return "in namespace " + r.namespace
-}
-
 // wrap wraps the error of a request that takes the right. Where the user lacks it, the
 // remedy names the rule that grants it.
 func (r right) wrap(doing string, err error) error {
 	err = fmt.Errorf("%s: %w", doing, err)
-	var status apierrors.APIStatus
+	// A refusal by RBAC names the verb (k8s.io/apiserver
+	// pkg/endpoints/handlers/responsewriters/errors.go, forbiddenMessage).
+	names := func(verb string) bool { return strings.Contains(err.Error(), "cannot "+verb) }
 	switch {
 	case utilnet.IsConnectionRefused(err):
 		return reasons.WithHint("name the cluster with --context or --kubeconfig, as for kubectl", err)
+	case r.group == "kubevirt.io" && isUnknownPath(err):
+		return reasons.WithHint("name another cluster with --context", fmt.Errorf("%s: the cluster has no KubeVirt: %s is not served", doing, api))
 	case !apierrors.IsForbidden(err):
 		return err
-	case errors.As(err, &status) && !strings.Contains(status.Status().Message, "cannot "+r.verb):
-		// Admission refused it: a refusal by RBAC names the verb (k8s.io/apiserver
-		// pkg/endpoints/handlers/responsewriters/errors.go, forbiddenMessage).
+	case names("impersonate"):
+		return reasons.WithHint("you may not impersonate the user or group of --as and --as-group: leave them out, or ask for the verb impersonate", err)
+	case !names(r.verb): // admission refused it
 		return reasons.WithHint("the cluster's policy refuses it, whatever the user's rights", err)
 	}
+	where := "in all namespaces"
+	if r.namespace != "" {
+		where = "in namespace " + r.namespace
+	}
 	return reasons.WithHint(fmt.Sprintf("you may not %s %s %s; manifests/kubectl/clusterrole.yaml allows it, by the rule {apiGroups: [%q], resources: [%q], verbs: [%q]}",
-		r.verb, r.resource, r.where(), r.group, r.resource, r.verb), err)
+		r.verb, r.resource, where, r.group, r.resource, r.verb), err)
+}
+
+// isUnknownPath reports whether the API server does not serve a path: its error then names
+// no object.
+func isUnknownPath(err error) bool {
+	var status apierrors.APIStatus
+	return apierrors.IsNotFound(err) && errors.As(err, &status) && (status.Status().Details == nil || status.Status().Details.Name == "")
 }
 
 // get returns the API server's answer to a GET of the path.

@@ -28,8 +28,11 @@ type command struct {
 	limit     int // of its standard output, in bytes
 }
 
-// maxMessage limits how much of a command's standard error is kept.
-const maxMessage = 4 << 10
+// Limits of a command's standard error in bytes: what is kept, and what an error shows.
+const (
+	maxMessage   = 4 << 10
+	shownMessage = 300
+)
 
 // exec runs a command in a container of a pod and returns its standard output. When the
 // context ends, exec returns, but the command may go on in its container.
@@ -90,7 +93,7 @@ func (c *Client) execError(ctx context.Context, pod *corev1.Pod, cmd command, me
 	case cause != nil:
 		return fmt.Errorf("%s: %w", doing, cause)
 	case errors.As(err, &exit):
-		return &exitError{fmt.Errorf("%s: exit status %d: %s", doing, exit.Code, oneLine(message)), exit.Code}
+		return &exitError{fmt.Errorf("%s: exit status %d: %s", doing, exit.Code, topology.AbridgeTo(topology.Printable(topology.OneLine(message)), shownMessage)), exit.Code}
 	}
 	// client-go keeps the text of a refusal, not its status (k8s.io/streaming
 	// pkg/httpstream/spdy/roundtripper.go, NewConnection).
@@ -105,16 +108,6 @@ func (c *Client) execError(ctx context.Context, pod *corev1.Pod, cmd command, me
 type exitError struct {
 	error
 	code int
-}
-
-// oneLine returns the output of a pod as one short line for an error message.
-func oneLine(text string) string {
-	const limit = 300
-	text = topology.Printable(strings.Join(strings.Fields(text), " "))
-	if len(text) > limit {
-		text = strings.ToValidUTF8(text[:limit], "") + "…"
-	}
-	return text
 }
 
 // bounded collects data up to a limit. It discards the rest without an error, which

@@ -6,25 +6,33 @@ import (
 	"fmt"
 )
 
-// Fleet passes each object that decides where a VM fits to add, in lists as the API server
-// returns them. It returns what it did not read: what the user may not list, and what the
-// cluster does not have.
+// Fleet passes the objects that decide where a VM fits to add, in lists as the API server
+// returns them. It returns what was not read, such as what the user may not list; where that
+// is all, it is the error. What the cluster does not serve, it has none of.
 func (c *Client) Fleet(ctx context.Context, add func(list []byte) error) (unread []string, err error) {
-	for _, path := range []string{
+	paths := []string{
 		"/api/v1/nodes", "/api/v1/pods", api + "/kubevirts",
 		"/apis/resource.k8s.io/v1/resourceslices", "/apis/resource.k8s.io/v1/deviceclasses",
 		"/apis/resource.k8s.io/v1/resourceclaims", "/apis/resource.k8s.io/v1/resourceclaimtemplates",
-	} {
-		err := c.pages(ctx, path, add)
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("list %s: %w", path, err)
+	}
+	for i, path := range paths {
+		failed := c.pages(ctx, path, add)
+		if failed == nil || isUnknownPath(failed) {
+			continue
 		}
-		if err != nil && !isUnknownPath(err) { // what the cluster does not serve, it has none of
-			unread = append(unread, fmt.Sprintf("list %s: %v", path, err))
+		unread = append(unread, fmt.Sprintf("list %s: %v", path, failed))
+		if i == 0 {
+			err = right{"list", "", "nodes", ""}.wrap("list nodes", failed)
 		}
 	}
-	return unread, nil
+	if len(unread) < len(paths) && ctx.Err() == nil {
+		err = nil
+	}
+	return unread, err
 }
+
+// pageSize is the number of objects per answer, as kubectl's --chunk-size.
+const pageSize = "500"
 
 // pages passes the pages of a list to add.
 func (c *Client) pages(ctx context.Context, path string, add func(list []byte) error) error {

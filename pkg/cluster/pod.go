@@ -73,3 +73,13 @@ func sidecars(pod *corev1.Pod) []string {
 	}
 	return names
 }
+
+// arguments returns the command line that the pod's spec gives a container.
+func arguments(pod *corev1.Pod, container string) []string {
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		if c.Name == container {
+			return slices.Concat(c.Command, c.Args)
+		}
+	}
+	return nil
+}

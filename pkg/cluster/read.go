@@ -23,7 +23,9 @@ type VM struct {
 	Pod    string
 	Domain []byte
 	Host   fs.FS // a snapshot of its node, or of the part that concerns its devices
-	Hook   bool  // a container of the pod has this hook
+
+	Hook     bool     // a container of the pod has this hook
+	HookArgs []string // the command line that the pod gives that container
 
 	pod *corev1.Pod
 }
@@ -45,6 +47,9 @@ const (
 
 // VM reads a running VM.
 func (c *Client) VM(ctx context.Context, in Instance, scope Scope) (VM, error) {
+	if in.Err != nil {
+		return VM{}, in.Err
+	}
 	pod, err := c.launcher(ctx, in)
 	if err != nil {
 		return VM{}, err
@@ -55,12 +60,18 @@ func (c *Client) VM(ctx context.Context, in Instance, scope Scope) (VM, error) {
 	}
 	var ids []topology.DeviceID
 	if scope == DevicesOnly {
-		if ids, err = devices(vm.Domain); err != nil || len(ids) == 0 {
+		d, err := domain.Parse(vm.Domain)
+		if err != nil {
+			return vm, fmt.Errorf("parse domain: %w", err)
+		}
+		if ids = placement.Candidates(d, nil); len(ids) == 0 {
 			vm.Host = embed.FS{} // empty: nothing needs to be read
-			return vm, err
+			return vm, nil
 		}
 	}
-	vm.Host, vm.Hook, err = c.host(ctx, pod, ids)
+	var hook string
+	vm.Host, hook, err = c.host(ctx, pod, ids)
+	vm.Hook, vm.HookArgs = hook != "", arguments(pod, hook)
 	return vm, err
 }
 
@@ -91,27 +102,18 @@ func withoutProgram(err error, remedy string) error {
 	return err
 }
 
-// devices returns the devices of a domain for which the host has to be read.
-func devices(xml []byte) ([]topology.DeviceID, error) {
-	d, err := domain.Parse(xml)
-	if err != nil {
-		return nil, fmt.Errorf("parse domain: %w", err)
-	}
-	return placement.Candidates(d, nil), nil
-}
-
-// host reads the node's sysfs: through this hook if a container of the pod has it, else
-// through a script in compute. Without ids it reads the whole node.
-func (c *Client) host(ctx context.Context, pod *corev1.Pod, ids []topology.DeviceID) (sysfs fs.FS, isHook bool, err error) {
+// host reads the node's sysfs: through this hook if a container of the pod has it, which
+// it names, else through a script in compute. Without ids it reads the whole node.
+func (c *Client) host(ctx context.Context, pod *corev1.Pod, ids []topology.DeviceID) (sysfs fs.FS, hook string, err error) {
 	for _, name := range sidecars(pod) {
 		sysfs, err := c.snapshot(ctx, pod, command{container: name, words: []string{"hook-sidecar", "snapshot"}})
 		if err == nil {
-			return sysfs, true, nil
+			return sysfs, name, nil
 		}
 		// It is another hook's container, or compute fails with the same error.
 	}
 	sysfs, err = c.snapshot(ctx, pod, command{container: compute, words: []string{"sh", "-s"}, input: host.Script("/sys", ids)})
-	return sysfs, false, withoutProgram(err, "the pod's image has no shell; take a snapshot on its node: hook-sidecar snapshot")
+	return sysfs, "", withoutProgram(err, "the pod's image has no shell; take a snapshot on its node: hook-sidecar snapshot")
 }
 
 // snapshot runs a command that prints a snapshot of the node.
@@ -140,5 +142,5 @@ func (c *Client) OnNode(ctx context.Context, namespace, node string) (Instance, 
 			return in, nil
 		}
 	}
-	return Instance{}, reasons.WithHint("the node is read through the pod of one of its VMs; run hook-sidecar snapshot on the node instead", fmt.Errorf("no VM that you may see runs on node %q", node))
+	return Instance{}, reasons.WithHint("the node is read through the pod of one of its VMs; run hook-sidecar snapshot on the node instead", fmt.Errorf("no VM that can be read runs on node %q", node))
 }

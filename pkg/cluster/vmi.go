@@ -1,10 +1,11 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,9 +22,10 @@ const api = "/apis/kubevirt.io/v1"
 type Instance struct {
 	*env.VMI
 
-	Node       string
-	Target     string // node that it is migrating to, "" where it is not
-	HasDevices bool   // its spec requests host devices
+	Node           string
+	Target         string // node that it is migrating to, "" where it is not
+	MayHaveDevices bool   // its spec requests host devices, or is not known
+	Err            error  // why the VMI cannot be read; VMI has its name alone then
 
 	phase  string
 	isRoot bool // virt-launcher's libvirt runs as root
@@ -40,22 +42,16 @@ func (in Instance) uri() string {
 	return "qemu+unix:///session?socket=/var/run/libvirt/virtqemud-sock"
 }
 
-// domainName returns the domain's name, as env.VMI.RelationOf expects it.
+// domainName returns the domain's name, as env.VMI.Doubt expects it.
 func (in Instance) domainName() string { return in.Namespace + "_" + in.Name }
 
-// instance has the fields of a VMI that env.ParseVMI does not read.
+// instance has the fields of a VMI that env.ParseVMI does not read, and those that show
+// which VM it is where ParseVMI fails.
 type instance struct {
-	Spec struct {
-		Domain struct {
-			Devices struct {
-				GPUs        []struct{} `json:"gpus"`
-				HostDevices []struct{} `json:"hostDevices"`
-				Interfaces  []struct {
-					SRIOV *struct{} `json:"sriov"`
-				} `json:"interfaces"`
-			} `json:"devices"`
-		} `json:"domain"`
-	} `json:"spec"`
+	Metadata struct {
+		Namespace string `json:"namespace"`
+		Name      string `json:"name"`
+	} `json:"metadata"`
 	Status struct {
 		Phase          string `json:"phase"`
 		NodeName       string `json:"nodeName"`
@@ -66,45 +62,40 @@ type instance struct {
 	} `json:"status"`
 }
 
-func parseInstance(data []byte) (Instance, error) {
-	vmi, err := env.ParseVMI(data)
-	if err != nil {
-		return Instance{}, err
-	}
+// parseInstance reads a VMI. Its error is the instance's, because one VMI of a list must not
+// hide the others.
+func parseInstance(data []byte) Instance {
 	var doc instance
-	if err := json.Unmarshal(data, &doc); err != nil {
-		return Instance{}, fmt.Errorf("parse VMI %s: a field of its status has the wrong type", vmi.NamespacedName)
+	err := json.Unmarshal(data, &doc) // goes on after a field of a wrong type
+	name := types.NamespacedName{Namespace: doc.Metadata.Namespace, Name: doc.Metadata.Name}
+	vmi, vmiErr := env.ParseVMI(data)
+	if err = cmp.Or(vmiErr, err); err != nil {
+		return Instance{VMI: &env.VMI{NamespacedName: name}, Node: doc.Status.NodeName, MayHaveDevices: true, Err: fmt.Errorf("read VMI %s: %w", name, err)}
 	}
 	in := Instance{VMI: vmi, Node: doc.Status.NodeName, phase: doc.Status.Phase, isRoot: doc.Status.RuntimeUser == 0}
+	isSRIOV := func(nic env.Interface) bool { return nic.SRIOV != nil }
+	in.MayHaveDevices = len(vmi.GPUs)+len(vmi.HostDevices) > 0 || slices.ContainsFunc(vmi.Interfaces, isSRIOV)
 	if vmi.MigrationInProgress {
 		in.Target = doc.Status.MigrationState.TargetNode
 	}
-	d := doc.Spec.Domain.Devices
-	in.HasDevices = len(d.GPUs)+len(d.HostDevices) > 0
-	for _, nic := range d.Interfaces {
-		in.HasDevices = in.HasDevices || nic.SRIOV != nil
-	}
-	return in, nil
+	return in
 }
 
 // Instance reads a VMI.
 func (c *Client) Instance(ctx context.Context, name types.NamespacedName) (Instance, error) {
 	data, err := c.get(ctx, fmt.Sprintf("%s/namespaces/%s/virtualmachineinstances/%s", api, name.Namespace, name.Name), nil)
-	if apierrors.IsNotFound(err) {
-		return Instance{}, c.notRunning(ctx, name, err)
+	if apierrors.IsNotFound(err) && !isUnknownPath(err) {
+		return Instance{}, c.notRunning(ctx, name)
 	}
 	if err != nil {
 		return Instance{}, right{"get", "kubevirt.io", "virtualmachineinstances", name.Namespace}.wrap(fmt.Sprintf("read VMI %s", name), err)
 	}
-	return parseInstance(data)
+	in := parseInstance(data)
+	return in, in.Err
 }
 
-// notRunning returns the cause of a missing VMI: the cluster has no KubeVirt, there is no
-// such VM, or it is stopped.
-func (c *Client) notRunning(ctx context.Context, name types.NamespacedName, err error) error {
-	if isUnknownPath(err) {
-		return reasons.WithHint("name another cluster with --context", fmt.Errorf("read VMI %s: the cluster has no KubeVirt: %s is not served", name, api))
-	}
+// notRunning returns the cause of a missing VMI: there is no such VM, or it is stopped.
+func (c *Client) notRunning(ctx context.Context, name types.NamespacedName) error {
 	_, ofVM := c.get(ctx, fmt.Sprintf("%s/namespaces/%s/virtualmachines/%s", api, name.Namespace, name.Name), nil)
 	switch {
 	case ofVM == nil:
@@ -115,49 +106,25 @@ func (c *Client) notRunning(ctx context.Context, name types.NamespacedName, err 
 	return reasons.WithHint("start it, or name its namespace with -n; kubectl get vmi -A lists all that run", fmt.Errorf("VM %s is not running or does not exist", name))
 }
 
-// isUnknownPath reports whether the API server does not serve a path: its error then names
-// no object.
-func isUnknownPath(err error) bool {
-	var status apierrors.APIStatus
-	return apierrors.IsNotFound(err) && errors.As(err, &status) && (status.Status().Details == nil || status.Status().Details.Name == "")
-}
-
-// pageSize is the number of VMIs per answer, as kubectl's --chunk-size.
-const pageSize = "500"
-
-// Instances lists the VMIs of a namespace, "" for all.
+// Instances lists the VMIs of a namespace, "" for all. One that cannot be read has its error.
 func (c *Client) Instances(ctx context.Context, namespace string) ([]Instance, error) {
 	path := api + "/virtualmachineinstances"
 	if namespace != "" {
-		path = fmt.Sprintf("%s/namespaces/%s/virtualmachineinstances", api, namespace)
+		path = api + "/namespaces/" + namespace + "/virtualmachineinstances"
 	}
 	var all []Instance
-	for next := ""; ; {
-		data, err := c.get(ctx, path, map[string]string{"limit": pageSize, "continue": next})
-		if isUnknownPath(err) {
-			return nil, reasons.WithHint("name another cluster with --context", fmt.Errorf("list VMIs: the cluster has no KubeVirt: %s is not served", api))
-		}
-		if err != nil {
-			return nil, right{"list", "kubevirt.io", "virtualmachineinstances", namespace}.wrap("list VMIs", err)
-		}
+	err := c.pages(ctx, path, func(data []byte) error {
 		var list struct {
-			Metadata struct {
-				Continue string `json:"continue"`
-			} `json:"metadata"`
 			Items []json.RawMessage `json:"items"`
 		}
-		if err := json.Unmarshal(data, &list); err != nil {
-			return nil, fmt.Errorf("list VMIs: %w", err)
-		}
+		err := json.Unmarshal(data, &list)
 		for _, item := range list.Items {
-			in, err := parseInstance(item)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, in)
+			all = append(all, parseInstance(item))
 		}
-		if next = list.Metadata.Continue; next == "" {
-			return all, nil
-		}
+		return err
+	})
+	if err != nil {
+		return nil, right{"list", "kubevirt.io", "virtualmachineinstances", namespace}.wrap("list VMIs", err)
 	}
+	return all, nil
 }

@@ -5,11 +5,7 @@ package doctor
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
-
-	"hook-sidecar/pkg/topology"
 )
 
 // Check is one question with a stable name; docs/doctor.md has a section for each.
@@ -20,7 +16,7 @@ type Check struct {
 	perVM bool                  // once per VM, not once per host
 }
 
-// Run runs the check, or skips it if the inputs lack what it needs.
+// Run runs the check, or skips it if the inputs do not meet its condition.
 func (c Check) Run(in Inputs) []Result {
 	if !c.perVM || len(in.Others) == 0 {
 		return c.runOn(in)
@@ -56,6 +52,7 @@ func Checks() []Check {
 		{Name: "iommu-enabled", needs: Inputs.hasPCI, run: iommuEnabled},
 		{Name: "host-numa", needs: Inputs.hasPCI, run: hostNUMA},
 
+		{Name: "shared-device", needs: Inputs.hasOthers, run: sharedDevice},
 		{Name: "driver-bound", run: driverBound},
 		{Name: "iommu-group-viable", run: groupViable},
 		{Name: "numa-node", run: numaNode},
@@ -104,7 +101,7 @@ func Checks() []Check {
 // removed or changes its meaning, not when one is added.
 const SchemaVersion = 1
 
-// Report is what doctor prints as JSON.
+// Report is the JSON of doctor.
 type Report struct {
 	SchemaVersion int            `json:"schemaVersion"` // 1
 	Counts        map[Status]int `json:"counts"`        // results by status
@@ -127,76 +124,3 @@ func NewReport(in Inputs) Report {
 	})
 	return r
 }
-
-// Status is the verdict of a check.
-type Status string
-
-// The statuses, in the words of libvirt's virt-host-validate.
-const (
-	Pass Status = "PASS" // as it should be
-	Warn Status = "WARN" // works, but not as well as possible or as asked
-	Fail Status = "FAIL" // a device is not placed or lost, or the VM does not start
-	Note Status = "NOTE" // worth knowing, or not visible from here
-)
-
-// Result is one finding of a check.
-type Result struct {
-	Name   string             `json:"name"`   // of the check
-	Status Status             `json:"status"` // PASS, NOTE, WARN or FAIL
-	Device *topology.DeviceID `json:"device"` // null when it concerns no single device
-	Found  string             `json:"found"`  // what the check found
-	Hint   string             `json:"hint"`   // what to do; "" when there is nothing to do
-	VM     string             `json:"vm"`     // "" for the host, and where one VM is given
-}
-
-// String formats the result as a line: `FAIL driver-bound: … (hint)`.
-func (r Result) String() string {
-	line := fmt.Sprintf("%s %s: %s", r.Status, r.Name, r.Found)
-	if r.VM != "" {
-		line = fmt.Sprintf("%s %s: %s: %s", r.Status, r.Name, r.VM, r.Found)
-	}
-	if r.Hint != "" {
-		line += " (" + r.Hint + ")"
-	}
-	return line
-}
-
-func pass(format string, args ...any) []Result       { return result(Pass, "", format, args...) }
-func note(hint, format string, args ...any) []Result { return result(Note, hint, format, args...) }
-func warn(hint, format string, args ...any) []Result { return result(Warn, hint, format, args...) }
-func fail(hint, format string, args ...any) []Result { return result(Fail, hint, format, args...) }
-
-func result(status Status, hint, format string, args ...any) []Result {
-	return []Result{{Status: status, Found: fmt.Sprintf(format, args...), Hint: hint}}
-}
-
-// about makes the results those of one device.
-func about(id topology.DeviceID, results []Result) []Result {
-	for i := range results {
-		results[i].Device = &id
-	}
-	return results
-}
-
-// orPass returns the results, or a PASS if there are none.
-func orPass(results []Result, format string, args ...any) []Result {
-	if len(results) > 0 {
-		return results
-	}
-	return pass(format, args...)
-}
-
-// list formats the first few items, and how many more there are.
-func list[T fmt.Stringer](items []T) string {
-	const shown = 4
-	if more := len(items) - shown; more > 0 {
-		return list(items[:shown]) + fmt.Sprintf(" and %d more", more)
-	}
-	var names []string
-	for _, item := range items {
-		names = append(names, item.String())
-	}
-	return strings.Join(names, ", ")
-}
-
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

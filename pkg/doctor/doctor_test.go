@@ -38,7 +38,7 @@ func (g given) read(t *testing.T) doctor.Inputs {
 	sysfs := expect.Host(t, g.host)
 	var in doctor.Inputs
 	in.Variables, in.Problems = env.ParseVariables(g.environ)
-	shown, problems := host.Read(sysfs, nil, host.Needs{All: true, Details: true})
+	shown, problems := host.Read(sysfs, nil, host.All|host.Details)
 	in.Host, in.Policy.Layout = shown, policy.LayoutNUMA
 	in.Problems = slices.Concat(in.Problems, problems)
 	var vmi []byte
@@ -50,7 +50,7 @@ func (g given) read(t *testing.T) doctor.Inputs {
 	}
 	numa := policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(policy.LayoutNUMA)}}
 	planned := func(domain string) plan.Result {
-		result := plan.Planner{Sysfs: sysfs, Variables: in.Variables, Source: numa}.Mutate(plan.Request{Domain: []byte(domain), VMI: vmi})
+		result := plan.Planner{Sysfs: sysfs, Variables: in.Variables, Source: numa}.Read(plan.Request{Domain: []byte(domain), VMI: vmi}).Plan()
 		if result.Err != nil {
 			t.Fatal(result.Err)
 		}

@@ -21,13 +21,10 @@ func vmiOfDomain(in Inputs) []Result {
 	if d.Name == "" || vmi.Name == "" {
 		return nil
 	}
-	switch vmi.RelationOf(d.Name, d.UID) {
-	case env.OtherVM:
-		return warn(hint, "the domain is %q, the VMI %q", topology.Abridge(d.Name), topology.Abridge(vmi.String()))
-	case env.OtherRun:
-		return warn(hint, "the domain and the VMI %q are of two runs: their uids differ", topology.Abridge(vmi.String()))
+	if doubt := vmi.Doubt(d.Name, d.UID); doubt != "" {
+		return warn(hint, "%s", oneLine(doubt))
 	}
-	return pass("%s", oneLine(d.Name))
+	return pass("%s", topology.OneLine(d.Name))
 }
 
 func machineType(in Inputs) []Result {
@@ -62,33 +59,45 @@ func guestNUMA(in Inputs) []Result {
 	return pass("%s", cells)
 }
 
-// vcpuNodes checks whether vCPUs are pinned to each device's NUMA node.
+// vcpuNodes checks whether the vCPUs of each device's cell are pinned to its NUMA node. Of a
+// device without a cell, or in a cell without pins, it looks at all vCPUs.
 func vcpuNodes(in Inputs) []Result {
-	pinned := in.pinnedNodes()
-	if len(pinned) == 0 {
+	all := in.pinnedNodes(nil)
+	if len(all) == 0 {
 		return nil
 	}
-	nodes := joined(slices.Sorted(maps.Keys(pinned)))
-	far := map[topology.NodeID][]topology.DeviceID{}
+	far := map[string][]topology.DeviceID{}
 	for _, d := range in.Plan.Devices {
+		vcpus, pinned := "the vCPUs", all
+		if of := in.pinnedNodes(d.Cell); d.Cell != nil && len(of) > 0 {
+			vcpus, pinned = fmt.Sprintf("the vCPUs of cell %d", *d.Cell), of
+		}
 		if node, known := d.HostNode.Node(); known && !pinned[node] && in.hasCPUs(node) {
-			far[node] = append(far[node], d.ID)
+			text := fmt.Sprintf("on node %d, %s are pinned to %s", node, vcpus, joined(pinned))
+			far[text] = append(far[text], d.ID)
 		}
 	}
 	var found []Result
-	for _, node := range slices.Sorted(maps.Keys(far)) {
-		found = append(found, warn(reasons.NoGuestCell.Remedy(), "%s on node %d, the vCPUs are pinned to %s", areOrIs(far[node]), node, nodes)...)
+	for _, text := range slices.Sorted(maps.Keys(far)) {
+		found = append(found, warn(reasons.NoGuestCell.Remedy(), "%s %s", areOrIs(far[text]), text)...)
 	}
-	return orPass(found, "pinned to %s, as the devices are", nodes)
+	return orPass(found, "pinned to %s, as the devices are", joined(all))
 }
 
-// pinnedNodes returns the nodes with CPUs that vCPUs are pinned to. The plan warns of lists
-// that cannot be read.
-func (in Inputs) pinnedNodes() map[topology.NodeID]bool {
+// pinnedNodes returns the nodes with CPUs that the vCPUs of a cell, or for nil all vCPUs, are
+// pinned to. The plan warns of lists that cannot be read.
+func (in Inputs) pinnedNodes(cell *topology.CellID) map[topology.NodeID]bool {
 	nodes := map[topology.NodeID]bool{}
-	for _, pin := range in.Plan.Domain().Pins {
+	d := in.Plan.Domain()
+	var vcpus topology.IDs
+	for _, c := range d.Cells {
+		if cell != nil && c.ID == *cell {
+			vcpus, _ = topology.ParseIDs(c.CPUs)
+		}
+	}
+	for _, pin := range d.Pins {
 		cpus, err := topology.ParseIDs(pin.CPUSet)
-		if err != nil {
+		if err != nil || cell != nil && !vcpus.Contains(pin.VCPU) {
 			continue
 		}
 		for _, node := range in.Host.Nodes {
@@ -106,9 +115,9 @@ func (in Inputs) hasCPUs(node topology.NodeID) bool {
 }
 
 // joined formats numbers of nodes: "node 0", "nodes 0, 1".
-func joined(nodes []topology.NodeID) string {
+func joined(nodes map[topology.NodeID]bool) string {
 	var texts []string
-	for _, n := range nodes {
+	for _, n := range slices.Sorted(maps.Keys(nodes)) {
 		texts = append(texts, strconv.Itoa(int(n)))
 	}
 	if len(texts) == 1 {
@@ -194,7 +203,7 @@ func strict(in Inputs) []Result {
 	case !in.Plan.Policy.Strict:
 		return nil
 	case in.Err != nil:
-		return fail("remedy what the message names, or unset strict", "%s", oneLine(in.Err.Error()))
+		return fail("remedy what the message names, or unset strict", "%s", topology.OneLine(in.Err.Error()))
 	}
 	return pass("the VM starts")
 }
@@ -238,7 +247,7 @@ func planWarnings(in Inputs) []Result {
 		if w.Code.Check() != "" {
 			continue
 		}
-		results := warn(w.Remedy, "%s: %s", w.Code, oneLine(w.Text))
+		results := warn(w.Remedy, "%s: %s", w.Code, topology.OneLine(w.Text))
 		if w.Device != nil {
 			results = about(*w.Device, results)
 		}
@@ -325,18 +334,25 @@ func vIOMMU(in Inputs) []Result {
 	if len(models) == 0 {
 		return orPass(found, "the domain has none")
 	}
-	return orPass(found, "model %s", oneLine(models[0].Model))
+	return orPass(found, "model %s", topology.OneLine(models[0].Model))
 }
 
 // lockedMemory counts the memory that QEMU locks: once for all VFIO devices of a VM, or with
 // a vIOMMU once for each, since each has its own address space. libvirt asks for as much and
-// 1 GiB (src/qemu/qemu_domain.c, qemuDomainGetMemLockLimitBytes); KubeVirt allows the memory
+// 1 GiB unless there is a hard_limit (src/qemu/qemu_domain.c, qemuDomainGetMemLockLimitBytes); KubeVirt allows the memory
 // once per device of the VMI (pkg/hypervisor/kvm/runtime.go, CalculateMemlockSize; PR 17805).
 func lockedMemory(in Inputs) []Result {
 	d := in.Plan.Domain()
 	devices, memory := len(d.Hostdevs), topology.BytesNeeded(d.MemoryBytes)
 	all := topology.BytesNeeded(uint64(devices) * d.MemoryBytes)
+	needed := d.MemoryBytes
+	if in.Plan.HasIOMMU() {
+		needed *= uint64(devices)
+	}
 	switch {
+	case d.HardLimitBytes > 0 && d.HardLimitBytes < needed:
+		return fail("remove the hard_limit: libvirt then allows what the devices need",
+			"QEMU locks %s, and memtune/hard_limit allows %s", topology.BytesNeeded(needed), topology.BytesThere(d.HardLimitBytes))
 	case !in.Plan.HasIOMMU() || devices < 2:
 		return pass("once %s", memory)
 	case len(in.Plan.Domain().IOMMUs()) == 0:

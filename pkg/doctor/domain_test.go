@@ -28,7 +28,7 @@ pci0000:00/0000:00:01.0/0000:01:00.0 node=0 driver=vfio-pci group=1
 pci0000:20/0000:20:01.0/0000:02:00.0 node=0 driver=vfio-pci group=2
 `
 
-// allThree is what a VMI with guest NUMA cells has.
+// allThree has the settings of a VMI with guest NUMA cells.
 const allThree = `"cpu":{"dedicatedCpuPlacement":true,"numa":{"guestMappingPassthrough":{}}},"memory":{"hugepages":{"pageSize":"1Gi"}}`
 
 func domainTests() map[string]map[string]test {
@@ -49,13 +49,13 @@ func domainTests() map[string]map[string]test {
 		"vmi-of-domain": {
 			"the same": {given{host: aHost, domain: strings.Replace(domainOf(gpu), "<name>vm<", "<name>ns_vm<", 1), vmi: `{"kind":"VirtualMachineInstance","metadata":{"namespace":"ns","name":"vm"}}`}, []string{"PASS ns_vm"}},
 			"another namespace": {given{host: aHost, domain: strings.Replace(domainOf(gpu), "<name>vm<", "<name>ns_vm<", 1), vmi: `{"kind":"VirtualMachineInstance","metadata":{"namespace":"other","name":"vm"}}`}, []string{
-				`WARN the domain is "ns_vm", the VMI "other/vm" (pass the VMI of the domain: its resource names, annotations and NUMA settings count)`,
+				`WARN the VMI is other/vm, and the domain is of ns/vm (pass the VMI of the domain: its resource names, annotations and NUMA settings count)`,
 			}},
 			"another run": {given{
 				host: aHost, domain: strings.Replace(domainOf(gpu), "<name>vm<", "<metadata><kubevirt xmlns='http://kubevirt.io'><uid>1</uid></kubevirt></metadata><name>ns_vm<", 1),
 				vmi: `{"kind":"VirtualMachineInstance","metadata":{"namespace":"ns","name":"vm","uid":"2"}}`,
 			}, []string{
-				`WARN the domain and the VMI "ns/vm" are of two runs: their uids differ (pass the VMI of the domain: its resource names, annotations and NUMA settings count)`,
+				`WARN the VMI and the domain are of two runs of ns/vm: their uids differ (pass the VMI of the domain: its resource names, annotations and NUMA settings count)`,
 			}},
 			// virt-launcher's own JSON may lack the namespace.
 			"no namespace":   {given{host: aHost, domain: strings.Replace(domainOf(gpu), "<name>vm<", "<name>ns_vm<", 1), vmi: vmi("", "")}, []string{"PASS ns_vm"}},
@@ -69,7 +69,12 @@ func domainTests() map[string]map[string]test {
 				"WARN 0000:02:00.0 is on node 1, the vCPUs are pinned to node 0" + align,
 			}},
 			"two devices on the other node": {given{host: aHost, domain: domainWith(twoCells+memnodes+pins("4-5"), uefi, gpu, audio)}, []string{
-				"WARN 0000:01:00.0, 0000:01:00.1 are on node 0, the vCPUs are pinned to node 1" + align,
+				"WARN 0000:01:00.0, 0000:01:00.1 are on node 0, the vCPUs of cell 0 are pinned to node 1" + align,
+			}},
+			// Each cell has its memory on one node and its vCPUs on the other.
+			"on each other's node": {given{host: aHost, domain: domainWith(twoCells+memnodes+pins("4", "5", "0", "1"), uefi, gpu, nic)}, []string{
+				"WARN 0000:01:00.0 is on node 0, the vCPUs of cell 0 are pinned to node 1" + align,
+				"WARN 0000:02:00.0 is on node 1, the vCPUs of cell 1 are pinned to node 0" + align,
 			}},
 			"not pinned": {given{host: aHost, domain: domainOf(gpu)}, nil},
 		},
@@ -163,8 +168,15 @@ func domainTests() map[string]map[string]test {
 			}},
 		},
 		"locked-memory": {
-			"no vIOMMU":  {given{host: aHost, domain: domainOf(gpu, nic)}, []string{"PASS once 2 GiB"}},
-			"one device": {given{host: aHost, domain: domainOf(gpu, intel)}, []string{"PASS once 2 GiB"}},
+			"a limit below the memory": {given{host: aHost, domain: domainWith(twoCells+memnodes+"<memtune><hard_limit unit='MiB'>2047</hard_limit></memtune>", uefi, gpu)}, []string{
+				"FAIL QEMU locks 2 GiB, and memtune/hard_limit allows 1.9 GiB (remove the hard_limit: libvirt then allows what the devices need)",
+			}},
+			"a limit below the memory of two devices": {given{host: aHost, domain: domainWith(twoCells+memnodes+"<memtune><hard_limit unit='GiB'>3</hard_limit></memtune>", uefi, gpu, nic, intel)}, []string{
+				"FAIL QEMU locks 4 GiB, and memtune/hard_limit allows 3 GiB (remove the hard_limit: libvirt then allows what the devices need)",
+			}},
+			"a limit above": {given{host: aHost, domain: domainWith(twoCells+memnodes+"<memtune><hard_limit unit='GiB'>3</hard_limit></memtune>", uefi, gpu, nic)}, []string{"PASS once 2 GiB"}},
+			"no vIOMMU":     {given{host: aHost, domain: domainOf(gpu, nic)}, []string{"PASS once 2 GiB"}},
+			"one device":    {given{host: aHost, domain: domainOf(gpu, intel)}, []string{"PASS once 2 GiB"}},
 			"two devices": {given{host: aHost, domain: domainOf(gpu, nic, intel)}, []string{
 				"NOTE with a vIOMMU QEMU locks 4 GiB: 2 GiB once for each of 2 devices (KubeVirt allows it from 1.9.0 on; before, the VM may not start (cannot limit locked memory))",
 			}},

@@ -18,7 +18,7 @@ import (
 // reported.
 func TestEverywhere(t *testing.T) {
 	for _, c := range cases.Load(t, "../..") {
-		result := c.Mutator.Mutate(c.Request)
+		result := c.Mutator.Read(c.Request).Plan()
 		if result.Plan == nil {
 			continue
 		}
@@ -44,9 +44,9 @@ func TestAgreesWithKey(t *testing.T) {
 	for _, c := range cases.Load(t, "../..") {
 		m := c.Mutator
 		m.Flags = maps.Clone(m.Flags)
-		m.Flags[policy.KeyMMIOWindow], m.Flags[policy.KeyStrict] = string(policy.MMIOWindowAuto), "false"
+		m.Flags[policy.KeyMMIOWindow], m.Flags[policy.KeyStrict] = "auto", "false"
 		m.Locked = []policy.Key{policy.KeyMMIOWindow, policy.KeyStrict} // whatever the VMI's annotations say
-		result := m.Mutate(c.Request)
+		result := m.Read(c.Request).Plan()
 		if result.Plan == nil {
 			continue
 		}

@@ -3,7 +3,9 @@ package doctor
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
@@ -35,8 +37,23 @@ func sysfs(in Inputs) []Result {
 		topology.Counted(len(in.Host.MDEVs), "mediated device"), topology.Counted(len(in.Host.Nodes), "NUMA node"))
 }
 
-// iommuEnabled checks whether there are IOMMU groups: VFIO refuses devices without one
-// (kernel Documentation/driver-api/vfio.rst).
+// isGuest reports whether the host is a virtual machine: it has a bridge of QEMU or VMware.
+func (in Inputs) isGuest() bool {
+	return slices.ContainsFunc(in.Host.Devices, func(d topology.Device) bool {
+		return d.IsBridge && (d.Vendor == 0x1b36 || d.Vendor == 0x15ad)
+	})
+}
+
+// hostHint returns a hint about the host's firmware, or for a guest about its configuration.
+func (in Inputs) hostHint(hint, ofGuest string) string {
+	if in.isGuest() {
+		return "this machine is a guest: give it " + ofGuest + "; for the host of a VM run doctor on its node"
+	}
+	return hint
+}
+
+// iommuEnabled checks whether there are IOMMU groups, and each function is in one: VFIO
+// refuses devices without one (kernel Documentation/driver-api/vfio.rst).
 func iommuEnabled(in Inputs) []Result {
 	groups := map[int]bool{}
 	for _, d := range in.Host.Devices {
@@ -45,10 +62,17 @@ func iommuEnabled(in Inputs) []Result {
 		}
 	}
 	if len(groups) == 0 {
-		return fail("enable VT-d, AMD-Vi or the SMMU in the firmware, and boot with intel_iommu=on or amd_iommu=on",
+		return fail(in.hostHint("enable VT-d, AMD-Vi or the SMMU in the firmware, and boot with intel_iommu=on or amd_iommu=on", "a vIOMMU, as viommu=intel does"),
 			"no PCI function is in an IOMMU group")
 	}
-	return pass("%s", topology.Counted(len(groups), "IOMMU group"))
+	var found []Result
+	for _, f := range in.functions() {
+		if f.IOMMUGroup == nil {
+			found = append(found, about(topology.PCIDevice(f.Address), fail("look in the host's kernel log for the IOMMU of its PCIe root: DMAR, AMD-Vi or smmu",
+				"%s is in no IOMMU group, and VFIO refuses it", f.Address))...)
+		}
+	}
+	return orPass(found, "%s", topology.Counted(len(groups), "IOMMU group"))
 }
 
 // hostNUMA checks whether the firmware reports the NUMA nodes: with node interleaving, or
@@ -59,7 +83,7 @@ func hostNUMA(in Inputs) []Result {
 	case nodes == 0:
 		return warn("the kernel has no NUMA support, or its nodes are hidden here", "sysfs shows no NUMA nodes")
 	case packages > nodes:
-		return warn("disable node interleaving in the firmware (on AMD: NPS1 or more), so that it reports each package's memory",
+		return warn(in.hostHint("disable node interleaving in the firmware (on AMD: NPS1 or more), so that it reports each package's memory", "NUMA cells"),
 			"%s but %s", topology.Counted(packages, "CPU package"), topology.Counted(nodes, "NUMA node"))
 	case packages == 0 && nodes == 1:
 		return note("on a machine with two sockets disable node interleaving", "1 NUMA node; sysfs does not show the CPU packages")
@@ -67,6 +91,27 @@ func hostNUMA(in Inputs) []Result {
 		return pass("%s", topology.Counted(nodes, "NUMA node"))
 	}
 	return pass("%s on %s", topology.Counted(nodes, "NUMA node"), topology.Counted(packages, "CPU package"))
+}
+
+// sharedDevice checks whether each device is in one domain of the node: VFIO gives it to the
+// first that starts.
+func sharedDevice(in Inputs) []Result {
+	domains := map[topology.DeviceID][]string{}
+	for _, vm := range in.vms() {
+		if vm.Plan == nil {
+			continue
+		}
+		for _, h := range vm.Plan.Domain().Hostdevs {
+			domains[h.ID] = append(domains[h.ID], vm.Name)
+		}
+	}
+	var found []Result
+	for _, id := range slices.SortedFunc(maps.Keys(domains), topology.DeviceID.Compare) {
+		if names := domains[id]; len(names) > 1 {
+			found = append(found, about(id, fail("give each VM devices of its own", "%s is in the domains %s: one of them starts", id, strings.Join(names, " and ")))...)
+		}
+	}
+	return orPass(found, "%s, each in one domain", topology.Counted(len(domains), "device"))
 }
 
 // driverBound checks whether each function is bound to a driver for guests.

@@ -2,6 +2,12 @@ package doctor_test
 
 import "hook-sidecar/pkg/reasons"
 
+// aGuest has a root port of QEMU.
+const aGuest = `
+pci0000:00/0000:00:01.0 vendor=0x1b36 class=0x060400
+pci0000:00/0000:00:01.0/0000:01:00.0
+`
+
 func hostTests() map[string]map[string]test {
 	return map[string]map[string]test{
 		"sysfs": {
@@ -25,6 +31,13 @@ func hostTests() map[string]map[string]test {
 			"off": {given{host: "pci0000:00/0000:00:01.0/0000:01:00.0"}, []string{
 				"FAIL no PCI function is in an IOMMU group (enable VT-d, AMD-Vi or the SMMU in the firmware, and boot with intel_iommu=on or amd_iommu=on)",
 			}},
+			"off in a guest": {given{host: aGuest}, []string{
+				"FAIL no PCI function is in an IOMMU group (this machine is a guest: give it a vIOMMU, as viommu=intel does; for the host of a VM run doctor on its node)",
+			}},
+			// VFIO refuses it, whatever others have.
+			"a GPU without a group": {given{host: "pci0000:00/0000:00:01.0/0000:01:00.0\npci0000:00/0000:00:02.0/0000:02:00.0 group=2", domain: domainOf(gpu, nic)}, []string{
+				"FAIL 0000:01:00.0 is in no IOMMU group, and VFIO refuses it (look in the host's kernel log for the IOMMU of its PCIe root: DMAR, AMD-Vi or smmu)",
+			}},
 		},
 		"host-numa": {
 			"two on two": {given{host: "packages 2\ncpus 0 0\ncpus 1 1\npci0000:00/0000:00:01.0"}, []string{
@@ -43,6 +56,9 @@ func hostTests() map[string]map[string]test {
 			"node interleaving": {given{host: "packages 2\ncpus 0 0-1\npci0000:00/0000:00:01.0"}, []string{
 				"WARN 2 CPU packages but 1 NUMA node (disable node interleaving in the firmware (on AMD: NPS1 or more), so that it reports each package's memory)",
 			}},
+			"a guest without cells": {given{host: "packages 2\ncpus 0 0-1" + aGuest}, []string{
+				"WARN 2 CPU packages but 1 NUMA node (this machine is a guest: give it NUMA cells; for the host of a VM run doctor on its node)",
+			}},
 			"nothing shown but one node": {given{host: "cpus 0 0-1\npci0000:00/0000:00:01.0"}, []string{
 				"NOTE 1 NUMA node; sysfs does not show the CPU packages (on a machine with two sockets disable node interleaving)",
 			}},
@@ -57,6 +73,13 @@ func deviceTests() map[string]map[string]test {
 	noNode := " (" + reasons.NoHostNode.Remedy() + ")"
 	groupHint := " (" + reasons.CodeGroupNotViable.Remedy() + ")"
 	return map[string]map[string]test{
+		"shared-device": {
+			"two VMs": {given{host: aHost, domain: domainOf(gpu, nic), others: []string{domainOf(audio), domainOf(nic)}}, []string{
+				"FAIL 0000:02:00.0 is in the domains first and other: one of them starts (give each VM devices of its own)",
+			}},
+			"each its own": {given{host: aHost, domain: domainOf(gpu), others: []string{domainOf(nic)}}, []string{"PASS 2 devices, each in one domain"}},
+			"one VM":       {given{host: aHost, domain: domainOf(gpu)}, nil},
+		},
 		"driver-bound": {
 			"vfio-pci": {given{host: "pci0000:00/0000:00:01.0/0000:01:00.0 driver=vfio-pci", domain: domainOf(gpu)}, []string{
 				"PASS 1 function bound to a passthrough driver",

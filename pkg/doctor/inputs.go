@@ -12,7 +12,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Inputs is what the checks look at. What is not known is nil or empty.
+// Inputs are the inputs of the checks. An unknown one is nil or empty.
 type Inputs struct {
 	Host      *topology.Host    // all of it, with details; never nil
 	Problems  []reasons.Problem // of reading the host and the environment variables
@@ -27,23 +27,23 @@ type Inputs struct {
 	Limits       *env.Limits // of the container
 }
 
-// VM is what is known of a VM.
+// VM has the inputs of the checks of a VM.
 type VM struct {
 	Name        string // for results, if several VMs are given
-	plan.Result        // what the hook would do with its domain; no plan without one
+	plan.Result        // the plan of the hook for its domain; no plan without one
 
 	PolicyWarnings []reasons.Warning         // if there is no plan
-	Alternatives   func() []plan.Alternative // what other layouts would give; nil when not known
+	Alternatives   func() []plan.Alternative // the counts of other layouts; nil if unknown
 }
 
-// NewInputs returns what the checks of a host look at, and the planner of its VMs, which
+// NewInputs returns the inputs of the checks of a host, and the planner of its VMs, which
 // has read all of it.
 func NewInputs(p plan.Planner) (Inputs, plan.Planner) {
 	p, host, problems := p.WholeHost()
 	return Inputs{Host: host, Problems: slices.Concat(p.Problems, problems), Variables: p.Variables}, p
 }
 
-// NewVM returns what the checks of a VM with a domain look at. A domain without a name gets
+// NewVM returns the inputs of the checks of a VM with a domain. A domain without a name gets
 // the other one.
 func NewVM(vm *plan.VM, name string) VM {
 	planned := VM{Name: name, Result: vm.Plan(), Alternatives: vm.Alternatives}
@@ -85,6 +85,7 @@ func (in Inputs) hasHardware() bool  { return len(in.hardware()) > 0 }
 func (in Inputs) hasDomain() bool    { return in.Plan != nil }
 func (in Inputs) hasDevices() bool   { return in.Plan != nil && len(in.Plan.Devices) > 0 }
 func (in Inputs) hasVM() bool        { return in.Plan != nil || in.VMI != nil }
+func (in Inputs) hasOthers() bool    { return in.Plan != nil && len(in.Others) > 0 }
 func (in Inputs) hasVMI() bool       { return in.VMI != nil }
 func (in Inputs) hasBoth() bool      { return in.Plan != nil && in.VMI != nil }
 func (in Inputs) hasSockets() bool   { return in.Sockets != nil }

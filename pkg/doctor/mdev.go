@@ -55,7 +55,7 @@ func (in Inputs) typeName(f topology.Device) string {
 		}
 		for _, t := range other.Details.VGPU.Creatable {
 			if t.ID == f.Details.VGPU.Type && t.Name != "" {
-				return number + " (" + oneLine(t.Name) + ")"
+				return number + " (" + topology.OneLine(t.Name) + ")"
 			}
 		}
 	}
@@ -123,7 +123,7 @@ func mdevUnused(in Inputs) []Result {
 }
 
 // vgpuCapacity checks whether each GPU can create the vGPUs that its type promises: no list
-// shows what a killed VM or vGPU manager did not return.
+// shows the vGPUs that a killed VM or vGPU manager did not return.
 func vgpuCapacity(in Inputs) []Result {
 	_, vgpus := byGPU(in.vgpus())
 	var found []Result
@@ -154,7 +154,7 @@ const staleHint = "look for a process that still holds the GPU (nvidia-smi vgpu 
 // which depends on the GPU instances.
 func isMIG(name string) bool { return regexp.MustCompile(`-[0-9]+-[0-9]+[A-Z]`).MatchString(name) }
 
-// supported is what a GPU can create, with all its functions.
+// supported has the vGPUs that a GPU can create, with all its functions.
 type supported struct {
 	creatable int // of any type
 	types     map[string]vgpuType
@@ -165,7 +165,8 @@ type vgpuType struct {
 	available, most int // most is 0 if not known
 }
 
-// supported returns what each GPU that shows it can create, by physical function.
+// supported returns the vGPUs that each GPU can create, by physical function, for GPUs that
+// show it.
 func (in Inputs) supported() map[topology.Address]*supported {
 	gpus := map[topology.Address]*supported{}
 	for _, f := range in.Host.Devices {

@@ -48,7 +48,7 @@ func (in Inputs) windowHint() string {
 	case !in.Plan.Domain().UEFI:
 	case entry != nil && entry.Mark() == "":
 		ways = append(ways, "correct X-PciMmio64Mb in qemu:commandline")
-	case in.Plan.Policy.MMIOWindow != policy.MMIOWindowAuto:
+	case in.Plan.Policy.IsDefault(policy.KeyMMIOWindow):
 		ways = append(ways, "set mmio-window=auto")
 	}
 	if len(ways) == 0 {

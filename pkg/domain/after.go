@@ -3,6 +3,7 @@ package domain
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"hook-sidecar/pkg/topology"
@@ -29,6 +30,36 @@ func (d *Domain) After(c Changes) *Domain {
 		}
 	}
 	next.Controllers = append(next.Controllers, c.AddControllers...)
+	return &next
+}
+
+// withFragments returns the read model after changes of fragments: they are in the place of
+// those that they replace, else at the end.
+func (d *Domain) withFragments(changes map[Mark]Managed) *Domain {
+	next := *d
+	next.Fragments = slices.Clone(d.Fragments)
+	for _, mark := range slices.Sorted(maps.Keys(changes)) {
+		wanted := changes[mark].Fragments
+		var after []Fragment
+		for _, f := range next.Fragments {
+			switch {
+			case !changes[mark].isReplaced(f, mark):
+				after = append(after, f)
+				continue
+			case len(wanted) > 0:
+				after, wanted = append(after, wanted[0]), wanted[1:]
+			}
+			if i, isIOMMU := f.(IOMMU); isIOMMU && i.IOAPIC {
+				next.IOAPIC = ""
+			}
+		}
+		next.Fragments = append(after, wanted...)
+		for _, i := range of[IOMMU](changes[mark].Fragments) {
+			if i.IOAPIC {
+				next.IOAPIC = ioapicDriver
+			}
+		}
+	}
 	return &next
 }
 
@@ -70,17 +101,7 @@ func verifyFragments(got, want *Domain) error {
 
 // nameOf names a fragment in an error, without its value.
 func nameOf(f Fragment) string {
-	switch f := f.(type) {
-	case Option:
-		return fmt.Sprintf("the option %s of QEMU with id %q", f.Name, topology.Abridge(f.ID()))
-	case FirmwareEntry:
-		return fmt.Sprintf("the fw_cfg entry %q", topology.Abridge(f.Name))
-	case IOMMU:
-		return fmt.Sprintf("the iommu of model %q", topology.Abridge(f.Model))
-	case Clique:
-		return fmt.Sprintf("the clique of %q", topology.Abridge(f.Alias))
-	}
-	return fmt.Sprintf("%T", f)
+	return fmt.Sprintf("%T with mark %q", f, topology.Abridge(string(f.Mark())))
 }
 
 func verifyControllers(want, have []Controller) error {

@@ -1,40 +1,27 @@
 package domain
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 
 	"hook-sidecar/pkg/domain/xmledit"
-	"hook-sidecar/pkg/topology"
 )
 
 // Apply returns the bytes of the domain with the changes. It edits as little as it can: a value
 // that is already right keeps its spelling, and no changes give a copy of the parsed bytes.
 //
-// The error is for a position that does not exist or appears twice in one list, and for an
-// addition that libvirt would refuse, or whose index or device is in the domain already.
+// Positions have to exist. Values are written as they are: the caller parses the result, which
+// refuses the numbers that libvirt would, and compares it with After.
 func (d *Domain) Apply(c Changes) ([]byte, error) {
-	places := slices.Sorted(maps.Keys(c.Place))
-	if err := cmp.Or(
-		checkPositions("set mode: hostdev", c.SetMode, len(d.Hostdevs)),
-		checkPositions("place: hostdev", places, len(d.Hostdevs)),
-		checkPositions("turn hotplug off: controller", c.HotplugOff, len(d.Controllers)),
-		checkPositions("remove: controller", c.RemoveControllers, len(d.Controllers)),
-	); err != nil {
-		return nil, err
-	}
-	e := editor{domain: d, xml: d.doc.xml}
+	e := editor{domain: d, xml: d.doc.xml, gone: map[*xmledit.Element]bool{}}
 	for _, i := range c.SetMode {
 		if !d.Hostdevs[i].HasMode {
 			e.edit(e.xml.SetAttr(d.doc.hostdevs[i], "mode", "subsystem"))
 		}
 	}
-	for _, i := range places {
-		if err := e.place(i, c.Place[i]); err != nil {
-			return nil, fmt.Errorf("place hostdev %s: %w", d.Hostdevs[i].ID, err)
-		}
+	for _, i := range slices.Sorted(maps.Keys(c.Place)) {
+		e.place(i, c.Place[i])
 	}
 	for _, i := range c.HotplugOff {
 		if !d.Controllers[i].HotplugOff {
@@ -44,9 +31,7 @@ func (d *Domain) Apply(c Changes) ([]byte, error) {
 	for _, i := range c.RemoveControllers {
 		e.edit(e.xml.Remove(d.doc.controllers[i]))
 	}
-	if err := e.replaceFragments(c.Managed); err != nil {
-		return nil, err
-	}
+	e.replaceFragments(c.Managed)
 	if err := e.add(c, e.setIOMMUs()); err != nil {
 		return nil, err
 	}
@@ -58,58 +43,21 @@ func (d *Domain) Apply(c Changes) ([]byte, error) {
 	return e.xml.Apply(e.edits)
 }
 
-// checkPositions checks positions in a list of length elements.
-func checkPositions(what string, positions []int, length int) error {
-	seen := map[int]bool{}
-	for _, i := range positions {
-		switch {
-		case i < 0 || i >= length:
-			return fmt.Errorf("%s %d does not exist: the domain has %d", what, i, length)
-		case seen[i]:
-			return fmt.Errorf("%s %d appears twice", what, i)
-		}
-		seen[i] = true
-	}
-	return nil
-}
-
-// editor collects the edits of one call of Apply.
-type editor struct {
-	domain *Domain
-	xml    *xmledit.Document
-	edits  []xmledit.Edit
-	gone   map[*xmledit.Element]bool // of fragments
-	added  []Fragment
-}
-
-func (e *editor) edit(edit xmledit.Edit) { e.edits = append(e.edits, edit) }
-
-func (e *editor) place(i int, to *GuestAddress) error {
+func (e *editor) place(i int, to *GuestAddress) {
 	hostdev, now := e.domain.doc.hostdevs[i], e.domain.Hostdevs[i].Address
 	address := hostdev.Child("address")
 	kind := address.Attr("type")
 	switch {
 	case to == nil && address == nil:
-		return nil
 	case to == nil:
 		e.edit(e.xml.Remove(address))
-		return nil
-	case address != nil && (kind == nil || kind.Value == "pci"):
-		if kind == nil || now == nil || *now != *to {
-			e.editAddress(address, *to)
-		}
-		return checkAddress(*to)
+	case address == nil:
+		e.edit(e.insertAddress(hostdev, printAddress(to)))
+	case kind != nil && kind.Value != "pci":
+		e.edit(e.xml.Replace(address, printAddress(to)))
+	case kind == nil || now == nil || *now != *to:
+		e.editAddress(address, *to)
 	}
-	written, err := printAddress(*to)
-	if err != nil {
-		return err
-	}
-	if address != nil {
-		e.edit(e.xml.Replace(address, written))
-	} else {
-		e.edit(e.insertAddress(hostdev, written))
-	}
-	return nil
 }
 
 // insertAddress adds an address to a hostdev, where virt-launcher puts it (KubeVirt
@@ -161,13 +109,16 @@ func (e *editor) turnHotplugOff(port *xmledit.Element) xmledit.Edit {
 // controllers after the last PCI controller, else after the last controller; else they go to
 // the end of the devices, as the iommus do.
 func (e *editor) add(c Changes, iommus []string) error {
-	hostdevs, err := e.newHostdevs(c)
-	if err != nil {
-		return err
+	var hostdevs, controllers []string
+	for _, h := range c.AddHostdevs {
+		text, err := printHostdev(h)
+		if err != nil {
+			return fmt.Errorf("add hostdev %s: %w", h.ID, err)
+		}
+		hostdevs = append(hostdevs, text)
 	}
-	controllers, err := e.newControllers(c)
-	if err != nil {
-		return err
+	for _, controller := range c.AddControllers {
+		controllers = append(controllers, printController(controller))
 	}
 	devices := func(name string) []*xmledit.Element {
 		return slices.Collect(all(e.xml.Root(), "devices", name))
@@ -200,46 +151,4 @@ func (e *editor) add(c Changes, iommus []string) error {
 		e.edit(e.xml.InsertLast(e.domain.doc.devices[0], last...))
 	}
 	return nil
-}
-
-func (e *editor) newHostdevs(c Changes) ([]string, error) {
-	present := map[topology.DeviceID]bool{}
-	for _, h := range e.domain.Hostdevs {
-		present[h.ID] = true
-	}
-	var written []string
-	for _, h := range c.AddHostdevs {
-		if present[h.ID] {
-			return nil, fmt.Errorf("add hostdev %s: the domain already has it", h.ID)
-		}
-		present[h.ID] = true
-		text, err := printHostdev(h)
-		if err != nil {
-			return nil, fmt.Errorf("add hostdev %s: %w", h.ID, err)
-		}
-		written = append(written, text)
-	}
-	return written, nil
-}
-
-func (e *editor) newControllers(c Changes) ([]string, error) {
-	taken := map[int]bool{}
-	for i, existing := range e.domain.Controllers {
-		if !slices.Contains(c.RemoveControllers, i) {
-			taken[existing.Index] = true
-		}
-	}
-	var written []string
-	for _, controller := range c.AddControllers {
-		if taken[controller.Index] {
-			return nil, fmt.Errorf("add controller: index %d is already taken", controller.Index)
-		}
-		taken[controller.Index] = true
-		text, err := printController(controller)
-		if err != nil {
-			return nil, fmt.Errorf("add controller with index %d: %w", controller.Index, err)
-		}
-		written = append(written, text)
-	}
-	return written, nil
 }

@@ -159,49 +159,6 @@ func TestAddAndRemove(t *testing.T) {
 	}
 }
 
-func TestApplyRefuses(t *testing.T) {
-	d := parse(t, in(gpu("")+portLine))
-	hostdev := func(h domain.Hostdev) domain.Changes { return domain.Changes{AddHostdevs: []domain.Hostdev{h}} }
-	controller := func(c ...domain.Controller) domain.Changes { return domain.Changes{AddControllers: c} }
-	expander := domain.Controller{Index: 5, Model: domain.ExpanderBus}
-	for _, test := range []struct {
-		name    string
-		changes domain.Changes
-		reason  string // a part of it
-	}{
-		{"mode of no hostdev", domain.Changes{SetMode: []int{1}}, "hostdev 1 does not exist"},
-		{"mode before the first", domain.Changes{SetMode: []int{-1}}, "hostdev -1 does not exist"},
-		{"mode twice", domain.Changes{SetMode: []int{0, 0}}, "hostdev 0 appears twice"},
-		{"place of no hostdev", domain.Changes{Place: map[int]*domain.GuestAddress{1: nil}}, "hostdev 1 does not exist"},
-		{"bus", domain.Changes{Place: at(256)}, "0000:17:00.0: guest address bus 256"},
-		{"no address", domain.Changes{Place: at(0)}, "means no address"},
-		{"negative bus", domain.Changes{Place: at(-1)}, "out of range"},
-		{"slot", domain.Changes{Place: map[int]*domain.GuestAddress{0: {Slot: 32}}}, "out of range"},
-		{"function", domain.Changes{Place: map[int]*domain.GuestAddress{0: {Function: 8}}}, "out of range"},
-		{"remove no controller", domain.Changes{RemoveControllers: []int{1}}, "controller 1 does not exist"},
-		{"remove twice", domain.Changes{RemoveControllers: []int{0, 0}}, "controller 0 appears twice"},
-		{"hostdev that is there", hostdev(domain.Hostdev{ID: pci("0000:17:00.0")}), "already has it"},
-		{"hostdev twice", domain.Changes{AddHostdevs: []domain.Hostdev{{ID: mdev(uuid)}, {ID: mdev(uuid)}}}, "already has it"},
-		{"hostdev with an address and without", hostdev(domain.Hostdev{ID: mdev(uuid), Address: &domain.GuestAddress{}, Unassigned: true}), "is unassigned"},
-		{"hostdev out of range", hostdev(domain.Hostdev{ID: mdev(uuid), Address: &domain.GuestAddress{Bus: 999}}), "out of range"},
-		{"index that is taken", controller(domain.Controller{Index: 1, Model: domain.RootPort}), "index 1 is already taken"},
-		{"index twice", controller(expander, expander), "index 5 is already taken"},
-		{"index", controller(domain.Controller{Index: 256, Model: domain.RootPort}), "between 0 and 255"},
-		{"no model", controller(domain.Controller{Index: 5}), "no model"},
-		{"bus number of a port", controller(domain.Controller{Index: 5, Model: domain.RootPort, BusNr: ptr(9)}), "cannot have a bus number"},
-		{"bus number", controller(domain.Controller{Index: 5, Model: domain.ExpanderBus, BusNr: ptr(255)}), "bus number 255"},
-		{"cell", controller(domain.Controller{Index: 5, Model: domain.ExpanderBus, Cell: ptr(topology.CellID(-1))}), "cell -1"},
-		{"controller out of range", controller(domain.Controller{Index: 5, Model: domain.RootPort, Address: &domain.GuestAddress{Slot: 99}}), "out of range"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			got, err := d.Apply(test.changes)
-			if err == nil || got != nil || !strings.Contains(err.Error(), test.reason) {
-				t.Errorf("Apply: %q, error %v; want one about %q", got, err, test.reason)
-			}
-		})
-	}
-}
-
 // An index that a removed controller had is free for an added one.
 func TestApplyReplacesController(t *testing.T) {
 	d := parse(t, in(portLine))

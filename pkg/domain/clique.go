@@ -1,7 +1,6 @@
 package domain
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 
@@ -18,6 +17,9 @@ type Clique struct {
 	Own bool
 }
 
+// Cliques returns the cliques of qemu:override, in document order.
+func (d *Domain) Cliques() []Clique { return of[Clique](d.Fragments) }
+
 // CliqueMark is the mark of cliques that Apply may add, replace and remove.
 const CliqueMark Mark = cliqueProperty
 
@@ -27,13 +29,6 @@ func (c Clique) Mark() Mark {
 		return CliqueMark
 	}
 	return ""
-}
-
-func (c Clique) check() error {
-	if c.Number < 0 || c.Number > MaxClique {
-		return fmt.Errorf("add clique of %s: invalid number %d: must be between 0 and %d", c.Alias, c.Number, MaxClique)
-	}
-	return nil
 }
 
 // MaxClique is the highest value of QEMU's property (hw/vfio/pci-quirks.c,

@@ -3,7 +3,6 @@ package domain
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -26,6 +25,9 @@ const (
 // OptionPrefix begins the ids of options that Apply may add, replace and remove.
 const OptionPrefix = "hook-sidecar-"
 
+// Options returns the options of qemu:commandline, in document order.
+func (d *Domain) Options() []Option { return of[Option](d.Fragments) }
+
 // ID returns the id of an option, "" without one. QEMU refuses two options of a name with one id
 // (util/qemu-option.c, qemu_opts_create).
 func (o Option) ID() string { return o.Key("id") }
@@ -36,13 +38,6 @@ func (o Option) Mark() Mark {
 		return Mark(id)
 	}
 	return ""
-}
-
-func (o Option) check() error {
-	if optionName(o.Name) == "" {
-		return fmt.Errorf("set option %q of QEMU: must be %s or %s", o.ID(), OptionGlobal, OptionFWCfg)
-	}
-	return nil
 }
 
 // Key returns the value of a key, "" where it is absent. Of a duplicate key the last counts, and

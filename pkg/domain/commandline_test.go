@@ -75,20 +75,6 @@ func TestSetOptions(t *testing.T) {
 	}
 }
 
-// TestSetOptionsRefuses: no option without the mark of a hook is ever set or removed.
-func TestSetOptionsRefuses(t *testing.T) {
-	for name, changes := range map[string]domain.Changes{
-		"without the prefix": with("a", domain.Option{Name: domain.OptionGlobal, Value: "id=a"}),
-		"removed":            with(""),
-		"another id":         with(optionID, domain.Option{Name: domain.OptionGlobal, Value: "id=" + optionID + "b"}),
-		"another option":     with(optionID, domain.Option{Name: "-device", Value: "id=" + optionID}),
-	} {
-		if got, err := parseQEMU(t, "").Apply(changes); err == nil {
-			t.Errorf("%s: got %s, want an error", name, got)
-		}
-	}
-}
-
 // TestSetOptionsAfterBrokenOne: an option without a value would take an added one for it.
 func TestSetOptionsAfterBrokenOne(t *testing.T) {
 	d := parseQEMU(t, commandline("<q:arg value='-global'/>"))

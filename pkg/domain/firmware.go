@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/domain/xmledit"
-	"hook-sidecar/pkg/topology"
 )
 
 // firmware reads the entries of fw_cfg (libvirt docs/formatdomain.rst, "System information"). A
@@ -25,10 +24,6 @@ func (r *reader) firmware(root *xmledit.Element) error {
 
 const fwcfg = "fwcfg"
 
-// maxFirmwareName limits the bytes of an entry's name: fw_cfg keeps 56 with the zero at the end
-// (QEMU include/standard-headers/linux/qemu_fw_cfg.h).
-const maxFirmwareName = 55
-
 // EntryPrefix begins the names of entries that Apply may add, replace and remove.
 const EntryPrefix = "opt/org.kubevirt.hostdev/"
 
@@ -38,13 +33,6 @@ func (f FirmwareEntry) Mark() Mark {
 		return Mark(f.Name)
 	}
 	return ""
-}
-
-func (f FirmwareEntry) check() error {
-	if len(f.Name) > maxFirmwareName || f.File != "" {
-		return fmt.Errorf("set fw_cfg entry %q: it must have a text, and a name of at most %d bytes", topology.Abridge(f.Name), maxFirmwareName)
-	}
-	return nil
 }
 
 func (f FirmwareEntry) print() string {

@@ -21,11 +21,16 @@ type IOMMU struct {
 	Alias       string // alias/@name; of a marked one IOMMUMark
 	IOAPIC      bool   // marked, and with it QEMU's I/O APIC, which can have no mark
 
-	// Emptied is true for a driver without attributes. KubeVirt leaves one: its type lacks
-	// those of model intel (virtwrap/api/schema.go, IOMMUDriver).
+	// Emptied is true for <driver></driver>, as KubeVirt's Go types write what they leave of the
+	// hook's own: they lack the attributes of model intel (virtwrap/api/schema.go, IOMMUDriver).
+	// Any other driver without attributes is the user's; one with the same bytes cannot be
+	// distinguished.
 	Emptied bool
 	HasMore bool // it has more than a driver and an alias
 }
+
+// IOMMUs returns the iommu devices, in document order.
+func (d *Domain) IOMMUs() []IOMMU { return of[IOMMU](d.Fragments) }
 
 // IOMMUMark is the alias of an iommu that Apply may add, replace and remove; libvirt 9 to 12
 // keep it. In the XML a suffix follows it where Apply has added the I/O APIC too, and another
@@ -45,8 +50,6 @@ func (i IOMMU) Mark() Mark {
 	return ""
 }
 
-func (i IOMMU) check() error { return nil }
-
 func (r *reader) iommus(root *xmledit.Element) error {
 	d := r.domain
 	for e := range all(root, "devices", "iommu") {
@@ -55,7 +58,7 @@ func (r *reader) iommus(root *xmledit.Element) error {
 		i := IOMMU{
 			Model: e.Value("model"), IntRemap: driver.Value("intremap"), CachingMode: driver.Value("caching_mode"),
 			EIM: driver.Value("eim"), PCIBus: driver.Value("pciBus"), AddressBits: uint(bits), Alias: alias(e),
-			Emptied: driver != nil && len(driver.Attrs) == 0 && len(driver.Children) == 0,
+			Emptied: driver != nil && len(driver.Attrs) == 0 && !driver.ClosesItself() && driver.Open().End == driver.Close().Start,
 			HasMore: slices.ContainsFunc(e.Children, func(c *xmledit.Element) bool { return c.Local != "driver" && c.Local != "alias" }),
 		}
 		at := []*xmledit.Element{e}

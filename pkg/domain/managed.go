@@ -1,8 +1,6 @@
 package domain
 
 import (
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -14,14 +12,12 @@ import (
 type Fragment interface {
 	// Mark returns the mark of a fragment that a hook wrote, "" for the user's own.
 	Mark() Mark
-	// check returns an error for a fragment that libvirt or QEMU would refuse.
-	check() error
 	// replace writes the fragment in the place of one at these elements.
 	replace(e *editor, at []*xmledit.Element)
 }
 
 // Mark marks the fragments of a policy key: the id of an Option, the name of a FirmwareEntry,
-// the alias of an IOMMU, the property of a Clique.
+// the alias of an IOMMU, the property of a Clique. Without a mark a fragment is the user's.
 type Mark string
 
 // Managed lists the fragments that a domain has to have with a mark.
@@ -34,15 +30,6 @@ type Managed struct {
 func (d *Domain) Managed(mark Mark) []Fragment {
 	return slices.DeleteFunc(slices.Clone(d.Fragments), func(f Fragment) bool { return f.Mark() != mark })
 }
-
-// Options returns the options of qemu:commandline, in document order.
-func (d *Domain) Options() []Option { return of[Option](d.Fragments) }
-
-// IOMMUs returns the iommu devices, in document order.
-func (d *Domain) IOMMUs() []IOMMU { return of[IOMMU](d.Fragments) }
-
-// Cliques returns the cliques of qemu:override, in document order.
-func (d *Domain) Cliques() []Clique { return of[Clique](d.Fragments) }
 
 // of returns the fragments of a kind.
 func of[F Fragment](all []Fragment) []F {
@@ -66,56 +53,14 @@ func (m Managed) Changes(d *Domain, mark Mark) bool {
 	return !slices.Equal(kept, m.Fragments)
 }
 
-// withFragments returns the read model after changes of fragments: they are in the place of
-// those that they replace, else at the end.
-func (d *Domain) withFragments(changes map[Mark]Managed) *Domain {
-	next := *d
-	next.Fragments = slices.Clone(d.Fragments)
-	for _, mark := range slices.Sorted(maps.Keys(changes)) {
-		wanted := changes[mark].Fragments
-		var after []Fragment
-		for _, f := range next.Fragments {
-			switch {
-			case !changes[mark].isReplaced(f, mark):
-				after = append(after, f)
-				continue
-			case len(wanted) > 0:
-				after, wanted = append(after, wanted[0]), wanted[1:]
-			}
-			if i, isIOMMU := f.(IOMMU); isIOMMU && i.IOAPIC {
-				next.IOAPIC = ""
-			}
-		}
-		next.Fragments = append(after, wanted...)
-		for _, i := range of[IOMMU](changes[mark].Fragments) {
-			if i.IOAPIC {
-				next.IOAPIC = ioapicDriver
-			}
-		}
-	}
-	return &next
-}
-
 // replaceFragments writes managed fragments in the places of those that they replace, and
 // collects those that are gone and added.
-func (e *editor) replaceFragments(changes map[Mark]Managed) error {
-	e.gone = map[*xmledit.Element]bool{}
+func (e *editor) replaceFragments(changes map[Mark]Managed) {
 	for _, mark := range slices.Sorted(maps.Keys(changes)) {
-		if mark == "" {
-			return errors.New("change fragments without a mark: they are the user's")
-		}
-		wanted := changes[mark].Fragments
-		for _, f := range wanted {
-			if f.Mark() != mark {
-				return fmt.Errorf("write %s with mark %q: its mark is %q", nameOf(f), mark, f.Mark())
-			}
-			if err := f.check(); err != nil {
-				return err
-			}
-		}
 		if !changes[mark].Changes(e.domain, mark) {
 			continue
 		}
+		wanted := changes[mark].Fragments
 		for i, f := range e.domain.Fragments {
 			at := e.domain.doc.fragments[i]
 			switch {
@@ -129,8 +74,18 @@ func (e *editor) replaceFragments(changes map[Mark]Managed) error {
 		}
 		e.added = append(e.added, wanted...)
 	}
-	return nil
 }
+
+// editor collects the edits of one call of Apply.
+type editor struct {
+	domain *Domain
+	xml    *xmledit.Document
+	edits  []xmledit.Edit
+	gone   map[*xmledit.Element]bool // of fragments
+	added  []Fragment
+}
+
+func (e *editor) edit(edit xmledit.Edit) { e.edits = append(e.edits, edit) }
 
 func (e *editor) remove(fragment []*xmledit.Element) {
 	for _, element := range fragment {

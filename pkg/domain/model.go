@@ -3,7 +3,10 @@
 // stays byte for byte. The package knows XML and no policy.
 package domain
 
-import "hook-sidecar/pkg/topology"
+import (
+	"hook-sidecar/pkg/domain/xmledit"
+	"hook-sidecar/pkg/topology"
+)
 
 // Domain is the part of a libvirt domain that placement reads. It is read-only.
 type Domain struct {
@@ -17,6 +20,8 @@ type Domain struct {
 
 	MaxMemoryBytes uint64 // maxMemory, up to which memory can be hotplugged; 0 when absent
 	MemorySlots    uint64 // maxMemory/@slots
+
+	HardLimitBytes uint64 // memtune/hard_limit, 0 when absent
 
 	Cells    []Cell
 	Memnodes []Memnode
@@ -41,6 +46,16 @@ type Domain struct {
 	Addressing Addressing
 
 	doc *document
+}
+
+// document has the elements of the parts of a Domain.
+type document struct {
+	xml         *xmledit.Document
+	devices     []*xmledit.Element   // every <devices>; libvirt reads them all as one
+	controllers []*xmledit.Element   // of Domain.Controllers, position by position
+	hostdevs    []*xmledit.Element   // of Domain.Hostdevs, position by position
+	fragments   [][]*xmledit.Element // of Domain.Fragments, position by position
+	lacksValue  bool                 // the last option of qemu:commandline has no value
 }
 
 // Cell is a guest NUMA cell, cpu/numa/cell.

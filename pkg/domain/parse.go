@@ -2,7 +2,6 @@ package domain
 
 import (
 	"fmt"
-	"iter"
 	"math"
 	"slices"
 
@@ -12,16 +11,6 @@ import (
 
 // Error is a part of a domain that cannot be read, with its line and column.
 type Error = xmledit.Error
-
-// document has the elements of the parts of a Domain.
-type document struct {
-	xml         *xmledit.Document
-	devices     []*xmledit.Element   // every <devices>; libvirt reads them all as one
-	controllers []*xmledit.Element   // of Domain.Controllers, position by position
-	hostdevs    []*xmledit.Element   // of Domain.Hostdevs, position by position
-	fragments   [][]*xmledit.Element // of Domain.Fragments, position by position
-	lacksValue  bool                 // the last option of qemu:commandline has no value
-}
 
 // Parse reads a domain. The error is an *Error: of xmledit.Parse, or for a root other than
 // <domain>, or for a number that placement needs and libvirt would refuse.
@@ -52,44 +41,6 @@ func Parse(src []byte) (*Domain, error) {
 	return r.domain, nil
 }
 
-// reader fills a Domain from a document.
-type reader struct {
-	xml    *xmledit.Document
-	domain *Domain
-}
-
-// fragment adds a fragment that is at these elements.
-func (r *reader) fragment(f Fragment, at ...*xmledit.Element) {
-	r.domain.Fragments = append(r.domain.Fragments, f)
-	r.domain.doc.fragments = append(r.domain.doc.fragments, at)
-}
-
-// all yields the elements at a path of names under e in document order, as libvirt's XPath
-// expressions do.
-func all(e *xmledit.Element, path ...string) iter.Seq[*xmledit.Element] {
-	return func(yield func(*xmledit.Element) bool) { walk(e, path, yield) }
-}
-
-func walk(e *xmledit.Element, path []string, yield func(*xmledit.Element) bool) bool {
-	if len(path) == 0 {
-		return yield(e)
-	}
-	for _, child := range e.Children {
-		if child.Is("", path[0]) && !walk(child, path[1:], yield) {
-			return false
-		}
-	}
-	return true
-}
-
-// first returns the first element at a path under e, or nil.
-func first(e *xmledit.Element, path ...string) *xmledit.Element {
-	for found := range all(e, path...) {
-		return found
-	}
-	return nil
-}
-
 func (r *reader) general(root *xmledit.Element) error {
 	d := r.domain
 	d.Name, d.UID = r.xml.Text(root.Child("name")), r.xml.Text(kubeVirtUID(root))
@@ -115,6 +66,9 @@ func (r *reader) memory(root *xmledit.Element) (err error) {
 		// Placement does not need it: a number that libvirt would refuse counts as absent.
 		d.MaxMemoryBytes, _ = r.scaled(most)
 		d.MemorySlots, _ = number(most.Value("slots"), 10)
+	}
+	if limit := first(root, "memtune", "hard_limit"); limit != nil {
+		d.HardLimitBytes, _ = r.scaled(limit)
 	}
 	return nil
 }
@@ -169,15 +123,6 @@ func (r *reader) pins(root *xmledit.Element) error {
 		r.domain.Pins = append(r.domain.Pins, VCPUPin{VCPU: vcpu, CPUSet: e.Value("cpuset")})
 	}
 	return nil
-}
-
-// required reads a decimal number from an attribute that libvirt requires.
-func (r *reader) required(e *xmledit.Element, name string) (int, error) {
-	n, ok, err := r.attrNumber(e, name, 10, 0, math.MaxInt32)
-	if err == nil && !ok {
-		err = r.xml.Errorf(e.Open().Start, "<%s> has no attribute %s", e.Name, name)
-	}
-	return int(n), err
 }
 
 // Addressing has the physical address bits of the guest. A value that libvirt would refuse

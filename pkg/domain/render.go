@@ -2,7 +2,6 @@ package domain
 
 import (
 	"encoding/xml"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -55,28 +54,17 @@ func onOrAbsent(on bool) string {
 	return ""
 }
 
-// checkAddress checks an address against what libvirt accepts (src/util/virpci.c,
-// virPCIDeviceAddressIsValid).
-func checkAddress(a GuestAddress) error {
-	if a.Bus < 0 || a.Bus > 0xff || a.Slot < 0 || a.Slot > 0x1f || a.Function < 0 || a.Function > 7 {
-		return fmt.Errorf("guest address bus %d, slot %d, function %d is out of range", a.Bus, a.Slot, a.Function)
-	}
-	if a.Bus == 0 && a.Slot == 0 && a.Function == 0 {
-		return errors.New("guest address bus 0, slot 0, function 0 means no address to libvirt")
-	}
-	return nil
-}
-
-func printAddress(a GuestAddress) (string, error) {
-	if err := checkAddress(a); err != nil {
-		return "", err
+// printAddress prints an address, "" for none.
+func printAddress(a *GuestAddress) string {
+	if a == nil {
+		return ""
 	}
 	multifunction := ""
 	if a.Multifunction {
 		multifunction = ` multifunction="on"`
 	}
 	return fmt.Sprintf(`<address type="pci" domain="0x0000" bus="0x%02x" slot="0x%02x" function="0x%x"%s></address>`,
-		a.Bus, a.Slot, a.Function, multifunction), nil
+		a.Bus, a.Slot, a.Function, multifunction)
 }
 
 func printAlias(name string) string {
@@ -86,35 +74,9 @@ func printAlias(name string) string {
 	return element("alias", []attribute{{"name", name}})
 }
 
-func printController(c Controller) (string, error) {
-	if err := checkController(c); err != nil {
-		return "", err
-	}
-	address := ""
-	if c.Address != nil {
-		var err error
-		if address, err = printAddress(*c.Address); err != nil {
-			return "", err
-		}
-	}
+func printController(c Controller) string {
 	attributes := []attribute{{"type", "pci"}, {"index", strconv.Itoa(c.Index)}, {"model", string(c.Model)}}
-	return element("controller", attributes, printTarget(c), printAlias(c.Alias), address), nil
-}
-
-func checkController(c Controller) error {
-	switch {
-	case c.Index < 0 || c.Index > 255:
-		return errors.New("the index must be between 0 and 255")
-	case c.Model == "":
-		return errors.New("it has no model")
-	case c.Model != ExpanderBus && (c.BusNr != nil || c.Cell != nil):
-		return fmt.Errorf("a %s cannot have a bus number or a cell", c.Model)
-	case c.BusNr != nil && (*c.BusNr < 1 || *c.BusNr > 254):
-		return fmt.Errorf("invalid bus number %d: must be between 1 and 254", *c.BusNr)
-	case c.Cell != nil && *c.Cell < 0:
-		return fmt.Errorf("invalid cell %d", *c.Cell)
-	}
-	return nil
+	return element("controller", attributes, printTarget(c), printAlias(c.Alias), printAddress(c.Address))
 }
 
 func printTarget(c Controller) string {
@@ -157,12 +119,7 @@ func printHostdev(h Hostdev) (string, error) {
 		hostdev.Alias = &libvirtxml.DomainAlias{Name: h.Alias}
 	}
 	switch a := h.Address; {
-	case a != nil && h.Unassigned:
-		return "", errors.New("it has an address, but is unassigned")
 	case a != nil:
-		if err := checkAddress(*a); err != nil {
-			return "", err
-		}
 		pci := &libvirtxml.DomainAddressPCI{Domain: new(uint(0)), Bus: new(uint(a.Bus)), Slot: new(uint(a.Slot)), Function: new(uint(a.Function))}
 		if a.Multifunction {
 			pci.MultiFunction = "on"
@@ -171,11 +128,6 @@ func printHostdev(h Hostdev) (string, error) {
 	case h.Unassigned:
 		hostdev.Address = &libvirtxml.DomainAddress{Unassigned: &libvirtxml.DomainAddressUnassigned{}}
 	}
-	var text strings.Builder
-	encoder := xml.NewEncoder(&text)
-	encoder.Indent("", "\t")
-	if err := encoder.EncodeElement(hostdev, xml.StartElement{Name: xml.Name{Local: "hostdev"}}); err != nil {
-		return "", fmt.Errorf("write <hostdev>: %w", err)
-	}
-	return text.String(), nil
+	text, err := xml.MarshalIndent(hostdev, "", "\t")
+	return string(text), err
 }

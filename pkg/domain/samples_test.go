@@ -146,52 +146,6 @@ func hexBuses(src string) string {
 	return regexp.MustCompile(` bus="(\d)" `).ReplaceAllString(src, ` bus="0x0$1" `)
 }
 
-// libvirt's own Go types, which share no code with this package, read what was
-// meant.
-func TestSamplesInLibvirtxml(t *testing.T) {
-	for name, src := range samples(t) {
-		t.Run(name, func(t *testing.T) {
-			d := parse(t, src)
-			changes := placement(d)
-			var got libvirtxml.Domain
-			expect.NoError(t, got.Unmarshal(apply(t, d, changes)))
-			addresses := map[string]domain.GuestAddress{}
-			for _, h := range got.Devices.Hostdevs {
-				if h.Alias != nil && h.Address != nil && h.Address.PCI != nil {
-					addresses[h.Alias.Name] = guestAddress(h.Address.PCI)
-				}
-			}
-			for i, h := range d.Hostdevs {
-				if addresses[h.Alias] != *changes.Place[i] {
-					t.Errorf("%s is at %+v, want %+v", h.Alias, addresses[h.Alias], *changes.Place[i])
-				}
-			}
-			found := got.Devices.Controllers[len(got.Devices.Controllers)-len(changes.AddControllers):]
-			for i, want := range changes.AddControllers {
-				checkController(t, found[i], want)
-			}
-		})
-	}
-}
-
-func guestAddress(a *libvirtxml.DomainAddressPCI) domain.GuestAddress {
-	return domain.GuestAddress{
-		Bus: int(*a.Bus), Slot: int(*a.Slot), Function: int(*a.Function), Multifunction: a.MultiFunction == "on",
-	}
-}
-
-func checkController(t *testing.T, got libvirtxml.DomainController, want domain.Controller) {
-	t.Helper()
-	target := got.PCI.Target
-	if got.Type != "pci" || int(*got.Index) != want.Index || got.Model != string(want.Model) ||
-		guestAddress(got.Address.PCI) != *want.Address || (target.Hotplug == "off") != want.HotplugOff {
-		t.Errorf("controller %d: %+v, target %+v, want %+v", *got.Index, got, target, want)
-	}
-	if want.BusNr != nil && (int(*target.BusNr) != *want.BusNr || int(*target.NUMANode) != int(*want.Cell)) {
-		t.Errorf("controller %d: target %+v, want %+v", *got.Index, target, want)
-	}
-}
-
 // What Apply adds is what virt-launcher writes for the same device (KubeVirt
 // v1.9 pkg/virt-launcher/virtwrap/device/hostdevice, its output after
 // MarshalIndent), except the mode, which KubeVirt leaves out of PCI devices.

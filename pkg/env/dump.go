@@ -20,10 +20,8 @@ var ErrCutOff = errors.New("the base64 dump of the domain is truncated or damage
 
 // FoundDomain is a domain in a user's file.
 type FoundDomain struct {
-	XML []byte
-	// Dump is the number of the dump in virt-launcher's log, from 1, of Dumps. Both are 0
-	// for a file that is no log.
-	Dump, Dumps int
+	XML   []byte
+	Dumps int // in virt-launcher's log, of which XML is the last; 0 for a file that is no log
 }
 
 // FindDomain returns the domain from a user's file: XML, base64 of XML or of XML compressed
@@ -43,9 +41,8 @@ func FindDomain(data []byte, limit int) (FoundDomain, error) {
 	}
 	dump := data[at+len(dumpMarker):]
 	dump = dump[:len(dump)-len(bytes.TrimLeft(dump, base64Alphabet))]
-	dumps := bytes.Count(data, []byte(dumpMarker))
 	xml, err := decodeDump(dump, limit)
-	return FoundDomain{XML: xml, Dump: dumps, Dumps: dumps}, err
+	return FoundDomain{XML: xml, Dumps: bytes.Count(data, []byte(dumpMarker))}, err
 }
 
 func isXML(data []byte) bool {

@@ -1,6 +1,7 @@
 package env
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -34,16 +35,16 @@ func ReadLimits(fsys fs.FS, membership string) (*Limits, error) {
 	}
 	var limits *Limits
 	for {
-		memory, cpu, err := groupLimits(fsys, dir)
+		group, err := groupLimits(fsys, dir)
 		switch {
-		case err == nil:
-			if limits == nil {
-				limits = &Limits{}
-			}
-			limits.MemoryBytes = lower(limits.MemoryBytes, memory)
-			limits.MilliCPU = lower(limits.MilliCPU, cpu)
-		case !errors.Is(err, fs.ErrNotExist):
-			return nil, err
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return nil, fmt.Errorf("read limits: %w", err)
+		case limits == nil:
+			limits = &group
+		default:
+			limits.MemoryBytes = lower(limits.MemoryBytes, group.MemoryBytes)
+			limits.MilliCPU = lower(limits.MilliCPU, group.MilliCPU)
 		}
 		if dir == "." {
 			return limits, nil
@@ -60,36 +61,29 @@ func lower[T uint64 | int](a, b T) T {
 	return a
 }
 
-func groupLimits(fsys fs.FS, dir string) (memory uint64, cpu int, err error) {
-	text, err := fs.ReadFile(fsys, path.Join(dir, "memory.max"))
-	if err != nil {
-		return 0, 0, fmt.Errorf("read limits: %w", err)
+// groupLimits reads memory.max, bytes or max, and cpu.max, a quota or max and a period, both in
+// microseconds.
+func groupLimits(fsys fs.FS, dir string) (limits Limits, err error) {
+	memory, errMemory := fs.ReadFile(fsys, path.Join(dir, "memory.max"))
+	cpu, errCPU := fs.ReadFile(fsys, path.Join(dir, "cpu.max"))
+	if err := cmp.Or(errMemory, errCPU); err != nil {
+		return Limits{}, err
 	}
-	if content := strings.TrimSpace(string(text)); content != "max" {
-		if memory, err = strconv.ParseUint(content, 10, 64); err != nil {
-			return 0, 0, fmt.Errorf("read limits: invalid memory.max %q: want bytes or max", topology.Abridge(content))
+	if content := strings.TrimSpace(string(memory)); content != "max" {
+		if limits.MemoryBytes, err = strconv.ParseUint(content, 10, 64); err != nil {
+			return Limits{}, fmt.Errorf("invalid memory.max %q: want bytes or max", topology.Abridge(content))
 		}
 	}
-	text, err = fs.ReadFile(fsys, path.Join(dir, "cpu.max"))
-	if err != nil {
-		return 0, 0, fmt.Errorf("read limits: %w", err)
+	content := strings.TrimSpace(string(cpu))
+	if quota, period, _ := strings.Cut(content, " "); quota != "max" {
+		q, errQ := strconv.ParseUint(quota, 10, 32)
+		p, errP := strconv.ParseUint(period, 10, 32)
+		if errQ != nil || errP != nil || p == 0 {
+			return Limits{}, fmt.Errorf("invalid cpu.max %q: want quota and period", topology.Abridge(content))
+		}
+		limits.MilliCPU = int(q * 1000 / p)
 	}
-	cpu, err = milliCPU(strings.TrimSpace(string(text)))
-	return memory, cpu, err
-}
-
-// milliCPU parses cpu.max: a quota and a period, both in microseconds.
-func milliCPU(content string) (int, error) {
-	quota, period, _ := strings.Cut(content, " ")
-	if quota == "max" {
-		return 0, nil
-	}
-	q, errQ := strconv.ParseUint(quota, 10, 32)
-	p, errP := strconv.ParseUint(period, 10, 32)
-	if errQ != nil || errP != nil || p == 0 {
-		return 0, fmt.Errorf("read limits: invalid cpu.max %q: want quota and period", topology.Abridge(content))
-	}
-	return int(q * 1000 / p), nil
+	return limits, nil
 }
 
 // ParsePhysBits returns the physical address bits of the CPUs from the content of

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
-	v1 "kubevirt.io/api/core/v1"
 
 	"hook-sidecar/pkg/topology"
 )
@@ -75,51 +74,54 @@ func (v *VMI) CloudInit() *CloudInit {
 	return nil
 }
 
-// Relation is the relation of a domain to a VMI.
-type Relation int
-
-// The relations.
-const (
-	SameVM   Relation = iota // it is the VMI's
-	OtherVM                  // of another VM
-	OtherRun                 // of another run of the VM: the uids differ
-)
-
-// RelationOf returns the relation of a domain with a name, and with KubeVirt's uid unless
-// "". KubeVirt names it NAMESPACE_NAME (pkg/virt-launcher/virtwrap/util/libvirt_helper.go,
-// DomainFromNamespaceName); names of Kubernetes have no underscore.
-func (v *VMI) RelationOf(name, uid string) Relation {
+// Doubt returns why a domain with a name, and with KubeVirt's uid unless "", is not this
+// VMI's; "" if it is, or if one of them has no name. KubeVirt names it NAMESPACE_NAME
+// (pkg/virt-launcher/virtwrap/util/libvirt_helper.go, DomainFromNamespaceName); names of
+// Kubernetes have no underscore.
+func (v *VMI) Doubt(name, uid string) string {
+	own := topology.Abridge(v.String())
 	isNamed := name == v.Namespace+"_"+v.Name || v.Namespace == "" && strings.HasSuffix("_"+name, "_"+v.Name)
 	switch {
+	case name == "" || v.Name == "":
+		return ""
 	case !isNamed:
-		return OtherVM
+		return fmt.Sprintf("the VMI is %s, and the domain is of %s", own, topology.Abridge(strings.Replace(name, "_", "/", 1)))
 	case uid != "" && v.UID != "" && uid != string(v.UID):
-		return OtherRun
+		return fmt.Sprintf("the VMI and the domain are of two runs of %s: their uids differ", own)
 	}
-	return SameVM
+	return ""
 }
 
 // Request is a device that the VMI requests by resource or by claim.
 type Request struct {
-	Name     string
-	Resource string         // deviceName; "" with a claim
-	Display  DisplayOptions // gpus only
-	Claim    bool           // allocated by a resource claim (DRA), so in no environment variable
+	Name      string  `json:"name"`
+	Resource  string  `json:"deviceName"` // "" with a claim
+	ClaimName *string `json:"claimName"`
+	Options   struct {
+		Display *DisplayOptions `json:"display"`
+	} `json:"virtualGPUOptions"` // gpus only
 }
 
-// DisplayOptions is virtualGPUOptions.display of a GPU. nil means unset, because
-// KubeVirt's defaults differ between PCI and mediated devices
+// IsClaim reports whether a resource claim allocates the device (DRA), so that no environment
+// variable has it. A resource takes precedence (KubeVirt pkg/dra/utils.go).
+func (r Request) IsClaim() bool { return r.Resource == "" && r.ClaimName != nil }
+
+// DisplayOptions are those of a GPU. A field is nil where it is unset, because KubeVirt's
+// defaults differ between PCI and mediated devices
 // (pkg/virt-launcher/virtwrap/device/hostdevice/hostdev.go).
 type DisplayOptions struct {
-	Set     bool  // display exists, even if empty
-	Enabled *bool // display.enabled
-	RamFB   *bool // display.ramFB.enabled
+	Enabled *bool `json:"enabled"`
+	RamFB   struct {
+		Enabled *bool `json:"enabled"`
+	} `json:"ramFB"`
 }
 
 // Interface is a network interface of the VMI.
 type Interface struct {
-	Name       string
-	PCIAddress string // the guest address that the user chose, as written; "" for none
+	Name       string `json:"name"`
+	PCIAddress string `json:"pciAddress"` // the guest address that the user chose, as written; "" for none
+
+	SRIOV *struct{} `json:"sriov"` // not nil: it is a virtual function
 }
 
 // document is the decoded part of a VMI, with volumes decoded on demand. Other fields are
@@ -138,22 +140,28 @@ type document struct {
 		Template *struct{}       `json:"template"` // of a VirtualMachine
 	} `json:"spec"`
 	Status struct {
-		MigrationState *v1.VirtualMachineInstanceMigrationState `json:"migrationState"`
+		MigrationState *struct {
+			Completed    bool    `json:"completed"`
+			Failed       bool    `json:"failed"`
+			EndTimestamp *string `json:"endTimestamp"`
+		} `json:"migrationState"`
 	} `json:"status"`
 }
 
 type domainSpec struct {
 	CPU struct {
-		DedicatedCPUPlacement bool     `json:"dedicatedCpuPlacement"`
-		NUMA                  *v1.NUMA `json:"numa"`
+		DedicatedCPUPlacement bool `json:"dedicatedCpuPlacement"`
+		NUMA                  struct {
+			GuestMappingPassthrough *struct{} `json:"guestMappingPassthrough"`
+		} `json:"numa"`
 	} `json:"cpu"`
 	Memory struct {
-		Hugepages *v1.Hugepages `json:"hugepages"`
+		Hugepages *struct{} `json:"hugepages"`
 	} `json:"memory"`
 	Devices struct {
-		GPUs        []v1.GPU        `json:"gpus"`
-		HostDevices []v1.HostDevice `json:"hostDevices"`
-		Interfaces  []v1.Interface  `json:"interfaces"`
+		GPUs        []Request   `json:"gpus"`
+		HostDevices []Request   `json:"hostDevices"`
+		Interfaces  []Interface `json:"interfaces"`
 	} `json:"devices"`
 }
 
@@ -219,63 +227,25 @@ func separators(data []byte) int {
 }
 
 func (doc *document) vmi() *VMI {
-	d := doc.Spec.Domain
-	if d == nil {
-		d = &domainSpec{}
-	}
-	vmi := &VMI{
+	d := cmp.Or(doc.Spec.Domain, &domainSpec{})
+	migration := doc.Status.MigrationState
+	return &VMI{
 		NamespacedName: types.NamespacedName{Namespace: doc.Metadata.Namespace, Name: doc.Metadata.Name},
 		UID:            doc.Metadata.UID,
 		Annotations:    doc.Metadata.Annotations,
 
-		MigrationInProgress: inProgress(doc.Status.MigrationState),
+		GPUs:        d.Devices.GPUs,
+		HostDevices: d.Devices.HostDevices,
+		Interfaces:  d.Devices.Interfaces,
+
+		MigrationInProgress: migration != nil && !migration.Completed && !migration.Failed && migration.EndTimestamp == nil,
 
 		DedicatedCPU:            d.CPU.DedicatedCPUPlacement,
 		Hugepages:               d.Memory.Hugepages != nil,
-		GuestMappingPassthrough: d.CPU.NUMA != nil && d.CPU.NUMA.GuestMappingPassthrough != nil,
+		GuestMappingPassthrough: d.CPU.NUMA.GuestMappingPassthrough != nil,
 
 		volumes: doc.Spec.Volumes,
 	}
-	for i := range d.Devices.GPUs {
-		gpu := &d.Devices.GPUs[i]
-		vmi.GPUs = append(vmi.GPUs, Request{
-			Name: gpu.Name, Resource: gpu.DeviceName, Display: displayOptions(gpu.VirtualGPUOptions),
-			Claim: isClaim(gpu.DeviceName, gpu.ClaimRequest),
-		})
-	}
-	for i := range d.Devices.HostDevices {
-		device := &d.Devices.HostDevices[i]
-		vmi.HostDevices = append(vmi.HostDevices, Request{
-			Name: device.Name, Resource: device.DeviceName,
-			Claim: isClaim(device.DeviceName, device.ClaimRequest),
-		})
-	}
-	for i := range d.Devices.Interfaces {
-		nic := &d.Devices.Interfaces[i]
-		vmi.Interfaces = append(vmi.Interfaces, Interface{Name: nic.Name, PCIAddress: nic.PciAddress})
-	}
-	return vmi
-}
-
-// isClaim follows KubeVirt (pkg/dra/utils.go): a resource name takes precedence
-// over a claim.
-func isClaim(resource string, claim *v1.ClaimRequest) bool {
-	return resource == "" && claim != nil
-}
-
-func displayOptions(options *v1.VGPUOptions) DisplayOptions {
-	if options == nil || options.Display == nil {
-		return DisplayOptions{}
-	}
-	display := DisplayOptions{Set: true, Enabled: options.Display.Enabled}
-	if options.Display.RamFB != nil {
-		display.RamFB = options.Display.RamFB.Enabled
-	}
-	return display
-}
-
-func inProgress(state *v1.VirtualMachineInstanceMigrationState) bool {
-	return state != nil && !state.Completed && !state.Failed && state.EndTimestamp == nil
 }
 
 // withoutPayload returns the position and the field of a decoding error, without the

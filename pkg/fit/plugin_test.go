@@ -40,7 +40,7 @@ func TestPlugins(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		read, _ := host.Read(snapshot, nil, host.Needs{All: true})
+		read, _ := host.Read(snapshot, nil, host.All)
 		of := &corev1.Node{}
 		of.Name = "node"
 		kubevirt := &v1.KubeVirt{}

@@ -18,19 +18,11 @@ import (
 // PCIe. The common bridge of the GPUs must be known, and no ACS between them may redirect
 // requests. KubeVirt's types lack qemu:override, so that every call writes it.
 func clique() Key {
-	return Key{Name: policy.KeyClique, Mark: domain.CliqueMark, Needs: cliqueNeeds, Write: writeCliques}
-}
-
-// cliqueNeeds are the ports above the GPUs and their ACS.
-func cliqueNeeds(p policy.Policy) host.Needs {
-	asked := p.Clique != policy.CliqueNone
-	return host.Needs{Related: asked, Details: asked}
+	const needs = host.Related | host.Details // the ports above the GPUs and their ACS
+	return Key{Name: policy.KeyClique, Mark: domain.CliqueMark, Needs: needs, Write: writeCliques}
 }
 
 func writeCliques(vm VM) Writing {
-	if vm.Policy.Clique == policy.CliqueNone {
-		return Writing{}
-	}
 	found := findCliques(vm.Plan)
 	return Writing{Managed: domain.Managed{Fragments: found.overrides()}, Line: found.String(), Warnings: found.warnings()}
 }
@@ -137,7 +129,7 @@ func reach(plan *placement.Plan, gpu placement.Decision) (top *topology.Node, bl
 		return nil, "the host does not show where it is"
 	}
 	if node.Parent.Kind == topology.Root {
-		return nil, "it is part of the root complex, which says nothing of its peers"
+		return nil, "it is part of the root complex, where paths between peers are unknown"
 	}
 	for at := node.Parent; at != nil; at = at.Parent {
 		switch at.Kind {
@@ -161,11 +153,11 @@ func reach(plan *placement.Plan, gpu placement.Decision) (top *topology.Node, bl
 func redirects(port *topology.Device, isRootPort bool) string {
 	switch {
 	case port == nil || port.Details == nil || !port.Details.ExtendedConfig:
-		return "has an ACS that cannot be read here"
+		return "has an ACS capability that is unreadable here"
 	case port.Details.ACS == nil && !isRootPort:
 		return ""
 	case port.Details.ACS == nil || isRootPort && !port.Details.ACS.CanRedirect:
-		return "is a root port that does not say that it passes requests to others"
+		return "is a root port that may not pass requests to others (no ACS capability to redirect them)"
 	case port.Details.ACS.RequestRedirect || port.Details.ACS.CompletionRedirect:
 		return "redirects requests between peers (ACS)"
 	case port.Details.ACS.EgressControl:

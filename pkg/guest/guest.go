@@ -26,9 +26,9 @@ type VM struct {
 // Key is a policy key that writes fragments into a domain.
 type Key struct {
 	Name  policy.Key
-	Mark  domain.Mark                    // of all that it writes
-	Needs func(policy.Policy) host.Needs // of the host beside places; nil for nothing
-	Write func(VM) Writing
+	Mark  domain.Mark      // of all that it writes
+	Needs host.Needs       // of the host beside places
+	Write func(VM) Writing // unless the key is off
 }
 
 // Writing lists the fragments that a domain has to have for a key.
@@ -47,8 +47,8 @@ func Keys() []Key {
 func Needs(p policy.Policy) host.Needs {
 	var needs host.Needs
 	for _, key := range Keys() {
-		if key.Needs != nil {
-			needs = needs.With(key.Needs(p))
+		if !p.IsDefault(key.Name) {
+			needs |= key.Needs
 		}
 	}
 	return needs
@@ -64,7 +64,10 @@ func Write(vm VM) *placement.Plan {
 		if vm.VMI == nil && vm.Policy.Origins[key.Name] == policy.OriginDefault {
 			continue
 		}
-		w := key.Write(vm)
+		var w Writing
+		if !vm.Policy.IsDefault(key.Name) {
+			w = key.Write(vm)
+		}
 		if w.Changes(vm.Domain(), key.Mark) {
 			managed[key.Mark] = w.Managed
 		}

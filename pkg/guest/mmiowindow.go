@@ -18,16 +18,12 @@ import (
 // pcihole64 does not matter: no firmware reads it, and QEMU reports all that the firmware has given
 // to the root bus (hw/pci-host/q35.c, q35_host_get_pci_hole64_end).
 func mmioWindow() Key {
-	return Key{Name: policy.KeyMMIOWindow, Mark: optionMark(policy.KeyMMIOWindow), Needs: windowNeeds, Write: writeMMIOWindow}
-}
-
-// windowNeeds are the devices' BARs, and the vendor of the root ports above them.
-func windowNeeds(p policy.Policy) host.Needs {
-	return host.Needs{Related: p.MMIOWindow == policy.MMIOWindowAuto}
+	const needs = host.Related // the devices' BARs, and the vendor of the root ports above them
+	return Key{Name: policy.KeyMMIOWindow, Mark: optionMark(policy.KeyMMIOWindow), Needs: needs, Write: writeMMIOWindow}
 }
 
 func writeMMIOWindow(vm VM) Writing {
-	if vm.Policy.MMIOWindow != policy.MMIOWindowAuto || len(vm.Devices) == 0 {
+	if len(vm.Devices) == 0 {
 		return Writing{}
 	}
 	mark := optionMark(policy.KeyMMIOWindow)

@@ -20,19 +20,11 @@ const NCCLEntry = domain.EntryPrefix + "nccl-topology"
 // keeps XML references and single commas, at which QEMU ends the value (src/qemu/qemu_command.c,
 // qemuBuildSysinfoCommandLine; seen in its arguments).
 func ncclTopology() Key {
-	return Key{Name: policy.KeyNCCLTopology, Mark: NCCLEntry, Needs: ncclNeeds, Write: writeNCCLTopology}
-}
-
-// ncclNeeds are the ids of the devices and the links of the ports above them.
-func ncclNeeds(p policy.Policy) host.Needs {
-	asked := p.NCCLTopology != policy.NCCLTopologyNone
-	return host.Needs{Related: asked, Details: asked}
+	const needs = host.Related | host.Details // the ids of the devices and the links of the ports above them
+	return Key{Name: policy.KeyNCCLTopology, Mark: NCCLEntry, Needs: needs, Write: writeNCCLTopology}
 }
 
 func writeNCCLTopology(vm VM) Writing {
-	if vm.Policy.NCCLTopology == policy.NCCLTopologyNone {
-		return Writing{}
-	}
 	file := nccl.New(vm.Plan)
 	if file.IsEmpty() {
 		return Writing{Warnings: file.Warnings}

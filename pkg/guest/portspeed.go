@@ -18,25 +18,17 @@ import (
 // one -global for all; the user's own stays. KubeVirt keeps the qemu:commandline of a plugin's
 // answer (virtwrap/converter/translate/translate.go, transferQEMUCommandline).
 func portSpeed() Key {
-	return Key{Name: policy.KeyPortSpeed, Mark: optionMark(policy.KeyPortSpeed), Needs: linkNeeds, Write: writePortSpeed}
-}
-
-func linkNeeds(p policy.Policy) host.Needs {
-	return host.Needs{LinkSpeeds: p.PortSpeed == policy.PortSpeedHost}
+	return Key{Name: policy.KeyPortSpeed, Mark: optionMark(policy.KeyPortSpeed), Needs: host.LinkSpeeds, Write: writePortSpeed}
 }
 
 // optionMark returns the mark of a key that writes one option of QEMU: its id.
 func optionMark(key policy.Key) domain.Mark { return domain.OptionPrefix + domain.Mark(key) }
 
 func writePortSpeed(vm VM) Writing {
-	if vm.Policy.PortSpeed != policy.PortSpeedHost || len(vm.Devices) == 0 {
+	if len(vm.Devices) == 0 {
 		return Writing{}
 	}
 	fastest, link := fastestLink(vm)
-	return chooseSpeed(vm, fastest, link)
-}
-
-func chooseSpeed(vm VM, fastest float64, link string) Writing {
 	mark := optionMark(policy.KeyPortSpeed)
 	port := libvirt.DefaultRootPortLink().Speed
 	without := vm.Domain().After(domain.Changes{Managed: map[domain.Mark]domain.Managed{mark: {}}})

@@ -19,9 +19,6 @@ func vIOMMU() Key {
 
 func writeVIOMMU(vm VM) Writing {
 	d, wanted := vm.Domain(), vm.Policy.VIOMMU
-	if wanted == policy.VIOMMUNone {
-		return Writing{}
-	}
 	if why := conflict(d, wanted); why != "" {
 		return refused(reasons.CodeVIOMMURefused, fmt.Sprintf("no vIOMMU of model %s: %s", wanted, why))
 	}

@@ -2,20 +2,18 @@ package hooks
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"hook-sidecar/pkg/hooks/api/info"
 	"hook-sidecar/pkg/hooks/api/v1alpha3"
 )
 
-// answer returns the domain for the reply, or the status that fails the call. It returns
+// answer returns the domain for the reply, or the error that fails the call. It returns
 // the input when the mutator panics.
 func (s *Server) answer(ctx context.Context, call Call) (domain []byte, err error) {
 	log := s.config.Logger.With("protocol", call.Protocol)
@@ -33,7 +31,7 @@ func (s *Server) answer(ctx context.Context, call Call) (domain []byte, err erro
 		}
 		return call.Domain, nil
 	case err != nil:
-		return nil, statusOf(err)
+		return nil, err
 	case len(domain) == 0 && len(call.Domain) > 0:
 		log.Error("the mutator returned an empty domain, returning the input")
 		return call.Domain, nil
@@ -65,17 +63,6 @@ func (s *Server) cloudInit(call CloudInitCall, others int) (data []byte) {
 		return call.Data
 	}
 	return data
-}
-
-// statusOf converts an error to a gRPC status.
-func statusOf(err error) error {
-	if malformed := (*MalformedError)(nil); errors.As(err, &malformed) {
-		return status.Error(codes.InvalidArgument, err.Error())
-	}
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return status.FromContextError(err).Err()
-	}
-	return status.Error(codes.FailedPrecondition, err.Error())
 }
 
 // intercept logs every call that fails.

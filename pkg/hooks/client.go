@@ -10,10 +10,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/status"
 
 	"hook-sidecar/pkg/hooks/api/info"
 	"hook-sidecar/pkg/hooks/api/plugin"
@@ -128,8 +126,7 @@ func (c *Client) Info(ctx context.Context) (Info, error) {
 }
 
 // OnDefineDomain sends a domain and its VMI and returns the hook's domain, within one
-// minute. version is that of Info.Version. The error may be a MalformedError or a
-// RefusedError.
+// minute. version is that of Info.Version. The error has the hook's gRPC status.
 func (c *Client) OnDefineDomain(ctx context.Context, version string, domain, vmi []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, hookTimeout)
 	defer cancel()
@@ -169,25 +166,6 @@ func (c *Client) MutateDomain(ctx context.Context, invocation string, domain, vm
 	return result.GetDomain(), nil
 }
 
-// Shutdown makes the hook exit. Only v1alpha3 has it.
-func (c *Client) Shutdown(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, hookTimeout)
-	defer cancel()
-	if _, err := v1alpha3.NewCallbacksClient(c.conn).Shutdown(ctx, &v1alpha3.ShutdownParams{}); err != nil {
-		return c.failed("Shutdown", err)
-	}
-	return nil
-}
-
-// failed is the inverse of statusOf.
 func (c *Client) failed(method string, err error) error {
-	err = fmt.Errorf("call %s on %s: %w", method, c.socket, err)
-	switch status.Code(err) {
-	case codes.InvalidArgument:
-		return &MalformedError{err}
-	case codes.FailedPrecondition:
-		return &RefusedError{err}
-	default:
-		return err
-	}
+	return fmt.Errorf("call %s on %s: %w", method, c.socket, err)
 }

@@ -15,7 +15,7 @@ const (
 	// twice the size that etcd stores.
 	MaxMessage = 8 << 20
 
-	// DefaultGrace is the time that calls in progress have after the server is told to
+	// DefaultGrace is the time that calls in progress have after the server is asked to
 	// stop. It is less than the 30 s that a kubelet waits by default between SIGTERM and
 	// SIGKILL.
 	DefaultGrace = 10 * time.Second

@@ -26,8 +26,8 @@ const MaxReply = 4<<20 - 5
 // Mutator returns the domain to reply to a call with. It must be safe for
 // concurrent use and must not change the bytes of the call.
 //
-// An error fails the call, and so the start of the VM. A MalformedError blames the
-// input, any other error counts as a refusal by policy.
+// An error fails the call, and so the start of the VM. It has a gRPC status, for the
+// client.
 type Mutator interface {
 	Mutate(ctx context.Context, call Call) (domainXML []byte, err error)
 }
@@ -48,23 +48,3 @@ type CloudInitCall struct {
 	Data     []byte // KubeVirt's CloudInitData as JSON
 	VMI      []byte // as in Call
 }
-
-// MalformedError means that a domain, a VMI or a policy in it cannot be read. The server
-// sends it as InvalidArgument.
-type MalformedError struct{ Err error }
-
-// Error returns the text of the cause.
-func (e *MalformedError) Error() string { return e.Err.Error() }
-
-// Unwrap returns the cause.
-func (e *MalformedError) Unwrap() error { return e.Err }
-
-// RefusedError means that strict policy refuses the domain. The server sends it as
-// FailedPrecondition.
-type RefusedError struct{ Err error }
-
-// Error returns the text of the cause.
-func (e *RefusedError) Error() string { return e.Err.Error() }
-
-// Unwrap returns the cause.
-func (e *RefusedError) Unwrap() error { return e.Err }

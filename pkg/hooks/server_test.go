@@ -12,11 +12,15 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
 	"hook-sidecar/pkg/hooks"
+	"hook-sidecar/pkg/hooks/api/v1alpha3"
 	"hook-sidecar/pkg/hooks/hookstest"
+	"hook-sidecar/test/expect"
 )
 
 // tooLong is much longer than the end of a server takes here, and shorter than
@@ -103,7 +107,7 @@ func TestFirstConnectionGetsInfo(t *testing.T) {
 
 func TestEnd(t *testing.T) {
 	shutdown := func(t *testing.T, server *hookstest.Server) {
-		if err := hookstest.Dial(t, server.HookSocket).Shutdown(t.Context()); err != nil {
+		if err := hookstest.Shutdown(t.Context(), server.HookSocket); err != nil {
 			t.Errorf("Shutdown: %v", err)
 		}
 	}
@@ -150,16 +154,19 @@ func waitNoGoroutines(t *testing.T) {
 func TestSecondShutdown(t *testing.T) {
 	mutator := newBlocker()
 	server := hookstest.Start(t, hooks.Config{Mutator: mutator})
-	client := hookstest.Dial(t, server.HookSocket)
+	conn, err := grpc.NewClient("unix:"+server.HookSocket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	expect.NoError(t, err)
+	defer conn.Close()
+	client := v1alpha3.NewCallbacksClient(conn)
 	// The call in progress keeps the server running between the two.
 	underway := callInBackground(t, server.HookSocket)
 	<-mutator.called
-	if err := client.Shutdown(t.Context()); err != nil {
+	if _, err := client.Shutdown(t.Context(), &v1alpha3.ShutdownParams{}); err != nil {
 		t.Errorf("first Shutdown: %v", err)
 	}
 	// The server is draining the connection, so it may answer or refuse the second
 	// call. The call must not hang or fail otherwise.
-	if err := client.Shutdown(t.Context()); err != nil && status.Code(err) != codes.Unavailable {
+	if _, err := client.Shutdown(t.Context(), &v1alpha3.ShutdownParams{}); err != nil && status.Code(err) != codes.Unavailable {
 		t.Errorf("second Shutdown: %v", err)
 	}
 	close(mutator.release)

@@ -2,8 +2,10 @@ package hooks
 
 import (
 	"context"
-	"fmt"
 	"slices"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"hook-sidecar/pkg/hooks/api/info"
 	"hook-sidecar/pkg/hooks/api/plugin"
@@ -48,10 +50,7 @@ type callbacksV1alpha1 struct {
 
 func (c callbacksV1alpha1) OnDefineDomain(ctx context.Context, p *v1alpha1.OnDefineDomainParams) (*v1alpha1.OnDefineDomainResult, error) {
 	domain, err := c.server.answer(ctx, Call{Protocol: V1alpha1, Domain: p.GetDomainXML(), VMI: p.GetVmi()})
-	if err != nil {
-		return nil, err
-	}
-	return &v1alpha1.OnDefineDomainResult{DomainXML: domain}, nil
+	return &v1alpha1.OnDefineDomainResult{DomainXML: domain}, err
 }
 
 type callbacksV1alpha2 struct {
@@ -61,10 +60,7 @@ type callbacksV1alpha2 struct {
 
 func (c callbacksV1alpha2) OnDefineDomain(ctx context.Context, p *v1alpha2.OnDefineDomainParams) (*v1alpha2.OnDefineDomainResult, error) {
 	domain, err := c.server.answer(ctx, Call{Protocol: V1alpha2, Domain: p.GetDomainXML(), VMI: p.GetVmi()})
-	if err != nil {
-		return nil, err
-	}
-	return &v1alpha2.OnDefineDomainResult{DomainXML: domain}, nil
+	return &v1alpha2.OnDefineDomainResult{DomainXML: domain}, err
 }
 
 // PreCloudInitIso changes CloudInitData only: virt-launcher reads the older
@@ -84,10 +80,7 @@ type callbacksV1alpha3 struct {
 
 func (c callbacksV1alpha3) OnDefineDomain(ctx context.Context, p *v1alpha3.OnDefineDomainParams) (*v1alpha3.OnDefineDomainResult, error) {
 	domain, err := c.server.answer(ctx, Call{Protocol: V1alpha3, Domain: p.GetDomainXML(), VMI: p.GetVmi()})
-	if err != nil {
-		return nil, err
-	}
-	return &v1alpha3.OnDefineDomainResult{DomainXML: domain}, nil
+	return &v1alpha3.OnDefineDomainResult{DomainXML: domain}, err
 }
 
 // PreCloudInitIso is as in v1alpha2.
@@ -126,7 +119,7 @@ type pluginService struct {
 // other context the domain is already running elsewhere, so it stays unchanged.
 func (p pluginService) MutateDomain(ctx context.Context, r *plugin.MutateDomainRequest) (*plugin.MutateDomainResponse, error) {
 	if kind := r.GetDomainType(); kind != libvirtDomain {
-		return nil, statusOf(&MalformedError{fmt.Errorf("invalid domain_type %.40q: must be %s", kind, libvirtDomain)})
+		return nil, status.Errorf(codes.InvalidArgument, "invalid domain_type %.40q: must be %s", kind, libvirtDomain)
 	}
 	call := Call{Protocol: Plugin, Domain: r.GetDomain(), VMI: r.GetVmi()}
 	switch invocation := r.GetSidecarContext().GetInvocationContext(); invocation {
@@ -138,8 +131,5 @@ func (p pluginService) MutateDomain(ctx context.Context, r *plugin.MutateDomainR
 		call.Migration = true
 	}
 	domain, err := p.server.answer(ctx, call)
-	if err != nil {
-		return nil, err
-	}
-	return &plugin.MutateDomainResponse{Domain: domain}, nil
+	return &plugin.MutateDomainResponse{Domain: domain}, err
 }

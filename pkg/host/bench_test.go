@@ -17,7 +17,7 @@ func BenchmarkReadHost(b *testing.B) {
 	snapshot := open(b, filepath.Join(hostsDir, "x86-2n8g-hgx-h100.txtar"))
 	dir := b.TempDir()
 	expect.NoError(b, os.CopyFS(dir, snapshot))
-	whole, _ := host.Read(snapshot, nil, host.Needs{All: true})
+	whole, _ := host.Read(snapshot, nil, host.All)
 	var ids []topology.DeviceID
 	for i := range whole.Devices {
 		if d := &whole.Devices[i]; d.Driver == "vfio-pci" && d.Class != 0x068000 {
@@ -28,7 +28,7 @@ func BenchmarkReadHost(b *testing.B) {
 		b.Fatalf("%d devices", len(ids))
 	}
 	for name, fsys := range map[string]fs.FS{"snapshot": snapshot, "directory": open(b, dir)} {
-		for what, needs := range map[string]host.Needs{"places": {Classes: true, Groups: true}, "related": {Related: true}} {
+		for what, needs := range map[string]host.Needs{"places": host.Classes | host.Groups, "related": host.Related} {
 			b.Run(what+"/"+name, func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {

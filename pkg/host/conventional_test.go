@@ -26,11 +26,11 @@ func TestConventional(t *testing.T) {
 	copied, err := host.ParseSnapshot(text)
 	expect.NoError(t, err)
 	for address, want := range map[topology.Address]bool{{Device: 0x14}: true, {Device: 0x02}: false, {Bus: 1}: false} {
-		live, _ := host.Read(fsys, nil, host.Needs{All: true})
+		live, _ := host.Read(fsys, nil, host.All)
 		if got := live.Device(address).Conventional; got != want {
 			t.Errorf("%s: conventional %v, want %v", address, got, want)
 		}
-		read, _ := host.Read(copied, nil, host.Needs{All: true})
+		read, _ := host.Read(copied, nil, host.All)
 		if got := read.Device(address).Conventional; got != want {
 			t.Errorf("%s in a snapshot: conventional %v, want %v", address, got, want)
 		}

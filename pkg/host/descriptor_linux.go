@@ -10,19 +10,18 @@ import (
 )
 
 // descriptor is an open directory or file of this machine. A lookup in it takes one system
-// call, where a path takes one per component. A single call does not name the cause of a
-// failure: after an error other than fs.ErrNotExist, tree reads step by step.
+// call, where a path takes one per component.
 type descriptor int
 
 // openDescriptor opens a directory.
-func openDescriptor(name string) (descriptor, error) {
+func openDescriptor(name string) (opener, error) {
 	fd, err := unix.Open(name, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	return descriptor(fd), err
 }
 
 // dir opens a directory under d. No component of its path may be a symbolic link
 // (openat2(2); Linux 5.6).
-func (d descriptor) dir(name string) (descriptor, error) {
+func (d descriptor) dir(name string) (directory, error) {
 	fd, err := unix.Openat2(int(d), name, &unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
@@ -30,39 +29,19 @@ func (d descriptor) dir(name string) (descriptor, error) {
 	return descriptor(fd), err
 }
 
-// file opens a file of the directory d.
-func (d descriptor) file(name string) (descriptor, error) {
+func (d descriptor) read(name string, into []byte) (int, error) {
 	fd, err := unix.Openat(int(d), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
-	return descriptor(fd), err
-}
-
-// read reads a file from its beginning. A pipe, a socket or a directory (pread(2)), and a
-// file that is empty or does not fit are errors.
-func (d descriptor) read(into []byte) (int, error) {
-	n, err := unix.Pread(int(d), into, 0)
-	if err == nil && n == 0 {
-		err = errors.ErrUnsupported
-	}
-	return fits(n, into, err)
-}
-
-// link reads the target of a symbolic link of the directory d.
-func (d descriptor) link(name string, into []byte) (int, error) {
-	n, err := unix.Readlinkat(int(d), name, into)
-	return fits(n, into, err)
-}
-
-func fits(n int, into []byte, err error) (int, error) {
-	switch {
-	case err != nil:
+	if err != nil {
 		return 0, err
-	case n == len(into):
-		return 0, errors.ErrUnsupported
 	}
-	return n, nil
+	n, err := unix.Pread(fd, into, 0) // fails for a pipe, a socket and a directory
+	return n, errors.Join(err, unix.Close(fd))
 }
 
-// entry returns the type and the size of a file in the directory d.
+func (d descriptor) link(name string, into []byte) (int, error) {
+	return unix.Readlinkat(int(d), name, into)
+}
+
 func (d descriptor) entry(name string) (entry, error) {
 	var stat unix.Stat_t
 	if err := unix.Fstatat(int(d), name, &stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {
@@ -81,7 +60,6 @@ func (d descriptor) entry(name string) (entry, error) {
 	return entry{mode: mode, size: stat.Size}, nil
 }
 
-// list returns the names in the directory d, sorted.
 func (d descriptor) list() ([]string, error) {
 	fd, err := unix.Openat(int(d), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

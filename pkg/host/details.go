@@ -2,9 +2,7 @@ package host
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"slices"
 	"strconv"
@@ -67,9 +65,7 @@ func (r *hostReader) details(dir string) *topology.Details {
 		d.ResetKnown, d.ResetMethods = true, strings.Fields(r.file(reset))
 	}
 	config, err := r.tree.raw(dir + "/config")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		r.problem(reasons.CodeBadSysfs, dir+"/config", err.Error())
-	}
+	r.check(dir+"/config", err)
 	if readCapabilities(d, []byte(config)); !d.ExtendedConfig {
 		r.readListed(d, dir)
 	}

@@ -171,7 +171,7 @@ pci0000:00/0000:00:03.0/0000:03:00.0 maxlink=32.0x16
 		ids = append(ids, topology.PCIDevice(a))
 	}
 	ids = append(ids, topology.MediatedDevice("4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01"))
-	read, problems := host.Read(fsys, ids, host.Needs{LinkSpeeds: true})
+	read, problems := host.Read(fsys, ids, host.LinkSpeeds)
 	want := map[topology.Address]float64{{Bus: 1}: 32, {Bus: 1, Device: 8}: 32, {Bus: 3}: 16}
 	expect.Same(t, want, read.LinkSpeeds, "speeds (-want +got)")
 	expect.Problems(t, problems, []string{

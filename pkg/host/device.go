@@ -15,25 +15,25 @@ import (
 // device reads the files of a PCI function from its directory.
 func (r *hostReader) device(a topology.Address, dir string) *topology.Device {
 	d := &topology.Device{Address: a, Conventional: r.configSize(dir) == conventionalBytes}
-	if r.needs.Groups {
+	if r.needs.Has(Groups) {
 		d.IOMMUGroup = r.iommuGroup(dir + "/iommu_group")
 	}
 	// Only of functions other than 0 does it decide the place: placement shares no slot
 	// with virtual functions.
-	if a.Function != 0 || r.needs.Groups || r.needs.LinkSpeeds {
+	if a.Function != 0 || r.needs.Has(Groups) || r.needs.Has(LinkSpeeds) {
 		d.PhysFn = r.physFn(dir + "/physfn")
 	}
-	if r.needs.Classes {
+	if r.needs.Has(Classes) {
 		d.Class = uint32(r.hex(dir+"/class", 24))
 		d.IsBridge = d.Class>>8 == classBridgePCI
 	}
-	if r.needs.Warnings {
+	if r.needs.Has(Warnings) {
 		d.Driver, d.BARs = r.linkBase(dir+"/driver"), r.bars(dir+"/resource")
 	}
-	if r.needs.Related {
+	if r.needs.Has(Related) {
 		d.Vendor, d.Device = uint16(r.hex(dir+"/vendor", 16)), uint16(r.hex(dir+"/device", 16))
 	}
-	if r.needs.Details {
+	if r.needs.Has(Details) {
 		d.Details = r.details(dir)
 	}
 	d.Node = r.affinity(dir + "/numa_node")

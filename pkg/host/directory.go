@@ -6,11 +6,11 @@ import (
 	"os"
 )
 
-// directory is a directory of this machine. No path leads out of it.
-type directory struct {
+// machineDir is the file system of a directory of this machine. No path leads out of it.
+type machineDir struct {
 	rootFS
 	root *os.Root
-	top  *descriptor // of the directory; nil where the system has no descriptors for it
+	top  opener // the same directory, open; nil where it cannot be kept open
 }
 
 // rootFS is implemented by the file system of an os.Root.
@@ -19,20 +19,20 @@ type rootFS interface {
 	fs.ReadLinkFS
 }
 
-func openDirectory(name string) (*directory, error) {
+func openDirectory(name string) (*machineDir, error) {
 	root, err := os.OpenRoot(name)
 	if err != nil {
 		return nil, err
 	}
-	d := &directory{rootFS: root.FS().(rootFS), root: root}
+	d := &machineDir{rootFS: root.FS().(rootFS), root: root}
 	if top, err := openDescriptor(name); err == nil {
-		d.top = &top
+		d.top = top
 	}
 	return d, nil
 }
 
 // Close closes the directory.
-func (d *directory) Close() error {
+func (d *machineDir) Close() error {
 	errs := []error{d.root.Close()}
 	if d.top != nil {
 		errs = append(errs, d.top.close())

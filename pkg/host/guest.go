@@ -41,7 +41,7 @@ func guestSnapshot(data []byte) (Guest, []reasons.Problem, error) {
 	if err != nil {
 		return Guest{}, nil, fmt.Errorf("snapshot of the guest: %w", err)
 	}
-	host, problems := Read(fsys, nil, Needs{All: true})
+	host, problems := Read(fsys, nil, All)
 	return Guest{Source: "snapshot", Devices: host.Devices, IDs: true, Paths: true}, problems, nil
 }
 

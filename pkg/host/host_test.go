@@ -29,12 +29,12 @@ func open(tb testing.TB, name string) fs.FS {
 
 // readHost reads devices and the functions that belong to them.
 func readHost(fsys fs.FS, ids []topology.DeviceID) (*topology.Host, []reasons.Problem) {
-	return host.Read(fsys, ids, host.Needs{Related: true})
+	return host.Read(fsys, ids, host.Related)
 }
 
 // readAll reads all devices with their details.
 func readAll(fsys fs.FS) (*topology.Host, []reasons.Problem) {
-	return host.Read(fsys, nil, host.Needs{All: true, Details: true})
+	return host.Read(fsys, nil, host.All|host.Details)
 }
 
 // read reads devices from a snapshot of testdata, without problems.

@@ -124,7 +124,7 @@ func TestReadWholeHostNames(t *testing.T) {
 	fsys := simple(fstest.MapFS{
 		"bus/pci/devices/x": link("x"), "bus/pci/devices/0000:3B:00.0": link("x"), "bus/mdev/devices/y": link("y"),
 	})
-	host, problems := host.Read(fsys, nil, host.Needs{All: true})
+	host, problems := host.Read(fsys, nil, host.All)
 	expect.Problems(t, problems, []string{
 		"bad-sysfs bus/pci/devices: the kernel writes 0000:3b:00.0", `bad-sysfs bus/pci/devices: "x"`, `bad-sysfs bus/mdev/devices: "y"`,
 	})

@@ -86,7 +86,7 @@ func TestReadHostOpensFewFiles(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	host, problems := host.Read(open(t, sys), nil, host.Needs{All: true})
+	host, problems := host.Read(open(t, sys), nil, host.All)
 	if len(problems) > 0 || len(host.Devices) != devices+1 {
 		t.Errorf("%d devices, want %d; %d problems, the first %.1v", len(host.Devices), devices+1, len(problems), problems)
 	}

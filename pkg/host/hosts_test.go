@@ -152,30 +152,6 @@ func TestReadHostMediatedDevices(t *testing.T) {
 	}
 }
 
-func TestReadHostThreeRoots(t *testing.T) {
-	ids := []topology.DeviceID{
-		pci(t, "0000:27:00.0"), pci(t, "0000:29:00.0"), pci(t, "0000:4b:00.0"), pci(t, "0000:5a:00.0"), pci(t, "0000:5c:00.0"),
-		pci(t, "0000:a7:00.0"), pci(t, "0000:a9:00.0"), pci(t, "0000:cb:00.0"), pci(t, "0000:da:00.0"), pci(t, "0000:dc:00.0"),
-	}
-	host := read(t, "x86-2n4g-three-roots", ids)
-	wantNodes(t, host, "0-31,64-95", "32-63,96-127")
-	for _, tc := range []struct {
-		a, b string
-		want topology.PathType
-	}{
-		{"0000:27:00.0", "0000:29:00.0", topology.PHB},  // H100 and NIC of pci0000:26
-		{"0000:5a:00.0", "0000:5c:00.0", topology.PHB},  // of pci0000:59
-		{"0000:27:00.0", "0000:4b:00.0", topology.NODE}, // the NIC alone on pci0000:48
-		{"0000:27:00.0", "0000:5a:00.0", topology.NODE},
-		{"0000:a7:00.0", "0000:a9:00.0", topology.PHB},
-		{"0000:da:00.0", "0000:cb:00.0", topology.NODE},
-		{"0000:27:00.0", "0000:a7:00.0", topology.SYS},
-		{"0000:4b:00.0", "0000:cb:00.0", topology.SYS},
-	} {
-		wantPathType(t, host, tc.a, tc.b, tc.want)
-	}
-}
-
 // What is read of a device does not depend on the other requested devices or on
 // their order. All devices together are the whole host.
 func TestReadHostIsPartOfWholeHost(t *testing.T) {
@@ -186,7 +162,7 @@ func TestReadHostIsPartOfWholeHost(t *testing.T) {
 	for _, name := range names {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			fsys := open(t, name)
-			whole, problems := host.Read(fsys, nil, host.Needs{All: true})
+			whole, problems := host.Read(fsys, nil, host.All)
 			expect.Problems(t, problems, nil)
 			entries, err := fs.ReadDir(fsys, "bus/pci/devices")
 			if err != nil || len(entries) != len(whole.Devices) {
@@ -219,7 +195,7 @@ func TestReadHostIsPartOfWholeHost(t *testing.T) {
 					PhysFn: d.PhysFn, IOMMUGroup: d.IOMMUGroup, IsBridge: d.IsBridge, Conventional: d.Conventional,
 				}
 			}
-			places, problems := host.Read(fsys, ids, host.Needs{Classes: true, Groups: true})
+			places, problems := host.Read(fsys, ids, host.Classes|host.Groups)
 			expect.Problems(t, problems, nil)
 			if diff := cmp.Diff(all, places, compare); diff != "" {
 				t.Errorf("places of all (-all +places):\n%s", diff)
@@ -234,8 +210,8 @@ func TestReadHostFromDirectory(t *testing.T) {
 		snapshot := open(t, filepath.Join(hostsDir, name+".txtar"))
 		dir := filepath.Join(t.TempDir(), "sys")
 		expect.NoError(t, os.CopyFS(dir, snapshot))
-		want, _ := host.Read(snapshot, nil, host.Needs{All: true})
-		got, problems := host.Read(open(t, dir), nil, host.Needs{All: true})
+		want, _ := host.Read(snapshot, nil, host.All)
+		got, problems := host.Read(open(t, dir), nil, host.All)
 		expect.Problems(t, problems, nil)
 		if diff := cmp.Diff(want, got, compare); diff != "" {
 			t.Errorf("%s (-snapshot +directory):\n%s", name, diff)
@@ -249,7 +225,7 @@ func TestReadHostLive(t *testing.T) {
 	if err != nil {
 		t.Skip("no PCI bus in /sys: ", err)
 	}
-	host, problems := host.Read(open(t, "/sys"), nil, host.Needs{All: true})
+	host, problems := host.Read(open(t, "/sys"), nil, host.All)
 	if len(host.Devices) != len(entries) {
 		t.Errorf("read %d devices of %d; problems %v", len(host.Devices), len(entries), problems)
 	}

@@ -1,9 +1,7 @@
 package host
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"strconv"
 	"strings"
@@ -85,12 +83,8 @@ func maxInstances(description string) int {
 // vgpu reads the vGPU types of a virtual function from NVIDIA's driver; nil without it.
 func (r *hostReader) vgpu(dir string) *topology.VGPU {
 	name := path.Join(dir, vgpuDir, "current_vgpu_type")
-	content, err := r.tree.file(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		r.problem(reasons.CodeBadSysfs, name, err.Error())
+	content := r.file(name)
+	if content == "" {
 		return nil
 	}
 	current, known := r.count(name, content)

@@ -110,7 +110,7 @@ func withoutCapabilities(snapshot string) string {
 func TestScriptOfDevices(t *testing.T) {
 	for name, fsys := range scriptHosts(t) {
 		dir := directoryOf(t, fsys)
-		whole, _ := host.Read(fsys, nil, host.Needs{All: true})
+		whole, _ := host.Read(fsys, nil, host.All)
 		var all []topology.DeviceID
 		for i := range whole.Devices {
 			all = append(all, topology.PCIDevice(whole.Devices[i].Address))
@@ -125,7 +125,7 @@ func TestScriptOfDevices(t *testing.T) {
 			}
 		}
 		for _, ids := range sets[:min(len(sets), 8)] {
-			needs := host.Needs{Related: true, Details: true}
+			needs := host.Related | host.Details
 			want, problems := host.Read(fsys, ids, needs)
 			printed := runScript(t, "sh", dir, ids)
 			got, gotProblems := host.Read(printed, ids, needs)
@@ -133,7 +133,7 @@ func TestScriptOfDevices(t *testing.T) {
 				t.Errorf("%s, %v (-whole +script):\n%s", name, ids, d)
 			}
 			expect.Same(t, fmt.Sprint(problems), fmt.Sprint(gotProblems), "%s, %v: problems (-whole +script)", name, ids)
-			if shown, _ := host.Read(printed, nil, host.Needs{All: true}); len(shown.Devices) > len(want.Devices)+1 { // and VMD's own function
+			if shown, _ := host.Read(printed, nil, host.All); len(shown.Devices) > len(want.Devices)+1 { // and VMD's own function
 				t.Errorf("%s, %v: %d functions, want %d", name, ids, len(shown.Devices), len(want.Devices))
 			}
 		}

@@ -65,15 +65,14 @@ func OpenSysfs(name string) (fs.FS, io.Closer, error) {
 // golang.org/x/tools/txtar) whose entries are files, "-- path --" and the content, and
 // symbolic links, "-- path -> target --". Paths are relative to the root of sysfs, targets
 // to the link's directory, and both are in their shortest form. A duplicate, a path that is
-// both a file and a directory, a link out of the snapshot or in a loop is an error that
-// names the path.
+// both a file and a directory, a link out of the snapshot is an error that names the path.
+// The file system follows no links.
 func ParseSnapshot(data []byte) (fs.FS, error) {
 	archive := txtar.Parse(data)
 	if len(archive.Files) == 0 {
 		return nil, errors.New("not a snapshot: no line of the form -- path --")
 	}
 	files := fstest.MapFS{}
-	var links []string
 	for _, section := range archive.Files {
 		name, target, isLink := strings.Cut(section.Name, linkArrow)
 		file := &fstest.MapFile{Mode: 0o444, Data: section.Data}
@@ -83,52 +82,75 @@ func ParseSnapshot(data []byte) (fs.FS, error) {
 				return nil, err
 			}
 			file = &fstest.MapFile{Mode: fs.ModeSymlink | 0o777, Data: []byte(target)}
-			links = append(links, name)
 		}
 		if err := addFile(files, name, file); err != nil {
 			return nil, err
 		}
 	}
-	for _, name := range links {
-		if loops(files, name) {
-			return nil, fmt.Errorf("link %q is part of a loop or needs more than %d links to resolve", topology.Abridge(name), maxLinks)
-		}
-	}
 	return indexed(files)
 }
 
-// snapshot has an index of its directories: fstest.MapFS searches all files to list one.
+// snapshot is a file system without the two faults of fstest.MapFS: a loop of links overflows
+// its stack, and it searches all files to list a directory and for a missing path.
 type snapshot struct {
-	fstest.MapFS
-	dirs map[string][]fs.DirEntry // by path, sorted by name
+	files fstest.MapFS
+	infos map[string]fs.FileInfo   // by path
+	dirs  map[string][]fs.DirEntry // by path, sorted by name
+}
+
+// Lstat returns information about a file.
+func (s snapshot) Lstat(name string) (fs.FileInfo, error) {
+	if info, ok := s.infos[name]; ok {
+		return info, nil
+	}
+	return nil, &fs.PathError{Op: "lstat", Path: name, Err: fs.ErrNotExist}
+}
+
+// Open opens a file or a directory. To open a link is an error.
+func (s snapshot) Open(name string) (fs.File, error) {
+	info, err := s.Lstat(name)
+	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		err = &fs.PathError{Op: "open", Path: name, Err: errors.ErrUnsupported}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.files.Open(name)
 }
 
 // ReadDir lists a directory, sorted by name.
 func (s snapshot) ReadDir(dir string) ([]fs.DirEntry, error) {
-	if entries, ok := s.dirs[dir]; ok {
-		return slices.Clone(entries), nil
+	if _, err := s.Lstat(dir); err != nil {
+		return nil, err
 	}
-	return s.MapFS.ReadDir(dir)
+	return slices.Clone(s.dirs[dir]), nil
 }
 
-// Lstat returns information about a file, without following a symbolic link. Every
-// directory is in the map; fstest.MapFS would search all files for a missing path.
-func (s snapshot) Lstat(name string) (fs.FileInfo, error) {
-	if _, ok := s.MapFS[name]; !ok && name != "." && firstLink(s.MapFS, name) == "" {
-		return nil, &fs.PathError{Op: "lstat", Path: name, Err: fs.ErrNotExist}
+// ReadLink returns the target of a symbolic link.
+func (s snapshot) ReadLink(name string) (string, error) {
+	info, err := s.Lstat(name)
+	if err == nil && info.Mode()&fs.ModeSymlink == 0 {
+		err = &fs.PathError{Op: "readlink", Path: name, Err: fs.ErrInvalid}
 	}
-	return s.MapFS.Lstat(name)
+	if err != nil {
+		return "", err
+	}
+	return string(s.files[name].Data), nil
 }
 
 func indexed(files fstest.MapFS) (fs.FS, error) {
-	s := snapshot{MapFS: files, dirs: map[string][]fs.DirEntry{}}
+	files["."] = &fstest.MapFile{Mode: fs.ModeDir | 0o555}
+	s := snapshot{files: files, infos: map[string]fs.FileInfo{}, dirs: map[string][]fs.DirEntry{}}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		info, err := files.Lstat(name)
 		if err != nil {
 			return nil, fmt.Errorf("index: %w", err)
 		}
-		dir := path.Dir(name)
-		s.dirs[dir] = append(s.dirs[dir], fs.FileInfoToDirEntry(info))
+		s.infos[name] = info
+		if name != "." {
+			dir := path.Dir(name)
+			s.dirs[dir] = append(s.dirs[dir], fs.FileInfoToDirEntry(info))
+		}
 	}
 	return s, nil
 }
@@ -162,8 +184,8 @@ func isPath(name string) bool {
 	return fs.ValidPath(name) && len(name) <= maxLinkBytes && strings.Count(name, "/") < maxPathDepth
 }
 
-// checkLink accepts only links that fstest.MapFS, which resolves ".." by name,
-// and the kernel resolve to the same path.
+// checkLink accepts only links that tree, which resolves ".." by name, and the kernel
+// resolve to the same path.
 func checkLink(name, target string, data []byte) error {
 	switch {
 	case path.IsAbs(target):
@@ -176,36 +198,4 @@ func checkLink(name, target string, data []byte) error {
 		return fmt.Errorf("link %q has content", topology.Abridge(name))
 	}
 	return nil
-}
-
-// maxLinks is the number of links that Linux follows in one path
-// (include/linux/namei.h, MAXSYMLINKS).
-const maxLinks = 40
-
-// loops reports whether a link needs more than maxLinks links to resolve, or becomes too
-// long, as a link to a path under itself does: fstest.MapFS overflows the stack then. A
-// path through several links is safe when each of them is, because every link that is
-// resolved shortens the rest of the path.
-func loops(files fstest.MapFS, name string) bool {
-	for steps := 0; steps <= maxLinks && isPath(name); steps++ {
-		link := firstLink(files, name)
-		if link == "" {
-			return false
-		}
-		name = path.Join(path.Dir(link), string(files[link].Data)) + name[len(link):]
-	}
-	return true
-}
-
-// firstLink returns the shortest prefix of a path that is a symbolic link, or "".
-func firstLink(files fstest.MapFS, name string) string {
-	for i := range len(name) + 1 {
-		if i < len(name) && name[i] != '/' {
-			continue
-		}
-		if file := files[name[:i]]; file != nil && file.Mode&fs.ModeSymlink != 0 {
-			return name[:i]
-		}
-	}
-	return ""
 }

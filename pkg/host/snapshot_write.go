@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -44,7 +45,7 @@ const (
 // TakeSnapshot reads a sysfs tree. A file that cannot be read is left out and
 // becomes a Problem; a tree without PCI devices is an error.
 func TakeSnapshot(fsys fs.FS) (*Snapshot, []reasons.Problem, error) {
-	w := &snapshotWriter{hostReader: newHostReader(fsys, Needs{}), seen: map[string]bool{}}
+	w := &snapshotWriter{hostReader: newHostReader(fsys, 0), seen: map[string]bool{}}
 	defer w.close()
 	if _, err := w.tree.list(pciDevices); err != nil {
 		return nil, nil, fmt.Errorf("take snapshot: %s: %w", pciDevices, err)
@@ -97,10 +98,9 @@ func (w *snapshotWriter) copyFiles(dir, names string) {
 	for name := range strings.FieldsSeq(names) {
 		file := path.Join(dir, name)
 		content, err := w.tree.file(file)
+		w.check(file, err)
 		switch {
-		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
-			w.problem(reasons.CodeBadSysfs, file, err.Error())
 		case len(txtar.Parse([]byte(content)).Files) > 0:
 			w.problem(reasons.CodeBadSysfs, file, "has a line of the form -- path --, which begins an entry of a snapshot")
 		default:
@@ -119,17 +119,16 @@ func (w *snapshotWriter) copyLinks(dir, names string) {
 // that one, too (fs/kernfs/symlink.c, kernfs_get_target_path).
 func (w *snapshotWriter) copyLink(link string) {
 	target, err := w.tree.link(link)
-	if errors.Is(err, fs.ErrNotExist) {
-		return
+	if err == nil {
+		target, err = filepath.Rel(path.Dir(link), target)
 	}
 	if err == nil {
-		short := relative(path.Dir(link), target)
-		if err = checkLink(link, short, nil); err == nil {
-			w.emit(link+linkArrow+" "+short, nil)
-			return
-		}
+		target = filepath.ToSlash(target)
+		err = checkLink(link, target, nil)
 	}
-	w.problem(reasons.CodeBadSysfs, link, err.Error())
+	if w.check(link, err); err == nil {
+		w.emit(link+linkArrow+" "+target, nil)
+	}
 }
 
 func (w *snapshotWriter) emit(name string, data []byte) {
@@ -139,16 +138,6 @@ func (w *snapshotWriter) emit(name string, data []byte) {
 	}
 	w.seen[pathOf(file)] = true
 	w.out = append(w.out, file)
-}
-
-// relative returns the shortest path from a directory to a target.
-func relative(dir, target string) string {
-	from, to := strings.Split(dir, "/"), strings.Split(target, "/")
-	shared := 0
-	for shared < len(from) && shared < len(to)-1 && from[shared] == to[shared] {
-		shared++
-	}
-	return strings.Repeat("../", len(from)-shared) + strings.Join(to[shared:], "/")
 }
 
 func (w *snapshotWriter) cpusAndNodes() {

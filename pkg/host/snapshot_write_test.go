@@ -72,9 +72,9 @@ func TestSnapshotOfDirectory(t *testing.T) {
 // TestSnapshotKeepsDetails shows that all is read alike.
 func TestSnapshotPlansTheSame(t *testing.T) {
 	for _, c := range cases.Load(t, "../..") {
-		want := c.Mutator.Mutate(c.Request)
+		want := c.Mutator.Read(c.Request).Plan()
 		c.Mutator.Sysfs = snapshotOf(t, c.Mutator.Sysfs)
-		got := c.Mutator.Mutate(c.Request)
+		got := c.Mutator.Read(c.Request).Plan()
 		expect.Same(t, string(want.Domain), string(got.Domain), "%s: the domain (-host +snapshot)", c.Name)
 		expect.Same(t, explain(t, want), explain(t, got), "%s: the plan (-host +snapshot)", c.Name)
 	}

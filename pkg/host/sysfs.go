@@ -22,63 +22,53 @@ const (
 	iommuGroups = "kernel/iommu_groups"
 )
 
-// Needs names the files to read of a host, in addition to those that decide where devices
+// Needs is a set of files to read of a host, in addition to those that decide where devices
 // are placed: the online NUMA nodes, and of each device the NUMA node, the path, the size
 // of the configuration space and, of a function other than 0, the physical function.
-type Needs struct {
+type Needs uint8
+
+// The needs.
+const (
 	// Classes of the functions, by which NCCL pairs devices.
-	Classes bool
+	Classes Needs = 1 << iota
 	// Groups are the IOMMU groups, by which functions of a device belong together, and
 	// the physical functions of all virtual ones.
-	Groups bool
-	// Warnings are the inputs of a plan's warnings: drivers, BARs and the members of the
-	// IOMMU groups. It includes Classes and Groups.
-	Warnings bool
-	// Related are the ids of vendor and device, and the functions that belong to a device:
-	// the bridges above it, the other functions of the same device and its physical
-	// function. It includes Warnings.
-	Related bool
+	Groups
 	// LinkSpeeds of the PCI functions that are read, except bridges, from two small files
 	// of each.
-	LinkSpeeds bool
+	LinkSpeeds
 	// Details of each function that is read, and the number of CPU packages. A hook reads
 	// them only for a policy key, because the kernel wakes a device to read the state of
 	// its link.
-	Details bool
-	// All is all PCI functions and mediated devices. It includes Related.
-	All bool
-}
+	Details
 
-// With returns the union of two needs.
-func (n Needs) With(other Needs) Needs {
-	return Needs{
-		Classes:    n.Classes || other.Classes,
-		Groups:     n.Groups || other.Groups,
-		Warnings:   n.Warnings || other.Warnings,
-		Related:    n.Related || other.Related,
-		LinkSpeeds: n.LinkSpeeds || other.LinkSpeeds,
-		Details:    n.Details || other.Details,
-		All:        n.All || other.All,
-	}
-}
+	warnings
+	related
+	all
 
-// complete returns the needs with those that they include.
-func (n Needs) complete() Needs {
-	n.Related = n.Related || n.All
-	n.Warnings = n.Warnings || n.Related
-	n.Classes, n.Groups = n.Classes || n.Warnings, n.Groups || n.Warnings
-	return n
-}
+	// Warnings are the inputs of a plan's warnings: drivers, BARs and the members of the
+	// IOMMU groups.
+	Warnings = warnings | Classes | Groups
+	// Related are the ids of vendor and device, and the functions that belong to a device:
+	// the bridges above it, the other functions of the same device and its physical
+	// function.
+	Related = related | Warnings
+	// All is all PCI functions and mediated devices.
+	All = all | Related
+)
+
+// Has reports whether n includes others.
+func (n Needs) Has(others Needs) bool { return n&others == others }
 
 // Read reads devices, and the parents of mediated devices, from a sysfs tree. A device
 // without an entry becomes a Problem with the code no-sysfs. A file that cannot be read or
 // parsed becomes a Problem and counts as absent; an absent file is not a Problem. For no
 // devices nothing is read, unless all are needed.
 func Read(fsys fs.FS, ids []topology.DeviceID, needs Needs) (*topology.Host, []reasons.Problem) {
-	if len(ids) == 0 && !needs.All {
+	if len(ids) == 0 && !needs.Has(All) {
 		return &topology.Host{}, nil
 	}
-	r := newHostReader(fsys, needs.complete())
+	r := newHostReader(fsys, needs)
 	host := &topology.Host{Nodes: r.nodes}
 	for _, id := range ids {
 		if a, ok := id.PCI(); ok {
@@ -87,13 +77,13 @@ func Read(fsys fs.FS, ids []topology.DeviceID, needs Needs) (*topology.Host, []r
 			r.addMDEV(u)
 		}
 	}
-	if needs.All {
+	if needs.Has(All) {
 		r.addAll()
 	}
-	if needs.Details {
+	if needs.Has(Details) {
 		host.Packages = r.packages()
 	}
-	if needs.LinkSpeeds {
+	if needs.Has(LinkSpeeds) {
 		host.LinkSpeeds = r.linkSpeeds(ids)
 	}
 	return r.fill(host)
@@ -169,34 +159,34 @@ func (r *hostReader) notShown(id topology.DeviceID, dir string) {
 	})
 }
 
+// check adds the problem of reading a file, unless it is absent.
+func (r *hostReader) check(name string, err error) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		r.problem(reasons.CodeBadSysfs, name, err.Error())
+	}
+}
+
 // entries lists the names in a directory; none when it is absent.
 func (r *hostReader) entries(dir string) []string {
 	names, err := r.tree.list(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		r.problem(reasons.CodeBadSysfs, dir, err.Error())
-	}
+	r.check(dir, err)
 	return names
 }
 
 // file returns the content of a file, or "" when it is absent or cannot be read.
 func (r *hostReader) file(name string) string {
 	content, err := r.tree.file(name)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		r.problem(reasons.CodeBadSysfs, name, err.Error())
-	}
+	r.check(name, err)
 	return content
 }
 
 // linkBase returns the last component of a link's target, or "" without a readable link.
 func (r *hostReader) linkBase(name string) string {
 	target, err := r.tree.link(name)
-	switch {
-	case err == nil:
-		return path.Base(target)
-	case !errors.Is(err, fs.ErrNotExist):
-		r.problem(reasons.CodeBadSysfs, name, err.Error())
+	if r.check(name, err); err != nil {
+		return ""
 	}
-	return ""
+	return path.Base(target)
 }
 
 // deviceDir returns the directory that an entry of pciDevices or mdevDevices links to, or
@@ -204,9 +194,7 @@ func (r *hostReader) linkBase(name string) string {
 // when there is no such entry.
 func (r *hostReader) deviceDir(link string) (dir string, shown bool) {
 	if _, err := r.tree.dir(path.Dir(link)); err != nil {
-		if !errors.Is(err, fs.ErrNotExist) {
-			r.problem(reasons.CodeBadSysfs, path.Dir(link), err.Error())
-		}
+		r.check(path.Dir(link), err)
 		return "", false
 	}
 	dir, err := r.tree.link(link)
@@ -235,7 +223,7 @@ func (r *hostReader) addRequested(a topology.Address) {
 	if device == nil {
 		return
 	}
-	if r.needs.Related {
+	if r.needs.Has(Related) {
 		for function := range uint8(8) {
 			companion := a
 			companion.Function = function
@@ -245,7 +233,7 @@ func (r *hostReader) addRequested(a topology.Address) {
 			r.add(*device.PhysFn)
 		}
 	}
-	if r.needs.Warnings {
+	if r.needs.Has(Warnings) {
 		r.addGroup(device)
 	}
 }
@@ -280,7 +268,7 @@ func (r *hostReader) add(a topology.Address) (device *topology.Device, shown boo
 	}
 	device = r.device(a, dir)
 	r.devices[a] = device
-	if !r.needs.Related {
+	if !r.needs.Has(Related) {
 		return device, true
 	}
 	for _, bridge := range device.Bridges {

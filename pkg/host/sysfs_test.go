@@ -149,7 +149,7 @@ func TestReadHostAbsent(t *testing.T) {
 	if _, problems := readHost(fstest.MapFS{}, nil); len(problems) > 0 {
 		t.Errorf("no devices requested: %v", problems)
 	}
-	_, problems := host.Read(fstest.MapFS{}, nil, host.Needs{All: true})
+	_, problems := host.Read(fstest.MapFS{}, nil, host.All)
 	expect.Problems(t, problems, []string{"no-sysfs bus/pci/devices: no PCI devices"})
 }
 

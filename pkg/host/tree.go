@@ -1,10 +1,12 @@
 package host
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path"
 	"strings"
 )
@@ -20,21 +22,41 @@ const maxLinkBytes = 4096
 // the link's target, resolves it by name, and descends through real directories only: sysfs
 // needs no more. So no path leaves the root, and a loop of links cannot hang it
 // (fstest.MapFS overflows the stack on one).
-//
-// On this machine it reads by descriptors. After a failure it reads step by step, to find
-// the cause.
 type tree struct {
 	fsys fs.FS
-	top  *descriptor        // of fsys; nil where it has none
+	top  opener             // of fsys; nil where it cannot be kept open
 	dirs map[string]treeDir // by path
-	open int                // the number of open directories in dirs
 	data []byte             // buffer of reads
 }
 
-// treeDir is a real directory whose parents are real directories, or the error of reading
-// it.
+// directory is a real directory whose parents are real directories: a descriptor on Linux, or a
+// path. By path the 16 devices of a call take about three times as long to read. Names have one
+// component.
+type directory interface {
+	entry(name string) (entry, error)
+	list() ([]string, error)
+	// read reads the beginning of a regular file.
+	read(name string, into []byte) (int, error)
+	// link reads the beginning of a link's target.
+	link(name string, into []byte) (int, error)
+	close() error
+}
+
+// opener is a directory that opens those under it, by their paths.
+type opener interface {
+	directory
+	dir(name string) (directory, error)
+}
+
+// entry is a file, directory or link of the tree.
+type entry struct {
+	mode fs.FileMode // its type
+	size int64
+}
+
+// treeDir is a directory, or the error of opening it.
 type treeDir struct {
-	at  *descriptor // nil where it is not open
+	directory
 	err error
 }
 
@@ -43,75 +65,61 @@ type treeDir struct {
 const maxOpen = 256
 
 func newTree(fsys fs.FS) *tree {
-	t := &tree{fsys: fsys, dirs: map[string]treeDir{}, data: make([]byte, maxLinkBytes+1)}
-	if d, ok := fsys.(*directory); ok {
+	t := &tree{fsys: fsys, dirs: map[string]treeDir{}, data: make([]byte, maxFileBytes+1)}
+	if d, ok := fsys.(*machineDir); ok {
 		t.top = d.top
 	}
 	return t
 }
 
 // dir returns a directory. The error is fs.ErrNotExist when it or one above it is absent.
-func (t *tree) dir(name string) (treeDir, error) {
+func (t *tree) dir(name string) (directory, error) {
 	d, seen := t.dirs[name]
 	if !seen {
-		d = t.openDir(name)
+		d.directory, d.err = t.openDir(name)
 		t.dirs[name] = d
 	}
-	return d, d.err
+	return d.directory, d.err
 }
 
-func (t *tree) openDir(name string) treeDir {
-	if t.top == nil {
-		return treeDir{err: t.checkDir(name)}
-	}
-	if t.open >= maxOpen {
+func (t *tree) openDir(name string) (directory, error) {
+	if len(t.dirs) >= maxOpen {
 		if err := t.close(); err != nil {
-			return treeDir{err: err}
+			return nil, err
 		}
 	}
-	at, err := t.top.dir(name)
-	if err != nil {
-		return treeDir{err: t.checkDir(name)}
+	if t.top != nil {
+		// An error does not name its cause, and openat2(2) may be missing.
+		if at, err := t.top.dir(name); err == nil {
+			return at, nil
+		}
 	}
-	t.open++
-	return treeDir{at: &at}
-}
-
-// checkDir returns an error if a directory or one above it is not a real directory.
-func (t *tree) checkDir(name string) error {
 	if name == "." {
-		return nil
+		return pathDir{t.fsys, name}, nil
 	}
 	switch e, err := t.entry(name); {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s: %w", name, fs.ErrNotExist)
+		return nil, fmt.Errorf("%s: %w", name, fs.ErrNotExist)
 	case err != nil:
-		return err
+		return nil, err
 	case e.mode&fs.ModeSymlink != 0:
-		return fmt.Errorf("%s is a symbolic link", name)
+		return nil, fmt.Errorf("%s is a symbolic link", name)
 	case !e.mode.IsDir():
-		return fmt.Errorf("%s is not a directory", name)
+		return nil, fmt.Errorf("%s is not a directory", name)
 	}
-	return nil
+	return pathDir{t.fsys, name}, nil
 }
 
 // close closes the open directories. The tree stays usable.
 func (t *tree) close() error {
 	var errs []error
 	for _, d := range t.dirs {
-		if d.at != nil {
-			errs = append(errs, d.at.close())
+		if d.directory != nil {
+			errs = append(errs, d.close())
 		}
 	}
 	clear(t.dirs)
-	t.open = 0
 	return errors.Join(errs...)
-}
-
-// entry is a file, directory or link of the tree.
-type entry struct {
-	mode fs.FileMode // its type
-	size int64
 }
 
 // entry returns the entry at a path. It does not list the directory: that of a device has
@@ -121,20 +129,12 @@ func (t *tree) entry(name string) (entry, error) {
 	if err != nil {
 		return entry{}, err
 	}
-	if dir.at != nil {
-		if e, err := dir.at.entry(path.Base(name)); isCertain(err) {
-			return e, err
-		}
-	}
-	info, err := fs.Lstat(t.fsys, name)
+	e, err := dir.entry(path.Base(name))
 	if err != nil {
-		return entry{}, fmt.Errorf("%s: %w", name, cause(err))
+		return entry{}, fmt.Errorf("%s: %w", name, WithoutPath(err))
 	}
-	return entry{info.Mode().Type(), info.Size()}, nil
+	return e, nil
 }
-
-// isCertain reports whether the result of a descriptor is final: success, or no such file.
-func isCertain(err error) bool { return err == nil || errors.Is(err, fs.ErrNotExist) }
 
 // list returns the names in a directory, sorted. The error is that of dir.
 func (t *tree) list(name string) ([]string, error) {
@@ -142,18 +142,9 @@ func (t *tree) list(name string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if dir.at != nil {
-		if names, err := dir.at.list(); err == nil {
-			return names, nil
-		}
-	}
-	entries, err := fs.ReadDir(t.fsys, name)
+	names, err := dir.list()
 	if err != nil {
-		return nil, fmt.Errorf("list: %w", cause(err))
-	}
-	names := make([]string, len(entries))
-	for i, e := range entries {
-		names[i] = e.Name()
+		return nil, fmt.Errorf("list: %w", WithoutPath(err))
 	}
 	return names, nil
 }
@@ -170,79 +161,42 @@ func (t *tree) raw(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if dir.at != nil {
-		if content, err := t.read(dir.at, path.Base(name)); isCertain(err) {
-			return content, err
-		}
-	}
-	e, err := t.entry(name)
-	if err != nil {
+	n, err := dir.read(path.Base(name), t.data)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return "", err
-	}
-	if !e.mode.IsRegular() {
-		return "", fmt.Errorf("%s is not a regular file", name)
-	}
-	f, err := t.fsys.Open(name)
-	if err != nil {
-		return "", fmt.Errorf("read: %w", cause(err))
-	}
-	defer f.Close()
-	content, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
-	if err != nil {
-		return "", fmt.Errorf("read: %w", cause(err))
-	}
-	if len(content) > maxFileBytes {
+	case err != nil:
+		if e, err := t.entry(name); err == nil && !e.mode.IsRegular() {
+			return "", fmt.Errorf("%s is not a regular file", name)
+		}
+		return "", fmt.Errorf("read: %w", WithoutPath(err))
+	case n > maxFileBytes:
 		return "", fmt.Errorf("%s is too large: more than %d bytes", name, maxFileBytes)
 	}
-	return string(content), nil
-}
-
-// read reads a file of an open directory.
-func (t *tree) read(dir *descriptor, name string) (string, error) {
-	f, err := dir.file(name)
-	if err != nil {
-		return "", err
-	}
-	n, err := f.read(t.data)
-	return string(t.data[:n]), errors.Join(err, f.close())
+	return string(t.data[:n]), nil
 }
 
 // link returns the target of a symbolic link as a path from the root of the tree.
-// The target need not exist.
+// The target need not exist. Its parents are real directories, so ".." means the same as in
+// the file system.
 func (t *tree) link(name string) (string, error) {
 	dir, err := t.dir(path.Dir(name))
 	if err != nil {
 		return "", err
 	}
-	if dir.at != nil {
-		n, err := dir.at.link(path.Base(name), t.data)
-		if err == nil {
-			return resolve(name, string(t.data[:n]))
-		}
-		if isCertain(err) {
-			return "", err
-		}
-	}
-	e, err := t.entry(name)
-	if err != nil {
+	n, err := dir.link(path.Base(name), t.data)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return "", err
-	}
-	if e.mode&fs.ModeSymlink == 0 {
-		return "", fmt.Errorf("%s is not a symbolic link", name)
-	}
-	text, err := fs.ReadLink(t.fsys, name)
-	if err != nil {
-		return "", fmt.Errorf("read link: %w", cause(err))
-	}
-	return resolve(name, text)
-}
-
-// resolve returns the target of a link by name. Its parents are real directories, so ".."
-// means the same as in the file system.
-func resolve(name, text string) (string, error) {
-	if len(text) > maxLinkBytes {
+	case err != nil:
+		if e, err := t.entry(name); err == nil && e.mode&fs.ModeSymlink == 0 {
+			return "", fmt.Errorf("%s is not a symbolic link", name)
+		}
+		return "", fmt.Errorf("read link: %w", WithoutPath(err))
+	case n > maxLinkBytes:
 		return "", fmt.Errorf("the target of %s is too long: more than %d bytes", name, maxLinkBytes)
 	}
+	text := string(t.data[:n])
 	target := path.Join(path.Dir(name), text)
 	if path.IsAbs(text) || !fs.ValidPath(target) {
 		return "", fmt.Errorf("%s links to a path outside the tree", name)
@@ -250,11 +204,70 @@ func resolve(name, text string) (string, error) {
 	return target, nil
 }
 
-// cause strips the path from an error, because a Problem has the whole path.
-func cause(err error) error {
+// WithoutPath strips the path from an error of a file, for messages that have it or must not
+// show a temporary one.
+func WithoutPath(err error) error {
 	var at *fs.PathError
-	if errors.As(err, &at) {
+	var link *os.LinkError
+	switch {
+	case errors.As(err, &at):
 		return at.Err
+	case errors.As(err, &link):
+		return link.Err
 	}
 	return err
 }
+
+// pathDir is a directory of a file system.
+type pathDir struct {
+	fsys fs.FS
+	name string
+}
+
+func (d pathDir) dir(name string) (directory, error) {
+	return pathDir{d.fsys, path.Join(d.name, name)}, nil
+}
+
+func (d pathDir) entry(name string) (entry, error) {
+	info, err := fs.Lstat(d.fsys, path.Join(d.name, name))
+	if err != nil {
+		return entry{}, err
+	}
+	return entry{info.Mode().Type(), info.Size()}, nil
+}
+
+func (d pathDir) list() ([]string, error) {
+	entries, err := fs.ReadDir(d.fsys, d.name)
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	return names, err
+}
+
+// read opens nothing but regular files: a link would be followed, and a pipe would block.
+func (d pathDir) read(name string, into []byte) (int, error) {
+	if e, err := d.entry(name); err != nil || !e.mode.IsRegular() {
+		return 0, cmp.Or(err, errors.ErrUnsupported)
+	}
+	f, err := d.fsys.Open(path.Join(d.name, name))
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	n, err := io.ReadFull(f, into)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = nil
+	}
+	return n, err
+}
+
+func (d pathDir) link(name string, into []byte) (int, error) {
+	if _, err := d.entry(name); err != nil { // fstest.MapFS searches all files for a missing path
+		return 0, err
+	}
+	text, err := fs.ReadLink(d.fsys, path.Join(d.name, name))
+	return copy(into, text), err
+}
+
+func (d pathDir) close() error { return nil }

@@ -84,164 +84,123 @@ const (
 	notPCI       connect = iota
 	express              // a port of its own
 	conventional         // a slot of a PCI bridge, which is under a port
+	virtio               // express; a transitional device is conventional
 	eitherWay            // express or conventional, by QEMU's build
 	integrated           // directly on the root bus
 )
 
-// defaultModel is the connection of a NIC or a video device without a model: conventional on x86,
-// virtio on virt (libvirt src/qemu/qemu_domain.c, qemuDomainDefaultNetModel and
+func (g *guest) connect(d domain.Device) connect {
+	kind, rules := g.rules(d)
+	for _, r := range rules {
+		switch {
+		case !isOneOf(kind, r.kinds) || !isOneOf(d.Model, r.models):
+		case r.how == virtio && d.Model == "virtio-transitional":
+			return conventional
+		case r.how == virtio:
+			return express
+		default:
+			return r.how
+		}
+	}
+	return notPCI
+}
+
+// rule is the connection of devices of some kinds and models. Words are separated by spaces; unset
+// stands for none, and no word for any.
+type rule struct {
+	kinds, models string
+	how           connect
+}
+
+const unset = "-"
+
+func isOneOf(value, words string) bool {
+	value = cmp.Or(value, unset)
+	for word := range strings.SplitSeq(words, " ") {
+		if word == value {
+			return true
+		}
+	}
+	return words == ""
+}
+
+// rules returns the kind of a device, and the rules for its element, the first of which that applies
+// counts.
+func (g *guest) rules(d domain.Device) (kind string, rules []rule) {
+	switch d.Element {
+	case "controller":
+		return d.Type, g.controllerRules(d)
+	case "hostdev": // those that are not in Domain.Hostdevs
+		if cmp.Or(d.Mode, "subsystem") == "subsystem" {
+			return d.Type, []rule{{"pci", "", express}, {"mdev", unset + " vfio-pci", express}, {"scsi_host", "", virtio}}
+		}
+	case "disk":
+		return diskBus(d), []rule{{"virtio", "", virtio}}
+	case "input":
+		return d.Bus, []rule{{"virtio", "", virtio}}
+	case "filesystem":
+		return d.DriverType, []rule{{"loop nbd ploop", "", notPCI}, {"", "", virtio}}
+	case "serial", "parallel":
+		return d.TargetType, []rule{{"pci-serial", "", conventional}}
+	case "interface":
+		return d.Type, []rule{
+			{"hostdev", "", express},
+			{"", unset, g.defaultModel()},
+			{"", "usb-net", notPCI},
+			{"", "virtio virtio-non-transitional e1000e igb", express},
+			{"", "", conventional},
+		}
+	case "video":
+		return "", []rule{{"", unset + " default", g.defaultModel()}, {"", "none ramfb gop", notPCI}, {"", "virtio bochs", express}, {"", "", conventional}}
+	case "memballoon", "rng", "vsock":
+		return "", []rule{{"", "none xen", notPCI}, {"", "", virtio}}
+	case "memory":
+		return "", []rule{{"", "virtio-mem virtio-pmem", express}}
+	case "shmem", "crypto":
+		return "", []rule{{"", "", conventional}}
+	case "watchdog":
+		return "", []rule{{"", "i6300esb", conventional}}
+	case "iommu":
+		return "", []rule{{"", "virtio amd", integrated}}
+	case "panic":
+		return "", []rule{{"", "pvpanic", integrated}}
+	case "sound":
+		return "", []rule{{"", "es1370 ac97 ich6 ich9", conventional}, {"", "virtio", express}}
+	}
+	return "", nil
+}
+
+// controllerRules are the rules for a controller. SCSI without a model is lsilogic where QEMU has
+// that, else virtio-scsi (libvirt src/qemu/qemu_domain.c, qemuDomainDefaultSCSIControllerModel).
+func (g *guest) controllerRules(d domain.Device) []rule {
+	sata := conventional
+	if g.q35 && cmp.Or(d.Index, "0") == "0" { // the chipset's, at 0:1f.2
+		sata = integrated
+	}
+	return []rule{
+		{"scsi", "ncr53c90", notPCI},
+		{"scsi", unset + " auto", eitherWay},
+		{"scsi", "virtio-scsi virtio-non-transitional", express},
+		{"scsi", "", conventional},
+		{"usb", "none qusb1 qusb2", notPCI},
+		{"usb", "nec-xhci qemu-xhci", express},
+		{"usb", unset, g.defaultModel()},
+		{"usb", "", conventional},
+		{"virtio-serial", "", virtio},
+		{"sata", "", sata},
+		{"nvme", "", express},
+		{"ide", "", conventional},
+	}
+}
+
+// defaultModel is the connection of USB, a NIC or a video device without a model: conventional on
+// x86, virtio on virt (libvirt src/qemu/qemu_domain.c, qemuDomainDefaultNetModel and
 // …DefaultVideoDevice).
 func (g *guest) defaultModel() connect {
 	if g.q35 {
 		return conventional
 	}
 	return express
-}
-
-func (g *guest) connect(d domain.Device) connect {
-	switch d.Element {
-	case "controller":
-		return g.connectController(d)
-	case "hostdev":
-		return connectHostdev(d)
-	case "disk":
-		return when(diskBus(d) == "virtio", virtio(d.Model))
-	case "input":
-		return when(d.Bus == "virtio", virtio(d.Model))
-	case "interface":
-		return g.connectInterface(d)
-	case "video":
-		return g.connectVideo(d.Model)
-	case "filesystem":
-		return when(d.DriverType != "loop" && d.DriverType != "nbd" && d.DriverType != "ploop", virtio(d.Model))
-	case "serial", "parallel":
-		return when(d.TargetType == "pci-serial", conventional)
-	}
-	return connectByModel(d.Element, d.Model)
-}
-
-// connectByModel is connect for the elements that differ by model alone.
-func connectByModel(element, model string) connect {
-	switch element {
-	case "memballoon", "rng", "vsock":
-		return when(model != "none" && model != "xen", virtio(model))
-	case "memory":
-		return when(model == "virtio-mem" || model == "virtio-pmem", express)
-	case "shmem", "crypto":
-		return conventional
-	case "watchdog":
-		return when(model == "i6300esb", conventional)
-	case "iommu":
-		return when(model == "virtio" || model == "amd", integrated)
-	case "panic":
-		return when(model == "pvpanic", integrated)
-	case "sound":
-		switch model {
-		case "es1370", "ac97", "ich6", "ich9":
-			return conventional
-		case "virtio":
-			return express
-		}
-	}
-	return notPCI
-}
-
-// connectController is connect for a controller. SCSI without a model is lsilogic where QEMU has
-// that, else virtio-scsi (libvirt src/qemu/qemu_domain.c, qemuDomainDefaultSCSIControllerModel).
-func (g *guest) connectController(d domain.Device) connect {
-	switch d.Type {
-	case "scsi":
-		switch d.Model {
-		case "ncr53c90":
-			return notPCI
-		case "", "auto":
-			return eitherWay
-		case "virtio-scsi", "virtio-non-transitional":
-			return express
-		}
-		return conventional
-	case "virtio-serial":
-		return virtio(d.Model)
-	case "usb":
-		switch d.Model {
-		case "none", "qusb1", "qusb2":
-			return notPCI
-		case "nec-xhci", "qemu-xhci":
-			return express
-		case "":
-			return g.defaultModel()
-		}
-		return conventional
-	case "sata":
-		// The chipset of q35 has the first one at 0:1f.2.
-		if g.q35 && cmp.Or(d.Index, "0") == "0" {
-			return integrated
-		}
-		return conventional
-	case "nvme":
-		return express
-	case "ide":
-		return conventional
-	}
-	return notPCI
-}
-
-func (g *guest) connectInterface(d domain.Device) connect {
-	if d.Type == "hostdev" {
-		return express
-	}
-	switch d.Model {
-	case "":
-		return g.defaultModel()
-	case "usb-net":
-		return notPCI
-	case "virtio", "virtio-non-transitional", "e1000e", "igb":
-		return express
-	}
-	return conventional
-}
-
-func (g *guest) connectVideo(model string) connect {
-	switch model {
-	case "none", "ramfb", "gop":
-		return notPCI
-	case "virtio", "bochs":
-		return express
-	case "", "default":
-		return g.defaultModel()
-	}
-	return conventional
-}
-
-// connectHostdev is connect for the hostdevs that are not in Domain.Hostdevs.
-func connectHostdev(d domain.Device) connect {
-	if cmp.Or(d.Mode, "subsystem") != "subsystem" {
-		return notPCI
-	}
-	switch d.Type {
-	case "pci":
-		return express
-	case "mdev":
-		return when(cmp.Or(d.Model, "vfio-pci") == "vfio-pci", express)
-	case "scsi_host":
-		return virtio(d.Model)
-	}
-	return notPCI
-}
-
-// virtio is connect for a virtio device: transitional ones fit conventional slots only.
-func virtio(model string) connect {
-	if model == "virtio-transitional" {
-		return conventional
-	}
-	return express
-}
-
-func when(isPCI bool, how connect) connect {
-	if isPCI {
-		return how
-	}
-	return notPCI
 }
 
 // diskBus returns the bus of a disk, which may follow from its name (libvirt

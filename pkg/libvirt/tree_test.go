@@ -37,7 +37,7 @@ func TestTree(t *testing.T) {
 			controller(4, domain.DownstreamPort, &domain.GuestAddress{Bus: 3, Slot: 1}),
 			controller(3, domain.UpstreamPort, &domain.GuestAddress{Bus: 2}),
 			controller(2, domain.RootPort, &domain.GuestAddress{Bus: 1}),
-			// An expander bus is a root, even one that says it is under itself.
+			// An expander bus is a root, even one with an address on itself.
 			{Index: 1, Model: domain.ExpanderBus, Cell: &cell, Address: &domain.GuestAddress{Bus: 1, Slot: 3}},
 			controller(5, domain.DownstreamPort, &domain.GuestAddress{Bus: 3}),
 			// libvirt gives this one a place on the root bus.

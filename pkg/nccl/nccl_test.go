@@ -53,7 +53,7 @@ func wholeHost(t *testing.T, host fs.FS) []byte {
 func planOf(t *testing.T, host fs.FS, domain []byte, layout policy.Layout) *placement.Plan {
 	t.Helper()
 	m := plan.Planner{Sysfs: host, Details: true, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}}
-	result := m.Mutate(plan.Request{Domain: domain})
+	result := m.Read(plan.Request{Domain: domain}).Plan()
 	if result.Err != nil {
 		t.Fatal(result.Err)
 	}
@@ -176,49 +176,6 @@ func wantedDistance(a, b tree.Spot) string {
 func cpuOf(n *node) string {
 	above := n.above()
 	return above[len(above)-2].attrs["numaid"]
-}
-
-// TestNodes: the CPU above a device is the guest cell of the expander bus that it
-// is under.
-func TestNodes(t *testing.T) {
-	host := readHost(t, "x86-2n8g-hgx-h100")
-	plan := planOf(t, host, wholeHost(t, host), policy.LayoutNUMA)
-	system, err := read(nccl.New(plan).String())
-	expect.NoError(t, err)
-	checked := 0
-	for _, d := range plan.Devices {
-		if n, count := system.find(d.Predicted.String()); count == 1 && d.Cell != nil {
-			checked++
-			if cpu := cpuOf(n); cpu != fmt.Sprint(int(*d.Cell)) {
-				t.Errorf("%s is in cell %d, and under CPU %s", d.ID, *d.Cell, cpu)
-			}
-		}
-	}
-	if checked < 16 {
-		t.Errorf("%d devices checked, the machine has 8 GPUs and 8 NICs", checked)
-	}
-}
-
-// TestSwitchAddress: with mirror the switches have the addresses that the guest
-// shows, so that NCCL recognizes a device that is not in the file and that it
-// finds under one of them.
-func TestSwitchAddress(t *testing.T) {
-	host := readHost(t, "x86-2n8g-hgx-h100")
-	plan := planOf(t, host, wholeHost(t, host), policy.LayoutMirror)
-	system, err := read(nccl.New(plan).String())
-	expect.NoError(t, err)
-	for _, d := range plan.Devices {
-		n, count := system.find(d.Predicted.String())
-		if count == 0 || len(d.GuestPath) < 4 {
-			continue // an NVSwitch, which NCCL does not look for here
-		}
-		upstream := d.GuestPath[2] // after the expander bus and the root port
-		for _, c := range plan.Controllers {
-			if c.Index == upstream && n.parent.attrs["busid"] != c.Predicted.String() {
-				t.Errorf("%s is under %s, its switch in the guest is at %s", d.ID, n.parent.attrs["busid"], c.Predicted)
-			}
-		}
-	}
 }
 
 // TestLeavesOut: a GPU whose guest address is not known yet is left out and named;

@@ -53,7 +53,6 @@ rect.same,.swatch.same rect{fill:#6fd08c;stroke:none}rect.farther,.swatch.farthe
 rect.nearer,.swatch.nearer rect{fill:#cfe6ff;stroke:none}rect.unknown,.swatch.unknown rect{fill:#d1d9e0;stroke:none}
 .frame{fill:none;stroke:#59636e}.unplaced .frame,.device.unplaced rect,.swatch.unplaced rect{stroke:#cf222e;stroke-width:1.5;stroke-dasharray:4 3}
 .swatch.unplaced rect{fill:none}.join.unplaced{stroke:#cf222e;stroke-dasharray:4 3}.join.unknown{stroke-dasharray:4 3}
-.cell rect{fill:none;stroke:#d1d9e0}.cell.farther rect{fill:#ffc999}.cell.nearer rect{fill:#cfe6ff}
 @media (prefers-color-scheme:dark){
 text{fill:#e6edf3}.note,.more{fill:#a3adb8}
 .ground,.base{fill:#0d1117}.area rect{fill:#151b23;stroke:#3d444d}
@@ -63,7 +62,6 @@ text{fill:#e6edf3}.note,.more{fill:#a3adb8}
 rect.same,.swatch.same rect{fill:#1a7f37}rect.farther,.swatch.farther rect{fill:#9a4b00}
 rect.nearer,.swatch.nearer rect{fill:#0550ae}rect.unknown,.swatch.unknown rect{fill:#3d444d}
 .frame{stroke:#a3adb8}.unplaced .frame,.device.unplaced rect,.swatch.unplaced rect,.join.unplaced{stroke:#ff7b72}
-.cell rect{stroke:#3d444d}.cell.farther rect{fill:#9a4b00}.cell.nearer rect{fill:#0550ae}
 }
 `
 

@@ -98,27 +98,3 @@ func (c *canvas) swatches(r report.Report, room, y int) int {
 	}
 	return y
 }
-
-// matrix draws the path types in the guest like nvidia-smi topo -m, in colour if they differ
-// from the host's. It returns the width that it needs and the y after it.
-func (c *canvas) matrix(r report.Report, y int) (width, after int) {
-	const cell, row, longest = 38, 18, 220
-	label := 0
-	for i, d := range r.Devices {
-		label = min(max(label, textPixels(fmt.Sprintf("#%d %s", i, d.Title()))+8), longest)
-	}
-	c.words("side", margin, y+8, "Path types in the guest")
-	for i, d := range r.Devices {
-		top := y + (i+2)*row
-		c.words("middle mono", margin+label+i*cell+cell/2, y+row+8, fmt.Sprintf("#%d", i))
-		c.words("note", margin, top+8, fitPixels(fmt.Sprintf("#%d %s", i, d.Title()), label-8))
-		for j := range r.Devices {
-			text, change, tip := r.Paths.Guest.Between(i, j).String(), report.Same, ""
-			if now := r.PairChange(i, j); i != j && now != report.Unknown {
-				change, tip = now, fmt.Sprintf("#%d, #%d: %s on the host, %s in the guest", i, j, r.Paths.Host.Between(i, j), text)
-			}
-			c.box(box{class: "cell " + string(change), x: margin + label + j*cell, y: top, w: cell - 2, h: row - 2, text: text, tip: tip})
-		}
-	}
-	return 2*margin + label + len(r.Devices)*cell, y + (len(r.Devices)+2)*row + areaGap
-}

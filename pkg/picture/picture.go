@@ -11,7 +11,6 @@ import (
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/report"
-	"hook-sidecar/pkg/topology"
 )
 
 // Write draws a report: the host's tree grows from the left, the guest's from the right,
@@ -35,11 +34,6 @@ func Write(w io.Writer, r report.Report) error {
 	}
 	c.WriteString(left.String() + right.String())
 	c.joins(r, left, right)
-	if r.Details && len(r.Devices) <= report.MatrixDevices {
-		var matrixWidth int
-		matrixWidth, height = c.matrix(r, height)
-		width = max(width, matrixWidth)
-	}
 	height = c.legend(r, left.hasPorts || right.hasPorts, width, height)
 	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img">
 <title>%s</title>
@@ -81,19 +75,17 @@ func stack(left, right *side) int {
 
 func hasKnownPairs(t report.Tally) bool { return t.All > t.By[report.Unknown] }
 
+// title is the first part of the headline.
 func title(r report.Report) string {
-	switch tally := r.Tally(report.AllDevices); {
-	case len(r.Devices) == 0:
-		return "No device is passed through"
-	case hasKnownPairs(tally):
-		return fmt.Sprintf("%d of %s of devices as on the host", tally.By[report.Same], topology.Counted(tally.All, "pair"))
+	if len(r.Headline) == 0 {
+		return ""
 	}
-	return r.Inventory() + ": " + outcomes(r)
+	return r.Headline[0]
 }
 
-// subtitle is the subject, with outcomes if the title lacks them.
+// subtitle is the rest of the headline, the subject and the outcomes.
 func subtitle(r report.Report) string {
-	parts := []string{r.Subject.VM, r.Subject.Host}
+	parts := append(slices.Clone(r.Headline[min(1, len(r.Headline)):]), r.Subject.VM, r.Subject.Host)
 	if !r.IsCurrent() {
 		layout := "layout " + string(r.Layout)
 		if r.LayoutReason != nil { // the policy has another word
@@ -101,9 +93,7 @@ func subtitle(r report.Report) string {
 		}
 		parts = append(parts, layout)
 	}
-	if hasKnownPairs(r.Tally(report.AllDevices)) {
-		parts = append(parts, outcomes(r), r.Inventory())
-	}
+	parts = append(parts, outcomes(r), r.Inventory())
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), " · ")
 }
 

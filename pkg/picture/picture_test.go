@@ -24,7 +24,7 @@ import (
 var update = flag.Bool("update", false, "rewrite the golden files")
 
 // One picture with every kind of change in it, one with mediated devices. What
-// a picture holds is what TestPictures proves; this shows that it does not
+// a picture holds is proved by TestPictures; this shows that it does not
 // change unseen.
 func TestGolden(t *testing.T) {
 	for host, layout := range map[string]string{machines.HGX: "numa", machines.VGPU: "mirror"} {
@@ -207,8 +207,7 @@ func TestLongAliasInPicture(t *testing.T) {
 	}
 }
 
-// On request the picture and the text have the speeds of links, and the picture the
-// path types in the guest. The GPUs of the machine have 32 GT/s x16, and a switch
+// On request the picture and the text have the speeds of links. The GPUs of the machine have 32 GT/s x16, and a switch
 // port of QEMU says 2.5 GT/s x1, whatever root ports say.
 func TestDetails(t *testing.T) {
 	sysfs := machines.Sysfs(t, machines.HGX)
@@ -217,7 +216,7 @@ func TestDetails(t *testing.T) {
 	} {
 		layout, port := tt.layout, tt.port
 		m := plan.Planner{Sysfs: sysfs, Details: true, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: layout, policy.KeyPortSpeed: tt.speed}}}
-		result := m.Mutate(plan.Request{Domain: machines.Domain(t, sysfs)})
+		result := m.Read(plan.Request{Domain: machines.Domain(t, sysfs)}).Plan()
 		r := report.New(result.Plan, result.Changed(), result.Err)
 		if strings.Contains(draw(t, r), "GT/s") {
 			t.Errorf("%s: speeds are drawn without being asked for", layout)
@@ -225,7 +224,7 @@ func TestDetails(t *testing.T) {
 		r.Details = true
 		svg := draw(t, r)
 		shown := strings.Join(textsOf(t, svg), "\n")
-		wants := []string{"GPU 1b:00.0 32 GT/s x16", "Path types in the guest", "#19 ua-gpu-gpu8"}
+		wants := []string{"GPU 1b:00.0 32 GT/s x16"}
 		if port != "-" {
 			wants = append(wants, " "+port)
 		}
@@ -233,9 +232,6 @@ func TestDetails(t *testing.T) {
 			if !strings.Contains(shown, want) {
 				t.Errorf("%s: svg: no %q", layout, want)
 			}
-		}
-		if n := strings.Count(svg, `<g class="cell `); n != 20*20 {
-			t.Errorf("%s: the matrix has %d cells", layout, n)
 		}
 		wellFormed(t, svg)
 		line := regexp.MustCompile(`(?m)^#1 +ua-gpu-gpu1 +32 GT/s x16 +` + regexp.QuoteMeta(port) + `$`)

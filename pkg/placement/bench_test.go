@@ -104,7 +104,7 @@ func demoCall(b *testing.B) benchCall {
 	d, err := domain.Parse(call.xml)
 	expect.NoError(b, err)
 	call.in = defaults(b)
-	call.in.Host, _ = host.Read(sysfs, placement.Candidates(d, nil), host.Needs{Related: true})
+	call.in.Host, _ = host.Read(sysfs, placement.Candidates(d, nil), host.Related)
 	if call.in.VMI, err = env.ParseVMI(read(testdata.DemoVMI)); err != nil {
 		b.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func crowdCall(b *testing.B, count int) benchCall {
 		call.in.VMI.HostDevices = append(call.in.VMI.HostDevices, env.Request{Name: fmt.Sprint(i), Resource: "example.com/device"})
 	}
 	call.in.Variables, _ = env.ParseVariables([]string{"PCI_RESOURCE_EXAMPLE_COM_DEVICE=" + strings.Join(devices, ",")})
-	call.in.Host, _ = host.Read(sysfs, placement.Candidates(d, nil), host.Needs{Related: true})
+	call.in.Host, _ = host.Read(sysfs, placement.Candidates(d, nil), host.Related)
 	return call
 }
 

@@ -155,11 +155,11 @@ func TestUnmanagedControllers(t *testing.T) {
 		}
 		m := plan.Planner{Sysfs: host, Source: policy.Source{Flags: flags}}
 		in := d.write()
-		first := m.Mutate(plan.Request{Domain: in})
+		first := m.Read(plan.Request{Domain: in}).Plan()
 		if first.Err != nil {
 			t.Fatalf("seed %d: %v", seed, first.Err)
 		}
-		if second := m.Mutate(plan.Request{Domain: first.Domain}); !bytes.Equal(second.Domain, first.Domain) {
+		if second := m.Read(plan.Request{Domain: first.Domain}).Plan(); !bytes.Equal(second.Domain, first.Domain) {
 			t.Errorf("seed %d, %v: a second call changes the result\n%s\nof the domain\n%s", seed, flags, first.Domain, in)
 		}
 		if libvirt != nil && seed%10 == 0 {
@@ -184,7 +184,7 @@ func afterLibvirt(t *testing.T, libvirt *oracle.Libvirt, m plan.Planner, in []by
 		}
 		return
 	}
-	after := m.Mutate(plan.Request{Domain: readback})
+	after := m.Read(plan.Request{Domain: readback}).Plan()
 	if after.Err != nil {
 		t.Fatal(after.Err)
 	}

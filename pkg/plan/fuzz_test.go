@@ -24,7 +24,7 @@ func FuzzMutate(f *testing.F) {
 		m := all[host].Mutator
 		m.Flags = map[policy.Key]string{policy.KeyLayout: layout}
 		given := bytes.Clone(domain)
-		result := m.Mutate(plan.Request{Domain: domain, VMI: vmi})
+		result := m.Read(plan.Request{Domain: domain, VMI: vmi}).Plan()
 		if !bytes.Equal(domain, given) {
 			t.Fatal("the input's bytes were written to")
 		}
@@ -38,7 +38,7 @@ func FuzzMutate(f *testing.F) {
 			}
 			return
 		}
-		again := m.Mutate(plan.Request{Domain: result.Domain, VMI: vmi})
+		again := m.Read(plan.Request{Domain: result.Domain, VMI: vmi}).Plan()
 		if again.Err != nil || !bytes.Equal(again.Domain, result.Domain) {
 			t.Fatalf("a second call changes the result, error %v:\n%s", again.Err, changes(result.Domain, again.Domain))
 		}

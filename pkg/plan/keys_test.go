@@ -22,8 +22,9 @@ func guestKeys() map[policy.Key]string {
 }
 
 // TestKeys sets, in every case, each key of the guest alone and all at once: a second
-// call changes nothing, Answer returns what Mutate returns, and a call without the keys
-// gives the bytes that there are without them. With layout auto a key may change the
+// call changes nothing, Answer returns what Plan returns, and a call without the keys
+// gives the bytes that there are without them. nccl-topology writes its entry and nothing
+// else. With layout auto a key may change the
 // layout, so both runs have the layout that is chosen without them.
 func TestKeys(t *testing.T) {
 	t.Parallel()
@@ -43,7 +44,7 @@ func TestKeys(t *testing.T) {
 				off.Flags[setting.Key] = setting.Default
 			}
 		}
-		without := off.Mutate(c.Request)
+		without := off.Read(c.Request).Plan()
 		if p := without.Plan; p != nil && p.Policy.Layout == policy.LayoutAuto {
 			off.Flags[policy.KeyLayout] = string(p.Layout)
 		}
@@ -54,19 +55,24 @@ func TestKeys(t *testing.T) {
 				for _, key := range keys {
 					on.Flags[key] = all[key]
 				}
-				with := on.Mutate(c.Request)
+				with := on.Read(c.Request).Plan()
 				if !bytes.Equal(with.Domain, without.Domain) {
 					written[name]++
 				}
 				compareAnswer(t, with, on.Diagnose(on.Answer(c.Request)))
-				if again := on.Mutate(plan.Request{Domain: with.Domain, VMI: c.Request.VMI}); !bytes.Equal(again.Domain, with.Domain) {
+				if again := on.Read(plan.Request{Domain: with.Domain, VMI: c.Request.VMI}).Plan(); !bytes.Equal(again.Domain, with.Domain) {
 					t.Errorf("a second call changes the result:\n%s", changes(with.Domain, again.Domain))
+				}
+				if name == string(policy.KeyNCCLTopology) {
+					if got := emptyElement.ReplaceAll(ncclEntry.ReplaceAll(with.Domain, nil), nil); !bytes.Equal(got, without.Domain) {
+						t.Errorf("the key changes more than the entry:\n%s", changes(without.Domain, got))
+					}
 				}
 				// Its iommu is the trace that KubeVirt leaves of the hook's own, and is replaced.
 				if c.Name == "viommu-intel-after-kubevirt" {
 					return
 				}
-				if out := off.Mutate(plan.Request{Domain: with.Domain, VMI: c.Request.VMI}); !bytes.Equal(out.Domain, without.Domain) {
+				if out := off.Read(plan.Request{Domain: with.Domain, VMI: c.Request.VMI}).Plan(); !bytes.Equal(out.Domain, without.Domain) {
 					t.Errorf("off again is not the domain without the keys:\n%s", changes(without.Domain, out.Domain))
 				}
 			})

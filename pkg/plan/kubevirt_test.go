@@ -88,7 +88,7 @@ func (c hostdevCase) run(t *testing.T) {
 	// An empty sysfs: what is written must not depend on the host.
 	m := plan.Planner{Sysfs: fstest.MapFS{}}
 	m.Variables, m.Problems = env.ParseVariables(c.variables)
-	result := m.Mutate(plan.Request{Domain: []byte(withoutHostdevs), VMI: vmiJSON})
+	result := m.Read(plan.Request{Domain: []byte(withoutHostdevs), VMI: vmiJSON}).Plan()
 	if result.Err != nil {
 		t.Fatal(result.Err)
 	}

@@ -68,14 +68,20 @@ func vGPUs(t *testing.T) []byte {
 }
 
 func replaceAll(t *testing.T, host fs.FS, first []byte, lib readback.Lib) {
+	read, _, _ := plan.Planner{Sysfs: host}.WholeHost()
+	at := func(layout policy.Layout) plan.Planner {
+		m := read
+		m.Source = withLayout(nil, layout).Source
+		return m
+	}
 	starts := map[string][]byte{"first call": first, "later call": nextCall(t, lib, first)}
 	for _, from := range layouts() {
 		for start, domain := range starts {
-			placed := mutateOnce(t, withLayout(host, from), domain)
+			placed := mutateOnce(t, at(from), domain)
 			for _, to := range layouts() {
 				for name, domain := range map[string][]byte{"": placed, ", read back": nextCall(t, lib, placed)} {
 					t.Run(fmt.Sprintf("%s, %s to %s%s", start, from, to, name), func(t *testing.T) {
-						replace(t, withLayout(host, to), first, domain)
+						replace(t, at(to), first, domain)
 					})
 				}
 			}
@@ -96,7 +102,7 @@ func nextCall(t *testing.T, lib readback.Lib, answer []byte) []byte {
 
 func mutateOnce(t *testing.T, m plan.Planner, domain []byte) []byte {
 	t.Helper()
-	result := m.Mutate(plan.Request{Domain: domain})
+	result := m.Read(plan.Request{Domain: domain}).Plan()
 	if result.Err != nil {
 		t.Fatal(result.Err)
 	}

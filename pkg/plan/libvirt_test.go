@@ -1,11 +1,8 @@
 package plan_test
 
 import (
-	"path/filepath"
 	"testing"
 
-	"hook-sidecar/pkg/plan"
-	"hook-sidecar/pkg/policy"
 	"hook-sidecar/test/cases"
 	"hook-sidecar/test/oracle"
 )
@@ -20,34 +17,7 @@ func TestLibvirt(t *testing.T) {
 			if c.NoLibvirt != "" {
 				t.Skip(c.NoLibvirt)
 			}
-			lib.Check(t, c.Mutator.Mutate(c.Request).Domain)
+			lib.Check(t, c.Mutator.Read(c.Request).Plan().Domain)
 		})
-	}
-}
-
-// TestLibvirtLayouts does the same for every sample that KubeVirt made, those of
-// later calls and libvirt's own readback included, with every layout on the
-// host that has its devices.
-func TestLibvirtLayouts(t *testing.T) {
-	t.Parallel()
-	lib := oracle.New(t)
-	for sample, host := range boots() {
-		files, err := filepath.Glob(filepath.Join(root, "testdata", "samples", sample+"*.xml"))
-		if err != nil || len(files) == 0 {
-			t.Fatalf("no sample %s: %v", sample, err)
-		}
-		for _, file := range files {
-			for _, layout := range []policy.Layout{policy.LayoutKeep, policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror} {
-				name := filepath.Base(file)
-				t.Run(name+"/"+string(layout), func(t *testing.T) {
-					m := plan.Planner{Sysfs: hosts(t)[host+".txtar"], Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}}
-					result := m.Mutate(plan.Request{Domain: sampleFile(t, name), VMI: sampleFile(t, sample+".vmi.json")})
-					if result.Err != nil {
-						t.Fatal(result.Err)
-					}
-					lib.Check(t, result.Domain)
-				})
-			}
-		}
 	}
 }

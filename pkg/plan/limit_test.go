@@ -23,7 +23,7 @@ func TestLimit(t *testing.T) {
 		"a hostdev too many": {domain.Limit{Hostdevs: 1}, "2 hostdevs, the limit is 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			result := plan.Planner{Sysfs: fstest.MapFS{}, Limit: tt.limit}.Mutate(plan.Request{Domain: []byte(text)})
+			result := plan.Planner{Sysfs: fstest.MapFS{}, Limit: tt.limit}.Read(plan.Request{Domain: []byte(text)}).Plan()
 			if string(result.Domain) != text {
 				t.Errorf("the domain is now %s", result.Domain)
 			}

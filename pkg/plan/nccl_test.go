@@ -13,7 +13,6 @@ import (
 	"hook-sidecar/pkg/nccl"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
-	"hook-sidecar/test/cases"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/matrix"
 	"hook-sidecar/test/oracle"
@@ -74,7 +73,7 @@ func TestNCCLEntry(t *testing.T) {
 			m := fwcfgMutator(t, "x86-2n8g-hgx-h100", layout)
 			vmi := sampleFile(t, "02-8gpu-8nic-gate-off.vmi.json")
 			hook := func(domain []byte) ([]byte, error) {
-				result := m.Mutate(plan.Request{Domain: domain, VMI: vmi})
+				result := m.Read(plan.Request{Domain: domain, VMI: vmi}).Plan()
 				if got, want := passedFile(t, result.Domain), nccl.New(result.Plan).String(); got != want {
 					t.Errorf("the guest gets %q, explain says %q", got, want)
 				}
@@ -86,7 +85,7 @@ func TestNCCLEntry(t *testing.T) {
 				t.Fatalf("%d calls: the test needs several", len(calls))
 			}
 			last := answers[len(answers)-1]
-			if again := m.Mutate(plan.Request{Domain: last, VMI: vmi}); again.Changed() || !bytes.Equal(again.Domain, last) {
+			if again := m.Read(plan.Request{Domain: last, VMI: vmi}).Plan(); again.Changed() || !bytes.Equal(again.Domain, last) {
 				t.Errorf("one more call changes the last answer:\n%s", changes(last, again.Domain))
 			}
 		}
@@ -115,7 +114,7 @@ func checkSMBIOS(t *testing.T, version readback.Version, before, after []byte) {
 func TestNCCLEntryLibvirt(t *testing.T) {
 	lib := oracle.New(t)
 	m := fwcfgMutator(t, "x86-2n8g-hgx-h100", policy.LayoutMirror)
-	result := m.Mutate(plan.Request{Domain: sampleFile(t, "02-8gpu-8nic-gate-off.xml"), VMI: sampleFile(t, "02-8gpu-8nic-gate-off.vmi.json")})
+	result := m.Read(plan.Request{Domain: sampleFile(t, "02-8gpu-8nic-gate-off.xml"), VMI: sampleFile(t, "02-8gpu-8nic-gate-off.vmi.json")}).Plan()
 	back := lib.Check(t, result.Domain)
 	if got, want := entriesOf(t, back), entriesOf(t, result.Domain); len(want) != 1 || !slices.Equal(got, want) {
 		t.Errorf("libvirt reads back %q, not %q", got, want)
@@ -123,7 +122,7 @@ func TestNCCLEntryLibvirt(t *testing.T) {
 	if !bytes.Contains(back, []byte("<sysinfo type='smbios'>")) {
 		t.Error("libvirt lost the SMBIOS tables")
 	}
-	again := m.Mutate(plan.Request{Domain: back, VMI: sampleFile(t, "02-8gpu-8nic-gate-off.vmi.json")})
+	again := m.Read(plan.Request{Domain: back, VMI: sampleFile(t, "02-8gpu-8nic-gate-off.vmi.json")}).Plan()
 	if n := strings.Count(string(again.Domain), guest.NCCLEntry); n != 1 || again.Err != nil {
 		t.Errorf("after a readback the domain has %d entries, error %v", n, again.Err)
 	}
@@ -134,26 +133,6 @@ var (
 	ncclEntry    = regexp.MustCompile(`\s*<entry name="opt/org.kubevirt.hostdev/nccl-topology">[^<]*</entry>`)
 	emptyElement = regexp.MustCompile(`\s*<sysinfo type=["']fwcfg["']>\s*</sysinfo>`)
 )
-
-// TestNCCLEntryAlone checks that in every case the key changes nothing but the entry.
-// With layout auto the key may change the layout; the second run then names the one that
-// the first chose.
-func TestNCCLEntryAlone(t *testing.T) {
-	for _, c := range cases.Load(t, root) {
-		m := c.Mutator
-		m.Flags = maps.Clone(m.Flags)
-		m.Flags[policy.KeyNCCLTopology] = string(policy.NCCLTopologyNone)
-		without := m.Mutate(c.Request)
-		if p := without.Plan; p != nil && p.Policy.Layout == policy.LayoutAuto {
-			m.Flags[policy.KeyLayout] = string(p.Layout)
-		}
-		m.Flags[policy.KeyNCCLTopology] = string(policy.NCCLTopologyFWCfg)
-		with := m.Mutate(c.Request)
-		if got := emptyElement.ReplaceAll(ncclEntry.ReplaceAll(with.Domain, nil), nil); !bytes.Equal(got, without.Domain) {
-			t.Errorf("%s: the key changes more than the entry:\n%s", c.Name, changes(without.Domain, got))
-		}
-	}
-}
 
 // TestNCCLEntryWanted checks that a domain has the entry only where the policy
 // asks for it and the file has a device.
@@ -179,7 +158,7 @@ func TestNCCLEntryWanted(t *testing.T) {
 	} {
 		m := fwcfgMutator(t, host, policy.LayoutNUMA)
 		maps.Copy(m.Flags, tc.set)
-		result := m.Mutate(plan.Request{Domain: tc.domain})
+		result := m.Read(plan.Request{Domain: tc.domain}).Plan()
 		if result.Err != nil {
 			t.Fatal(result.Err)
 		}
@@ -193,6 +172,6 @@ func TestNCCLEntryWanted(t *testing.T) {
 // does not look for by its address.
 func nvSwitch(t *testing.T, host, id string) bool {
 	t.Helper()
-	result := withLayout(hosts(t)[host+".txtar"], policy.LayoutNUMA).Mutate(plan.Request{Domain: matrix.Domain(nil, []string{id})})
+	result := withLayout(hosts(t)[host+".txtar"], policy.LayoutNUMA).Read(plan.Request{Domain: matrix.Domain(nil, []string{id})}).Plan()
 	return result.Plan.Devices[0].Function.Class == 0x068000
 }

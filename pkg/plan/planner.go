@@ -61,44 +61,47 @@ func (p Planner) readHost(ids []topology.DeviceID, needs host.Needs) reading {
 // WholeHost returns the planner after it has read all of its host with details, and the
 // result. Its VMs read nothing more.
 func (p Planner) WholeHost() (Planner, *topology.Host, []reasons.Problem) {
-	whole := p.readHost(nil, host.Needs{All: true, Details: true, LinkSpeeds: true})
+	whole := p.readHost(nil, host.All|host.Details|host.LinkSpeeds)
 	p.whole = &whole
 	return p, whole.host, whole.problems
 }
 
-// answerNeeds returns what the answer to a call depends on. Layout auto follows the pairs
+// answerNeeds returns the needs of the answer to a call. Layout auto follows the pairs
 // of NCCL, devices of variables are added by group, and companions are found among the
 // related functions: with those nearly all is read, so the input of warnings is read, too.
 func (p Planner) answerNeeds(wanted policy.Policy) host.Needs {
-	needs := guest.Needs(wanted).With(host.Needs{
-		Classes: wanted.Layout == policy.LayoutAuto,
-		Groups:  len(p.Variables) > 0,
-		Related: wanted.Companions == policy.CompanionsAdd,
-	})
-	if needs.Related {
-		needs = needs.With(warningNeeds())
+	needs := guest.Needs(wanted)
+	if wanted.Layout == policy.LayoutAuto {
+		needs |= host.Classes
+	}
+	if len(p.Variables) > 0 {
+		needs |= host.Groups
+	}
+	if needs.Has(host.Related) || wanted.Companions == policy.CompanionsAdd {
+		needs |= host.Related | warningNeeds
 	}
 	return needs
 }
 
-// warningNeeds returns the needs of warnings alone.
-func warningNeeds() host.Needs { return host.Needs{Warnings: true, LinkSpeeds: true} }
+// warningNeeds are the needs of warnings alone.
+const warningNeeds = host.Warnings | host.LinkSpeeds
 
 // planNeeds returns the needs of a whole plan.
 func (p Planner) planNeeds(wanted policy.Policy) host.Needs {
-	return p.answerNeeds(wanted).With(warningNeeds()).With(host.Needs{Related: true, Details: p.Details})
+	needs := p.answerNeeds(wanted) | warningNeeds | host.Related
+	if p.Details {
+		needs |= host.Details
+	}
+	return needs
 }
 
 // Read reads a VM and all of the host that its plans depend on. Invalid input is an error
-// of each plan.
+// of each plan. Neither Read nor a plan panics; on an error the domain of the plan is that of
+// the request.
 func (p Planner) Read(req Request) *VM { return p.read(req, p.planNeeds) }
 
-// Mutate handles a call in full. It never panics. On an error the result has the domain of
-// the request.
-func (p Planner) Mutate(req Request) Result { return p.Read(req).Plan() }
-
-// Answer handles a call as Mutate does, and reads no more of the host than the
-// answer depends on. The plan lacks what Diagnose adds.
+// Answer returns the plan of the policy, and reads no more of the host than that depends on.
+// The plan lacks the facts that Diagnose adds.
 func (p Planner) Answer(req Request) Result {
 	return p.read(req, p.answerNeeds).guarded(variant{}, false)
 }
@@ -110,7 +113,7 @@ func (p Planner) Diagnose(answer Result) Result {
 	if answer.Plan == nil {
 		return answer
 	}
-	if needs := vm.shown.needs.With(warningNeeds()); needs != vm.shown.needs {
+	if needs := vm.shown.needs | warningNeeds; needs != vm.shown.needs {
 		vm.shown = p.readHost(vm.candidates, needs)
 	}
 	return vm.diagnosed(answer)

@@ -55,7 +55,7 @@ func TestPortSpeed(t *testing.T) {
 			for key, value := range tt.flags {
 				m.Flags[key] = value
 			}
-			result := m.Mutate(plan.Request{Domain: matrix.Domain(matrix.GuestNUMA{{0}}, devices)})
+			result := m.Read(plan.Request{Domain: matrix.Domain(matrix.GuestNUMA{{0}}, devices)}).Plan()
 			if result.Err != nil {
 				t.Fatal(result.Err)
 			}

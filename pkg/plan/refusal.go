@@ -69,7 +69,7 @@ func complaintsOf(plan *placement.Plan) []complaint {
 	return all
 }
 
-// join leaves out what does not fit: first devices, then complaints.
+// join leaves out devices, and then complaints, that do not fit.
 func join(complaints []complaint, limit int) string {
 	const most = "; and more, which explain shows"
 	var texts []string

@@ -21,7 +21,7 @@ func TestRefusal(t *testing.T) {
 	refusal := func(devices int, change func(domain []byte) []byte) string {
 		req, m := crowded(t, devices)
 		m.Flags = map[policy.Key]string{policy.KeyStrict: "true", policy.KeyLayout: "numa"}
-		result := m.Mutate(plan.Request{Domain: change(req.Domain)})
+		result := m.Read(plan.Request{Domain: change(req.Domain)}).Plan()
 		var refused *plan.Error
 		if !errors.As(result.Err, &refused) || refused.Kind != plan.Refused {
 			t.Fatalf("%d devices: %v, want a refusal", devices, result.Err)

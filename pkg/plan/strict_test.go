@@ -32,7 +32,7 @@ func strictBoot(t *testing.T, lib readback.Lib, version readback.Version, m plan
 	m.Flags[policy.KeyStrict] = "true"
 	var errs []error
 	hook := func(domain []byte) ([]byte, error) {
-		result := m.Mutate(plan.Request{Domain: domain, VMI: req.VMI})
+		result := m.Read(plan.Request{Domain: domain, VMI: req.VMI}).Plan()
 		errs = append(errs, result.Err)
 		return result.Domain, nil
 	}
@@ -73,8 +73,9 @@ func TestStrictOverBoot(t *testing.T) {
 			continue
 		}
 		vmis := bootVMIs(c.Request.VMI)
+		read, _, _ := c.Mutator.WholeHost()
 		for i, layout := range append([]policy.Layout{""}, layouts()...) {
-			m := c.Mutator
+			m := read
 			m.Flags = maps.Clone(m.Flags)
 			if layout != "" {
 				m.Flags[policy.KeyLayout] = string(layout)

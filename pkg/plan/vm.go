@@ -194,6 +194,8 @@ func (v *VM) policyOf(of variant) resolved {
 	maps.Copy(flags, source.Flags)
 	if of.layout != "" {
 		flags[policy.KeyLayout] = string(of.layout)
+		source.Annotations = maps.Clone(source.Annotations)
+		delete(source.Annotations, policy.AnnotationPrefix+string(policy.KeyLayout))
 	}
 	if of.current {
 		source.AnnotationsFirst = false

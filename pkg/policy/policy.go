@@ -30,7 +30,7 @@ const (
 	KeyClique       Key = "gpudirect-clique"
 )
 
-// The types of keys whose values are words.
+// The types of keys whose values are words that placement and others distinguish.
 type (
 	// Layout is the shape of the guest's tree.
 	Layout string
@@ -40,14 +40,8 @@ type (
 	Companions string
 	// NCCLTopology is the way in which the guest gets the topology file for NCCL.
 	NCCLTopology string
-	// PortSpeed is the link speed that the guest's root ports advertise.
-	PortSpeed string
-	// MMIOWindow is the size of the guest's window for 64-bit BARs.
-	MMIOWindow string
 	// VIOMMU is the IOMMU that the guest gets.
 	VIOMMU string
-	// Clique selects the GPUs between which the guest's driver may use PCIe directly.
-	Clique string
 )
 
 // The values of these types.
@@ -69,18 +63,9 @@ const (
 	NCCLTopologyFWCfg     NCCLTopology = "fwcfg"     // as an entry of QEMU's fw_cfg device
 	NCCLTopologyCloudInit NCCLTopology = "cloudinit" // the same, and cloud-init copies it to NCCL's place
 
-	PortSpeedDefault PortSpeed = "default" // QEMU's
-	PortSpeedHost    PortSpeed = "host"    // at least that of the fastest device's link
-
-	MMIOWindowDefault MMIOWindow = "default" // as the firmware chooses
-	MMIOWindowAuto    MMIOWindow = "auto"    // as large as the devices' BARs need
-
 	VIOMMUNone   VIOMMU = "none"   // none from the hook
 	VIOMMUIntel  VIOMMU = "intel"  // VT-d, on x86
 	VIOMMUSMMUv3 VIOMMU = "smmuv3" // on aarch64
-
-	CliqueNone Clique = "none" // none from the hook
-	CliqueHost Clique = "host" // those that the host's switches connect
 )
 
 // TreeLayouts returns the layouts that build a tree, from the simplest, which is also the
@@ -112,10 +97,10 @@ type Policy struct {
 	HotplugPorts int // free root ports to reserve, or HotplugAuto
 	DryRun       bool
 	NCCLTopology NCCLTopology
-	PortSpeed    PortSpeed
-	MMIOWindow   MMIOWindow
+	PortSpeed    string
+	MMIOWindow   string
 	VIOMMU       VIOMMU
-	Clique       Clique
+	Clique       string
 
 	Keep    []string       // aliases of devices that are not moved
 	Origins map[Key]Origin // where each value comes from
@@ -175,12 +160,12 @@ func Settings() []Setting {
 		{
 			Key: KeyPortSpeed, Default: "default", Values: []string{"default", "host"},
 			Meaning: "link speed of the guest's root ports: default (QEMU's) or host (that of the fastest device)",
-			field:   func(p *Policy) any { return (*string)(&p.PortSpeed) },
+			field:   func(p *Policy) any { return &p.PortSpeed },
 		},
 		{
 			Key: KeyMMIOWindow, Default: "default", Values: []string{"default", "auto"},
 			Meaning: "the guest's window for 64-bit BARs: default (the firmware's) or auto (as large as they need)",
-			field:   func(p *Policy) any { return (*string)(&p.MMIOWindow) },
+			field:   func(p *Policy) any { return &p.MMIOWindow },
 		},
 		{
 			Key: KeyVIOMMU, Default: "none", Values: []string{"none", "intel", "smmuv3"},
@@ -190,7 +175,7 @@ func Settings() []Setting {
 		{
 			Key: KeyClique, Default: "none", Values: []string{"none", "host"},
 			Meaning: "GPUs that NVIDIA's driver may let talk to each other: none, or host (under one switch of the host)",
-			field:   func(p *Policy) any { return (*string)(&p.Clique) },
+			field:   func(p *Policy) any { return &p.Clique },
 		},
 	}
 }
@@ -242,11 +227,23 @@ func (s Setting) Allowed() string {
 	return "one of " + strings.Join(s.Values, ", ")
 }
 
-// Value returns a setting in the form of a flag or an annotation.
-func (p Policy) Value(key Key) string {
+// setting returns the entry of a key.
+func setting(key Key) Setting {
 	settings := Settings()
-	i := slices.IndexFunc(settings, func(s Setting) bool { return s.Key == key })
-	switch field := settings[i].field(&p).(type) {
+	return settings[slices.IndexFunc(settings, func(s Setting) bool { return s.Key == key })]
+}
+
+// Value returns a setting in the form of a flag or an annotation.
+func (p Policy) Value(key Key) string { return setting(key).value(&p) }
+
+// IsDefault reports whether a key has its default, which for a key of pkg/guest is off.
+func (p Policy) IsDefault(key Key) bool {
+	s := setting(key)
+	return s.value(&p) == s.Default
+}
+
+func (s Setting) value(p *Policy) string {
+	switch field := s.field(p).(type) {
 	case *bool:
 		return strconv.FormatBool(*field)
 	case *int:

@@ -26,7 +26,7 @@ const (
 	BrokenRule     Reason = "broken-rule"
 )
 
-// TakeSnapshot is what to do on a machine that is not the node of the VM.
+// TakeSnapshot is the remedy on a machine that is not the node of the VM.
 const TakeSnapshot = "run hook-sidecar snapshot on the node, for example kubectl exec POD -c hook-sidecar-0 -- hook-sidecar snapshot > host.txtar, and pass it with --sysfs"
 
 // reasonTable has the meanings and remedies in the order of docs/reasons.md.
@@ -85,8 +85,8 @@ func Reasons() []Reason {
 // Meaning describes a reason in a few words; "" for an unknown one.
 func (r Reason) Meaning() string { return find(reasonTable(), r).meaning }
 
-// Remedy is what a user can do about a device that is not placed for this reason; "" if
-// nothing has to be done.
+// Remedy is the remedy for a device that is not placed for this reason; "" if nothing has to
+// be done.
 func (r Reason) Remedy() string { return find(reasonTable(), r).remedy }
 
 // entry is a line of a table.

@@ -83,7 +83,7 @@ func codeTable() []entry[Code] {
 	}
 }
 
-// Remedy is what a user can do about a warning of this kind.
+// Remedy is the remedy for a warning of this kind.
 func (c Code) Remedy() string { return find(codeTable(), c).remedy }
 
 // Check is the check of doctor that reports warnings of this kind; "" stands for warnings.
@@ -107,7 +107,7 @@ type Problem struct {
 	Code   Code              // bad-variable-value, variable-conflict, no-sysfs or bad-sysfs
 	Device topology.DeviceID // the device that sysfs does not show; else zero
 	Source string            // the environment variable, or the path in /sys: "PCI_RESOURCE_NVIDIA_COM_GPU"
-	Text   string            // what is wrong, abridged
+	Text   string            // the fault, abridged
 }
 
 // Warnings returns problems as warnings of a plan.

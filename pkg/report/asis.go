@@ -2,8 +2,6 @@ package report
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/reasons"
@@ -34,7 +32,9 @@ func AsIs(current, planned Report) Report {
 	}
 	p.ControllersAdded = count(planned.Controllers, func(c Controller) bool { return c.Origin == placement.ControllerPlanned })
 	p.ControllersRemoved = len(current.Controllers) + p.ControllersAdded - len(planned.Controllers)
-	current.WouldChange = &p
+	if current.WouldChange = &p; planned.plan != nil {
+		current.Headline = Headline(current.plan, planned.plan)
+	}
 	return current
 }
 
@@ -73,10 +73,5 @@ func (p *printer) prospect(r Report) {
 		room := p.width() - columns(id+move) - len("   : ")
 		p.line(fmt.Sprintf("  %s %s: %s", id, p.Fit(title(m.Alias), min(room, 24)), move))
 	}
-	for _, reason := range slices.Sorted(maps.Keys(would.Reasons)) {
-		p.line(fmt.Sprintf("reason %s: %s", reason, topology.Counted(would.Reasons[reason], "device")))
-	}
-	for _, reason := range would.planned.ReasonsOf(placement.Unplaced) {
-		p.remedy(string(reason) + ": " + reason.Remedy())
-	}
+	p.causes(would.planned)
 }

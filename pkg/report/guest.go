@@ -15,7 +15,7 @@ type GuestComparison struct {
 	SchemaVersion int           `json:"schemaVersion"` // 1
 	Source        string        `json:"source"`        // lspci or snapshot
 	Devices       []GuestDevice `json:"devices"`       // by id
-	Notes         []string      `json:"notes"`         // what could not be compared for any device
+	Notes         []string      `json:"notes"`         // aspects that were compared for no device
 
 	subject Subject
 }
@@ -36,10 +36,10 @@ type GuestDevice struct {
 	Alias       *string           `json:"alias"`       // in the domain
 	Predicted   *topology.Address `json:"predicted"`   // planned address in the guest's kernel
 	Outcome     GuestOutcome      `json:"outcome"`     // as-planned, differs, or not-compared until libvirt gives an address
-	Differences []string          `json:"differences"` // what differs, in sentences
+	Differences []string          `json:"differences"` // the differences, in sentences
 }
 
-// CompareGuest compares a plan with what the guest sees: address, ids, NUMA node and, if
+// CompareGuest compares a plan with the guest: address, ids, NUMA node and, if
 // the guest shows it, the path through the PCI Express tree.
 func CompareGuest(r Report, guest host.Guest) GuestComparison {
 	c := GuestComparison{SchemaVersion: SchemaVersion, Source: guest.Source, Devices: []GuestDevice{}, Notes: []string{}, subject: r.Subject}

@@ -37,7 +37,7 @@ func address(t *testing.T, s string) topology.Address {
 	return a
 }
 
-// pairGuest is what a guest with placedPair shows when all is well.
+// pairGuest is a guest with placedPair where all is well.
 func pairGuest(t *testing.T) host.Guest {
 	t.Helper()
 	path := func(port string) []topology.Address {

@@ -9,12 +9,10 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// MatrixDevices is for how many devices a matrix of path types can still be read.
-const MatrixDevices = 32
-
 const (
-	cellWidth   = 5  // a mark and the longest path type, NODE
-	matrixLabel = 19 // columns that labels may take even if blocks are smaller then
+	matrixDevices = 32 // of more a matrix cannot be read
+	cellWidth     = 5  // a mark and the longest path type, NODE
+	matrixLabel   = 19 // columns that labels may take even if blocks are smaller then
 )
 
 // matrices writes the path types of host and guest like nvidia-smi topo -m, and marks
@@ -25,7 +23,7 @@ func (p *printer) matrices(r Report) {
 	}
 	p.heading("PATH TYPES")
 	tally := r.Tally(AllDevices)
-	if len(r.Devices) <= MatrixDevices {
+	if len(r.Devices) <= matrixDevices {
 		guestTitle := "host and guest"
 		if tally.By[Same] < tally.All {
 			p.matrix(r, "host", r.hostCell)
@@ -38,7 +36,6 @@ func (p *printer) matrices(r Report) {
 		}
 	}
 	p.line(p.wrap(strings.Join(r.UsedPathTypes(), ", "), 0, 0))
-	p.line(fmt.Sprintf("%s: %d as on the host", topology.Counted(tally.All, "pair"), tally.By[Same]))
 	if n := tally.By[Unknown]; n > 0 {
 		p.line("  " + p.wrap(fmt.Sprintf("%d not known on the host (?): its tree does not show one of the two devices", n), 2, 4))
 	}

@@ -1,5 +1,5 @@
-// Package report explains a plan: as JSON (report.go) and as text (text.go, beforeafter.go,
-// asis.go for the current domain, guest.go for what a guest sees). device.go, change.go and
+// Package report explains a plan: as JSON (report.go) and as text (headline.go, text.go,
+// asis.go for the current domain, guest.go for the guest itself). device.go, change.go and
 // tree.go serve text and pictures (package picture): names of devices, how their path types
 // differ between host and guest, and the two trees.
 package report
@@ -22,7 +22,7 @@ import (
 // removed or changes its meaning, not when one is added.
 const SchemaVersion = 1
 
-// Report is what explain prints as JSON. What is not known is null.
+// Report is the JSON of explain. An unknown value is null.
 type Report struct {
 	SchemaVersion int                    `json:"schemaVersion"` // 1; it rises when a field is removed or changes its meaning
 	Layout        policy.Layout          `json:"layout"`        // the layout that is built: keep, numa, root or mirror
@@ -34,14 +34,15 @@ type Report struct {
 	Devices       []Device               `json:"devices"`       // by id, PCI before mdev
 	Controllers   []Controller           `json:"controllers"`   // after the plan, by index; the root bus, index 0, only if the domain names it
 	Paths         Paths                  `json:"paths"`         // the path types between devices
-	Budgets       Budgets                `json:"budgets"`       // how much of what is scarce is used
+	Budgets       Budgets                `json:"budgets"`       // how much of each scarce resource is used
 	Warnings      []reasons.Warning      `json:"warnings"`      // by code
-	Extras        []placement.Extra      `json:"extras"`        // what policy keys give besides places
+	Extras        []placement.Extra      `json:"extras"`        // results of policy keys besides places
 
-	WouldChange *Prospect `json:"wouldChange,omitempty"` // of the current domain (--as-is) only: what the layout would change
+	WouldChange *Prospect `json:"wouldChange,omitempty"` // of the current domain (--as-is) only: the changes that the layout would make
 
-	Subject Subject `json:"-"`
-	Details bool    `json:"-"` // write link speeds too, and the path types into pictures
+	Subject  Subject  `json:"-"`
+	Details  bool     `json:"-"` // show link speeds
+	Headline []string `json:"-"` // the outcome in parts of a line; empty if an error came before the plan
 
 	plan        *placement.Plan // nil if an error came before it
 	host, guest *topology.Tree
@@ -121,7 +122,7 @@ type Budgets struct {
 	ControllerIndexes bus.Budget `json:"controllerIndexes"` // of 256
 	BARs              struct {
 		Bytes64 uint64 `json:"bytes64"` // sum of the PCI devices' 64-bit memory BARs
-	} `json:"bars"` // what the guest's 64-bit window has to hold
+	} `json:"bars"` // that the guest's 64-bit window has to hold
 }
 
 // Prospect is the changes that a layout would make to a domain.
@@ -163,7 +164,7 @@ type Subject struct {
 // NewSubject names the VM of a domain. The VMI may be nil.
 func NewSubject(d *domain.Domain, vmi *env.VMI) Subject {
 	var s Subject
-	// As KubeVirt names it: see env.VMI.RelationOf.
+	// As KubeVirt names it: see env.VMI.Doubt.
 	namespace, name, isKubeVirt := strings.Cut(d.Name, "_")
 	switch {
 	case isKubeVirt:
@@ -173,15 +174,8 @@ func NewSubject(d *domain.Domain, vmi *env.VMI) Subject {
 	case vmi != nil && vmi.Name != "":
 		s.VM = "VM " + vmi.NamespacedName.String()
 	}
-	if vmi == nil || d.Name == "" || vmi.Name == "" || vmi.Namespace == "" {
-		return s
-	}
-	switch vmi.RelationOf(d.Name, d.UID) {
-	case env.OtherVM:
-		of := strings.TrimPrefix(s.VM, "VM ")
-		s.Doubt = fmt.Sprintf("the VMI is %s, and the domain is of %s", vmi.NamespacedName, of)
-	case env.OtherRun:
-		s.Doubt = fmt.Sprintf("the VMI and the domain are of two runs of %s: their uids differ", vmi.NamespacedName)
+	if vmi != nil {
+		s.Doubt = vmi.Doubt(d.Name, d.UID)
 	}
 	return s
 }
@@ -201,6 +195,7 @@ func New(plan *placement.Plan, changed bool, err error) Report {
 		return r
 	}
 	r.Layout, r.LayoutReason, r.DryRun = plan.Layout, unlessZero(plan.Why), plan.Policy.DryRun
+	r.Headline = Headline(plan, plan)
 	r.plan, r.host, r.guest = plan, plan.HostTree, plan.GuestTree
 	for _, key := range policy.Keys() {
 		r.Policy[key] = Setting{Value: plan.Policy.Value(key), Origin: plan.Policy.Origins[key]}

@@ -16,7 +16,7 @@ type Style struct {
 	Width   int  // columns of the terminal; 0 if there is none
 }
 
-// Text takes as many columns as the terminal: at least what a table needs, at most what is
+// Text takes as many columns as the terminal: at least the width of a table, at most one that is
 // easy to read. Without a terminal it takes presetWidth.
 const (
 	minWidth    = 80

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/placement/bus"
@@ -13,7 +14,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// WriteText writes the report for people: subject, outcome, why devices have no place, the
+// WriteText writes the report for people: subject, headline, outcomes, why devices have no place, the
 // trees of host and guest, their path types, one line per device, budgets, warnings and, for
 // the current domain, the changes that the layout would make.
 func (r Report) WriteText(w io.Writer, style Style) error {
@@ -23,7 +24,8 @@ func (r Report) WriteText(w io.Writer, style Style) error {
 	if r.DryRun {
 		head += " (dry run)"
 	}
-	p.line(p.Paint(bold, head))
+	p.headline(r)
+	p.line(head)
 	p.causes(r)
 	if choice := r.choice(); choice != "" && !r.IsElsewhere() {
 		p.wrapped(plain, choice)
@@ -45,8 +47,6 @@ func (r Report) WriteText(w io.Writer, style Style) error {
 		if r.Details {
 			p.links(r)
 		}
-	case r.Error == nil:
-		p.line("the domain passes no PCI or mediated device through")
 	}
 	if len(r.Controllers) > 0 {
 		p.budgets(r)
@@ -103,33 +103,41 @@ func (r Report) extraLine(e placement.Extra) string {
 	return fmt.Sprintf("%s %s: %s", e.Key, r.Policy[e.Key].Value, e.Text)
 }
 
+// headline writes the outcome, and the remedy where another host or guest NUMA cells come
+// first.
+func (p *printer) headline(r Report) {
+	if len(r.Headline) == 0 {
+		return
+	}
+	p.wrapped(bold, strings.Join(r.Headline, "; "))
+	planned := r
+	if r.IsCurrent() {
+		planned = r.WouldChange.planned
+	}
+	isCause := slices.Contains(planned.ReasonsOf(placement.Unplaced), reasons.NoGuestNUMA) // then causes has the remedy
+	switch {
+	case r.IsElsewhere():
+		p.remedy(reasons.TakeSnapshot)
+	case LacksCells(r.plan) && !isCause:
+		p.remedy(reasons.NoGuestNUMA.Remedy())
+	}
+}
+
 // causes writes why devices have no place, with remedies, and if none is placed why they
 // are kept.
 func (p *printer) causes(r Report) {
-	for _, reason := range r.ReasonsOf(placement.Unplaced) {
-		text, remedy := reason.Meaning(), reason.Remedy()
-		if r.IsElsewhere() {
-			text, remedy = r.notHere(), reasons.TakeSnapshot
-		}
-		p.wrapped(Red, fmt.Sprintf("%d unplaced, %s: %s", len(r.WithReason(reason)), reason, text))
-		p.remedy(remedy)
+	if r.IsElsewhere() {
+		return
 	}
-	if r.IsElsewhere() && r.Count(placement.Unplaced) == 0 {
-		p.wrapped(Red, r.notHere())
-		p.remedy(reasons.TakeSnapshot)
+	for _, reason := range r.ReasonsOf(placement.Unplaced) {
+		p.wrapped(Red, fmt.Sprintf("%d unplaced, %s: %s", len(r.WithReason(reason)), reason, reason.Meaning()))
+		p.remedy(reason.Remedy())
 	}
 	if !r.IsCurrent() && r.Count(placement.Placed) == 0 {
 		for _, reason := range r.ReasonsOf(placement.Kept) {
 			p.wrapped(plain, fmt.Sprintf("%d kept, %s: %s", len(r.WithReason(reason)), reason, reason.Meaning()))
 		}
 	}
-}
-
-func (r Report) notHere() string {
-	if len(r.Devices) == 1 {
-		return r.Devices[0].ID.String() + " is not on this host"
-	}
-	return fmt.Sprintf("none of the %d devices is on this host", len(r.Devices))
 }
 
 // Columns of the table of devices that change if a line is too narrow.
@@ -246,7 +254,7 @@ func (p *printer) budgets(r Report) {
 
 func (p *printer) warnings(r Report) {
 	shown := r.Warnings
-	if r.IsElsewhere() { // causes has written it
+	if r.IsElsewhere() { // the headline has said it
 		shown = slices.DeleteFunc(slices.Clone(shown), isMissing)
 	}
 	for i, warning := range shown {
@@ -260,45 +268,4 @@ func (p *printer) warnings(r Report) {
 			p.remedy(warning.Remedy)
 		}
 	}
-}
-
-// WriteSummary writes the report in short: devices, expander buses with their budgets, and
-// warnings, without style.
-func (r Report) WriteSummary(w io.Writer) error {
-	p := &printer{}
-	p.line(r.head())
-	if choice := r.choice(); choice != "" {
-		p.line(choice)
-	}
-	for _, extra := range r.Extras {
-		p.line(r.extraLine(extra))
-	}
-	if r.Error != nil {
-		p.line("error: " + *r.Error)
-	}
-	devices := [][]string{{"ALIAS", "HOST DEVICE", "NODE -> CELL", "GUEST ADDRESS", "SEEN AS", "WHY"}}
-	for _, d := range r.Devices {
-		devices = append(devices, []string{
-			or(d.Alias, "-"), d.ID.String(), or(d.HostNode, "none") + " -> " + or(d.GuestCell, "none"),
-			or(d.GuestAddress, "-"), or(d.Predicted, "-"), fmt.Sprintf("%s: %s", d.Outcome, d.Reason),
-		})
-	}
-	if len(r.Devices) > 0 {
-		p.line("")
-		p.table(2, devices)
-	}
-	budget := r.Budgets.BusNumbers
-	buses := [][]string{{"ROOT BUS", "INDEX", "CELL", "BUS NUMBERS"}, {"root bus", "0", "-", fmt.Sprintf("%d of %d", budget.Used, budget.Limit)}}
-	for _, e := range budget.Expanders {
-		cell := or(r.controller(topology.Index(e.Index)).Cell, "none")
-		buses = append(buses, []string{fmt.Sprintf("expander bus 0x%02x", e.BusNr), fmt.Sprint(e.Index), cell, fmt.Sprintf("%d of %d", e.Used, e.Limit)})
-	}
-	if len(budget.Expanders) > 0 {
-		p.line("")
-		p.table(2, buses)
-	}
-	for _, warning := range r.Warnings {
-		p.line(fmt.Sprintf("\nwarning: %s: %s\n  remedy: %s", warning.Code, warning.Text, warning.Remedy))
-	}
-	return p.to(w)
 }

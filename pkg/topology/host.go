@@ -3,7 +3,6 @@ package topology
 import (
 	"cmp"
 	"slices"
-	"sort"
 	"strconv"
 )
 
@@ -31,7 +30,7 @@ type Device struct {
 
 	Conventional bool // conventional PCI: config has 256 bytes
 
-	Details *Details // nil unless host.Read was asked for them
+	Details *Details // nil unless host.Read has read them
 }
 
 // BAR is a base address register in use.
@@ -66,22 +65,22 @@ type Host struct {
 
 // Device returns the PCI function at a, or nil when the host has none.
 func (h *Host) Device(a Address) *Device {
-	i := h.firstFrom(a)
-	if i == len(h.Devices) || h.Devices[i].Address != a {
+	i, found := h.search(a)
+	if !found {
 		return nil
 	}
 	return &h.Devices[i]
 }
 
-// firstFrom returns the position of the first function at a or after it.
-func (h *Host) firstFrom(a Address) int {
-	return sort.Search(len(h.Devices), func(i int) bool { return h.Devices[i].Address.Compare(a) >= 0 })
+// search returns the position of the function at a, or where it would be.
+func (h *Host) search(a Address) (int, bool) {
+	return slices.BinarySearchFunc(h.Devices, a, func(d Device, a Address) int { return d.Address.Compare(a) })
 }
 
 // Functions returns the PCI functions of the device that a is a function of.
 func (h *Host) Functions(a Address) []Device {
 	a.Function = 0
-	first := h.firstFrom(a)
+	first, _ := h.search(a)
 	end := first
 	for end < len(h.Devices) && h.Devices[end].Address.SameDevice(a) {
 		end++

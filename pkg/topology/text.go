@@ -9,13 +9,18 @@ import (
 
 // Abridge shortens input for a message to at most 40 bytes of valid UTF-8 and "…". Shorter input
 // stays as it is.
-func Abridge(s string) string {
-	const limit = 40
+func Abridge(s string) string { return AbridgeTo(s, 40) }
+
+// AbridgeTo is Abridge with another limit.
+func AbridgeTo(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}
 	return strings.ToValidUTF8(s[:limit], "") + "…"
 }
+
+// OneLine returns a text without newlines, with one space between words.
+func OneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // Printable replaces characters that move a terminal's cursor or turn its text's direction.
 func Printable(text string) string {

@@ -41,7 +41,7 @@ func TestNothingUnescaped(t *testing.T) {
 				})
 				m := plan.Planner{Sysfs: hostOfOne(t), Variables: variables, Problems: problems, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyAdd: add}}}
 				const domain = `<domain type="kvm"><name>a</name><os><type arch="x86_64" machine="q35">hvm</type></os><devices></devices></domain>`
-				result := m.Mutate(plan.Request{Domain: []byte(domain), VMI: vmiWith(t, value)})
+				result := m.Read(plan.Request{Domain: []byte(domain), VMI: vmiWith(t, value)}).Plan()
 				if result.Err != nil {
 					if string(result.Domain) != domain {
 						t.Errorf("an error, and the domain changed: %s", result.Domain)

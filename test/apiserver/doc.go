@@ -1,5 +1,5 @@
 // Package apiserver stands in for the API server of a cluster with KubeVirt, as far as
-// kubectl's plugin asks one: it serves VMIs, VMs and pods, and runs commands in
+// kubectl's plugin needs one: it serves VMIs, VMs and pods, and runs commands in
 // containers, all from files. `make kubectl` has the real one.
 //
 // A file has YAML documents. Each is an object as the API server returns it, or one of

@@ -32,7 +32,7 @@ func (c *Cluster) exec(w http.ResponseWriter, r *http.Request) {
 	}})
 	_, streams, err := conn.Open(w, r)
 	if err != nil {
-		return // the client was told
+		return // Open has answered the client
 	}
 	defer conn.Close()
 	var input []byte

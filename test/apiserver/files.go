@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Cluster is what is served.
+// Cluster is a cluster that is read from files.
 type Cluster struct {
 	dir        string // of the files that commands print
 	objects    []document
@@ -36,7 +36,7 @@ type document struct {
 	object map[string]any
 }
 
-// command is a command in a container and what it prints.
+// command is a command in a container and its output.
 type command struct {
 	Command string `json:"command"` // its first words, with spaces between them
 	Input   string `json:"input"`   // its standard input has this text

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	authentication "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -61,7 +62,7 @@ func (c *Cluster) get(w http.ResponseWriter, r *http.Request, group string) {
 }
 
 // pageSize is how many objects one answer has. An API server may return fewer than the
-// limit that is asked for.
+// limit of the request.
 const pageSize = 2
 
 func (c *Cluster) list(w http.ResponseWriter, r *http.Request, group string) {
@@ -91,9 +92,19 @@ func (c *Cluster) list(w http.ResponseWriter, r *http.Request, group string) {
 	reply(w, http.StatusOK, map[string]any{"kind": kind, "apiVersion": "v1", "metadata": metadata, "items": items[start:]})
 }
 
-// refuse is the error of a request that the cluster refuses, nil for others.
+// refuse is the error of a request that the cluster refuses, nil for others. As in
+// k8s.io/apiserver, impersonation is refused before the request itself.
 func (c *Cluster) refuse(r *http.Request, verb string, resource schema.GroupResource) *apierrors.StatusError {
-	namespace := r.PathValue("namespace")
+	if user := r.Header.Get(authentication.ImpersonateUserHeader); user != "" {
+		if err := c.refusal("", user, "impersonate", schema.GroupResource{Resource: "users"}); err != nil {
+			return err
+		}
+	}
+	return c.refusal(r.PathValue("namespace"), r.PathValue("name"), verb, resource)
+}
+
+// refusal is the error by which the cluster refuses a verb on an object, nil where it does not.
+func (c *Cluster) refusal(namespace, name, verb string, resource schema.GroupResource) *apierrors.StatusError {
 	i := slices.IndexFunc(c.refusals, func(d document) bool {
 		return d.Verb == verb && d.Resource == resource.Resource && (d.Metadata.Namespace == "" || d.Metadata.Namespace == namespace)
 	})
@@ -110,7 +121,7 @@ func (c *Cluster) refuse(r *http.Request, verb string, resource schema.GroupReso
 		message = fmt.Sprintf("User %q cannot %s resource %q in API group %q %s", "viewer", verb, resource.Resource, resource.Group, scope)
 	}
 	resource.Resource, _, _ = strings.Cut(resource.Resource, "/")
-	return apierrors.NewForbidden(resource, r.PathValue("name"), errors.New(message))
+	return apierrors.NewForbidden(resource, name, errors.New(message))
 }
 
 func fail(w http.ResponseWriter, err *apierrors.StatusError) {

@@ -68,7 +68,7 @@ func portAbove(t *testing.T, guest *Guest, address string) topology.Link {
 	t.Helper()
 	files, err := host.ParseSnapshot(guest.Snapshot)
 	expect.NoError(t, err)
-	seen, _ := host.Read(files, nil, host.Needs{All: true, Details: true})
+	seen, _ := host.Read(files, nil, host.All|host.Details)
 	a, err := topology.ParseAddress(address)
 	expect.NoError(t, err)
 	device := seen.Device(a)

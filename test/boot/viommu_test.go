@@ -73,7 +73,7 @@ func checkGroups(t *testing.T, guest *Guest) (alone int) {
 		expect.NoError(t, err)
 		ids = append(ids, topology.PCIDevice(a))
 	}
-	host, _ := host.Read(sysfs, ids, host.Needs{Related: true})
+	host, _ := host.Read(sysfs, ids, host.Related)
 	members := map[int][]string{}
 	for _, d := range host.Devices {
 		if d.IOMMUGroup != nil && !d.IsBridge {

@@ -148,7 +148,7 @@ func example(t *testing.T) []byte {
 	host, err := host.ParseSnapshot([]byte(read(t, demoHost)))
 	expect.NoError(t, err)
 	m := plan.Planner{Sysfs: host, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: "mirror", policy.KeyPortSpeed: "host"}}}
-	result := m.Mutate(plan.Request{Domain: []byte(read(t, demoDomain)), VMI: []byte(read(t, demoVMI))})
+	result := m.Read(plan.Request{Domain: []byte(read(t, demoDomain)), VMI: []byte(read(t, demoVMI))}).Plan()
 	r := report.New(result.Plan, result.Changed(), result.Err)
 	r.Devices, r.Controllers, r.Paths.Devices = r.Devices[:2], r.Controllers[:2], r.Paths.Devices[:2]
 	r.Budgets.BusNumbers.Expanders = r.Budgets.BusNumbers.Expanders[:2]

@@ -87,7 +87,7 @@ func checkUnbound(t *testing.T, r results) {
 	expect.NoError(t, err)
 	address, err := topology.ParseAddress(unbound)
 	expect.NoError(t, err)
-	node, _ := host.Read(files, []topology.DeviceID{topology.PCIDevice(address)}, host.Needs{Related: true})
+	node, _ := host.Read(files, []topology.DeviceID{topology.PCIDevice(address)}, host.Related)
 	group := fmt.Sprint("/dev/vfio/", *node.Device(address).IOMMUGroup)
 	if refusal := string(r.file(t, last.name+".refusal")); !strings.Contains(refusal, group+":") {
 		t.Errorf("libvirt does not name %s, the group of %s: %s", group, unbound, refusal)

@@ -137,7 +137,7 @@ func Host(t testing.TB, file string) (gpus, nics []Place) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	read, problems := host.Read(snapshot, nil, host.Needs{All: true})
+	read, problems := host.Read(snapshot, nil, host.All)
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}

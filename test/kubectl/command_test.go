@@ -40,7 +40,7 @@ func (c *cluster) succeeds(t *testing.T, arguments ...string) string {
 	return r.out
 }
 
-// fails checks what a failure says.
+// fails checks the message of a failure.
 func (r result) fails(t *testing.T, want ...string) {
 	t.Helper()
 	if r.code != 2 || r.out != "" {
@@ -48,7 +48,7 @@ func (r result) fails(t *testing.T, want ...string) {
 	}
 	for _, text := range want {
 		if !strings.Contains(r.err, text) {
-			t.Errorf("it says\n%s\nwant %q", r.err, text)
+			t.Errorf("the message is\n%s\nwant %q", r.err, text)
 		}
 	}
 }

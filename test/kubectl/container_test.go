@@ -43,7 +43,7 @@ func newContainer(t *testing.T, programs string) *container {
 	command(t, "gcc", "-shared", "-fPIC", "-o", filepath.Join(files, "memlock.so"), "testdata/memlock.c", "-ldl")
 	var log bytes.Buffer
 	first := exec.Command("unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child",
-		"sh", "testdata/container.sh", c.root, files, sysfsDirectory(t, dir))
+		"sh", "testdata/container.sh", c.root, files, sysfsDirectory(t, dir, hostFile))
 	first.Stdout, first.Stderr = &log, &log
 	if err := first.Start(); err != nil {
 		t.Fatal(err)
@@ -83,11 +83,11 @@ var entry = regexp.MustCompile(`^-- (\S+)(?: -> (\S+))? --$`)
 // would say that no function has an extended capability.
 const readableConfig = 64
 
-// sysfsDirectory is the host as a directory: its snapshot, what its links lead to, and
+// sysfsDirectory is a machine as a directory: its snapshot, what its links lead to, and
 // what libvirt wants to see of a PCI device and of this machine's CPUs.
-func sysfsDirectory(t *testing.T, dir string) string {
+func sysfsDirectory(t *testing.T, dir, snapshot string) string {
 	t.Helper()
-	data, err := os.ReadFile(hostFile)
+	data, err := os.ReadFile(snapshot)
 	if err != nil {
 		t.Fatal(err)
 	}

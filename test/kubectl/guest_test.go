@@ -76,13 +76,13 @@ func (a agent) with(run process) process {
 	}
 }
 
-// The guest's agent runs the script that prints its sysfs. The guest is the node itself,
+// The guest's agent runs the script that prints its sysfs. The guest is another machine,
 // which has a device at none of the addresses that the domain gives.
 func (c *cluster) testGuest(t *testing.T) {
 	const compute = "virt-launcher-hooked/compute"
 	without := c.kubelet.containers[compute]
 	c.as(t, "viewer", "explain", "hooked", "--guest").fails(t, "ask the guest's agent for guest-exec", "the guest has to run qemu-guest-agent")
-	c.kubelet.add(compute, startAgent(t, sysfsDirectory(t, t.TempDir())).with(without))
+	c.kubelet.add(compute, startAgent(t, sysfsDirectory(t, t.TempDir(), "../../testdata/hosts/x86-1n2g-rtx-audio.txtar")).with(without))
 	r := c.as(t, "viewer", "explain", "hooked", "--guest")
 	if r.code != 1 || r.err != "" || !strings.Contains(r.out, "\nguest as planned: 0 of 16 devices\n") {
 		t.Errorf("exit status %d: %s\n%s", r.code, r.err, r.out)

@@ -145,7 +145,7 @@ func (c *cluster) testNoKubeVirt(t *testing.T) {
 // One command, and the picture is that of hook-sidecar explain with the same inputs.
 func (c *cluster) testFirstUse(t *testing.T, domain []byte) {
 	head, picture, _ := strings.Cut(c.succeeds(t, "explain", "dgx"), "\n\n")
-	same(t, "the beginning", head, "0 of 120 pairs as on the host; with layout root 112, mirror 120\n"+
+	same(t, "the beginning", head, "0 of 120 pairs of devices as on the host; with layout root 112, mirror 120\n"+
 		"to do: add the hook to the VM (docs/install.md) and restart it")
 	subject, picture, _ := strings.Cut(picture, "\n")
 	if !strings.HasPrefix(subject, "VM default/dgx | node gpu-node-1 | pod virt-launcher-dgx | kubectl-hostdev ") {
@@ -161,8 +161,8 @@ func (c *cluster) testFirstUse(t *testing.T, domain []byte) {
 
 func (c *cluster) testHooked(t *testing.T) {
 	head, _, _ := strings.Cut(c.succeeds(t, "explain", "hooked"), "\n\n")
-	same(t, "the beginning", head, "112 of 120 pairs as on the host, in a tree of layout root; with layout mirror 120\n"+
-		"to do: nothing, or annotate the VM with hostdev.vm.kubevirt.io/layout: mirror, which --layout mirror shows")
+	same(t, "the beginning", head, "112 of 120 pairs of devices as on the host; the tree is of layout root; with layout mirror 120\n"+
+		"to do: nothing, or annotate the VM with hostdev.vm.kubevirt.io/layout: mirror; --layout mirror shows it")
 }
 
 // The script in a container's shell and the hook in its container print the host that the
@@ -175,7 +175,7 @@ func (c *cluster) testSnapshot(t *testing.T) {
 	}
 }
 
-// One list has the VMs of all namespaces, for who may list them.
+// One list has the VMs of all namespaces, for a user who may list them.
 func (c *cluster) testAll(t *testing.T) {
 	want := regexp.MustCompile(`(?m)^default +dgx +gpu-node-1 +16 +0 of 120 .*
 default +hooked +gpu-node-1 +16 +112 of 120 `)

@@ -15,6 +15,7 @@ func (c *cluster) testRights(t *testing.T) {
 	} {
 		c.as(t, user, "explain", "dgx").fails(t, want)
 	}
+	c.as(t, "viewer", "explain", "dgx", "--as", "nobody").fails(t, "cannot impersonate", "you may not impersonate the user or group of --as")
 }
 
 // Without the right to get pods/exec a WebSocket is refused, and SPDY is spoken.

@@ -55,7 +55,7 @@ func Sysfs(t testing.TB, name string) fs.FS {
 // to vfio-pci, and each mediated device, with a cell for each node.
 func Domain(t testing.TB, sysfs fs.FS) []byte {
 	t.Helper()
-	shown, problems := host.Read(sysfs, nil, host.Needs{All: true})
+	shown, problems := host.Read(sysfs, nil, host.All)
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -110,7 +110,7 @@ func OneGPU(t testing.TB, alias string) []byte {
 func Result(t testing.TB, sysfs fs.FS, domain []byte, layout string) plan.Result {
 	t.Helper()
 	m := plan.Planner{Sysfs: sysfs, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: layout}}}
-	result := m.Mutate(plan.Request{Domain: domain})
+	result := m.Read(plan.Request{Domain: domain}).Plan()
 	if result.Err != nil {
 		t.Fatal(result.Err)
 	}

@@ -47,7 +47,8 @@ func newAPIServer(t *testing.T, objects []runtime.Object) apiServer {
 	stored := []runtime.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}}
 	for _, object := range objects {
 		switch object.(type) {
-		case *admissionv1.MutatingAdmissionPolicy, *admissionv1.MutatingAdmissionPolicyBinding, *corev1.ConfigMap:
+		case *admissionv1.MutatingAdmissionPolicy, *admissionv1.MutatingAdmissionPolicyBinding,
+			*admissionv1.ValidatingAdmissionPolicy, *admissionv1.ValidatingAdmissionPolicyBinding, *corev1.ConfigMap:
 			stored = append(stored, object)
 		}
 	}

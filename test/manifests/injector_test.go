@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -130,16 +131,40 @@ func TestOtherPodsStayAsTheyAre(t *testing.T) {
 	}
 }
 
-// TestSettingsAreMissing: without its settings the policy refuses the pod. Otherwise
-// a VM that asks for the hook would start without it.
+// TestSettingsAreMissing: where the sidecar cannot be injected the pod is refused, and a person
+// reads what to do. Otherwise a VM that asks for the hook would start without it.
 func TestSettingsAreMissing(t *testing.T) {
-	withoutSettings := slices.DeleteFunc(pluginObjects(t), func(o runtime.Object) bool {
-		_, ok := o.(*corev1.ConfigMap)
-		return ok
-	})
-	server := newAPIServer(t, withoutSettings)
-	if _, err := server.createPod(t, pod(t)); err == nil || !strings.Contains(err.Error(), "hook-sidecar-injector") {
-		t.Errorf("error %v, want one that names the policy", err)
+	settings := func(change func(data map[string]string)) func(runtime.Object) bool {
+		return func(o runtime.Object) bool {
+			c, isSettings := o.(*corev1.ConfigMap)
+			if isSettings && change != nil {
+				change(c.Data)
+			}
+			return isSettings && change == nil
+		}
+	}
+	tests := map[string]func(o runtime.Object) (isRemoved bool){
+		"no ConfigMap": settings(nil),
+		"no data":      settings(func(data map[string]string) { clear(data) }),
+		"no injector": func(o runtime.Object) bool {
+			_, isInjector := o.(*admissionv1.MutatingAdmissionPolicy)
+			return isInjector
+		},
+	}
+	for _, key := range []string{"image", "layout", "strict", "dry-run", "lock"} {
+		tests["no "+key] = settings(func(data map[string]string) { delete(data, key) })
+		if key != "lock" { // of which nothing is a value
+			tests["empty "+key] = settings(func(data map[string]string) { data[key] = "" })
+		}
+	}
+	for name, isRemoved := range tests {
+		t.Run(name, func(t *testing.T) {
+			server := newAPIServer(t, slices.DeleteFunc(pluginObjects(t), isRemoved))
+			_, err := server.createPod(t, pod(t))
+			if err == nil || !strings.Contains(err.Error(), "apply manifests/plugin again") || strings.Contains(err.Error(), "expression") {
+				t.Errorf("error %v, want one that says what to do", err)
+			}
+		})
 	}
 }
 

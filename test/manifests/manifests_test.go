@@ -181,7 +181,7 @@ func TestLocks(t *testing.T) {
 	for _, overlay := range kustomizations(t) {
 		resolved, warnings := asked(t, overlay, map[string]string{"add": "all", "companions": "add", "viommu": "intel", "gpudirect-clique": "host"})
 		if len(warnings) != 4 || resolved.Add != policy.AddRequested || resolved.Companions != policy.CompanionsKeep ||
-			resolved.VIOMMU != policy.VIOMMUNone || resolved.Clique != policy.CliqueNone {
+			resolved.VIOMMU != policy.VIOMMUNone || resolved.Clique != "none" {
 			t.Errorf("%s: %+v, warnings %v", overlay, resolved, warnings)
 		}
 	}

@@ -42,7 +42,7 @@ func everyMachine(t *testing.T, test func(t *testing.T, host matrix.Sysfs, numa 
 func run(t *testing.T, host matrix.Sysfs, flags map[policy.Key]string, domain []byte) (after []byte, fits bool) {
 	t.Helper()
 	m := plan.Planner{Sysfs: host.FS, Source: policy.Source{Flags: flags}}
-	result := m.Mutate(plan.Request{Domain: domain})
+	result := m.Read(plan.Request{Domain: domain}).Plan()
 	if result.Err != nil {
 		t.Fatal(result.Err)
 	}

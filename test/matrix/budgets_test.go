@@ -67,7 +67,7 @@ func (m machine) plan(t *testing.T, layout policy.Layout, n int) (refused string
 	host := expect.Host(t, text)
 	domain := matrix.Domain(matrix.GuestNUMA{{0}}, devices)
 	mutator := plan.Planner{Sysfs: host, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}}
-	result := mutator.Mutate(plan.Request{Domain: domain})
+	result := mutator.Read(plan.Request{Domain: domain}).Plan()
 	if result.Err != nil {
 		t.Fatal(result.Err)
 	}
@@ -148,13 +148,13 @@ func TestShrink(t *testing.T) {
 	}
 	host := expect.Host(t, text)
 	mutator := plan.Planner{Sysfs: host, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: "numa"}}}
-	large := mutator.Mutate(plan.Request{Domain: matrix.Domain(matrix.GuestNUMA{{0}, {1}, {2}, {3}}, devices)})
+	large := mutator.Read(plan.Request{Domain: matrix.Domain(matrix.GuestNUMA{{0}, {1}, {2}, {3}}, devices)}).Plan()
 	if large.Err != nil {
 		t.Fatal(large.Err)
 	}
 	for _, left := range []int{159, 120, 80, 40, 20, 4, 1} {
 		domain := regexp.MustCompile(`(?s)\s*<hostdev.*?</hostdev>`).ReplaceAllFunc(large.Domain, keepFirst(left))
-		small := mutator.Mutate(plan.Request{Domain: domain})
+		small := mutator.Read(plan.Request{Domain: domain}).Plan()
 		if small.Err != nil {
 			t.Fatal(small.Err)
 		}

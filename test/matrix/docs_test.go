@@ -19,10 +19,10 @@ func TestDocsTrees(t *testing.T) {
 	expect.NoError(t, err)
 	plan := func(layout string) report.Report {
 		m := plan.Planner{Sysfs: host, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: layout}}}
-		result := m.Mutate(plan.Request{
+		result := m.Read(plan.Request{
 			Domain: []byte(readFile(t, "../../testdata/samples/02-8gpu-8nic-gate-off.xml")),
 			VMI:    []byte(readFile(t, "../../testdata/samples/02-8gpu-8nic-gate-off.vmi.json")),
-		})
+		}).Plan()
 		if result.Err != nil {
 			t.Fatal(result.Err)
 		}

@@ -94,7 +94,7 @@ func TestTreesLibvirt(t *testing.T) {
 		for _, layout := range []policy.Layout{policy.LayoutRoot, policy.LayoutMirror} {
 			t.Run(fmt.Sprintf("seed %d/%s", seed, layout), func(t *testing.T) {
 				m := plan.Planner{Sysfs: host, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}}
-				lib.Check(t, m.Mutate(plan.Request{Domain: matrix.Domain(h.NUMA, h.Devices)}).Domain)
+				lib.Check(t, m.Read(plan.Request{Domain: matrix.Domain(h.NUMA, h.Devices)}).Plan().Domain)
 			})
 		}
 	}
@@ -140,14 +140,14 @@ type device struct {
 // check is false when the plan does not fit.
 func (c checker) check(domain []byte, devices []string) bool {
 	m := plan.Planner{Sysfs: c.host.FS, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(c.layout)}}}
-	result := m.Mutate(plan.Request{Domain: domain})
+	result := m.Read(plan.Request{Domain: domain}).Plan()
 	if result.Err != nil {
 		c.Fatal(result.Err)
 	}
 	if slices.ContainsFunc(result.Plan.Warnings, func(w reasons.Warning) bool { return w.Code == reasons.CodeBudget }) {
 		return false
 	}
-	if again := m.Mutate(plan.Request{Domain: result.Domain}); again.Err != nil || !bytes.Equal(again.Domain, result.Domain) {
+	if again := m.Read(plan.Request{Domain: result.Domain}).Plan(); again.Err != nil || !bytes.Equal(again.Domain, result.Domain) {
 		c.Errorf("a second call changes the result, error %v", again.Err)
 	}
 	for _, violation := range tree.Violations(domain, result.Domain) {

@@ -63,7 +63,7 @@ func TestLauncherEnds(t *testing.T) {
 				if _, err := client.Info(t.Context()); err != nil {
 					t.Errorf("after the end of another process: %v", err)
 				}
-				if err := client.Shutdown(t.Context()); err != nil {
+				if err := hookstest.Shutdown(t.Context(), socket); err != nil {
 					t.Error(err)
 				}
 			}

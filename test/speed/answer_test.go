@@ -13,6 +13,9 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/test/speed"
 )
@@ -51,8 +54,7 @@ func (t *twins) askServer(ctx context.Context, vm speed.VM) (domain, refused str
 		return "", "", err
 	}
 	reply, err := client.OnDefineDomain(ctx, hooks.V1alpha3, vm.Domain, vm.VMI)
-	var no *hooks.RefusedError
-	if errors.As(err, &no) {
+	if status.Code(err) == codes.FailedPrecondition {
 		_, refused, _ = strings.Cut(err.Error(), "desc = ")
 		err = nil
 	}

@@ -120,13 +120,13 @@ func (d *Document) trimmed(offset int) int {
 
 // lastLine returns the whitespace that ends at offset, from its last newline on if it has one.
 func (d *Document) lastLine(offset int) string {
-	blank := d.text[d.trimmed(offset):offset]
-	i := strings.LastIndexByte(blank, '\n')
+	whitespace := d.text[d.trimmed(offset):offset]
+	i := strings.LastIndexByte(whitespace, '\n')
 	if i < 0 {
-		return blank
+		return whitespace
 	}
-	if i > 0 && blank[i-1] == '\r' {
+	if i > 0 && whitespace[i-1] == '\r' {
 		i--
 	}
-	return blank[i:]
+	return whitespace[i:]
 }

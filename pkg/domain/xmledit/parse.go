@@ -28,38 +28,8 @@ func Parse(src []byte) (*Document, error) {
 type parser struct {
 	text  string
 	root  *Element
-	open  []opened            // the elements that are not closed yet
+	open  []*Element          // the elements that are not closed yet
 	scope map[string][]string // prefix -> the URIs that it is bound to, innermost last
-	kids  []*Element          // the closed children of the elements in open, outermost first
-
-	elements slab[Element]
-	attrs    slab[Attr]
-	allKids  slab[*Element]
-}
-
-// opened is an element that is not closed yet.
-type opened struct {
-	*Element
-	kids int // where its children begin in parser.kids
-}
-
-// slab gives out parts of few large arrays: a document has thousands of small things, which
-// live as long as it does.
-type slab[T any] struct{ free []T }
-
-// take gives out n things.
-func (s *slab[T]) take(n int) []T {
-	taken := s.atLeast(n)[:n:n]
-	s.free = s.free[n:]
-	return taken
-}
-
-// atLeast is n things or more, not given out yet.
-func (s *slab[T]) atLeast(n int) []T {
-	if n > len(s.free) {
-		s.free = make([]T, max(n, 64))
-	}
-	return s.free
 }
 
 func (p *parser) fail(offset int, format string, args ...any) error {
@@ -130,15 +100,15 @@ func (p *parser) characters(at int) (int, error) {
 
 func (p *parser) start(at int) (int, error) {
 	name := at + len("<")
-	e := &p.elements.take(1)[0]
-	e.Name = p.text[name:nameEnd(p.text, name)]
+	e := &Element{Name: p.text[name:nameEnd(p.text, name)]}
 	switch {
 	case e.Name == "":
 		return 0, p.fail(at, "< without the name of a tag")
 	case len(p.open) == maxDepth:
 		return 0, p.fail(at, "elements are nested deeper than %d", maxDepth)
 	case len(p.open) > 0:
-		e.Parent = p.open[len(p.open)-1].Element
+		e.Parent = p.open[len(p.open)-1]
+		e.Parent.Children = append(e.Parent.Children, e)
 	case p.root != nil:
 		return 0, p.fail(at, "second root element <%s>", topology.Abridge(e.Name))
 	default:
@@ -154,17 +124,15 @@ func (p *parser) start(at int) (int, error) {
 	}
 	if p.text[end-len("/>")] == '/' {
 		p.unbind(e)
-		p.kids = append(p.kids, e)
 	} else {
-		p.open = append(p.open, opened{e, len(p.kids)})
+		p.open = append(p.open, e)
 	}
 	return end, nil
 }
 
 // openTag reads e's open tag from after its name, and returns the offset after it.
 func (p *parser) openTag(e *Element, at int) (int, error) {
-	room := p.attrs.atLeast(8) // more than most elements have
-	attrs, end, err := attributes(p.text, at, room[:0])
+	attrs, end, err := attributes(p.text, at)
 	if err != nil {
 		return 0, err
 	}
@@ -174,10 +142,7 @@ func (p *parser) openTag(e *Element, at int) (int, error) {
 	if i := duplicate(attrs); i >= 0 {
 		return 0, p.fail(attrs[i].Whole().Start, "duplicate attribute %s in <%s>", topology.Abridge(attrs[i].Name), topology.Abridge(e.Name))
 	}
-	e.Attrs = attrs[:len(attrs):len(attrs)]
-	if len(attrs) <= len(room) { // else they have an array of their own
-		p.attrs.take(len(attrs))
-	}
+	e.Attrs = attrs
 	if p.text[end] == '/' {
 		end += len("/")
 	}
@@ -222,19 +187,14 @@ func (p *parser) end(at int) (int, error) {
 	}
 	e.closeStart, e.end = int32(at), int32(end)
 	p.open = p.open[:len(p.open)-1]
-	p.unbind(e.Element)
-	if kids := p.kids[e.kids:]; len(kids) > 0 {
-		e.Children = p.allKids.take(len(kids))
-		copy(e.Children, kids)
-	}
-	p.kids = append(p.kids[:e.kids], e.Element)
+	p.unbind(e)
 	return end, nil
 }
 
-// attributes appends the attributes from offset at on, after the name of a tag, and returns the
+// attributes reads the attributes from offset at on, after the name of a tag, and returns the
 // offset of the >, /> or ?> that closes the tag (XML 1.0, productions STag, EmptyElemTag,
 // XMLDecl).
-func attributes(text string, at int, attrs []Attr) ([]Attr, int, error) {
+func attributes(text string, at int) (attrs []Attr, end int, err error) {
 	for {
 		next := skip(text, at)
 		switch {

@@ -4,11 +4,16 @@ package hookstest
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
 	"hook-sidecar/pkg/hooks"
+	"hook-sidecar/pkg/hooks/api/v1alpha3"
 )
 
 // Func is a function as a hooks.Mutator.
@@ -112,4 +117,15 @@ func Dial(tb testing.TB, socket string) *hooks.Client {
 		}
 	})
 	return client
+}
+
+// Shutdown calls Shutdown, as virt-launcher does when the guest has ended.
+func Shutdown(ctx context.Context, socket string) (err error) {
+	conn, err := grpc.NewClient("unix:"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	_, err = v1alpha3.NewCallbacksClient(conn).Shutdown(ctx, &v1alpha3.ShutdownParams{})
+	return err
 }

@@ -1,6 +1,7 @@
 package request
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -72,7 +73,7 @@ func (a *adder) addRequested(l list, present map[*env.Request]bool) {
 	var open []env.Request
 	for i, r := range l.requests {
 		switch {
-		case r.Claim || present[&l.requests[i]]:
+		case r.IsClaim() || present[&l.requests[i]]:
 		case !domain.IsWritable(r.Name):
 			a.warn(reasons.CodeBadDeviceName, "%s of the VMI has no hostdev, and its name %q cannot be written in XML",
 				strings.TrimSuffix(strings.TrimPrefix(l.prefixes[0], "ua-"), "-"), topology.Abridge(r.Name))
@@ -144,7 +145,7 @@ func (a *adder) isOf(r env.Request) func(topology.DeviceID) bool {
 }
 
 // losesAlias reports whether libvirt drops the alias of a request's hostdev.
-func losesAlias(r env.Request) bool { return !r.Claim && aliasPart(r.Name) != r.Name }
+func losesAlias(r env.Request) bool { return !r.IsClaim() && aliasPart(r.Name) != r.Name }
 
 // take removes the first such device, and reports whether there is one.
 func take(ids *[]topology.DeviceID, isSuch func(topology.DeviceID) bool) bool {
@@ -232,14 +233,15 @@ func (a *adder) hostdev(l list, r env.Request, id topology.DeviceID) domain.Host
 func displayOf(r env.Request, gpus []env.Request, id topology.DeviceID, first bool) (display, ramfb bool) {
 	byDefault := false
 	if id.Kind() == topology.KindMDEV {
-		if !slices.ContainsFunc(gpus, func(g env.Request) bool { return g.Display.Set }) {
+		if !slices.ContainsFunc(gpus, func(g env.Request) bool { return g.Options.Display != nil }) {
 			return first, first
 		}
-		byDefault = r.Display.Set
+		byDefault = r.Options.Display != nil
 	}
+	options := cmp.Or(r.Options.Display, &env.DisplayOptions{})
 	isEnabled := func(option *bool) bool { return option == nil && byDefault || option != nil && *option }
-	display = isEnabled(r.Display.Enabled)
-	return display, display && isEnabled(r.Display.RamFB)
+	display = isEnabled(options.Enabled)
+	return display, display && isEnabled(options.RamFB.Enabled)
 }
 
 // hasMediatedGPU reports whether a mediated device of the VMI's gpus is in the

@@ -1,6 +1,7 @@
 package domain
 
 import (
+	"iter"
 	"math"
 	"math/bits"
 	"strconv"
@@ -9,6 +10,53 @@ import (
 	"hook-sidecar/pkg/domain/xmledit"
 	"hook-sidecar/pkg/topology"
 )
+
+// reader fills a Domain from a document.
+type reader struct {
+	xml    *xmledit.Document
+	domain *Domain
+}
+
+// fragment adds a fragment that is at these elements.
+func (r *reader) fragment(f Fragment, at ...*xmledit.Element) {
+	r.domain.Fragments = append(r.domain.Fragments, f)
+	r.domain.doc.fragments = append(r.domain.doc.fragments, at)
+}
+
+// all yields the elements at a path of names under e in document order, as libvirt's XPath
+// expressions do.
+func all(e *xmledit.Element, path ...string) iter.Seq[*xmledit.Element] {
+	return func(yield func(*xmledit.Element) bool) { walk(e, path, yield) }
+}
+
+func walk(e *xmledit.Element, path []string, yield func(*xmledit.Element) bool) bool {
+	if len(path) == 0 {
+		return yield(e)
+	}
+	for _, child := range e.Children {
+		if child.Is("", path[0]) && !walk(child, path[1:], yield) {
+			return false
+		}
+	}
+	return true
+}
+
+// first returns the first element at a path under e, or nil.
+func first(e *xmledit.Element, path ...string) *xmledit.Element {
+	for found := range all(e, path...) {
+		return found
+	}
+	return nil
+}
+
+// required reads a decimal number from an attribute that libvirt requires.
+func (r *reader) required(e *xmledit.Element, name string) (int, error) {
+	n, ok, err := r.attrNumber(e, name, 10, 0, math.MaxInt32)
+	if err == nil && !ok {
+		err = r.xml.Errorf(e.Open().Start, "<%s> has no attribute %s", e.Name, name)
+	}
+	return int(n), err
+}
 
 // number reads an unsigned number as C's strtoul (libvirt src/util/virstring.c, virStrToLong_ui):
 // whitespace and a plus sign may come first, and with base 0 the prefix 0x means hex and 0 octal.

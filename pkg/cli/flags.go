@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"hook-sidecar/pkg/topology"
+)
+
+// Root makes a command the root of a program, with its commands, one that prints the version,
+// and their common behaviour.
+func (p *Program) Root(root *cobra.Command, commands ...*cobra.Command) *cobra.Command {
+	p.name = root.Name()
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.Args, root.RunE = NoArguments, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	root.SetIn(p.In)
+	root.SetErr(p.Err)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return Failed(didYouMean(nearestFlag(cmd, err))+SeeHelp(cmd), flagError(err))
+	})
+	root.AddCommand(commands...)
+	root.AddCommand(&cobra.Command{
+		Use:     "version",
+		Short:   "Print the version",
+		Long:    "version prints the version of the program and the Go release that built it.\n\nExit status: 0",
+		Example: "  " + root.DisplayName() + " version",
+		Args:    NoArguments,
+		RunE: func(*cobra.Command, []string) error {
+			return p.Write("", []byte(p.Version()+" "+runtime.Version()+"\n"))
+		},
+	})
+	return root
+}
+
+// AddOutput adds the flag --output.
+func AddOutput(flags *pflag.FlagSet, output *string) {
+	flags.StringVarP(output, "output", "o", "", "write to this file atomically (default: standard output)")
+}
+
+// Complete sets the values that a shell completes for a flag of the command.
+func Complete(cmd *cobra.Command, flag string, values ...string) {
+	// The only error is a flag that does not exist.
+	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err)
+	}
+}
+
+// CheckFormat checks the value of --format.
+func CheckFormat(format string, formats ...string) error {
+	if slices.Contains(formats, format) {
+		return nil
+	}
+	return Failed("", fmt.Errorf("invalid --format %q: must be one of %s", topology.Abridge(format), strings.Join(formats, ", ")))
+}
+
+// NoArguments rejects arguments that are not flags. No command of hook-sidecar takes any.
+func NoArguments(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case cmd.HasSubCommands():
+		var names []string
+		for _, c := range cmd.Commands() {
+			names = append(names, c.Name())
+		}
+		return Failed(didYouMean(topology.Nearest(args[0], names))+SeeHelp(cmd), fmt.Errorf("unknown command %q", args[0]))
+	}
+	hint := "pass files with flags, " + SeeHelp(cmd)
+	if args[0] == "true" || args[0] == "false" {
+		hint = "set a boolean flag with =, as in --strict=" + args[0]
+	}
+	return Failed(hint, fmt.Errorf("unexpected argument %q", args[0]))
+}
+
+// didYouMean begins a hint with a suggestion; "" is none.
+func didYouMean(name string) string {
+	if name == "" {
+		return ""
+	}
+	return "did you mean " + name + "? "
+}
+
+// nearestFlag returns the flag that is spelled nearly as the unknown one of an error, or
+// "".
+func nearestFlag(cmd *cobra.Command, err error) string {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
+		return ""
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+	return topology.Nearest("--"+unknown.GetSpecifiedName(), names)
+}
+
+// SeeHelp returns the hint to the help of a command.
+func SeeHelp(cmd *cobra.Command) string { return fmt.Sprintf("see %s --help", cmd.CommandPath()) }
+
+// flagError returns an error of pflag in the words of the other errors.
+func flagError(err error) error {
+	var invalid *pflag.InvalidValueError
+	var missing *pflag.ValueRequiredError
+	switch {
+	case errors.As(err, &invalid):
+		want := "a value of type " + invalid.GetFlag().Value.Type()
+		switch invalid.GetFlag().Value.Type() {
+		case "bool":
+			want = "true or false"
+		case "int":
+			want = "a number"
+		}
+		return fmt.Errorf("invalid --%s %q: must be %s", invalid.GetFlag().Name, topology.Abridge(invalid.GetValue()), want)
+	case errors.As(err, &missing):
+		return fmt.Errorf("flag --%s needs a value", missing.GetFlag().Name)
+	}
+	return err
+}

@@ -1,0 +1,57 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+
+	"hook-sidecar/pkg/libvirt"
+	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/topology"
+)
+
+// Headline returns the outcome of a plan in the parts of a line: how many pairs of devices
+// are as on the host, how many devices have no place in the planned tree, and that guest
+// NUMA cells come first where there are none. Both plans are the same unless the current
+// tree is shown.
+func Headline(shown, planned *placement.Plan) []string {
+	devices, pairs := shown.Devices, shown.Pairs()
+	isShown := func(d placement.Decision) bool { return d.Function != nil }
+	var parts []string
+	switch {
+	case len(devices) == 0:
+		return []string{"the domain passes no PCI or mediated device through"}
+	case !slices.ContainsFunc(devices, isShown) && len(devices) == 1:
+		return []string{"the host does not show " + devices[0].ID.String()}
+	case !slices.ContainsFunc(devices, isShown):
+		return []string{fmt.Sprintf("the host shows none of the %d devices", len(devices))}
+	case len(devices) == 1 && devices[0].Cell == nil:
+		parts = []string{"one device, which does not know its NUMA node"}
+	case len(devices) == 1:
+		parts = []string{"one device, which knows its NUMA node"}
+	default:
+		text := fmt.Sprintf("%d of %s of devices as on the host", pairs.Alike, topology.Counted(pairs.All, "pair"))
+		if pairs.Known < pairs.All {
+			text += fmt.Sprintf(", %d not known", pairs.All-pairs.Known)
+		}
+		parts = []string{text}
+	}
+	if n := WithoutPlace(planned); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d without a place", n))
+	}
+	if LacksCells(planned) {
+		parts = append(parts, "first give the guest NUMA cells")
+	}
+	return parts
+}
+
+// WithoutPlace returns how many devices of a plan have no place.
+func WithoutPlace(plan *placement.Plan) int {
+	return count(plan.Devices, func(d placement.Decision) bool { return d.Outcome == placement.Unplaced })
+}
+
+// LacksCells reports whether the guest has no NUMA cells, and so no expander bus that shows
+// it the node of a device.
+func LacksCells(plan *placement.Plan) bool {
+	d := plan.Domain()
+	return len(plan.Devices) > 0 && len(d.Cells) == 0 && libvirt.HasExpanderBuses(d)
+}
