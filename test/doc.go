@@ -11,6 +11,7 @@
 //	pkg/plan     any tree becomes any other: TestReplace, TestReplaceBesideReferenced
 //	pkg/plan     strict: TestStrictOverBoot, TestStrictNearBudget, TestBootOnMigrationTarget, TestRefusal
 //	test/matrix    path types as promised, on real and random hosts: TestHosts, TestTrees, TestAuto, TestNeverWorse
+//	test/matrix    the same beside devices that have to stay, on random domains: TestBesideStaying
 //	test/matrix    the largest guests: TestBudgets, TestSixteenSwitches, TestShrink
 //	pkg/placement  controllers of others, and predicted addresses: TestUnmanagedControllers, TestPredictMirror
 //	pkg/domain     bytes outside the edits stay: TestSamplesWithoutEdits, TestLibvirtTestdata, FuzzApply

@@ -67,7 +67,7 @@ func WithRootPorts(d *domain.Domain, indexes []int) *domain.Domain {
 func Unaddressed(d *domain.Domain, devices []Device) int {
 	count := 0
 	for _, o := range devices {
-		if o.NeedsPort && (!o.NeedsBridge || o.DependsOnQEMUBuild) && o.Address == nil {
+		if o.takesPort() && o.Address == nil {
 			count++
 		}
 	}
@@ -77,6 +77,15 @@ func Unaddressed(d *domain.Domain, devices []Device) int {
 		}
 	}
 	return count
+}
+
+// takesPort reports whether libvirt plugs the device into a free port, or may.
+func (o Device) takesPort() bool { return o.NeedsPort && (!o.NeedsBridge || o.DependsOnQEMUBuild) }
+
+// IsBeforeHostdevs reports whether libvirt plugs the device into a port, or may, before it does
+// so with hostdevs (src/qemu/qemu_domain_address.c, qemuDomainAssignDevicePCISlots).
+func (o Device) IsBeforeHostdevs() bool {
+	return o.takesPort() && slices.Contains([]string{"filesystem", "interface", "sound", "controller", "disk"}, o.Element)
 }
 
 // LacksBridge reports whether libvirt adds a bridge to conventional PCI with a root port, or may.

@@ -1,6 +1,7 @@
 package placement_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -32,7 +33,7 @@ func ids(list string) topology.IDs {
 func twoNodeHost() *topology.Host {
 	device := func(id topology.DeviceID, node topology.Affinity) topology.Device {
 		a, _ := id.PCI()
-		return topology.Device{Address: a, Node: node, Root: "pci0000:00"}
+		return topology.Device{Address: a, Node: node, Root: topology.PCIeRoot(fmt.Sprintf("pci0000:%02x", a.Device))}
 	}
 	return &topology.Host{
 		Nodes: []topology.NUMANode{{ID: 0, CPUs: ids("0-3")}, {ID: 1, CPUs: ids("4-7")}},

@@ -1,9 +1,14 @@
 package placement
 
 import (
-	"hook-sidecar/pkg/domain"
+	"fmt"
+	"slices"
+	"strings"
+
 	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/topology"
 )
 
 // isAligned reports whether a domain needs no other tree, whoever built the one
@@ -22,24 +27,27 @@ func isAligned(s start, p proposal) (bus.Ports, bool) {
 	return fits, len(violations) == 0
 }
 
-// inCells reports whether every device that may move is under an expander bus of
-// its cell. What numa leaves on the root bus may be where root would place it.
+// inCells reports whether every device that may move is in its cell.
 func inCells(s start, p proposal) bool {
-	var byRoot []Decision // of layout root, which are mirror's too
-	for i, d := range p.decisions {
-		expander := s.current.Expander(d.current)
-		if d.Outcome != Placed && expander != nil {
-			if byRoot == nil {
-				byRoot = decide(s, policy.LayoutRoot)
-			}
-			d = byRoot[i]
-		}
-		isUnder := expander != nil && compareCells(bus.CellOf(expander), d.Cell) == 0
-		if d.movable && isUnder != (d.Outcome == Placed) {
-			return false
+	return !slices.ContainsFunc(p.decisions, func(d Decision) bool { return d.movable && !inCell(s, d) })
+}
+
+// inCell reports whether a device is under an expander bus of its cell.
+func inCell(s start, d Decision) bool {
+	expander := s.current.Expander(d.current)
+	return expander != nil && compareCells(bus.CellOf(expander), d.Cell) == 0
+}
+
+// withFiner is the decisions with those of layout root for devices that numa has no place
+// for and that are where root has them: an earlier call of the boot built that.
+func withFiner(s start, decisions []Decision) []Decision {
+	next := slices.Clone(decisions)
+	for i, d := range decide(s, policy.LayoutRoot) {
+		if next[i].Outcome == Unplaced && d.Outcome == Placed && inCell(s, d) {
+			next[i] = d
 		}
 	}
-	return true
+	return next
 }
 
 // inPairs reports whether every pair of devices that may move has the path type
@@ -60,24 +68,34 @@ func inPairs(s start, p proposal) bool {
 	return true
 }
 
-// worsens reports whether changes take two devices that are under expander buses
-// further from the host's path type than they are.
-func worsens(s start, changes domain.Changes, result bus.Guest) bool {
-	if len(changes.Place) == 0 {
-		return false
-	}
-	current, next := s.current.Tree.Devices(s.ids), result.Tree.Devices(s.ids)
-	isUnder := func(i int) bool { return s.current.Expander(s.devices[i].current) != nil }
-	for i := range current {
-		for j := range i {
-			if !isUnder(i) || !isUnder(j) {
+// comparePairs compares each pair of devices with how far it is without the hook from the
+// host's path type. Two that are placed may not end further, unless their cells leave no
+// choice: in two cells they are SYS, though of one PCIe root, and in one not, though of two
+// nodes. Of a device that stays a warning names the others. Left out are devices that the
+// host does not show, that are added or that are hidden from the guest.
+func comparePairs(s start, decisions []Decision, result bus.Guest) (warnings []reasons.Warning, violations []bus.Violation) {
+	current, next := s.current.Tree.Devices(s.ids), result.Settled().Tree.Devices(s.ids)
+	isCompared := func(d Decision) bool { return d.Function != nil && !d.Added && !d.unassigned }
+	for i, x := range decisions {
+		var others []string
+		for j, y := range decisions {
+			if x.movable && (!y.movable || j > i) || !isCompared(x) || !isCompared(y) {
 				continue
 			}
-			want := s.hostPlaces[i].PathType(s.hostPlaces[j])
-			if next[i].PathType(next[j]).Steps(want) > current[i].PathType(current[j]).Steps(want) {
-				return true
+			host, without, with := s.hostPlaces[i].PathType(s.hostPlaces[j]), current[i].PathType(current[j]), next[i].PathType(next[j])
+			switch {
+			case with.Steps(host) <= without.Steps(host):
+			case !x.movable:
+				others = append(others, fmt.Sprintf("%s (%s on the host, %s without the hook, %s with it)", y.ID, host, without, with))
+			case (without == topology.SYS) != (compareCells(x.Cell, y.Cell) == 0):
+				text := fmt.Sprintf("%s and %s are %s on the host and would go from %s to %s", x.ID, y.ID, host, without, with)
+				return nil, []bus.Violation{{Code: reasons.CodeFurtherApart, Text: text}}
 			}
 		}
+		if len(others) > 0 {
+			text := fmt.Sprintf("%s stays: %s, and is further than without the hook from %s", x.ID, x.Reason, strings.Join(others, ", "))
+			warnings = append(warnings, reasons.NewWarning(reasons.CodeFurtherApart, &x.ID, text))
+		}
 	}
-	return false
+	return warnings, nil
 }

@@ -35,7 +35,7 @@ type Decision struct {
 	GuestPath []int                // controller indexes, expander first; nil without an address
 	Predicted *topology.Address    // what the guest's kernel shows; nil when not known
 
-	movable bool // no rule keeps it where it is
+	movable bool // no rule keeps it where it is, and the layout has a place for it
 }
 
 // decide decides for each device whether it may move and, with a layout, which
@@ -46,7 +46,7 @@ func decide(s start, layout policy.Layout) []Decision {
 	for i, d := range s.devices {
 		decisions[i] = decideOne(s, layout, d, referenced[s.current.Expander(d.current)])
 	}
-	keepFunctionZero(decisions)
+	keepFunctionZero(s.current, decisions)
 	if layout != policy.LayoutNUMA {
 		adoptCells(decisions)
 	}
@@ -55,7 +55,8 @@ func decide(s start, layout policy.Layout) []Decision {
 }
 
 // decideOne decides for one device by the first rule that keeps it where it is; without
-// one it may move, and is placed if the layout has a place for it.
+// one it moves if the layout has a place for it, and stays unplaced otherwise: what put it
+// where it is may have known more of the host.
 func decideOne(s start, layout policy.Layout, device Device, underReferenced bool) Decision {
 	d := Decision{Device: device, Outcome: Kept}
 	switch {
@@ -72,7 +73,7 @@ func decideOne(s start, layout policy.Layout, device Device, underReferenced boo
 	case staysConventional(device, s.current):
 		d.Reason = reasons.Conventional
 	default:
-		d.movable, d.Outcome = true, Unplaced
+		d.Outcome = Unplaced
 		d.Cell, d.Reason = findCell(s, device)
 		switch {
 		case d.Cell != nil, layout != policy.LayoutNUMA && d.PCIeRoot != "":
@@ -80,6 +81,7 @@ func decideOne(s start, layout policy.Layout, device Device, underReferenced boo
 		case layout != policy.LayoutNUMA && d.Reason != reasons.NoSysfs:
 			d.Reason = reasons.NoHostNode
 		}
+		d.movable = d.Outcome == Placed
 	}
 	return d
 }
@@ -125,24 +127,48 @@ func findCell(s start, d Device) (*topology.CellID, reasons.Reason) {
 	return s.cells.Of(node)
 }
 
-// keepFunctionZero keeps function 0 of a slot where another function of it is
-// kept: a guest finds no function of a slot without function 0.
-func keepFunctionZero(decisions []Decision) {
-	type position struct{ bus, device int }
-	kept := map[position]reasons.Reason{}
+// keepFunctionZero keeps function 0 of a slot where another function of it stays: a
+// guest finds no function of a slot without function 0. Both may be under ports there.
+func keepFunctionZero(current bus.Guest, decisions []Decision) {
+	kept := map[domain.GuestAddress]reasons.Reason{} // by function 0
 	for _, d := range decisions {
-		if a := d.current; d.Outcome == Kept && a != nil && a.Function != 0 {
-			at := position{a.Bus, a.Slot}
-			kept[at] = cmp.Or(kept[at], d.Reason)
+		if d.movable {
+			continue
 		}
+		for _, a := range functionsAbove(current, d.current) {
+			if zero := (domain.GuestAddress{Bus: a.Bus, Slot: a.Slot}); a.Function != 0 {
+				kept[zero] = cmp.Or(kept[zero], d.Reason)
+			}
+		}
+	}
+	if len(kept) == 0 {
+		return
 	}
 	for i := range decisions {
 		d := &decisions[i]
-		if a := d.current; d.movable && a != nil && a.Function == 0 && kept[position{a.Bus, a.Slot}] != "" {
-			d.movable, d.Cell = false, nil
-			d.Outcome, d.Reason = Kept, kept[position{a.Bus, a.Slot}]
+		for _, a := range functionsAbove(current, d.current) {
+			if reason := kept[a]; d.movable && reason != "" {
+				d.movable, d.Cell = false, nil
+				d.Outcome, d.Reason = Kept, reason
+			}
 		}
 	}
+}
+
+// functionsAbove are where a device is and where the ports above it are that go with it,
+// which are those under an expander bus.
+func functionsAbove(current bus.Guest, a *domain.GuestAddress) []domain.GuestAddress {
+	if a == nil {
+		return nil
+	}
+	functions := []domain.GuestAddress{{Bus: a.Bus, Slot: a.Slot, Function: a.Function}}
+	if current.Expander(a) == nil {
+		return functions
+	}
+	for n := current.Node(a.Bus); n.Parent != nil; n = n.Parent {
+		functions = append(functions, domain.GuestAddress{Bus: int(n.Parent.ID.(topology.Index)), Slot: n.Slot, Function: n.Function})
+	}
+	return functions
 }
 
 // adoptCells puts placed devices whose NUMA node the host does not know into

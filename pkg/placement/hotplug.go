@@ -83,8 +83,8 @@ func fit(most bus.Ports, least int, try func(bus.Ports) []bus.Violation) (bus.Po
 	return with(fewer), nil
 }
 
-// hotplugPorts are the root ports to add for hotplug where the controllers reach
-// the index past which KubeVirt adds none, so that the VM keeps the hotplug
+// hotplugPorts are the root ports to add for hotplug where the controllers, with those that
+// libvirt adds, reach the index past which KubeVirt adds none, so that the VM keeps the hotplug
 // capacity that it has without the hook. Devices without an address take some
 // of them; they are counted on top. It is done in the first call already:
 // KubeVirt 1.9.0 does not read the domain back between the calls of a VM with
@@ -94,7 +94,7 @@ func hotplugPorts(g bus.Guest, managed bus.Devices, most, fits bus.Ports) ([]dom
 	highest := g.HighestIndex()
 	root := g.RootBus(fits, highest)
 	underExpander := slices.ContainsFunc(g.Tree.Roots[1:], managed.AnyUnder)
-	if highest < bus.LastKubeVirtIndex || !underExpander || root.RootPorts == 0 && root.Pending == 0 {
+	if root.Last < bus.LastKubeVirtIndex || !underExpander || root.RootPorts == 0 && root.Pending == 0 {
 		return nil, nil
 	}
 	var warnings []reasons.Warning

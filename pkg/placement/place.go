@@ -30,9 +30,10 @@ func place(s start) placing {
 	chosen := choose(s)
 	placed, violations := attempt(s, chosen)
 	switch {
-	case len(violations) == 0 && worsens(s, placed.changes, placed.result):
-		placed = finer(s, placed)
-	case len(violations) > 0 && s.Policy.Layout == policy.LayoutAuto:
+	case len(violations) == 0:
+	case violations[0].Code == reasons.CodeFurtherApart:
+		placed, violations = finer(s, chosen, violations)
+	case s.Policy.Layout == policy.LayoutAuto:
 		placed, violations = coarser(s, chosen, violations)
 	}
 	if len(violations) > 0 {
@@ -51,6 +52,10 @@ func place(s start) placing {
 func attempt(s start, p proposal) (built placing, violations []bus.Violation) {
 	if fits, aligned := isAligned(s, p); aligned {
 		changes := s.base
+		if p.Layout == policy.LayoutNUMA {
+			p.decisions = withFiner(s, p.decisions)
+			p.managed = managedOf(p.decisions)
+		}
 		changes.HotplugOff = number.PortsToClose(layoutFor(s, p, fits))
 		p.decisions = withOutcome(p.decisions, Kept, reasons.AlreadyAligned)
 		return placing{proposal: p, changes: changes, result: s.after(changes), ports: fits}, nil
@@ -61,6 +66,10 @@ func attempt(s start, p proposal) (built placing, violations []bus.Violation) {
 		built, violations = build(s, p, ports)
 		return violations
 	})
+	if len(violations) > 0 {
+		return placing{}, violations
+	}
+	built.warnings, violations = comparePairs(s, p.decisions, built.result)
 	return built, violations
 }
 
@@ -73,7 +82,7 @@ func build(s start, p proposal, ports bus.Ports) (placing, []bus.Violation) {
 	}
 	changes := changesFor(s, p.decisions, numbers)
 	result := s.after(changes)
-	return placing{proposal: p, changes: changes, result: result, ports: ports}, result.Check(p.managed, ports)
+	return placing{proposal: p, changes: changes, result: result, ports: ports}, result.Settled().Check(p.managed, ports)
 }
 
 // layoutFor is a proposal as something to number. Where every hostdev comes from an
@@ -105,8 +114,6 @@ func changesFor(s start, decisions []Decision, n number.Numbers) domain.Changes 
 			changes.AddHostdevs[d.position-existing].Address = &address
 		case placed:
 			changes.Place[d.position] = &address
-		case d.movable && !d.Added && s.current.Expander(d.current) != nil:
-			changes.Place[d.position] = nil // libvirt chooses
 		}
 	}
 	return changes
@@ -127,18 +134,17 @@ func coarser(s start, p proposal, violations []bus.Violation) (placing, []bus.Vi
 	return placing{}, violations
 }
 
-// finer is the placing of the coarsest layout above that of placed which takes no
-// two devices further from the host's path type than they are; where there is
-// none it is placed.
-func finer(s start, placed placing) placing {
+// finer is the coarsest layout above p that fits and takes no two placed devices further
+// from the host's path type than they are; where there is none it is what p violates.
+func finer(s start, p proposal, violations []bus.Violation) (placing, []bus.Violation) {
 	layouts := policy.TreeLayouts()
-	for _, layout := range layouts[slices.Index(layouts, placed.Layout)+1:] {
-		why := fmt.Sprintf("%s would take devices further from each other than they are", placed.Layout)
-		if next, violations := attempt(s, propose(s, layout, why)); len(violations) == 0 && !worsens(s, next.changes, next.result) {
-			return next
+	for _, layout := range layouts[slices.Index(layouts, p.Layout)+1:] {
+		why := fmt.Sprintf("%s would take devices further from each other than they are", p.Layout)
+		if placed, tooMuch := attempt(s, propose(s, layout, why)); len(tooMuch) == 0 {
+			return placed, nil
 		}
 	}
-	return placed
+	return placing{}, violations
 }
 
 // giveUp leaves every device where it is.

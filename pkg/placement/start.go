@@ -68,7 +68,7 @@ func currentGuest(in Input) bus.Guest {
 			others = append(others, libvirt.Device{NeedsPort: true, NeedsBridge: true})
 		}
 	}
-	return reserveNamed(bus.New(in.Domain, others))
+	return reserveNamed(bus.New(in.Domain, others)).Settled()
 }
 
 // reserveNamed is a guest in which the controllers that something else in the

@@ -28,6 +28,7 @@ const (
 	CodeBudget             Code = "budget-exceeded"
 	CodeBrokenRule         Code = "broken-rule"
 	CodeCoarserLayout      Code = "coarser-layout"
+	CodeFurtherApart       Code = "further-apart"
 	CodeSwitchPortSpeed    Code = "switch-port-link-speed"
 	CodePortSpeed          Code = "port-link-speed"
 	CodeSwitchPortHotplug  Code = "switch-port-hotplug"
@@ -66,6 +67,7 @@ func codeTable() []entry[Code] {
 		{code: CodeBudget, remedy: Budget.Remedy()},
 		{code: CodeBrokenRule, remedy: BrokenRule.Remedy()},
 		{code: CodeCoarserLayout, remedy: "pass fewer devices through, or set hotplug-ports=0 where controllers go past index 31"},
+		{code: CodeFurtherApart, remedy: "remove the reason why the device stays, so that both are placed"},
 		{code: CodeSwitchPortSpeed, remedy: speedRemedy},
 		{code: CodePortSpeed, remedy: "set port-speed=host, or " + speedRemedy},
 		{code: CodeSwitchPortHotplug, remedy: "choose layout root or numa for a VM with only SR-IOV networks, or boot it with SeaBIOS"},

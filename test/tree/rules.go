@@ -23,7 +23,7 @@ func Violations(before, after []byte) []string {
 		c.controller(controller, was)
 	}
 	c.violations = append(c.violations, c.BusShortages()...)
-	c.freePorts()
+	c.freePorts(was)
 	c.functions(was)
 	c.unmoved(was)
 	c.hostdevs(was)
@@ -110,20 +110,28 @@ func (c *checker) controller(controller Controller, before *Tree) {
 }
 
 // freePorts: every port under an expander bus has something on it, or libvirt
-// puts a device there.
-func (c *checker) freePorts() {
+// puts a device there. One that was free before is the user's: what libvirt puts there it
+// would have put there.
+func (c *checker) freePorts(before *Tree) {
+	used, usedBefore := usedBuses(c.Tree), usedBuses(before)
+	for index, controller := range c.Controllers {
+		port := controller.Model == "pcie-root-port" || controller.Model == "pcie-switch-downstream-port"
+		was, existed := before.Controllers[index]
+		wasFree := existed && !usedBefore[index] && fmt.Sprint(was.At) == fmt.Sprint(controller.At)
+		if bus := c.RootBus(controller.At); port && bus != 0 && !used[index] && !wasFree {
+			c.violated("port %d under expander bus %d is free", index, bus)
+		}
+	}
+}
+
+func usedBuses(t *Tree) map[int]bool {
 	used := map[int]bool{}
-	for _, device := range c.Devices {
+	for _, device := range t.Devices {
 		if device.At != nil {
 			used[device.At.Bus] = true
 		}
 	}
-	for index, controller := range c.Controllers {
-		port := controller.Model == "pcie-root-port" || controller.Model == "pcie-switch-downstream-port"
-		if bus := c.RootBus(controller.At); port && bus != 0 && !used[index] {
-			c.violated("port %d under expander bus %d is free", index, bus)
-		}
-	}
+	return used
 }
 
 // functions: no two devices share an address, and a slot has function 0 unless it

@@ -52,21 +52,11 @@ func (g Guest) Check(managed Devices, ports Ports) []Violation {
 // checkBridges checks that each bridge without an address finds a free port:
 // libvirt adds none for it ("Cannot automatically add a new PCI bus for a device").
 func (g Guest) checkBridges() []Violation {
-	var waiting []int
-	free := 0
-	for _, c := range g.Controllers {
-		n := g.Node(c.Index)
-		switch {
-		case n.Kind.IsPort() && len(n.Children) == 0:
-			free++
-		case c.Address == nil && (c.Model == domain.PCIeToPCIBridge || c.Model == domain.UpstreamPort):
-			waiting = append(waiting, c.Index)
-		}
-	}
-	if len(waiting) <= free {
+	ports, bridges := g.openPorts()
+	if len(bridges) <= len(ports) {
 		return nil
 	}
-	return []Violation{Violated("controller with index %d has no address, and no port is free for it", waiting[free])}
+	return []Violation{Violated("controller with index %d has no address, and no port is free for it", bridges[len(ports)])}
 }
 
 // checkBudgets checks that each root bus has room for its bridges before the
@@ -94,7 +84,7 @@ func (g Guest) checkBudgets(ports Ports) []Violation {
 	}
 	// What finds no slot is libvirt's to refuse; but the hook adds no port for
 	// hotplug that finds none.
-	if need, room := root.ports(), root.portCapacity(); ports.Hook > 0 && highest >= LastKubeVirtIndex && need > room {
+	if need, room := root.ports(), root.portCapacity(); ports.Hook > 0 && root.Last >= LastKubeVirtIndex && need > room {
 		violations = append(violations, Exceeded("slots of the root bus: %d root ports are needed, there is room for %d: %d too many", need, room, need-room))
 	}
 	return violations

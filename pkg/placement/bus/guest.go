@@ -116,14 +116,15 @@ func (g Guest) Managed(devices Devices) []*topology.Node {
 type Devices map[topology.DeviceID]bool
 
 // AnyUnder reports whether one of the devices is at a node or under it.
-func (s Devices) AnyUnder(n *topology.Node) bool { return hasEndpoint(n, s.has) }
+func (s Devices) AnyUnder(n *topology.Node) bool { return hasEndpoint(n, s.Has) }
 
 // OthersUnder reports whether a device that is not in the set is at a node or under it.
 func (s Devices) OthersUnder(n *topology.Node) bool {
-	return hasEndpoint(n, func(e *topology.Node) bool { return !s.has(e) })
+	return hasEndpoint(n, func(e *topology.Node) bool { return !s.Has(e) })
 }
 
-func (s Devices) has(n *topology.Node) bool {
+// Has reports whether a node is one of the devices.
+func (s Devices) Has(n *topology.Node) bool {
 	id, isHostdev := n.ID.(topology.DeviceID)
 	return isHostdev && s[id]
 }

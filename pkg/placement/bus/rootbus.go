@@ -19,7 +19,7 @@ type Ports struct {
 }
 
 // free is how many root ports will be free for hotplug in the end, in a domain
-// whose controllers reach the index highest.
+// whose controllers reach the index highest before those ports.
 func (p Ports) free(highest int) int {
 	if highest < LastKubeVirtIndex {
 		return p.KubeVirt
@@ -32,6 +32,7 @@ type RootBus struct {
 	RootPorts   int // at the root bus and under it
 	Pending     int // devices without an address that will take a root port
 	Added       int // bridges that libvirt, KubeVirt and the hook will add
+	Last        int // the highest index once libvirt has added what devices without an address need
 	bridges     int // controllers at the root bus and under it, without expander buses
 	free        int // root ports with nothing under them
 	unaddressed int // bridges without an address that are no root ports
@@ -57,10 +58,13 @@ func (g Guest) RootBus(ports Ports, highest int) RootBus {
 		}
 		r.bridges++
 	}
-	r.Added = r.Missing(ports.free(highest))
+	bridge := 0
 	if libvirt.LacksBridge(g.Others) {
-		r.Added += 2 // a bridge to conventional PCI, and the root port above it
+		bridge = 2 // a bridge to conventional PCI, and the root port above it
 	}
+	// KubeVirt counts after libvirt has added its own.
+	r.Last = highest + r.Missing(0) + bridge
+	r.Added = r.Missing(ports.free(r.Last)) + bridge
 	return r
 }
 

@@ -29,6 +29,8 @@ type reservation struct {
 func reserve(l Layout) reservation {
 	current := l.Current
 	r := reservation{expanders: l.Wanted.Roots, removed: vacated(current, l.Managed)}
+	left, awaited := portsLeft(l)
+	r.removed = append(r.removed, left...)
 	gone := make(map[int]bool, len(r.removed))
 	for _, i := range r.removed {
 		gone[current.Source.Controllers[i].Index] = true
@@ -49,6 +51,14 @@ func reserve(l Layout) reservation {
 	slices.Sort(r.freed)
 	holes := slices.DeleteFunc(libvirt.Holes(rest, current.Others), func(index int) bool { return slices.Contains(r.freed, index) })
 	r.ports = holePorts(current, holes)
+	for _, i := range left {
+		awaited = append(awaited, current.Source.Controllers[i])
+	}
+	for _, port := range awaited {
+		r.highest++
+		port.Index = r.highest
+		r.ports = append(r.ports, port)
+	}
 	rest.Controllers = slices.Concat(rest.Controllers, r.ports)
 	// Freed indexes that the layout does not take become root ports, too.
 	unused := r.freed[min(len(r.freed), controllers):]
@@ -87,17 +97,34 @@ func vacated(current bus.Guest, managed bus.Devices) []int {
 	return positions
 }
 
-// remaining is the domain without the controllers whose indexes are gone, without the
-// devices that are placed, and with no address for those that were under one of these
-// controllers.
+// portsLeft is the positions of the root ports that managed devices leave on the root bus where
+// disks, NICs or controllers without an address would be plugged into them: libvirt takes the
+// free port with the lowest index, and adds one where none is free. So these ports get
+// indexes after all others, and before them come those that it adds without the hook.
+func portsLeft(l Layout) (positions []int, added []domain.Controller) {
+	current := l.Current
+	added, last := current.AwaitedPorts()
+	leavesSlot := slices.ContainsFunc(current.Root().Children, func(n *topology.Node) bool {
+		return n.Slot != topology.NoSlot && l.Managed.Has(n)
+	})
+	for i, c := range current.Source.Controllers {
+		n := current.Node(c.Index)
+		if c.Model == domain.RootPort && c.Index < last && n.Top() == current.Root() && l.Managed.AnyUnder(n) && !l.Managed.OthersUnder(n) &&
+			!slices.Contains(current.References, c.Index) {
+			positions = append(positions, i)
+		}
+	}
+	if len(positions) == 0 && !leavesSlot {
+		return nil, nil
+	}
+	return positions, added
+}
+
+// remaining is the domain without the controllers whose indexes are gone and without
+// the devices that are placed.
 func remaining(l Layout, gone map[int]bool) *domain.Domain {
 	rest := *l.Current.Source
 	rest.Controllers = slices.DeleteFunc(slices.Clone(rest.Controllers), func(c domain.Controller) bool { return gone[c.Index] })
-	rest.Hostdevs = slices.Clone(l.Unplaced)
-	for i, h := range rest.Hostdevs {
-		if h.Address != nil && l.Managed[h.ID] && gone[h.Address.Bus] {
-			rest.Hostdevs[i].Address = nil
-		}
-	}
+	rest.Hostdevs = l.Unplaced
 	return &rest
 }

@@ -1,0 +1,91 @@
+package bus
+
+import (
+	"slices"
+
+	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/libvirt"
+)
+
+// openPorts are the indexes of the ports with nothing under them, and of the bridges without
+// an address that take the first of these: libvirt adds none for them.
+func (g Guest) openPorts() (ports, bridges []int) {
+	for _, c := range g.Controllers {
+		switch n := g.Node(c.Index); {
+		case n.Kind.IsPort() && len(n.Children) == 0:
+			ports = append(ports, c.Index)
+		case c.Address == nil && (c.Model == domain.PCIeToPCIBridge || c.Model == domain.UpstreamPort):
+			bridges = append(bridges, c.Index)
+		}
+	}
+	slices.Sort(ports)
+	return ports, bridges
+}
+
+// freePorts are the indexes of the ports that devices without an address find free.
+func (g Guest) freePorts() []int {
+	ports, bridges := g.openPorts()
+	taken := len(bridges)
+	if libvirt.LacksBridge(g.Others) {
+		taken++
+	}
+	return ports[min(taken, len(ports)):]
+}
+
+// Settled is the guest in which the devices without an address that libvirt plugs into free
+// ports under expander buses are there. All others go to the root bus. Source has none of it.
+func (g Guest) Settled() Guest {
+	ports := g.freePorts()
+	if !slices.ContainsFunc(ports, g.isUnderExpander) {
+		return g
+	}
+	d, others := *g.Source, slices.Clone(g.Others)
+	d.Hostdevs = slices.Clone(d.Hostdevs)
+	var waiting []**domain.GuestAddress
+	for i := range others {
+		if others[i].IsBeforeHostdevs() && others[i].Address == nil {
+			waiting = append(waiting, &others[i].Address)
+		}
+	}
+	for i, h := range d.Hostdevs {
+		if h.Address == nil && !h.Unassigned {
+			waiting = append(waiting, &d.Hostdevs[i].Address)
+		}
+	}
+	for i, address := range waiting[:min(len(waiting), len(ports))] {
+		if g.isUnderExpander(ports[i]) {
+			*address = &domain.GuestAddress{Bus: ports[i]}
+		}
+	}
+	settled := New(&d, others)
+	settled.Source = g.Source
+	return settled
+}
+
+func (g Guest) isUnderExpander(index int) bool { return g.Node(index).Top() != g.Root() }
+
+// AwaitedPorts are the root ports that libvirt adds for the devices without an address that
+// come before hostdevs, with their addresses, and the highest index that these devices take.
+func (g Guest) AwaitedPorts() (added []domain.Controller, last int) {
+	count := 0
+	for _, o := range g.Others {
+		switch {
+		case o.IsBeforeHostdevs() && o.Address == nil:
+			count++
+		case o.IsBeforeHostdevs():
+			last = max(last, o.Address.Bus)
+		}
+	}
+	free := g.freePorts()
+	if count <= len(free) {
+		return nil, max(last, slices.Max(append(free[:count:count], 0)))
+	}
+	indexes := g.AddedPorts()
+	given := libvirt.RootBusAddresses(g.Source, g.Others, indexes)
+	for _, index := range indexes {
+		if a, found := given[index]; found && g.Node(index) == nil {
+			added = append(added, domain.Controller{Index: index, Model: domain.RootPort, Address: &a})
+		}
+	}
+	return added[:min(len(added), count-len(free))], libvirt.MaxIndex
+}
