@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/structured"
 )
@@ -64,6 +65,9 @@ func (f *Fleet) Count(ctx context.Context, s Shape) (Answer, error) {
 		}
 	}
 	answer := Answer{SchemaVersion: schemaVersion, VM: s.Name, Nodes: make([]Node, len(f.nodes)), Notes: append([]string{}, s.Notes...), Unread: append([]string{}, s.Unread...)}
+	if len(s.Needs) > 0 && !slices.ContainsFunc(f.nodes, func(n *corev1.Node) bool { return n.Status.Allocatable != nil }) {
+		answer.Unread = append(answer.Unread, "what nodes have beside devices: none was read")
+	}
 	group := errgroup.Group{}
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, of := range f.nodes {
