@@ -106,7 +106,7 @@ func (a *app) fit(ctx context.Context, flags fitFlags) error {
 		return err
 	}
 	if flags.claim {
-		return a.WriteAs(cli.Text, flags.output, nil, func(b *bytes.Buffer) error { return shape.Claim(b, answer) })
+		return a.WriteAs(cli.Text, flags.output, nil, shape.Claim)
 	}
 	answer.Unread = append(answer.Unread, unread...)
 	return a.showFit(flags, answer)

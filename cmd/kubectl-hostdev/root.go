@@ -66,7 +66,7 @@ pods/exec in the VM's namespace: manifests/kubectl/clusterrole.yaml.
 	root.CompletionOptions.DisableDefaultCmd = true
 	a.config.AddFlags(root.PersistentFlags())
 	root.PersistentFlags().DurationVar(&a.timeout, "timeout", 30*time.Second, "how long reading one VM may take")
-	return a.Root(root, a.newExplain(), a.newDoctor(), a.newFit(), a.newSnapshot(), a.newCompletion())
+	return a.Root(root, a.newExplain(), a.newDoctor(), a.newFit(), a.newWhy(), a.newSnapshot(), a.newCompletion())
 }
 
 // connect returns a client of the cluster and the namespace that the flags and the

@@ -23,7 +23,7 @@ const compute = "compute"
 // pkg/controller/controller.go, CurrentVMIPod).
 func (c *Client) launcher(ctx context.Context, in Instance) (*corev1.Pod, error) {
 	if !in.isRunning() {
-		return nil, reasons.WithHint("try again when it runs; kubectl describe vmi "+in.Name+" shows what it waits for", fmt.Errorf("VM %s is not running: its phase is %q", in.NamespacedName, in.phase))
+		return nil, reasons.WithHint("try again when it runs; kubectl hostdev why "+in.Name+" -n "+in.Namespace+" says why it does not", fmt.Errorf("VM %s is not running: its phase is %q", in.NamespacedName, in.phase))
 	}
 	doing := fmt.Sprintf("find the pod of VM %s", in.NamespacedName)
 	data, err := c.get(ctx, fmt.Sprintf("/api/v1/namespaces/%s/pods", in.Namespace), map[string]string{

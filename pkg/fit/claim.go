@@ -55,38 +55,41 @@ func (w Wish) Shape(ctx context.Context, f *Fleet) (Shape, error) {
 	if w.Pair == PairAuto {
 		all = append(all, w.template(w.groups(), false), w.template(nil, w.OneSocket), w.template(nil, false))
 	}
-	all = slices.Compact(all)
-	for i, template := range all {
+	for _, template := range slices.Compact(all) {
 		var o Objects
 		if err := o.Add([]byte(template)); err != nil {
 			return s, fmt.Errorf("write a claim: %w", err)
 		}
 		claim := completed(&resourceapi.ResourceClaim{Spec: o.Templates[0].Spec.Spec})
 		s.Template, s.Claims = template, []*resourceapi.ResourceClaim{claim}
-		if i == len(all)-1 {
-			break // its answer says why it cannot be met
+		if s.refused != "" {
+			s.Notes = append(s.Notes, s.refused)
 		}
-		answer, err := f.Count(ctx, s)
-		if err != nil || answer.Empty > 0 {
-			return s, err
+		if s.refused = f.refusal(ctx, claim); s.refused == "" {
+			break
 		}
-		s.Notes = append(s.Notes, answer.refusal(claim))
 	}
 	return s, nil
 }
 
-// refusal says why no node would meet a claim if nothing ran.
-func (a Answer) refusal(claim *resourceapi.ResourceClaim) string {
-	constraints, why := wanted{}, "no node has devices"
+// refusal returns why no node would meet a claim if nothing ran, "" where one would.
+func (f *Fleet) refusal(ctx context.Context, claim *resourceapi.ResourceClaim) string {
+	refused := "no node has devices"
+	for _, of := range f.nodes {
+		n := f.node(of)
+		_, why := n.allocate(ctx, []*resourceapi.ResourceClaim{claim}, unused())
+		if why == "" {
+			return ""
+		}
+		if len(n.devices) > 0 {
+			refused = fmt.Sprintf("on node %s %s", n.Name, why)
+		}
+	}
+	constraints := wanted{}
 	for _, c := range claim.Spec.Devices.Constraints {
 		constraints["on "+string(*c.MatchAttribute)]++
 	}
-	for _, n := range a.Nodes {
-		if len(n.Devices) > 0 {
-			why = fmt.Sprintf("on node %s %s", n.Name, n.Why)
-		}
-	}
-	return fmt.Sprintf("a claim with constraints (%s) cannot be met: %s", cmp.Or(constraints.String(), "none"), why)
+	return fmt.Sprintf("a claim with constraints (%s) cannot be met: %s", cmp.Or(constraints.String(), "none"), refused)
 }
 
 // groups returns the requests that share a PCIe root.

@@ -21,6 +21,7 @@ type Shape struct {
 
 	Template string   // the claim as a ResourceClaimTemplate, of a shape in numbers
 	Notes    []string // why it is not stricter
+	refused  string   // why no node would meet it if nothing ran
 }
 
 // NewShape returns what a VM needs. The claims that it names are among the objects.

@@ -71,14 +71,14 @@ func (n Node) Picture(b *bytes.Buffer) error {
 	return table.Flush()
 }
 
-// Claim writes the ResourceClaimTemplate of a shape, with its notes. The answer says that
-// a node can meet it.
-func (s Shape) Claim(b *bytes.Buffer, a Answer) error {
+// Claim writes the ResourceClaimTemplate of a shape in numbers, with its notes. That no node
+// would meet it if nothing ran is an error.
+func (s Shape) Claim(b *bytes.Buffer) error {
 	if s.Template == "" {
 		return errors.New("write a claim: a device plugin's resource has none")
 	}
-	if a.Empty == 0 {
-		return fmt.Errorf("write a claim for %s: %s", s.Name, a.refusal(s.Claims[0]))
+	if s.refused != "" {
+		return fmt.Errorf("write a claim for %s: %s", s.Name, s.refused)
 	}
 	for _, line := range append([]string{s.Name}, s.Notes...) {
 		fmt.Fprintf(b, "# %s\n", topology.Printable(line))

@@ -1,6 +1,6 @@
 // Package apiserver stands in for the API server of a cluster with KubeVirt, as far as
-// kubectl's plugin needs one: it serves VMIs, VMs and pods, and runs commands in
-// containers, all from files. `make kubectl` has the real one.
+// kubectl's plugin needs one: it serves objects and logs, and runs commands in containers,
+// all from files. `make kubectl` has the real one.
 //
 // A file has YAML documents. Each is an object as the API server returns it, or one of
 // these two:
@@ -12,6 +12,8 @@
 //	- {command: virsh uri, stdout: "qemu:///system\n"}
 //	- {command: sh -s, input: guest-exec, file: answer.json}  # where its input has that text
 //	- {command: cat x, stderr: no such file, exit: 1}
+//	log: what it logs
+//	previous: what it logged before its restart
 //	---
 //	kind: Refusal                       # of a verb on a resource, in all namespaces without one
 //	metadata: {namespace: default}

@@ -28,6 +28,8 @@ type document struct {
 
 	Pod      string    `json:"pod"`
 	Commands []command `json:"commands"`
+	Log      string    `json:"log"`
+	Previous string    `json:"previous"` // its log before its restart
 
 	Verb     string `json:"verb"`
 	Resource string `json:"resource"`

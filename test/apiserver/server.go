@@ -34,6 +34,7 @@ func (c *Cluster) Start() *httptest.Server {
 		mux.HandleFunc("GET "+path+"/namespaces/{namespace}/{resource}/{name}", func(w http.ResponseWriter, r *http.Request) { c.get(w, r, group) })
 	}
 	mux.HandleFunc("/api/v1/namespaces/{namespace}/pods/{name}/exec", c.exec)
+	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/pods/{name}/log", c.log)
 	return httptest.NewServer(mux)
 }
 
@@ -90,6 +91,26 @@ func (c *Cluster) list(w http.ResponseWriter, r *http.Request, group string) {
 		metadata["continue"] = fmt.Sprint(start + pageSize)
 	}
 	reply(w, http.StatusOK, map[string]any{"kind": kind, "apiVersion": "v1", "metadata": metadata, "items": items[start:]})
+}
+
+// log prints what a container has logged.
+func (c *Cluster) log(w http.ResponseWriter, r *http.Request) {
+	resource := schema.GroupResource{Resource: "pods/log"}
+	if err := c.refuse(r, "get", resource); err != nil {
+		fail(w, err)
+		return
+	}
+	for _, d := range c.containers {
+		if d.Metadata.Namespace != r.PathValue("namespace") || d.Pod != r.PathValue("name") || d.Metadata.Name != r.FormValue("container") {
+			continue
+		}
+		if r.FormValue("previous") == "true" {
+			d.Log = d.Previous
+		}
+		fmt.Fprint(w, d.Log)
+		return
+	}
+	fail(w, apierrors.NewNotFound(resource, r.PathValue("name")))
 }
 
 // refuse is the error of a request that the cluster refuses, nil for others. As in

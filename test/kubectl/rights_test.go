@@ -2,6 +2,7 @@ package kubectl
 
 import (
 	"errors"
+	"strings"
 	"testing"
 )
 
@@ -14,6 +15,9 @@ func (c *cluster) testRights(t *testing.T) {
 		"pods":   `you may not create pods/exec in namespace default; manifests/kubectl/clusterrole.yaml allows it, by the rule {apiGroups: [""], resources: ["pods/exec"], verbs: ["create"]}`,
 	} {
 		c.as(t, user, "explain", "dgx").fails(t, want)
+	}
+	if out := c.succeeds(t, "why", "dgx"); !strings.Contains(out, "runs on node "+node) {
+		t.Errorf("why: %s", out)
 	}
 	c.as(t, "viewer", "explain", "dgx", "--as", "nobody").fails(t, "cannot impersonate", "you may not impersonate the user or group of --as")
 }

@@ -1,0 +1,87 @@
+package why
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"hook-sidecar/test/expect"
+)
+
+// evidence returns what texts have of VM vm.
+func evidence(texts ...string) *Evidence {
+	e := &Evidence{Name: "vm"}
+	for _, text := range texts {
+		e.Add("a file", []byte(text))
+	}
+	return e
+}
+
+// fixtures returns what is printed for each cause: by its name the places where it was
+// seen, with what was printed there.
+func fixtures(t *testing.T) map[string][]txtar.File {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join("testdata", "causes", "*.txtar"))
+	expect.NoError(t, err)
+	all := map[string][]txtar.File{}
+	for _, name := range names {
+		cause := strings.TrimSuffix(filepath.Base(name), ".txtar")
+		all[cause] = txtar.Parse(expect.File(t, name)).Files
+	}
+	return all
+}
+
+// TestCauses: what is printed at each place has one cause.
+func TestCauses(t *testing.T) {
+	for want, places := range fixtures(t) {
+		for _, place := range places {
+			if found := evidence(string(place.Data)).Findings(); len(found) != 1 || found[0].Name != want {
+				t.Errorf("%s: found %+v, want %s", place.Name, found, want)
+			}
+		}
+	}
+}
+
+// TestTable: names are unique, each message was seen somewhere, and the other columns are
+// there.
+func TestTable(t *testing.T) {
+	all, names := fixtures(t), map[string]bool{}
+	for _, cause := range Causes() {
+		if names[cause.Name] || cause.What == "" || cause.Remedy == "" || len(cause.Messages) == 0 || len(cause.Seen) == 0 {
+			t.Errorf("%s appears twice, or lacks a column", cause.Name)
+		}
+		names[cause.Name] = true
+		for _, message := range cause.Messages {
+			only := Cause{Messages: []string{message}}
+			isSeen := slices.ContainsFunc(all[cause.Name], func(place txtar.File) bool {
+				return slices.ContainsFunc(evidence(string(place.Data)).lines, func(l Line) bool { return only.match(l.Source+": "+l.Text) >= 0 })
+			})
+			if !isSeen {
+				t.Errorf("%s: no fixture has the message %q", cause.Name, message)
+			}
+		}
+	}
+}
+
+// TestWell: logs of VMs that are well have no cause, and no error that would be shown.
+func TestWell(t *testing.T) {
+	logs := txtar.Parse(expect.File(t, filepath.Join("testdata", "well.txtar"))).Files
+	if len(logs) < 10 {
+		t.Fatalf("%d logs", len(logs))
+	}
+	for _, log := range logs {
+		e := evidence(string(log.Data))
+		if len(e.lines) == 0 {
+			t.Errorf("%s: no line", log.Name)
+		}
+		if found := e.Findings(); len(found) > 0 {
+			t.Errorf("%s: found %+v", log.Name, found)
+		}
+		if nearest := e.Nearest(5); len(nearest) > 0 {
+			t.Errorf("%s: errors %+v", log.Name, nearest)
+		}
+	}
+}
