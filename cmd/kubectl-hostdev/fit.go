@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -46,7 +45,7 @@ Pairs of claims are PHB where two devices share a PCIe root: PIX, PXB or PHB on 
 ResourceSlices do not tell which. With --claim fit prints a ResourceClaimTemplate for the
 numbers: with one constraint per pair of GPU and NIC, where a node can meet it.
 
-CPUs, memory, huge pages, taints and cordons count; KubeVirt's overhead does not.
+Dedicated CPUs, memory, huge pages, taints and cordons count; KubeVirt's overhead does not.
 
 ` + exitStatus,
 		Example: `  kubectl hostdev fit -f dgx.yaml
@@ -98,35 +97,35 @@ func (a *app) fit(ctx context.Context, flags fitFlags) error {
 	if err != nil {
 		return err
 	}
-	shape, answer, err := countVMs(ctx, flags.wish, objects, len(flags.files) > 0)
+	fleet := fit.New(objects)
+	shape := flags.wish.Shape(ctx, fleet)
+	if len(flags.files) > 0 {
+		shape, err = fit.NewShape(objects)
+	}
+	shape.Unread = append(shape.Unread, unread...)
+	var answer fit.Answer
+	if err == nil {
+		answer, err = fleet.Count(ctx, shape)
+	}
 	if err != nil {
-		for _, what := range unread {
+		for _, what := range unread { // which may be the cause
 			a.Say("warning: %s", what)
 		}
 		return err
 	}
-	if flags.claim {
-		return a.WriteAs(cli.Text, flags.output, nil, shape.Claim)
-	}
-	answer.Unread = append(answer.Unread, unread...)
-	return a.showFit(flags, answer)
-}
-
-// countVMs counts VMs of the wish, or of the VM among the objects.
-func countVMs(ctx context.Context, wish fit.Wish, objects fit.Objects, isVM bool) (shape fit.Shape, answer fit.Answer, err error) {
-	fleet := fit.New(objects)
+	show := answer.Table
 	switch {
-	case !isVM:
-		shape, err = wish.Shape(ctx, fleet)
-	case len(objects.VMs) != 1:
-		err = cli.Failed("pass the VM with -f, alone", fmt.Errorf("%d VMs in the files, want 1", len(objects.VMs)))
-	default:
-		shape, err = fit.NewShape(objects.VMs[0], objects)
+	case flags.claim:
+		show = shape.Claim
+	case flags.node != "":
+		i := slices.IndexFunc(answer.Nodes, func(n fit.Node) bool { return n.Name == flags.node })
+		if i < 0 {
+			return cli.Failed("leave out --node for all nodes", fmt.Errorf("there is no node %q", flags.node))
+		}
+		answer.Nodes = answer.Nodes[i : i+1]
+		show = answer.Nodes[0].Picture
 	}
-	if err == nil {
-		answer, err = fleet.Count(ctx, shape)
-	}
-	return shape, answer, err
+	return a.WriteAs(flags.format, flags.output, answer, show)
 }
 
 // readFleet reads the files, and the cluster where they do not stand for it.
@@ -142,15 +141,12 @@ func (a *app) readFleet(ctx context.Context, flags fitFlags) (objects fit.Object
 	}
 	objects.Hosts = map[string]*topology.Host{}
 	for node, file := range flags.snapshots {
-		data, err := os.ReadFile(file)
+		sysfs, closer, err := host.OpenSysfs(file)
 		if err != nil {
-			return objects, nil, fmt.Errorf("read %s: %w", file, host.WithoutPath(err))
+			return objects, nil, err
 		}
-		snapshot, err := host.ParseSnapshot(data)
-		if err != nil {
-			return objects, nil, fmt.Errorf("read %s: %w", file, err)
-		}
-		objects.Hosts[node], _ = host.Read(snapshot, nil, host.All)
+		objects.Hosts[node], _ = host.Read(sysfs, nil, host.All)
+		closer.Close()
 	}
 	if len(flags.from) > 0 {
 		return objects, nil, nil
@@ -166,18 +162,4 @@ func (a *app) readFleet(ctx context.Context, flags fitFlags) (objects fit.Object
 	defer cancel()
 	unread, err = client.Fleet(ctx, objects.Add)
 	return objects, unread, err
-}
-
-// showFit writes the table, or the picture of the node that the user names.
-func (a *app) showFit(flags fitFlags, answer fit.Answer) error {
-	show := answer.Table
-	if flags.node != "" {
-		i := slices.IndexFunc(answer.Nodes, func(n fit.Node) bool { return n.Name == flags.node })
-		if i < 0 {
-			return cli.Failed("leave out --node for all nodes", fmt.Errorf("there is no node %q", flags.node))
-		}
-		answer.Nodes = answer.Nodes[i : i+1]
-		show = answer.Nodes[0].Picture
-	}
-	return a.WriteAs(flags.format, flags.output, answer, func(b *bytes.Buffer) error { return show(b) })
 }

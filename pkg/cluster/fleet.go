@@ -1,9 +1,12 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Fleet passes the objects that decide where a VM fits to add, in lists as the API server
@@ -15,20 +18,18 @@ func (c *Client) Fleet(ctx context.Context, add func(list []byte) error) (unread
 		"/apis/resource.k8s.io/v1/resourceslices", "/apis/resource.k8s.io/v1/deviceclasses",
 		"/apis/resource.k8s.io/v1/resourceclaims", "/apis/resource.k8s.io/v1/resourceclaimtemplates",
 	}
-	for i, path := range paths {
+	for _, path := range paths {
 		failed := c.pages(ctx, path, add)
 		if failed == nil || isUnknownPath(failed) {
 			continue
 		}
+		err = cmp.Or(err, right{"list", "", "nodes", ""}.wrap("list "+path, failed))
 		unread = append(unread, fmt.Sprintf("list %s: %v", path, failed))
-		if i == 0 {
-			err = right{"list", "", "nodes", ""}.wrap("list nodes", failed)
-		}
 	}
-	if len(unread) < len(paths) && ctx.Err() == nil {
-		err = nil
+	if len(unread) == len(paths) || ctx.Err() != nil {
+		return nil, err
 	}
-	return unread, err
+	return unread, nil
 }
 
 // pageSize is the number of objects per answer, as kubectl's --chunk-size.
@@ -41,18 +42,14 @@ func (c *Client) pages(ctx context.Context, path string, add func(list []byte) e
 		if err != nil {
 			return err
 		}
-		var page struct {
-			Metadata struct {
-				Continue string `json:"continue"`
-			} `json:"metadata"`
-		}
+		var page metav1.PartialObjectMetadataList
 		if err := json.Unmarshal(list, &page); err != nil {
 			return err
 		}
 		if err := add(list); err != nil {
 			return err
 		}
-		if next = page.Metadata.Continue; next == "" {
+		if next = page.Continue; next == "" {
 			return nil
 		}
 	}

@@ -3,14 +3,11 @@ package fit
 import (
 	"cmp"
 	"context"
-	"errors"
 	"runtime"
 	"slices"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/structured"
 )
 
@@ -31,20 +28,9 @@ type Node struct {
 	Now     int            `json:"now"`     // how many such VMs fit beside what runs
 	Empty   int            `json:"empty"`   // how many would if nothing ran
 	Pairs   map[string]int `json:"pairs"`   // pairs of the devices of the next VM, by path type; of the first on the empty node where none fits now
-	Plugins *Bounds        `json:"plugins"` // what kubelet may give of device plugins' resources; null where the node's host was not read
+	Plugins *Bounds        `json:"plugins"` // what kubelet may give of device plugins' resources; null where the node's host was not read, or has more than 20 of them
 	Why     string         `json:"why"`     // why none fits now; "" where one does
 	Devices []Device       `json:"devices"` // by NUMA node and PCIe root
-}
-
-// Device is a device of a node. What its driver does not publish is "".
-type Device struct {
-	Name    string `json:"name"`    // in its ResourceSlice
-	Driver  string `json:"driver"`  // that publishes it
-	Address string `json:"address"` // PCI address
-	Root    string `json:"root"`    // PCIe root
-	NUMA    string `json:"numa"`    // NUMA node
-	State   string `json:"state"`   // free, used, or taken: by the next VM
-	By      string `json:"by"`      // the claim that uses it, or the request that would take it
 }
 
 // schemaVersion rises when a field of the JSON is removed or changes its meaning, not when
@@ -56,12 +42,14 @@ const mostVMs = 1000
 
 // Count answers for each node.
 func (f *Fleet) Count(ctx context.Context, s Shape) (Answer, error) {
-	if len(s.Claims)+len(s.Needs) == 0 {
-		return Answer{}, errors.New("count VMs: the VM needs no device, and no CPU or memory")
-	}
 	for _, c := range s.Claims {
-		if err := f.check(c); err != nil {
-			return Answer{}, err
+		for _, r := range c.Spec.Devices.Requests {
+			if r.Exactly == nil {
+				continue // of several classes, of which the allocator takes the first that it can
+			}
+			if _, err := f.Get(r.Exactly.DeviceClassName); err != nil {
+				return Answer{}, err
+			}
 		}
 	}
 	answer := Answer{SchemaVersion: schemaVersion, VM: s.Name, Nodes: make([]Node, len(f.nodes)), Notes: append([]string{}, s.Notes...), Unread: append([]string{}, s.Unread...)}
@@ -88,31 +76,40 @@ func (f *Fleet) Count(ctx context.Context, s Shape) (Answer, error) {
 }
 
 func (n *node) answer(ctx context.Context, s Shape) Node {
-	state, claims := n.used()
-	out := Node{Name: n.Name, Pairs: map[string]int{}, Plugins: n.bounds(s)}
-	empty, first, whyNever := n.count(ctx, s, false, unused())
-	now, next, why := n.count(ctx, s, true, state)
-	switch out.Now, out.Empty = now, empty; {
+	empty, first, never := n.emptied().count(ctx, s)
+	now, next, why := n.count(ctx, s)
+	switch {
 	case empty == 0:
-		out.Why = whyNever
-	case now == 0:
-		out.Why = why
+		why = never
+	case now > 0:
+		why = ""
 	}
+	out := Node{Name: n.Name, Now: now, Empty: empty, Pairs: n.pairs(next), Plugins: n.bounds(s), Why: why, Devices: n.devices}
 	if next == nil {
-		n.pairs(first, out.Pairs)
+		out.Pairs = n.pairs(first)
 	}
-	n.pairs(next, out.Pairs)
-	out.Devices = n.show(claims, next)
+	for i, d := range out.Devices {
+		if used := n.allocated[d.id]; len(used) > 0 {
+			out.Devices[i].State, out.Devices[i].By = "used", used[0].claim
+		}
+		if request, isTaken := next[d.id]; isTaken {
+			out.Devices[i].State, out.Devices[i].By = "taken", request
+		}
+	}
+	slices.SortStableFunc(out.Devices, func(a, b Device) int {
+		return cmp.Or(slices.Compare(a.NUMA, b.NUMA), slices.Compare(a.Roots, b.Roots))
+	})
 	return out
 }
 
 // count allocates for one VM after the other until one does not fit. It returns how many do,
 // what the first is given, and why not one more fits.
-func (n *node) count(ctx context.Context, s Shape, besides bool, state structured.AllocatedState) (int, map[structured.DeviceID]string, string) {
-	room, why := n.room(s, besides)
+func (n *node) count(ctx context.Context, s Shape) (int, map[structured.DeviceID]string, string) {
+	room, why := n.room(s)
 	if len(s.Claims) == 0 {
 		return room, nil, why
 	}
+	state := n.used()
 	var first map[structured.DeviceID]string
 	for times := range room {
 		results, why := n.allocate(ctx, s.Claims, state)
@@ -133,37 +130,18 @@ func (n *node) count(ctx context.Context, s Shape, besides bool, state structure
 	return room, first, why
 }
 
-// pairs counts the pairs of devices by path type.
-func (n *node) pairs(given map[structured.DeviceID]string, into map[string]int) {
-	var all []*device
+// pairs counts the pairs of the devices that a VM is given, by path type.
+func (n *node) pairs(given map[structured.DeviceID]string) map[string]int {
+	pairs := map[string]int{}
+	var all []Device
 	for _, d := range n.devices {
 		if _, isGiven := given[d.id]; !isGiven {
 			continue
 		}
 		for _, other := range all {
-			into[distance(d, other)]++
+			pairs[distance(d, other)]++
 		}
 		all = append(all, d)
 	}
-}
-
-// show returns the node's devices, with the claims that use them and the requests that would
-// take them.
-func (n *node) show(claims map[structured.DeviceID]*resourceapi.ResourceClaim, next map[structured.DeviceID]string) []Device {
-	all := []Device{}
-	for _, d := range n.devices {
-		out := Device{
-			Name: d.Name, Driver: d.driver, Address: strings.Join(d.addresses, ","),
-			Root: strings.Join(d.roots, ","), NUMA: strings.Join(d.numa, ","), State: "free",
-		}
-		if c := claims[d.id]; c != nil {
-			out.State, out.By = "used", c.Namespace+"/"+c.Name
-		}
-		if request, isTaken := next[d.id]; isTaken {
-			out.State, out.By = "taken", request
-		}
-		all = append(all, out)
-	}
-	slices.SortStableFunc(all, func(a, b Device) int { return cmp.Or(cmp.Compare(a.NUMA, b.NUMA), cmp.Compare(a.Root, b.Root)) })
-	return all
+	return pairs
 }

@@ -2,6 +2,7 @@ package fit
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -11,60 +12,63 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// device is a device of a ResourceSlice. What its driver does not publish is empty.
-type device struct {
-	resourceapi.Device
-	driver      string
-	id          structured.DeviceID
-	addresses   []string // PCI address
-	roots, numa []string // PCIe roots and NUMA nodes: several of a CPU
+// Device is a device of a ResourceSlice. What its driver does not publish is empty.
+type Device struct {
+	Name    string   `json:"name"`    // in its ResourceSlice
+	Driver  string   `json:"driver"`  // that publishes it
+	Address string   `json:"address"` // PCI address
+	Roots   []string `json:"roots"`   // PCIe roots: several of a CPU
+	NUMA    []string `json:"numa"`    // NUMA nodes
+	State   string   `json:"state"`   // free, used, or taken: by the next VM
+	By      string   `json:"by"`      // the claim that uses it, or the request that would take it
+
+	published resourceapi.Device
+	id        structured.DeviceID
+	values    map[string][]string // by the qualified name of their attribute
 }
 
-func newDevice(slice *resourceapi.ResourceSlice, of resourceapi.Device) *device {
+func newDevice(slice *resourceapi.ResourceSlice, published resourceapi.Device) Device {
 	driver := slice.Spec.Driver
-	d := &device{Device: of, driver: driver, id: structured.MakeDeviceID(driver, slice.Spec.Pool.Name, of.Name)}
-	for _, name := range d.names(addressIDs()) {
-		d.addresses = d.values(name)
+	d := Device{
+		Name: published.Name, Driver: driver, Roots: []string{}, NUMA: []string{}, State: "free",
+		published: published, id: structured.MakeDeviceID(driver, slice.Spec.Pool.Name, published.Name), values: map[string][]string{},
 	}
-	for _, name := range d.names(rootIDs()) {
-		d.roots = d.values(name)
+	for name, a := range published.Attributes {
+		qualified := string(name)
+		if !strings.Contains(qualified, "/") {
+			qualified = driver + "/" + qualified
+		}
+		d.values[qualified] = values(a)
 	}
-	for _, name := range d.names(numaIDs()) {
-		d.numa = d.values(name)
+	for _, name := range slices.Sorted(maps.Keys(d.values)) {
+		switch meaning(name) {
+		case "address":
+			d.Address = strings.Join(d.values[name], ",")
+		case "root":
+			d.Roots = d.values[name]
+		case "NUMA node":
+			d.NUMA = d.values[name]
+		}
 	}
 	return d
 }
 
-// The names of attributes without their domain, which is the driver's own in places:
-// resource.kubernetes.io/numaNode, dra.net/numaNode and dra.cpu/numaNodeID are one thing.
-func addressIDs() []string { return []string{"pciAddr", "pciAddress", "pciBusID"} }
-func rootIDs() []string    { return []string{"pciRoot", "pcieRoot"} }
-func numaIDs() []string    { return []string{"numaNode", "numaNodeID"} }
-
-// names returns the qualified names of the device's attributes with one of the ids, sorted.
-// The domain of an unqualified name is the driver's.
-func (d *device) names(ids []string) []string {
-	var names []string
-	for name := range d.Attributes {
-		domain, id, isQualified := strings.Cut(string(name), "/")
-		if !isQualified {
-			domain, id = d.driver, string(name)
-		}
-		if slices.Contains(ids, id) {
-			names = append(names, domain+"/"+id)
-		}
+// meaning returns what an attribute says, whatever its domain, which is the driver's own in
+// places: resource.kubernetes.io/numaNode, dra.net/numaNode and dra.cpu/numaNodeID are one thing.
+func meaning(name string) string {
+	switch _, id, _ := strings.Cut(name, "/"); id {
+	case "pciAddr", "pciAddress", "pciBusID":
+		return "address"
+	case "pciRoot", "pcieRoot":
+		return "root"
+	case "numaNode", "numaNodeID":
+		return "NUMA node"
 	}
-	slices.Sort(names)
-	return names
+	return ""
 }
 
-// values returns the values of the attribute with a qualified name. Two devices match where
-// they share one (KEP-5491).
-func (d *device) values(name string) []string {
-	a, isQualified := d.Attributes[resourceapi.QualifiedName(name)]
-	if domain, id, _ := strings.Cut(name, "/"); !isQualified && domain == d.driver {
-		a = d.Attributes[resourceapi.QualifiedName(id)]
-	}
+// values returns the values of an attribute. Two devices match where they share one (KEP-5491).
+func values(a resourceapi.DeviceAttribute) []string {
 	switch {
 	case a.StringValue != nil:
 		return []string{*a.StringValue}
@@ -91,14 +95,14 @@ func share(a, b []string) bool {
 
 // distance returns the path type between two devices as far as slices show it. It is PHB
 // where they share a PCIe root; under a switch they are nearer, PIX or PXB.
-func distance(a, b *device) string {
-	haveNUMA := len(a.numa) > 0 && len(b.numa) > 0
+func distance(a, b Device) string {
+	haveNUMA := len(a.NUMA) > 0 && len(b.NUMA) > 0
 	switch {
-	case share(a.roots, b.roots):
+	case share(a.Roots, b.Roots):
 		return topology.PHB.String()
-	case haveNUMA && !share(a.numa, b.numa):
+	case haveNUMA && !share(a.NUMA, b.NUMA):
 		return topology.SYS.String()
-	case haveNUMA && len(a.roots) > 0 && len(b.roots) > 0:
+	case haveNUMA && len(a.Roots) > 0 && len(b.Roots) > 0:
 		return topology.NODE.String()
 	}
 	return unknown

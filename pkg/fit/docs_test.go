@@ -36,7 +36,7 @@ func TestPage(t *testing.T) {
 		}
 		name := o.Templates[0].Name
 		on := objects(t, hosts[name].host, hosts[name].gpu, fleet.SRIOV())
-		answer, err := New(on).Count(t.Context(), Shape{Claims: []*resourceapi.ResourceClaim{completed(&resourceapi.ResourceClaim{Spec: o.Templates[0].Spec.Spec})}})
+		answer, err := New(on).Count(t.Context(), Shape{Claims: []*resourceapi.ResourceClaim{completed(o.Templates[0].ObjectMeta, o.Templates[0].Spec.Spec)}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,30 +10,34 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	podrequests "k8s.io/component-helpers/resource"
 	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/structured"
+	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 
 	"hook-sidecar/pkg/topology"
 )
 
-// Fleet is what decides where VMs fit. New indexes it by node, so that counting is linear in
-// nodes.
+// Fleet is what decides where VMs fit. New indexes it by node and by device, so that counting
+// is linear in nodes.
 type Fleet struct {
-	nodes    []*corev1.Node
-	classes  []*resourceapi.DeviceClass
-	slices   map[string][]*resourceapi.ResourceSlice // by node, "" for those of several nodes
-	claims   map[poolID][]*resourceapi.ResourceClaim // allocated, by the pools of their devices
-	pods     map[string][]*corev1.Pod                // by node
-	hosts    map[string]*topology.Host               // by node
-	features structured.Features
-	cache    *cel.Cache
-
-	permitted []v1.PciHostDevice // what KubeVirt's device plugins have
+	nodes     []*corev1.Node
+	classes   []*resourceapi.DeviceClass
+	slices    map[string][]*resourceapi.ResourceSlice // by node, "" for those of several nodes
+	allocated map[structured.DeviceID][]allocation
+	requested map[string]corev1.ResourceList // by node, of its pods
+	hosts     map[string]*topology.Host      // by node
+	permitted []v1.PciHostDevice             // what KubeVirt's device plugins have
+	features  structured.Features
+	cache     *cel.Cache
 }
 
-// poolID names a pool of devices.
-type poolID struct{ driver, pool string }
+// allocation is a device that a claim has.
+type allocation struct {
+	resourceapi.DeviceRequestAllocationResult
+	claim string
+}
 
 // celExpressions is how many compiled selectors the scheduler keeps
 // (k8s.io/kubernetes pkg/scheduler/framework/plugins/dynamicresources).
@@ -44,7 +48,7 @@ const celExpressions = 10
 func New(o Objects) *Fleet {
 	f := &Fleet{
 		nodes: o.Nodes, classes: o.Classes, hosts: o.Hosts, slices: map[string][]*resourceapi.ResourceSlice{},
-		claims: map[poolID][]*resourceapi.ResourceClaim{}, pods: map[string][]*corev1.Pod{},
+		allocated: map[structured.DeviceID][]allocation{}, requested: map[string]corev1.ResourceList{},
 		// All of Kubernetes 1.36. Where a gate is off, the API server has dropped the fields
 		// that it concerns.
 		features: structured.Features{
@@ -54,30 +58,28 @@ func New(o Objects) *Fleet {
 		cache: cel.NewCache(celExpressions, cel.Features{EnableConsumableCapacity: true, EnableListTypeAttributes: true}),
 	}
 	for _, s := range o.Slices {
-		var node string
-		if s.Spec.NodeName != nil {
-			node = *s.Spec.NodeName
-		}
+		node := ptr.Deref(s.Spec.NodeName, "")
 		f.slices[node] = append(f.slices[node], s)
 	}
 	for _, c := range o.Claims {
-		pools := map[poolID]bool{}
-		if c.Status.Allocation != nil {
-			for _, r := range c.Status.Allocation.Devices.Results {
-				pools[poolID{r.Driver, r.Pool}] = true
-			}
-		}
-		for id := range pools {
-			f.claims[id] = append(f.claims[id], c)
+		for _, r := range ptr.Deref(c.Status.Allocation, resourceapi.AllocationResult{}).Devices.Results {
+			id := structured.MakeDeviceID(r.Driver, r.Pool, r.Device)
+			f.allocated[id] = append(f.allocated[id], allocation{r, c.Namespace + "/" + c.Name})
 		}
 	}
 	for _, k := range o.KubeVirts {
-		if permitted := k.Spec.Configuration.PermittedHostDevices; permitted != nil {
-			f.permitted = append(f.permitted, permitted.PciHostDevices...)
-		}
+		f.permitted = append(f.permitted, ptr.Deref(k.Spec.Configuration.PermittedHostDevices, v1.PermittedHostDevices{}).PciHostDevices...)
 	}
 	for _, p := range o.Pods {
-		f.pods[p.Spec.NodeName] = append(f.pods[p.Spec.NodeName], p)
+		if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		if f.requested[p.Spec.NodeName] == nil {
+			f.requested[p.Spec.NodeName] = corev1.ResourceList{}
+		}
+		for name, q := range podrequests.PodRequests(p, podrequests.PodResourcesOptions{}) {
+			need(f.requested[p.Spec.NodeName], name, q)
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.slices)) {
 		if len(o.Nodes) == 0 && name != "" {
@@ -92,28 +94,13 @@ func (f *Fleet) List() ([]*resourceapi.DeviceClass, error) { return f.classes, n
 
 // Get returns a device class.
 func (f *Fleet) Get(name string) (*resourceapi.DeviceClass, error) {
+	var names []string
 	for _, c := range f.classes {
 		if c.Name == name {
 			return c, nil
 		}
-	}
-	var names []string
-	for _, c := range f.classes {
 		names = append(names, c.Name)
 	}
 	slices.Sort(names)
 	return nil, fmt.Errorf("invalid device class %q: must be one of %s", name, cmp.Or(strings.Join(names, ", "), "none: the cluster has no DeviceClass"))
-}
-
-// check checks that the classes of a claim exist.
-func (f *Fleet) check(claim *resourceapi.ResourceClaim) error {
-	for _, r := range claim.Spec.Devices.Requests {
-		if r.Exactly == nil {
-			continue
-		}
-		if _, err := f.Get(r.Exactly.DeviceClassName); err != nil {
-			return err
-		}
-	}
-	return nil
 }

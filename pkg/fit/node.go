@@ -21,12 +21,12 @@ type node struct {
 	*Fleet
 	*corev1.Node
 	published []*resourceapi.ResourceSlice // its own, and those of several nodes
-	devices   []*device
-	taking    map[string][]*device // by kind of request
+	devices   []Device
+	taking    map[string][]Device // by kind of request
 }
 
 func (f *Fleet) node(of *corev1.Node) *node {
-	n := &node{Fleet: f, Node: of, published: slices.Concat(f.slices[of.Name], f.slices[""]), taking: map[string][]*device{}}
+	n := &node{Fleet: f, Node: of, published: slices.Concat(f.slices[of.Name], f.slices[""]), devices: []Device{}, taking: map[string][]Device{}}
 	for _, s := range n.published {
 		for _, d := range s.Spec.Devices {
 			name, all, selector := s.Spec.NodeName, s.Spec.AllNodes, s.Spec.NodeSelector
@@ -41,32 +41,30 @@ func (f *Fleet) node(of *corev1.Node) *node {
 	return n
 }
 
-// used returns the state that the allocated claims leave, and the claims by device.
-func (n *node) used() (structured.AllocatedState, map[structured.DeviceID]*resourceapi.ResourceClaim) {
-	state, by := unused(), map[structured.DeviceID]*resourceapi.ResourceClaim{}
-	pools := map[poolID]bool{}
-	for _, s := range n.published {
-		pools[poolID{s.Spec.Driver, s.Spec.Pool.Name}] = true
-	}
-	for id := range pools {
-		for _, c := range n.claims[id] {
-			for _, r := range c.Status.Allocation.Devices.Results {
-				if id == (poolID{r.Driver, r.Pool}) {
-					take(state, r)
-					by[structured.MakeDeviceID(r.Driver, r.Pool, r.Device)] = c
-				}
-			}
-		}
-	}
-	return state, by
+// emptied returns the node as if nothing ran on it. A cordon passes, so it has none.
+func (n *node) emptied() *node {
+	fleet := *n.Fleet
+	fleet.allocated, fleet.requested = nil, nil
+	of := n.Node.DeepCopy()
+	of.Spec.Unschedulable = false
+	return &node{&fleet, of, n.published, n.devices, n.taking}
 }
 
-// unused returns the state of a node without claims.
-func unused() structured.AllocatedState {
-	return structured.AllocatedState{
+// used returns the state that the allocated claims leave. A device of another node counts
+// too: it may use up a counter that devices share.
+func (n *node) used() structured.AllocatedState {
+	state := structured.AllocatedState{
 		AllocatedDevices: sets.New[structured.DeviceID](), AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
 		AggregatedCapacity: structured.NewConsumedCapacityCollection(),
 	}
+	for _, s := range n.published {
+		for _, d := range s.Spec.Devices {
+			for _, a := range n.allocated[structured.MakeDeviceID(s.Spec.Driver, s.Spec.Pool.Name, d.Name)] {
+				take(state, a.DeviceRequestAllocationResult)
+			}
+		}
+	}
+	return state
 }
 
 // take marks a device as taken, as the scheduler does: with admin access it stays free.
@@ -106,7 +104,7 @@ func (n *node) allocate(ctx context.Context, claims []*resourceapi.ResourceClaim
 	case err != nil:
 		return nil, err.Error()
 	case len(results) == 0:
-		return nil, "the scheduler's allocator finds no devices that meet the claim"
+		return nil, "each constraint can be met alone, not all of them: the scheduler's allocator finds no devices"
 	}
 	return results, ""
 }
@@ -124,15 +122,17 @@ func kind(r *resourceapi.ExactDeviceRequest) string {
 
 // takes returns the devices that a request takes, by the scheduler's evaluation of selectors.
 // Where one fails, the allocator returns its error.
-func (n *node) takes(ctx context.Context, r *resourceapi.ExactDeviceRequest) []*device {
+func (n *node) takes(ctx context.Context, r *resourceapi.ExactDeviceRequest) []Device {
 	found, isKnown := n.taking[kind(r)]
 	class, err := n.Get(r.DeviceClassName)
 	if isKnown || err != nil {
 		return found
 	}
-	selectors := slices.Concat(class.Spec.Selectors, r.Selectors)
 	for _, d := range n.devices {
-		isRefused := slices.ContainsFunc(selectors, func(s resourceapi.DeviceSelector) bool { return s.CEL != nil && !n.meets(ctx, d, s.CEL.Expression) })
+		of := cel.Device{Driver: d.Driver, AllowMultipleAllocations: d.published.AllowMultipleAllocations, Attributes: d.published.Attributes, Capacity: d.published.Capacity}
+		isRefused := slices.ContainsFunc(slices.Concat(class.Spec.Selectors, r.Selectors), func(s resourceapi.DeviceSelector) bool {
+			return s.CEL != nil && !n.meets(ctx, of, s.CEL.Expression)
+		})
 		if !isRefused {
 			found = append(found, d)
 		}
@@ -141,13 +141,11 @@ func (n *node) takes(ctx context.Context, r *resourceapi.ExactDeviceRequest) []*
 	return found
 }
 
-func (n *node) meets(ctx context.Context, d *device, expression string) bool {
+func (n *node) meets(ctx context.Context, d cel.Device, expression string) bool {
 	compiled := n.cache.GetOrCompile(expression)
 	if compiled.Error != nil {
 		return false
 	}
-	matches, _, err := compiled.DeviceMatches(ctx, cel.Device{
-		Driver: d.driver, AllowMultipleAllocations: d.AllowMultipleAllocations, Attributes: d.Attributes, Capacity: d.Capacity,
-	})
+	matches, _, err := compiled.DeviceMatches(ctx, d)
 	return err == nil && matches
 }

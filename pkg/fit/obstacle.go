@@ -28,19 +28,19 @@ func (w wanted) String() string {
 // gives no cause, and searches exhaustively where it cannot succeed. This only counts: it
 // refuses nothing that the allocator would allocate.
 func (n *node) obstacle(ctx context.Context, claim *resourceapi.ResourceClaim, state structured.AllocatedState) string {
-	total, requests, free := wanted{}, map[string]wanted{}, map[string][]*device{}
+	total, requests, free := wanted{}, map[string]wanted{}, map[string][]Device{}
 	for _, r := range claim.Spec.Devices.Requests {
 		if r.Exactly == nil || r.Exactly.AdminAccess != nil || r.Exactly.AllocationMode == resourceapi.DeviceAllocationModeAll {
 			return "" // only the allocator knows
 		}
 		kind := kind(r.Exactly)
-		total[kind] += int(max(r.Exactly.Count, 1))
-		requests[r.Name] = wanted{kind: int(max(r.Exactly.Count, 1))}
+		total[kind] += int(r.Exactly.Count)
+		requests[r.Name] = wanted{kind: int(r.Exactly.Count)}
 		if free[kind] != nil {
 			continue
 		}
 		for _, d := range n.takes(ctx, r.Exactly) {
-			if d.AllowMultipleAllocations != nil {
+			if d.published.AllowMultipleAllocations != nil {
 				return ""
 			}
 			if !structured.IsDeviceAllocated(d.id, &state) {
@@ -53,94 +53,61 @@ func (n *node) obstacle(ctx context.Context, claim *resourceapi.ResourceClaim, s
 			return fmt.Sprintf("%d %s are free, and %d are needed", len(free[kind]), kind, total[kind])
 		}
 	}
-	return unmatched(claim.Spec.Devices.Constraints, requests, free)
-}
-
-// alike are constraints that want the same devices with one value of the same attribute.
-type alike struct {
-	attribute string
-	wanted    wanted
-	times     int
-}
-
-// unmatched returns which constraints the devices cannot meet, each by itself.
-func unmatched(constraints []resourceapi.DeviceConstraint, requests map[string]wanted, free map[string][]*device) string {
-	var all []alike
-	seen := map[string]bool{}
-	for _, c := range constraints {
+	for _, c := range claim.Spec.Devices.Constraints {
 		if c.MatchAttribute == nil {
 			continue // distinct values: only the allocator knows
 		}
-		next, isNew := alike{attribute: string(*c.MatchAttribute), wanted: wanted{}, times: 1}, true
 		if len(c.Requests) == 0 {
 			c.Requests = slices.Collect(maps.Keys(requests))
 		}
+		needed := wanted{}
 		for _, name := range c.Requests {
 			for kind, count := range requests[name] {
-				next.wanted[kind] += count
+				needed[kind] += count
 			}
-			isNew = isNew && !seen[next.attribute+name]
-			seen[next.attribute+name] = true
 		}
-		i := slices.IndexFunc(all, func(a alike) bool { return a.attribute == next.attribute && maps.Equal(a.wanted, next.wanted) })
-		switch {
-		case i < 0:
-			all = append(all, next)
-		case isNew: // two that share a request may share its device
-			all[i].times++
-		}
-	}
-	for _, a := range all {
-		if why := a.unmet(free); why != "" {
+		if why := unmatched(string(*c.MatchAttribute), needed, free); why != "" {
 			return why
 		}
 	}
 	return ""
 }
 
-// unmet returns why free devices do not meet the constraints.
-func (a alike) unmet(free map[string][]*device) string {
-	perValue := map[string]wanted{}
-	for kind := range a.wanted {
+// unmatched returns why no value of the attribute has as many free devices as are needed.
+func unmatched(attribute string, needed wanted, free map[string][]Device) string {
+	values := map[string]wanted{}
+	for _, kind := range slices.Sorted(maps.Keys(needed)) {
 		isPublished := false
 		for _, d := range free[kind] {
-			for _, v := range d.values(a.attribute) {
-				if perValue[v] == nil {
-					perValue[v] = wanted{}
+			for _, v := range d.values[attribute] {
+				if values[v] == nil {
+					values[v] = wanted{}
 				}
-				perValue[v][kind]++
+				values[v][kind]++
 				isPublished = true
 			}
 		}
 		if !isPublished {
-			return fmt.Sprintf("%s has no %s%s", kind, a.attribute, otherName(free[kind][0], a.attribute))
+			return fmt.Sprintf("%s has no %s%s", kind, attribute, otherName(free[kind][0], attribute))
 		}
 	}
-	total, most := 0, 0
-	for _, have := range perValue {
-		times := 0
-		for i, kind := range slices.Sorted(maps.Keys(a.wanted)) {
-			if n := have[kind] / a.wanted[kind]; i == 0 || n < times {
-				times = n
-			}
+	for _, have := range values {
+		isEnough := true
+		for kind, count := range needed {
+			isEnough = isEnough && have[kind] >= count
 		}
-		total, most = total+times, max(most, times)
+		if isEnough {
+			return ""
+		}
 	}
-	switch {
-	case most == 0:
-		return fmt.Sprintf("no %s has %s free", a.attribute, a.wanted)
-	case total < a.times:
-		return fmt.Sprintf("%d times %s with one %s are needed, and %d times they are free", a.times, a.wanted, a.attribute, total)
-	}
-	return ""
+	return fmt.Sprintf("no %s has %s free", attribute, needed)
 }
 
 // otherName says under which name a driver publishes the thing instead.
-func otherName(d *device, attribute string) string {
-	_, id, _ := strings.Cut(attribute, "/")
-	for _, ids := range [][]string{rootIDs(), numaIDs()} {
-		if names := d.names(ids); slices.Contains(ids, id) && len(names) > 0 {
-			return fmt.Sprintf(", its driver publishes %s: matchAttribute compares one name", names[0])
+func otherName(d Device, attribute string) string {
+	for _, name := range slices.Sorted(maps.Keys(d.values)) {
+		if meaning(name) == meaning(attribute) && meaning(name) != "" {
+			return fmt.Sprintf(", its driver publishes %s: matchAttribute compares one name", name)
 		}
 	}
 	return ""

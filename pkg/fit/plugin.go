@@ -3,10 +3,12 @@ package fit
 import (
 	"fmt"
 	"maps"
+	"math/bits"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	v1 "kubevirt.io/api/core/v1"
 
 	"hook-sidecar/pkg/topology"
 )
@@ -19,96 +21,70 @@ type Bounds struct {
 	OneNode map[string]int `json:"oneNode"` // of the furthest with topology manager policy single-numa-node; null where it refuses the VM
 }
 
-// mostSets limits the search, which tries each set of devices.
-const mostSets = 1 << 20
+// mostDevices limits the search, which tries each set of devices.
+const mostDevices = 20
 
 // bounds returns what kubelet may give; nil where the node was not read, or the VM needs no
-// device of a plugin.
+// device of a plugin, or too many.
 func (n *node) bounds(s Shape) *Bounds {
 	host := n.hosts[n.Name]
 	if host == nil {
 		return nil
 	}
 	var ids []topology.DeviceID
-	var kinds []choice
-	sets := 1.0
+	kinds := map[corev1.ResourceName]uint32{} // the devices of a resource, a bit per device
 	for _, name := range slices.Sorted(maps.Keys(s.Needs)) {
-		need := s.Needs[name]
-		of := choice{first: len(ids), wanted: int(need.Value())}
 		for _, d := range host.Devices {
 			if n.permits(name, d) {
+				kinds[name] |= 1 << len(ids)
 				ids = append(ids, topology.PCIDevice(d.Address))
 			}
 		}
-		of.end = len(ids)
-		if of.first < of.end {
-			kinds = append(kinds, of)
-			for i := range of.wanted {
-				sets *= float64(of.end-of.first-i) / float64(i+1)
-			}
-		}
 	}
-	if len(kinds) == 0 || sets < 0.5 || sets > mostSets {
+	if len(ids) == 0 || len(ids) > mostDevices {
 		return nil
 	}
-	var best, worst, oneNode extreme
 	types := host.Tree(ids).PathTypes(ids)
-	choose(kinds, nil, func(set []int) {
-		total, pairs, isOneNode := 0, map[string]int{}, true
-		for i, a := range set {
-			for _, b := range set[:i] {
-				total += int(types[a][b])
-				pairs[types[a][b].String()]++
-				isOneNode = isOneNode && types[a][b] < topology.SYS
+	var b Bounds
+	var best, worst, oneNode int
+	for set := range uint32(1) << len(ids) {
+		isWanted := true
+		for name, devices := range kinds {
+			isWanted = isWanted && int64(bits.OnesCount32(set&devices)) == s.Needs.Name(name, "").Value()
+		}
+		if !isWanted {
+			continue
+		}
+		total, furthest, pairs := 0, topology.PathType(0), map[string]int{}
+		for i := range ids {
+			for j := range i {
+				if (set>>i)&(set>>j)&1 == 1 {
+					total += int(types[i][j])
+					furthest = max(furthest, types[i][j])
+					pairs[types[i][j].String()]++
+				}
 			}
 		}
-		best.update(-total, pairs)
-		worst.update(total, pairs)
-		if isOneNode {
-			oneNode.update(total, pairs)
+		if b.Best == nil || total < best {
+			best, b.Best = total, pairs
 		}
-	})
-	return &Bounds{best.pairs, worst.pairs, oneNode.pairs}
+		if b.Worst == nil || total > worst {
+			worst, b.Worst = total, pairs
+		}
+		if furthest < topology.SYS && (b.OneNode == nil || total > oneNode) {
+			oneNode, b.OneNode = total, pairs
+		}
+	}
+	if b.Best == nil {
+		return nil
+	}
+	return &b
 }
 
 // permits reports whether KubeVirt gives devices like d out under the resource.
 func (n *node) permits(name corev1.ResourceName, d topology.Device) bool {
-	for _, p := range n.permitted {
-		id := fmt.Sprintf("%04x:%04x", d.Vendor, d.Device)
-		if p.ResourceName == string(name) && strings.EqualFold(p.PCIVendorSelector, id) {
-			return true
-		}
-	}
-	return false
-}
-
-// choice is a number of devices of one resource: their indexes, and how many are wanted.
-type choice struct{ first, end, wanted int }
-
-// choose yields each set of the choices.
-func choose(from []choice, set []int, yield func([]int)) {
-	if len(from) == 0 {
-		yield(set)
-		return
-	}
-	c := from[0]
-	switch {
-	case c.wanted == 0:
-		choose(from[1:], set, yield)
-	case c.end-c.first >= c.wanted:
-		choose(slices.Concat([]choice{{c.first + 1, c.end, c.wanted - 1}}, from[1:]), append(set[:len(set):len(set)], c.first), yield)
-		choose(slices.Concat([]choice{{c.first + 1, c.end, c.wanted}}, from[1:]), set, yield)
-	}
-}
-
-// extreme is the set with the highest total so far.
-type extreme struct {
-	total int
-	pairs map[string]int
-}
-
-func (e *extreme) update(total int, pairs map[string]int) {
-	if e.pairs == nil || total > e.total {
-		e.total, e.pairs = total, pairs
-	}
+	id := fmt.Sprintf("%04x:%04x", d.Vendor, d.Device)
+	return slices.ContainsFunc(n.permitted, func(p v1.PciHostDevice) bool {
+		return p.ResourceName == string(name) && strings.EqualFold(p.PCIVendorSelector, id)
+	})
 }

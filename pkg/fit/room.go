@@ -6,16 +6,15 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	podrequests "k8s.io/component-helpers/resource"
 	scheduling "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
 )
 
 // room returns how often a VM fits on the node but for its claims, up to mostVMs, and what
-// limits it: the node's pods, too, where besides is true.
-func (n *node) room(s Shape, besides bool) (int, string) {
-	if why := n.excluded(s, besides); why != "" {
+// limits it.
+func (n *node) room(s Shape) (int, string) {
+	if why := n.excluded(s); why != "" {
 		return 0, why
 	}
 	if n.Status.Allocatable == nil {
@@ -24,11 +23,7 @@ func (n *node) room(s Shape, besides bool) (int, string) {
 	room, why := mostVMs, ""
 	for _, name := range slices.Sorted(maps.Keys(s.Needs)) {
 		need, left := s.Needs[name], n.Status.Allocatable[name].DeepCopy()
-		for _, p := range n.pods[n.Name] {
-			if besides && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
-				left.Sub(podrequests.PodRequests(p, podrequests.PodResourcesOptions{})[name])
-			}
-		}
+		left.Sub(n.requested[n.Name][name])
 		if need.IsZero() {
 			continue
 		}
@@ -39,10 +34,9 @@ func (n *node) room(s Shape, besides bool) (int, string) {
 	return room, why
 }
 
-// excluded returns why the scheduler leaves the node out. A cordon passes, so an empty node
-// has none.
-func (n *node) excluded(s Shape, besides bool) string {
-	if besides && n.Spec.Unschedulable {
+// excluded returns why the scheduler leaves the node out.
+func (n *node) excluded(s Shape) string {
+	if n.Spec.Unschedulable {
 		return "it is cordoned"
 	}
 	for _, t := range n.Spec.Taints {

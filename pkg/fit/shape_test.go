@@ -24,7 +24,7 @@ func TestShape(t *testing.T) {
       domain:
         cpu: {cores: 8}
         memory: {guest: 64Gi}`,
-			map[corev1.ResourceName]string{"cpu": "800m", "memory": "64Gi"}, nil},
+			map[corev1.ResourceName]string{"memory": "64Gi"}, nil},
 		{"requests", `
       domain:
         cpu: {cores: 8}
@@ -36,7 +36,7 @@ func TestShape(t *testing.T) {
           gpus: [{name: a, deviceName: nvidia.com/GH100}, {name: b, deviceName: nvidia.com/GH100}]
           hostDevices: [{name: c, deviceName: nvidia.com/CX7}]
           interfaces: [{name: fast, sriov: {}}]`,
-			map[corev1.ResourceName]string{"nvidia.com/GH100": "2", "nvidia.com/CX7": "1", "memory": "0"},
+			map[corev1.ResourceName]string{"nvidia.com/GH100": "2", "nvidia.com/CX7": "1"},
 			[]string{"interface fast: its network attachment definition names the resource"}},
 	}
 	for _, test := range tests {
@@ -45,7 +45,7 @@ func TestShape(t *testing.T) {
 			if err := o.Add([]byte("kind: VirtualMachine\nspec:\n  template:\n    spec:" + test.spec)); err != nil {
 				t.Fatal(err)
 			}
-			shape, err := NewShape(o.VMs[0], o)
+			shape, err := NewShape(o)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -3,7 +3,6 @@ package fit
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -57,32 +56,14 @@ func listed(pairs map[string]int) string {
 func (n Node) Picture(b *bytes.Buffer) error {
 	fmt.Fprintf(b, "%s: %d fit now, %d when empty; pairs of the next: %s\n", n.Name, n.Now, n.Empty, n.pairs())
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	var last Device
-	for i, d := range n.Devices {
-		if i == 0 || d.NUMA != last.NUMA {
-			fmt.Fprintf(table, "NUMA node %s\n", cmp.Or(d.NUMA, unknown))
+	var last string
+	for _, d := range n.Devices {
+		place := fmt.Sprintf("NUMA node %s, PCIe root %s", cmp.Or(strings.Join(d.NUMA, ","), unknown), cmp.Or(strings.Join(d.Roots, ","), unknown))
+		if place != last {
+			fmt.Fprintln(table, topology.Printable(place))
 		}
-		if i == 0 || d.NUMA != last.NUMA || d.Root != last.Root {
-			fmt.Fprintf(table, "  %s\n", topology.Printable(cmp.Or(d.Root, "PCIe root "+unknown)))
-		}
-		fmt.Fprintln(table, strings.TrimSuffix(fmt.Sprintf("    %s\t%s\t%s\t%s", d.Name, topology.Printable(d.Address), d.State, topology.Printable(d.By)), "\t"))
-		last = d
+		last = place
+		fmt.Fprintf(table, "  %s\t%s\t%s\t%s\n", d.Name, topology.Printable(d.Address), d.State, cmp.Or(topology.Printable(d.By), "-"))
 	}
 	return table.Flush()
-}
-
-// Claim writes the ResourceClaimTemplate of a shape in numbers, with its notes. That no node
-// would meet it if nothing ran is an error.
-func (s Shape) Claim(b *bytes.Buffer) error {
-	if s.Template == "" {
-		return errors.New("write a claim: a device plugin's resource has none")
-	}
-	if s.refused != "" {
-		return fmt.Errorf("write a claim for %s: %s", s.Name, s.refused)
-	}
-	for _, line := range append([]string{s.Name}, s.Notes...) {
-		fmt.Fprintf(b, "# %s\n", topology.Printable(line))
-	}
-	b.WriteString(s.Template)
-	return nil
 }
