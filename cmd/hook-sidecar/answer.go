@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"runtime"
 	"runtime/debug"
-	"strings"
 	"sync"
 	"time"
 
@@ -24,20 +23,14 @@ import (
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/report"
+	"hook-sidecar/pkg/topology"
 )
 
 // answerer answers calls and logs each.
 type answerer struct {
 	mutator plan.Planner
-	log     logFunc
+	log     *slog.Logger
 	logs    *sync.WaitGroup // of calls that are not logged yet
-}
-
-// logFunc logs a call after its answer, which took so long.
-type logFunc func(protocol string, answer plan.Result, took time.Duration)
-
-func newAnswerer(m plan.Planner, log logFunc) answerer {
-	return answerer{mutator: m, log: log, logs: &sync.WaitGroup{}}
 }
 
 // answer returns the answer to a call, and a function that logs it.
@@ -45,7 +38,7 @@ func (a answerer) answer(protocol string, req plan.Request) (result plan.Result,
 	start := time.Now()
 	result = a.mutator.Answer(req)
 	took := time.Since(start)
-	return result, func() { a.log(protocol, result, took) }
+	return result, func() { a.logAnswer(protocol, result, took) }
 }
 
 // Mutate answers a call of virt-launcher. It implements hooks.Mutator. The call is logged
@@ -86,47 +79,43 @@ func (a *app) hookAnswerer(log *slog.Logger, sysfs string, flags *cli.PolicyFlag
 		log.Error("the host cannot be read, no device will be placed", "sysfs", sysfs, "error", err)
 		m.Sysfs = embed.FS{} // without any file
 	}
-	answerer := newAnswerer(m, logTo(log, m))
-	answerer.logs = &a.calls
-	return answerer, nil
+	return answerer{mutator: m, log: log, logs: &a.calls}, nil
 }
 
-// logTo returns a function that logs one line per call, device and warning, with the field
-// names of the report. It never logs the domain and the VMI, which hold passwords. It
-// catches its panics: the VM needs the answer.
-func logTo(log *slog.Logger, m plan.Planner) logFunc {
-	return func(protocol string, answer plan.Result, took time.Duration) {
-		defer func() {
-			if cause := recover(); cause != nil {
-				log.Error("a panic ended the log of this call", "stack", string(debug.Stack()))
-			}
-		}()
-		result := m.Diagnose(answer)
-		log := withVMI(log, result.VMI)
-		r := report.New(result.Plan, result.Changed(), result.Err)
-		logCall(log, protocol, result, r, took)
-		for _, d := range r.Devices {
-			level := slog.LevelInfo
-			if d.Outcome == placement.Unplaced {
-				level = slog.LevelWarn
-			}
-			log.Log(context.Background(), level, "device",
-				"id", d.ID, "alias", cutOptional(d.Alias), "kind", d.Kind, "resource", cutOptional(d.Resource), "added", d.Added,
-				"hostNode", d.HostNode, "guestCell", d.GuestCell, "guestAddress", d.GuestAddress, "predicted", d.Predicted,
-				"outcome", d.Outcome, "reason", d.Reason)
+// logAnswer logs one line per call, device and warning, with the field names of the report. It
+// never logs the domain and the VMI, which hold passwords. It catches its panics: the VM needs
+// the answer.
+func (a answerer) logAnswer(protocol string, answer plan.Result, took time.Duration) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			a.log.Error("a panic ended the log of this call", "stack", string(debug.Stack()))
 		}
-		for _, e := range r.Extras {
-			log.Info("extra", "key", e.Key, "text", e.Text)
+	}()
+	result := a.mutator.Diagnose(answer)
+	log := withVMI(a.log, result.VMI)
+	r := report.New(result.Plan, result.Changed(), result.Err)
+	logCall(log, protocol, result, r, took)
+	for _, d := range r.Devices {
+		level := slog.LevelInfo
+		if d.Outcome == placement.Unplaced {
+			level = slog.LevelWarn
 		}
-		var last reasons.Code // warnings are in the order of their codes
-		for _, w := range r.Warnings {
-			attrs := []any{"code", w.Code, "device", w.Device, "text", w.Text}
-			if w.Code != last {
-				attrs = append(attrs, "remedy", w.Remedy)
-			}
-			log.Warn("warning", attrs...)
-			last = w.Code
+		log.Log(context.Background(), level, "device",
+			"id", d.ID, "alias", cutOptional(d.Alias), "kind", d.Kind, "resource", cutOptional(d.Resource), "added", d.Added,
+			"hostNode", d.HostNode, "guestCell", d.GuestCell, "guestAddress", d.GuestAddress, "predicted", d.Predicted,
+			"outcome", d.Outcome, "reason", d.Reason)
+	}
+	for _, e := range r.Extras {
+		log.Info("extra", "key", e.Key, "text", e.Text)
+	}
+	var last reasons.Code // warnings are in the order of their codes
+	for _, w := range r.Warnings {
+		attrs := []any{"code", w.Code, "device", w.Device, "text", w.Text}
+		if w.Code != last {
+			attrs = append(attrs, "remedy", w.Remedy)
 		}
+		log.Warn("warning", attrs...)
+		last = w.Code
 	}
 }
 
@@ -134,12 +123,7 @@ func logTo(log *slog.Logger, m plan.Planner) logFunc {
 const maxName = 253
 
 // cutName returns the part of a name that is logged.
-func cutName(name string) string {
-	if len(name) <= maxName {
-		return name
-	}
-	return strings.ToValidUTF8(name[:maxName], "")
-}
+func cutName(name string) string { return topology.AbridgeTo(name, maxName) }
 
 // cutOptional is cutName of a device's name, which may be missing.
 func cutOptional(name *string) *string {
@@ -210,9 +194,9 @@ func (a answerer) noReader(protocol string) string {
 
 // cloudInit answers a call of virt-launcher before it writes cloud-init's data, and logs
 // it. User data holds passwords and is never logged.
-func (a answerer) cloudInit(log *slog.Logger, call hooks.CloudInitCall) []byte {
+func (a answerer) cloudInit(call hooks.CloudInitCall) []byte {
 	result := a.mutator.CloudInit(call.VMI, call.Data)
-	log = withVMI(log.With("protocol", call.Protocol), result.VMI)
+	log := withVMI(a.log.With("protocol", call.Protocol), result.VMI)
 	if result.Err == nil {
 		log.Info("cloud-init data planned", "changed", !bytes.Equal(result.Data, call.Data))
 		return result.Data

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,7 +48,7 @@ func TestLogPanic(t *testing.T) {
 		t.Fatal("the sample is not placed")
 	}
 	var log bytes.Buffer
-	broken := newAnswerer(s.mutator, logTo(slog.New(breaksAt{slog.NewJSONHandler(&log, nil), "device"}), s.mutator))
+	broken := logging(s.mutator, breaksAt{slog.NewJSONHandler(&log, nil), "device"})
 	if got := answerTo(t, broken, s.request.Domain, s.request.VMI); !bytes.Equal(got, want) {
 		t.Error("the answer differs when the log panics")
 	}
@@ -84,7 +85,11 @@ func TestAnswerTooLong(t *testing.T) {
 
 // quiet answers without a log.
 func quiet(m plan.Planner) answerer {
-	return newAnswerer(m, logTo(slog.New(slog.DiscardHandler), m))
+	return logging(m, slog.DiscardHandler)
+}
+
+func logging(m plan.Planner, log slog.Handler) answerer {
+	return answerer{mutator: m, log: slog.New(log), logs: &sync.WaitGroup{}}
 }
 
 func demoSample(t *testing.T) sample {
@@ -108,7 +113,7 @@ func TestLogCutsNames(t *testing.T) {
 	s.request.VMI = bytes.Replace(s.request.VMI, []byte(`"uid": "`), []byte(`"uid": "`+long), 1)
 	s.request.Domain = bytes.ReplaceAll(s.request.Domain, []byte("ua-gpu-"), []byte("ua-gpu-"+long))
 	var log bytes.Buffer
-	a := newAnswerer(s.mutator, logTo(slog.New(slog.NewJSONHandler(&log, nil)), s.mutator))
+	a := logging(s.mutator, slog.NewJSONHandler(&log, nil))
 	answerTo(t, a, s.request.Domain, s.request.VMI)
 	a.logs.Wait()
 	if !strings.Contains(log.String(), strings.Repeat("é", 100)) {
@@ -121,13 +126,26 @@ func TestLogCutsNames(t *testing.T) {
 	}
 }
 
+// hangs is a log handler that waits.
+type hangs struct {
+	slog.Handler
+	until chan struct{}
+}
+
+func (h hangs) Enabled(context.Context, slog.Level) bool {
+	<-h.until
+	return false
+}
+
+func (h hangs) WithAttrs([]slog.Attr) slog.Handler { return h }
+
 // TestLogThatHangs: a call is answered though the log of the one before never ends, and the
 // program ends after flushGrace.
 func TestLogThatHangs(t *testing.T) {
 	s := demoSample(t)
 	synctest.Test(t, func(t *testing.T) {
 		forever := make(chan struct{})
-		a := newAnswerer(s.mutator, func(string, plan.Result, time.Duration) { <-forever })
+		a := logging(s.mutator, hangs{slog.DiscardHandler, forever})
 		for range 3 {
 			if got, err := a.Mutate(t.Context(), hooks.Call{Domain: s.request.Domain, VMI: s.request.VMI}); err != nil || bytes.Equal(got, s.request.Domain) {
 				t.Errorf("the call changes nothing, error %v", err)

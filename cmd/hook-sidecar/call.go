@@ -33,7 +33,6 @@ Exit status:
   3  the hook refused the domain`,
 		Example: `  hook-sidecar call --socket /var/run/kubevirt-hooks/hook.sock --domain vm.xml --vmi vmi.json --diff
   hook-sidecar call --plugin --socket hook.sock --domain vm.xml --vmi vmi.json`,
-		Args: cli.NoArguments,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&socket, "socket", "", "socket of the hook")

@@ -24,7 +24,6 @@ Exit status:
   2  usage error, or the file is no user data of cloud-init`,
 		Example: `  hook-sidecar cloud-init
   hook-sidecar cloud-init --user-data user-data.yaml -o merged.txt`,
-		Args: cli.NoArguments,
 	}
 	cmd.Flags().StringVar(&userData, "user-data", "", "the VM's user data, or - for standard input (default: none)")
 	cli.AddOutput(cmd.Flags(), &output)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -39,7 +40,6 @@ Exit status:
 		Example: `  hook-sidecar demo
   hook-sidecar demo --layout mirror
   hook-sidecar demo --diff`,
-		Args: cli.NoArguments,
 	}
 	cmd.Flags().BoolVar(&showDiff, "diff", false, "print what the hook changes in the domain first")
 	policy := cli.AddPolicyFlags(cmd.Flags())
@@ -84,18 +84,19 @@ func (a *app) demo(ctx context.Context, s sample, showDiff bool) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	domain, result, err := serveAndCall(ctx, filepath.Join(dir, "hook.sock"), s)
+	domain, err := serveAndCall(ctx, filepath.Join(dir, "hook.sock"), s)
 	if err != nil {
 		return err
 	}
-	before, after := s.mutator.Read(s.request).Current().Plan, report.New(result.Plan, result.Changed(), result.Err)
+	vm := s.mutator.Read(s.request)
+	before, after := vm.Current().Plan, vm.Plan()
 	var out bytes.Buffer
 	if showDiff {
 		out.Write(colouredDiff(diff.Diff("a/domain.xml", s.request.Domain, "b/domain.xml", domain), a.Style("")))
 	} else {
 		fmt.Fprintf(&out, "without the hook: %s\nwith it:          ", strings.Join(report.Headline(before, before), "; "))
 	}
-	if err := after.WriteText(&out, a.Style("")); err != nil {
+	if err := report.New(after.Plan, after.Changed(), after.Err).WriteText(&out, a.Style("")); err != nil {
 		return err
 	}
 	if !showDiff {
@@ -104,11 +105,12 @@ func (a *app) demo(ctx context.Context, s sample, showDiff bool) (err error) {
 	return a.Write("", out.Bytes())
 }
 
-// serveAndCall runs the server for one call of virt-launcher. It returns the
-// domain that the client received and the result that the server had.
-func serveAndCall(ctx context.Context, socket string, s sample) (domain []byte, result plan.Result, err error) {
-	answerer := newAnswerer(s.mutator, func(_ string, answer plan.Result, _ time.Duration) { result = s.mutator.Diagnose(answer) })
-	server := hooks.New(hooks.Config{Mutator: answerer, Logger: slog.New(slog.DiscardHandler), HookSocket: socket})
+// serveAndCall runs the server for one call of virt-launcher, and returns the domain that the
+// client received.
+func serveAndCall(ctx context.Context, socket string, s sample) (domain []byte, err error) {
+	log := slog.New(slog.DiscardHandler)
+	answerer := answerer{mutator: s.mutator, log: log, logs: &sync.WaitGroup{}}
+	server := hooks.New(hooks.Config{Mutator: answerer, Logger: log, HookSocket: socket})
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	group, ctx := errgroup.WithContext(ctx)
@@ -124,6 +126,5 @@ func serveAndCall(ctx context.Context, socket string, s sample) (domain []byte, 
 		return err
 	})
 	err = group.Wait()
-	answerer.logs.Wait()
-	return domain, result, err
+	return domain, err
 }

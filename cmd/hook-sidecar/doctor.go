@@ -43,7 +43,6 @@ Exit status:
   hook-sidecar doctor --domain vm.xml --vmi vmi.json --sysfs host.txtar
   hook-sidecar doctor --domain domains/ --sysfs host.txtar
   hook-sidecar doctor --format json | jq '.results[] | select(.status == "FAIL")'`,
-		Args: cli.NoArguments,
 	}
 	in := addInputFlags(cmd.Flags())
 	cmd.Flags().StringArrayVarP(&flags.domains, "domain", "d", nil, domainUsage+" (default: none);\nrepeat it, or pass a directory of *.xml, for several VMs of a node")
@@ -92,6 +91,9 @@ func (a *app) doctor(in *inputFlags, flags doctorFlags) error {
 		}
 	}
 	err = a.Doctor(inputs, "", flags.DoctorFlags)
+	if inputs.IsGuest() {
+		a.Say("hint: this is a guest: hook-sidecar guest says what it believes about its devices, and what to send to whoever runs the cluster")
+	}
 	if len(flags.domains) == 0 && (err == nil || errors.Is(err, cli.ErrFound)) {
 		a.Say("hint: --domain and --vmi check a VM too")
 	}

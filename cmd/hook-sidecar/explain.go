@@ -41,13 +41,12 @@ Exit status:
   virsh dumpxml vm | hook-sidecar explain --guest lspci.txt   # from lspci -Dvmmnn in the guest
   hook-sidecar explain --format nccl --domain vm.xml -o virtualTopology.xml
   hook-sidecar explain --format json < vm.xml | jq .devices`,
-		Args: cli.NoArguments,
 	}
 	in := addInputFlags(cmd.Flags())
 	addDomainFlag(cmd.Flags(), &in.domain)
 	flags.Add(cmd)
 	cmd.Flags().BoolVar(&flags.asIs, "as-is", false, "explain the current domain, and what the layout would change")
-	cmd.Flags().StringVar(&flags.guest, "guest", "", "compare the plan with the guest: the output of lspci -Dvmmnn or of\nhook-sidecar snapshot in the guest")
+	cmd.Flags().StringVar(&flags.guest, "guest", "", "compare the plan with the guest: the output of lspci -Dvmmnn,\nlstopo --of xml, nvidia-smi topo -mp or hook-sidecar snapshot\nin the guest, or the file of NCCL_TOPO_DUMP_FILE")
 	cmd.RunE = func(*cobra.Command, []string) error { return a.explain(in, flags) }
 	return cmd
 }

@@ -81,9 +81,8 @@ func (a *app) planner(in *inputFlags) (plan.Planner, error) {
 	return m, err
 }
 
-// openSysfs opens a host, which stays open until the process ends.
 func openSysfs(name string) (fs.FS, error) {
-	host, _, err := host.OpenSysfs(name)
+	host, err := host.OpenSysfs(name)
 	if err != nil {
 		return nil, cli.Failed("--sysfs takes a sysfs directory or a snapshot file", err)
 	}
@@ -98,25 +97,16 @@ func (a *app) withoutHost(environFile string, policy *cli.PolicyFlags) (plan.Pla
 	}
 	environ := []string(a.Environ)
 	if environFile != "" {
-		if environ, err = readEnviron(environFile); err != nil {
+		data, err := a.readFile(environFile)
+		if err != nil {
 			return plan.Planner{}, err
+		}
+		if environ, err = env.ParseEnviron(string(data)); err != nil {
+			return plan.Planner{}, fmt.Errorf("%s: %w", inputName(environFile), err)
 		}
 	}
 	variables, problems := env.ParseVariables(environ)
 	return plan.Planner{Variables: variables, Problems: problems, Source: source}, nil
-}
-
-func readEnviron(file string) ([]string, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	environ, err := env.ReadEnvironFile(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	return environ, nil
 }
 
 // readDomain reads the domain from file, before the VMI from vmiFile.
@@ -171,6 +161,15 @@ func fileName(file string) string { return filepath.Base(inputName(file)) }
 const maxInput = 64 << 20
 
 func (a *app) readInput(file string) ([]byte, error) {
+	data, err := a.readFile(file)
+	if err == nil && len(bytes.TrimSpace(data)) == 0 {
+		err = fmt.Errorf("read %s: no data", inputName(file))
+	}
+	return data, err
+}
+
+// readFile is readInput of a file that may be empty.
+func (a *app) readFile(file string) ([]byte, error) {
 	in := a.In
 	if file != "-" {
 		f, err := os.Open(file)
@@ -184,13 +183,8 @@ func (a *app) readInput(file string) ([]byte, error) {
 	if err == nil {
 		data, err = env.Decompress(data, maxInput)
 	}
-	switch {
-	case err != nil:
-		err = host.WithoutPath(err)
-	case len(bytes.TrimSpace(data)) == 0:
-		err = errors.New("no data")
-	default:
-		return data, nil
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", inputName(file), host.WithoutPath(err))
 	}
-	return nil, fmt.Errorf("read %s: %w", inputName(file), err)
+	return data, nil
 }

@@ -30,7 +30,6 @@ Exit status:
   3  refused by strict policy`,
 		Example: `  hook-sidecar mutate --domain vm.xml --vmi vmi.json --diff
   hook-sidecar mutate --env launcher.env --sysfs host.txtar -o placed.xml < vm.xml`,
-		Args: cli.NoArguments,
 	}
 	in := addInputFlags(cmd.Flags())
 	addDomainFlag(cmd.Flags(), &in.domain)

@@ -29,7 +29,6 @@ Exit status:
   2  usage error; with strict policy also invalid input or failure
   3  refused by strict policy`,
 		Example: `  onDefineDomain --vmi "$(cat vmi.json)" --domain "$(cat vm.xml)"`,
-		Args:    cli.NoArguments,
 	}
 	addVMIFlag(cmd.Flags(), &vmi)
 	cmd.Flags().StringVar(&domain, "domain", "", "libvirt domain XML")

@@ -73,8 +73,13 @@ Exit status: that of the command; 2 for an unknown command or flag.`,
 		Example: `  hook-sidecar demo
   hook-sidecar mutate --domain vm.xml --vmi vmi.json --diff`,
 	}
-	a.Root(root, a.newServe(), a.newOnDefineDomain(), a.newMutate(), a.newExplain(), a.newDoctor(), a.newSnapshot(), a.newCall(), a.newCloudInit(), a.newDemo())
+	a.Root(root, a.newServe(), a.newOnDefineDomain(), a.newMutate(), a.newExplain(), a.newDoctor(), a.newGuest(), a.newSnapshot(), a.newCall(), a.newCloudInit(), a.newDemo())
 	addCompletion(root)
+	for _, cmd := range root.Commands() {
+		if cmd.Args == nil {
+			cmd.Args = cli.NoArguments
+		}
+	}
 	return root
 }
 
@@ -86,7 +91,7 @@ func addCompletion(root *cobra.Command) {
 		if cmd.Name() == "completion" {
 			cmd.Long += "\nExit status:\n  0  success\n  2  usage error or failure"
 			cmd.Example = "  source <(hook-sidecar completion bash)\n  hook-sidecar completion fish > ~/.config/fish/completions/hook-sidecar.fish"
-			cmd.Args, cmd.RunE = cli.NoArguments, root.RunE
+			cmd.RunE = root.RunE
 		}
 	}
 }

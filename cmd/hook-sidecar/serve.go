@@ -42,7 +42,6 @@ Exit status:
 		Example: `  hook-sidecar --version v1alpha3
   hook-sidecar serve --layout mirror --lock strict
   hook-sidecar serve --socket-dir "" --plugin-socket /var/run/kubevirt-plugin/hostdev/hook.sock`,
-		Args: cli.NoArguments,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&socketDir, "socket-dir", socketDirectory, "directory of the hook socket; \"\" serves no hooks")
@@ -66,7 +65,7 @@ Exit status:
 		// A flag decides, because the VMI is unknown when virt-launcher calls Info.
 		// Announced, the call affects all VMs (hooks.Config.CloudInit).
 		if answerer.announcesCloudInit() {
-			config.CloudInit = func(call hooks.CloudInitCall) []byte { return answerer.cloudInit(log, call) }
+			config.CloudInit = answerer.cloudInit
 		}
 		if socketDir != "" {
 			config.HookSocket = filepath.Join(socketDir, hooks.SocketName(a.Environ.Variable("CONTAINER_NAME")))

@@ -31,7 +31,6 @@ Exit status:
 		Example: `  hook-sidecar snapshot -o host.txtar
   hook-sidecar snapshot --sysfs /host/sys | ssh workstation 'cat > host.txtar'
   hook-sidecar explain --sysfs host.txtar --domain vm.xml`,
-		Args: cli.NoArguments,
 	}
 	addSysfsFlag(cmd.Flags(), &sysfs)
 	cli.AddOutput(cmd.Flags(), &output)

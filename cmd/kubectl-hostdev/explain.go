@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -18,6 +19,7 @@ type explainFlags struct {
 	cli.ExplainFlags
 	layout     string
 	all, guest bool
+	guestFile  string
 }
 
 func (a *app) newExplain() *cobra.Command {
@@ -46,6 +48,7 @@ Exit status:
 	cmd.Flags().StringVar(&flags.layout, "layout", "", "show what this layout would build, instead of what the VM has")
 	cmd.Flags().BoolVarP(&flags.all, "all-namespaces", "A", false, "a table of the VMs of all namespaces")
 	cmd.Flags().BoolVar(&flags.guest, "guest", false, "compare the VM with what its guest sees, by the guest agent; exit status 1 on a\ndifference")
+	cmd.Flags().StringVar(&flags.guestFile, "guest-file", "", "as --guest, with a file from the guest: the output of lspci -Dvmmnn,\nlstopo --of xml or nvidia-smi topo -mp, or that of NCCL_TOPO_DUMP_FILE")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return a.table(cmd.Context(), flags)
@@ -63,6 +66,7 @@ Exit status:
 
 // check checks the flags of explain for one VM.
 func (f *explainFlags) check() error {
+	f.guest = f.guest || f.guestFile != ""
 	if err := f.Check(f.guest); err != nil {
 		return err
 	}
@@ -103,6 +107,13 @@ func (a *app) explain(ctx context.Context, argument string, flags explainFlags) 
 	e.Subject.Host, e.Subject.Source, e.Subject.Tool = "node "+vm.Node, "pod "+vm.Pod, a.Version()
 	if !flags.guest {
 		return a.Explain(e, running.VM, shown, flags.layout == "")
+	}
+	if flags.guestFile != "" {
+		data, err := os.ReadFile(flags.guestFile)
+		if err != nil {
+			return err
+		}
+		return a.CompareGuest(e, e.OfPlan(shown), flags.guestFile, data)
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()

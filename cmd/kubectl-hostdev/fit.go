@@ -141,12 +141,11 @@ func (a *app) readFleet(ctx context.Context, flags fitFlags) (objects fit.Object
 	}
 	objects.Hosts = map[string]*topology.Host{}
 	for node, file := range flags.snapshots {
-		sysfs, closer, err := host.OpenSysfs(file)
+		sysfs, err := host.OpenSysfs(file)
 		if err != nil {
 			return objects, nil, err
 		}
 		objects.Hosts[node], _ = host.Read(sysfs, nil, host.All)
-		closer.Close()
 	}
 	if len(flags.from) > 0 {
 		return objects, nil, nil

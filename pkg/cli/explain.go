@@ -109,10 +109,10 @@ func (p *Program) Explain(e Explanation, vm *plan.VM, shown plan.Result, asIs bo
 func (p *Program) CompareGuest(e Explanation, r report.Report, name string, data []byte) error {
 	guest, problems, err := host.ReadGuest(data)
 	if err == nil && isHost(r, guest) {
-		err = errors.New("a snapshot of the host and not of the guest: it has every device at its host address")
+		err = errors.New("made on the host and not in the guest: it has every device at its host address")
 	}
 	if err != nil {
-		return Failed("run lspci -Dvmmnn or hook-sidecar snapshot in the guest", fmt.Errorf("%s: %w", name, err))
+		return Failed("run lspci -Dvmmnn, lstopo --of xml, nvidia-smi topo -mp or hook-sidecar snapshot in the guest", fmt.Errorf("%s: %w", name, err))
 	}
 	for _, problem := range problems {
 		p.Say("warning: %s: %s: %s", problem.Code, problem.Source, problem.Text)
@@ -121,6 +121,9 @@ func (p *Program) CompareGuest(e Explanation, r report.Report, name string, data
 	err = p.WriteAs(e.Format, e.Output, c, func(b *bytes.Buffer) error { return c.WriteText(b, p.Style(e.Output)) })
 	if err == nil && len(c.Devices) > 0 && c.Count(report.NotCompared) == len(c.Devices) {
 		err = Failed("pass the domain as libvirt has it: virsh dumpxml", errors.New("no device was compared: the domain has no addresses yet"))
+		if slices.ContainsFunc(c.Devices, func(d report.GuestDevice) bool { return d.Predicted != nil }) {
+			err = Failed("lspci -Dvmmnn in the guest lists every device", fmt.Errorf("no device was compared: %s lists none that is planned", c.Source))
+		}
 	}
 	return cmp.Or(err, Found(c.Count(report.Differs) > 0))
 }

@@ -59,7 +59,7 @@ func CheckFormat(format string, formats ...string) error {
 	return Failed("", fmt.Errorf("invalid --format %q: must be one of %s", topology.Abridge(format), strings.Join(formats, ", ")))
 }
 
-// NoArguments rejects arguments that are not flags. No command of hook-sidecar takes any.
+// NoArguments rejects arguments that are not flags.
 func NoArguments(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:

@@ -63,7 +63,7 @@ func (c *Client) ask(ctx context.Context, vm VM, name string, arguments map[stri
 	out, err := c.exec(ctx, vm.pod, command{container: compute, words: []string{"sh", "-s"}, input: script, limit: maxGuest})
 	var exit *exitError
 	if errors.As(err, &exit) {
-		return reasons.WithHint("the guest has to run qemu-guest-agent, and allow "+name+"; or pass the guest's output of lspci -Dvmmnn to hook-sidecar explain --guest",
+		return reasons.WithHint("the guest has to run qemu-guest-agent, and allow "+name+"; or pass the guest's output of lspci -Dvmmnn with --guest-file",
 			fmt.Errorf("ask the guest's agent for %s: %w", name, err))
 	}
 	if err != nil {

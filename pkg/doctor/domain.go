@@ -22,7 +22,7 @@ func vmiOfDomain(in Inputs) []Result {
 		return nil
 	}
 	if doubt := vmi.Doubt(d.Name, d.UID); doubt != "" {
-		return warn(hint, "%s", oneLine(doubt))
+		return warn(hint, "%s", topology.OneLine(doubt))
 	}
 	return pass("%s", topology.OneLine(d.Name))
 }

@@ -37,8 +37,8 @@ func sysfs(in Inputs) []Result {
 		topology.Counted(len(in.Host.MDEVs), "mediated device"), topology.Counted(len(in.Host.Nodes), "NUMA node"))
 }
 
-// isGuest reports whether the host is a virtual machine: it has a bridge of QEMU or VMware.
-func (in Inputs) isGuest() bool {
+// IsGuest reports whether the host is a virtual machine: it has a bridge of QEMU or VMware.
+func (in Inputs) IsGuest() bool {
 	return slices.ContainsFunc(in.Host.Devices, func(d topology.Device) bool {
 		return d.IsBridge && (d.Vendor == 0x1b36 || d.Vendor == 0x15ad)
 	})
@@ -46,7 +46,7 @@ func (in Inputs) isGuest() bool {
 
 // hostHint returns a hint about the host's firmware, or for a guest about its configuration.
 func (in Inputs) hostHint(hint, ofGuest string) string {
-	if in.isGuest() {
+	if in.IsGuest() {
 		return "this machine is a guest: give it " + ofGuest + "; for the host of a VM run doctor on its node"
 	}
 	return hint
@@ -143,8 +143,9 @@ func groupViable(in Inputs) []Result {
 			continue
 		}
 		groups[*f.IOMMUGroup] = true
-		for _, other := range in.Host.GroupBlockers(*f.IOMMUGroup) {
-			if other.Address != f.Address { // driver-bound is about the function itself
+		for _, other := range in.Host.Devices {
+			// driver-bound is about the function itself
+			if other.BlocksGroup() && *other.IOMMUGroup == *f.IOMMUGroup && other.Address != f.Address {
 				found = append(found, about(topology.PCIDevice(f.Address), fail(reasons.CodeGroupNotViable.Remedy(),
 					"IOMMU group %d of %s also holds %s, which is bound to %s", *f.IOMMUGroup, f.Address, other.Address, other.Driver))...)
 			}

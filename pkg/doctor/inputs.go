@@ -159,33 +159,26 @@ func (in Inputs) hardware() []topology.DeviceID {
 	return ids
 }
 
-// paths returns the nodes of the host's tree from the roots to the hardware, each once.
-func (in Inputs) paths() []*topology.Node {
+// paths returns the ports above the hardware, and the other functions on its paths, each once.
+func (in Inputs) paths() (ports, others []*topology.Device) {
 	ids := in.hardware()
 	tree := in.Host.Tree(ids)
-	var nodes []*topology.Node
 	for _, id := range ids {
 		for _, n := range tree.Node(id).Path() {
-			if !slices.Contains(nodes, n) {
-				nodes = append(nodes, n)
+			f := in.Host.Function(id)
+			if a, isBridge := n.ID.(topology.Address); isBridge {
+				f = in.Host.Device(a)
+			}
+			switch {
+			case n.Kind == topology.Root || f == nil || slices.Contains(ports, f) || slices.Contains(others, f):
+			case n.Kind.IsPort():
+				ports = append(ports, f)
+			default:
+				others = append(others, f)
 			}
 		}
 	}
-	return nodes
-}
-
-// function returns the host's PCI function at a node, or nil.
-func (in Inputs) function(n *topology.Node) *topology.Device {
-	if n == nil {
-		return nil
-	}
-	switch id := n.ID.(type) {
-	case topology.Address:
-		return in.Host.Device(id)
-	case topology.DeviceID:
-		return in.Host.Function(id)
-	}
-	return nil
+	return ports, others
 }
 
 // guestFunctions returns the PCI functions that the plan passes through.

@@ -9,17 +9,13 @@ import (
 func linkDegraded(in Inputs) []Result {
 	var found []Result
 	known := 0
-	for _, n := range in.paths() {
-		lower := in.function(n)
-		if n.Kind.IsPort() || lower == nil || lower.Details == nil || lower.Details.Link == nil || lower.Details.MaxLink == nil {
-			continue // a port is the upper end of a link, and counts with the lower one
+	_, lowerEnds := in.paths() // a port is the upper end of a link, and counts with the lower one
+	for _, lower := range lowerEnds {
+		if lower.Details == nil || lower.Details.Link == nil || lower.MaxLink == nil {
+			continue
 		}
 		known++
-		best := *lower.Details.MaxLink
-		if upper := in.function(n.Parent); upper != nil && upper.Details != nil && upper.Details.MaxLink != nil {
-			best = best.Least(*upper.Details.MaxLink)
-		}
-		found = append(found, judgeLink(lower.Address, *lower.Details, best)...)
+		found = append(found, judgeLink(lower, *in.Host.BestLink(lower))...)
 	}
 	if known == 0 {
 		return note("", "sysfs shows no link state")
@@ -28,9 +24,9 @@ func linkDegraded(in Inputs) []Result {
 }
 
 // judgeLink compares a function's link with the best that both ends support.
-func judgeLink(a topology.Address, lower topology.Details, best topology.Link) []Result {
-	id := topology.PCIDevice(a)
-	switch now, own := *lower.Link, *lower.MaxLink; {
+func judgeLink(lower *topology.Device, best topology.Link) []Result {
+	a, id := lower.Address, topology.PCIDevice(lower.Address)
+	switch now, own := *lower.Details.Link, *lower.MaxLink; {
 	case now.Width < best.Width:
 		return about(id, warn("reseat the card or its riser, and check the slot's bifurcation in the firmware",
 			"the link of %s has %d of %d lanes", a, now.Width, best.Width))
@@ -48,13 +44,9 @@ func judgeLink(a topology.Address, lower topology.Details, best topology.Link) [
 // read it also reports ports that send peer-to-peer requests up to the IOMMU.
 func accessControl(in Inputs) []Result {
 	found := in.sharedGroups()
-	ports, readable, redirecting := 0, 0, 0
-	for _, n := range in.paths() {
-		port := in.function(n)
-		if !n.Kind.IsPort() || port == nil {
-			continue
-		}
-		ports++
+	readable, redirecting := 0, 0
+	ports, _ := in.paths()
+	for _, port := range ports {
 		if port.Details != nil && port.Details.ExtendedConfig {
 			readable++
 			if acs := port.Details.ACS; acs != nil && acs.RequestRedirect && acs.CompletionRedirect {
@@ -63,16 +55,16 @@ func accessControl(in Inputs) []Result {
 		}
 	}
 	switch {
-	case ports == 0:
+	case len(ports) == 0:
 		return found
-	case readable < ports:
+	case readable < len(ports):
 		return append(found, note(asRootHint,
-			"the ACS of %s cannot be read here; the IOMMU groups show what is isolated", topology.Counted(ports-readable, "port"))...)
+			"the ACS of %s cannot be read here; the IOMMU groups show what is isolated", topology.Counted(len(ports)-readable, "port"))...)
 	case redirecting > 0:
 		return append(found, note("peer-to-peer traffic under these ports goes through the CPU unless the devices use ATS",
-			"ports that send peer-to-peer requests to the IOMMU: %d of %d", redirecting, ports)...)
+			"ports that send peer-to-peer requests to the IOMMU: %d of %d", redirecting, len(ports))...)
 	}
-	return orPass(found, "%s without redirection", topology.Counted(ports, "port"))
+	return orPass(found, "%s without redirection", topology.Counted(len(ports), "port"))
 }
 
 const asRootHint = "run doctor, or take the snapshot, as root on the node"

@@ -77,5 +77,3 @@ func list[T fmt.Stringer](items []T) string {
 	}
 	return strings.Join(names, ", ")
 }
-
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -2,7 +2,6 @@ package env
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -44,6 +43,9 @@ func (v Variable) IsFor(resource string) bool {
 func ParseVariables(environ []string) ([]Variable, []reasons.Problem) {
 	var variables []Variable
 	var problems []reasons.Problem
+	problem := func(code reasons.Code, name, text string) {
+		problems = append(problems, reasons.Problem{Code: code, Source: name, Text: text})
+	}
 	values := map[string]string{}
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
@@ -53,23 +55,18 @@ func ParseVariables(environ []string) ([]Variable, []reasons.Problem) {
 		}
 		if first, seen := values[name]; seen {
 			if first != value {
-				problems = append(problems, reasons.Problem{
-					Code: reasons.CodeVariableConflict, Source: name,
-					Text: "set twice with different values; the first is used",
-				})
+				problem(reasons.CodeVariableConflict, name, "set twice with different values; the first is used")
 			}
 			continue
 		}
 		values[name] = value
 		if suffix == "" {
-			problems = append(problems, reasons.Problem{
-				Code: reasons.CodeBadVariable, Source: name, Text: "the name has no resource after the prefix",
-			})
+			problem(reasons.CodeBadVariable, name, "the name has no resource after the prefix")
 			continue
 		}
 		ids, bad := parseIDs(kind, value)
 		if bad != "" {
-			problems = append(problems, reasons.Problem{Code: reasons.CodeBadVariable, Source: name, Text: bad})
+			problem(reasons.CodeBadVariable, name, bad)
 		}
 		variables = append(variables, Variable{Name: name, Kind: kind, Suffix: suffix, IDs: ids})
 	}
@@ -128,22 +125,10 @@ func parseID(kind topology.Kind, element string) (topology.DeviceID, error) {
 	return topology.PCIDevice(address), nil
 }
 
-// maxEnvironBytes bounds an environment. Linux limits the arguments and the
-// environment of a program to 6 MiB together (fs/exec.c, bprm_stack_limits).
-const maxEnvironBytes = 8 << 20
-
-// ReadEnvironFile reads NAME=VALUE entries, separated by NUL bytes, as in
-// /proc/PID/environ, or by newlines; then empty lines and lines that begin with # are
-// skipped. The error for an entry without "=" names its number.
-func ReadEnvironFile(r io.Reader) ([]string, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxEnvironBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("read environment: %w", err)
-	}
-	if len(data) > maxEnvironBytes {
-		return nil, fmt.Errorf("read environment: more than %d bytes", maxEnvironBytes)
-	}
-	text := string(data)
+// ParseEnviron reads NAME=VALUE entries, separated by NUL bytes, as in /proc/PID/environ, or
+// by newlines; then empty lines and lines that begin with # are skipped. The error for an
+// entry without "=" names its number.
+func ParseEnviron(text string) ([]string, error) {
 	if strings.Contains(text, "\x00") {
 		return entries(text, "\x00", "entry")
 	}

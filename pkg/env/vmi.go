@@ -248,26 +248,22 @@ func (doc *document) vmi() *VMI {
 	}
 }
 
-// withoutPayload returns the position and the field of a decoding error, without the
-// content.
+// withoutPayload returns the position of a decoding error, line and column in bytes from 1, and
+// the field, without the content.
 func withoutPayload(data []byte, err error) error {
 	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
-		// Offset counts the bytes read, including the invalid one.
-		line, column := position(data, syntax.Offset-1)
-		return fmt.Errorf("line %d, column %d: invalid JSON", line, column)
-	}
 	var mismatch *json.UnmarshalTypeError
-	if errors.As(err, &mismatch) {
-		line, column := position(data, mismatch.Offset-1)
-		return fmt.Errorf("line %d, column %d: field %s has the wrong type", line, column, mismatch.Field)
+	var end int64 // of the bytes read, including the invalid one
+	var text string
+	switch {
+	case errors.As(err, &syntax):
+		end, text = syntax.Offset, "invalid JSON"
+	case errors.As(err, &mismatch):
+		end, text = mismatch.Offset, fmt.Sprintf("field %s has the wrong type", mismatch.Field)
+	default:
+		return errors.New("a field cannot be decoded")
 	}
-	return errors.New("a field cannot be decoded")
-}
-
-// position returns the line and the column, in bytes and from 1, of an offset.
-func position(data []byte, offset int64) (line, column int) {
-	before := data[:max(0, min(offset, int64(len(data))))]
-	line = 1 + bytes.Count(before, []byte("\n"))
-	return line, len(before) - bytes.LastIndexByte(before, '\n')
+	before := data[:max(0, min(end-1, int64(len(data))))]
+	line := 1 + bytes.Count(before, []byte("\n"))
+	return fmt.Errorf("line %d, column %d: %s", line, len(before)-bytes.LastIndexByte(before, '\n'), text)
 }

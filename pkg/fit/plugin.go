@@ -44,7 +44,13 @@ func (n *node) bounds(s Shape) *Bounds {
 	if len(ids) == 0 || len(ids) > mostDevices {
 		return nil
 	}
-	types := host.Tree(ids).PathTypes(ids)
+	tree := host.Tree(ids)
+	var types [mostDevices][mostDevices]topology.PathType
+	for i, a := range ids {
+		for j, b := range ids[:i] {
+			types[i][j] = tree.PathType(a, b)
+		}
+	}
 	var b Bounds
 	var best, worst, oneNode int
 	for set := range uint32(1) << len(ids) {

@@ -56,12 +56,20 @@ func writePortSpeed(vm VM) Writing {
 // a text about it, "" where none is known.
 func fastestLink(vm VM) (fastest float64, text string) {
 	for _, d := range vm.Devices {
-		if a, isPCI := d.ID.PCI(); isPCI && vm.Host.LinkSpeeds[a] > fastest {
-			fastest = vm.Host.LinkSpeeds[a]
-			text = fmt.Sprintf("the fastest link on the host, of %s, has %s GT/s", a, number(fastest))
+		a, isPCI := d.ID.PCI()
+		if speed := linkSpeed(vm.Host, d.Function); isPCI && speed > fastest {
+			fastest, text = speed, fmt.Sprintf("the fastest link on the host, of %s, has %s GT/s", a, number(speed))
 		}
 	}
 	return fastest, text
+}
+
+// linkSpeed returns the speed of the fastest link of a function on the host; 0 where unknown.
+func linkSpeed(h *topology.Host, f *topology.Device) float64 {
+	if link := h.BestLink(f); link != nil {
+		return link.Speed
+	}
+	return 0
 }
 
 func number(speed float64) string { return strconv.FormatFloat(speed, 'f', -1, 64) }
@@ -75,14 +83,13 @@ func SpeedWarnings(plan *placement.Plan) []reasons.Warning {
 		return nil
 	}
 	port := libvirt.RootPortLink(plan.Domain()).Speed
-	speeds := plan.Host.LinkSpeeds
-	fast := slices.DeleteFunc(atRootPorts(plan), func(d *topology.Device) bool { return speeds[d.Address] <= port })
+	fast := slices.DeleteFunc(atRootPorts(plan), func(d *topology.Device) bool { return linkSpeed(plan.Host, d) <= port })
 	if !topology.HasPair(fast) {
 		return nil
 	}
 	highest := 0.0
 	for _, d := range fast {
-		highest = max(highest, speeds[d.Address])
+		highest = max(highest, linkSpeed(plan.Host, d))
 	}
 	return []reasons.Warning{reasons.NewWarning(reasons.CodePortSpeed, nil, fmt.Sprintf(
 		"emulated root ports advertise %s GT/s: NCCL underestimates the links of %d GPUs and NICs, the fastest of which has %s GT/s on the host",

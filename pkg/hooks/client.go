@@ -15,8 +15,6 @@ import (
 
 	"hook-sidecar/pkg/hooks/api/info"
 	"hook-sidecar/pkg/hooks/api/plugin"
-	"hook-sidecar/pkg/hooks/api/v1alpha1"
-	"hook-sidecar/pkg/hooks/api/v1alpha2"
 	"hook-sidecar/pkg/hooks/api/v1alpha3"
 )
 
@@ -130,19 +128,10 @@ func (c *Client) Info(ctx context.Context) (Info, error) {
 func (c *Client) OnDefineDomain(ctx context.Context, version string, domain, vmi []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, hookTimeout)
 	defer cancel()
-	var result interface{ GetDomainXML() []byte }
-	var err error
-	switch version {
-	case V1alpha1:
-		result, err = v1alpha1.NewCallbacksClient(c.conn).OnDefineDomain(ctx, &v1alpha1.OnDefineDomainParams{DomainXML: domain, Vmi: vmi})
-	case V1alpha2:
-		result, err = v1alpha2.NewCallbacksClient(c.conn).OnDefineDomain(ctx, &v1alpha2.OnDefineDomainParams{DomainXML: domain, Vmi: vmi})
-	case V1alpha3:
-		result, err = v1alpha3.NewCallbacksClient(c.conn).OnDefineDomain(ctx, &v1alpha3.OnDefineDomainParams{DomainXML: domain, Vmi: vmi})
-	default:
-		return nil, fmt.Errorf("call OnDefineDomain: unknown version %q", version)
-	}
-	if err != nil {
+	// The messages are those of all versions.
+	method := "/kubevirt.hooks." + version + ".Callbacks/OnDefineDomain"
+	var result v1alpha3.OnDefineDomainResult
+	if err := c.conn.Invoke(ctx, method, &v1alpha3.OnDefineDomainParams{DomainXML: domain, Vmi: vmi}, &result); err != nil {
 		return nil, c.failed("OnDefineDomain", err)
 	}
 	return result.GetDomainXML(), nil

@@ -136,16 +136,10 @@ func removeStale(path string) error {
 // remove removes the socket's file, unless it is gone or was replaced.
 func (s *socket) remove() error {
 	found, err := os.Lstat(s.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	if err == nil && os.SameFile(found, s.file) {
+		err = os.Remove(s.path)
 	}
-	if err != nil {
-		return fmt.Errorf("stat socket: %w", err)
-	}
-	if !os.SameFile(found, s.file) {
-		return nil
-	}
-	if err := os.Remove(s.path); err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove socket %s: %w", s.path, err)
 	}
 	return nil

@@ -4,53 +4,13 @@ import (
 	"encoding/binary"
 	"fmt"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 
-	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
 const cpusDir = "devices/system/cpu"
-
-// linkSpeeds reads, of each function that was read but for bridges that were not requested,
-// the speed in GT/s of the fastest link that both ends of its link support; that of the
-// lower end where that of the upper one is not known. A function whose speed is not known is
-// left out.
-func (r *hostReader) linkSpeeds(requested []topology.DeviceID) map[topology.Address]float64 {
-	ends := map[topology.Address]float64{} // 0 where it is not known
-	end := func(a topology.Address) float64 {
-		if _, seen := ends[a]; !seen {
-			ends[a] = r.maxLinkSpeed(a)
-		}
-		return ends[a]
-	}
-	speeds := map[topology.Address]float64{}
-	for a, device := range r.devices {
-		if device == nil || device.IsBridge && !slices.Contains(requested, topology.PCIDevice(a)) || end(device.LinkEnd()) == 0 {
-			continue
-		}
-		speeds[a] = end(device.LinkEnd())
-		if above := device.PortAbove(); above != nil && end(*above) > 0 {
-			speeds[a] = min(speeds[a], end(*above))
-		}
-	}
-	return speeds
-}
-
-// maxLinkSpeed reads the speed of the fastest link that a function supports; 0 if unknown.
-func (r *hostReader) maxLinkSpeed(a topology.Address) float64 {
-	dir, _ := r.deviceDir(path.Join(pciDevices, a.String()))
-	if dir == "" {
-		return 0
-	}
-	speed, known := r.linkSpeed(dir + "/max_link_speed")
-	if !known {
-		return 0
-	}
-	return speed
-}
 
 // details reads the details of a function.
 func (r *hostReader) details(dir string) *topology.Details {
@@ -58,7 +18,6 @@ func (r *hostReader) details(dir string) *topology.Details {
 		SubsystemVendor: uint16(r.hex(dir+"/subsystem_vendor", 16)),
 		SubsystemDevice: uint16(r.hex(dir+"/subsystem_device", 16)),
 		Link:            r.link(dir, "current"),
-		MaxLink:         r.link(dir, "max"),
 	}
 	reset := dir + "/reset_method"
 	if _, err := r.tree.entry(reset); err == nil {
@@ -81,24 +40,16 @@ func (r *hostReader) link(dir, which string) *topology.Link {
 	if err != nil || lanes == 0 || lanes > maxLinkWidth {
 		return nil
 	}
-	speed, known := r.linkSpeed(path.Join(dir, which+"_link_speed"))
-	if !known {
+	name := path.Join(dir, which+"_link_speed")
+	text := r.file(name)
+	if strings.HasPrefix(text, "Unknown") {
 		return nil
 	}
-	return &topology.Link{Speed: speed, Width: int(lanes)}
-}
-
-// linkSpeed reads a link speed in GT/s; false where it is absent or unknown to the kernel.
-func (r *hostReader) linkSpeed(name string) (float64, bool) {
-	text := r.file(name)
-	if text == "" || strings.HasPrefix(text, "Unknown") {
-		return 0, false
+	speed := parsed(r, name, text, topology.ParseLinkSpeed)
+	if speed == nil {
+		return nil
 	}
-	speed, err := topology.ParseLinkSpeed(text)
-	if err != nil {
-		r.problem(reasons.CodeBadSysfs, name, err.Error())
-	}
-	return speed, err == nil
+	return &topology.Link{Speed: *speed, Width: int(lanes)}
 }
 
 // maxLinkWidth is the widest link of PCI Express (5.0, 7.5.3.6). The kernel prints 255 for

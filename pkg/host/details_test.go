@@ -18,12 +18,10 @@ func TestReadDetails(t *testing.T) {
 		settings string
 		want     topology.Details
 	}{
-		"nothing shown": {"", topology.Details{}},
-		"links": {"link=8.0x4 maxlink=16.0x16", topology.Details{
-			Link: &topology.Link{Speed: 8, Width: 4}, MaxLink: &topology.Link{Speed: 16, Width: 16},
-		}},
+		"nothing shown":    {"", topology.Details{}},
+		"link":             {"link=8.0x4 maxlink=16.0x16", topology.Details{Link: &topology.Link{Speed: 8, Width: 4}}},
 		"oldest link":      {"link=2.5x1", topology.Details{Link: &topology.Link{Speed: 2.5, Width: 1}}},
-		"no lanes":         {"link=16.0x0 maxlink=16.0x255", topology.Details{}},
+		"no lanes":         {"link=16.0x0", topology.Details{}},
 		"reset methods":    {"reset=flr,bus", topology.Details{ResetKnown: true, ResetMethods: []string{"flr", "bus"}}},
 		"no reset method":  {"reset=", topology.Details{ResetKnown: true}},
 		"no capability":    {"acs=none ats=none", topology.Details{ExtendedConfig: true}},
@@ -154,26 +152,34 @@ func TestReadDetailsPackages(t *testing.T) {
 	}
 }
 
-// The speed of a link is what both ends support, or the lower one where the upper one is
-// not known. A function whose speed is not known is left out, and a speed that cannot be
-// read is reported.
+// A link has what both ends support, or what one does where the other is not known. A speed
+// that cannot be read is reported.
 func TestReadLinkSpeeds(t *testing.T) {
 	fsys := described(t, `pci0000:00/0000:00:01.0/0000:01:00.0 maxlink=32.0x16
 pci0000:00/0000:00:01.0/0000:01:00.1 maxlink=Unknownx255
 pci0000:00/0000:00:01.0/0000:01:08.0 physfn=0000:01:00.0
 pci0000:00/0000:00:02.0/0000:02:00.0 maxlink=fastx16
-pci0000:00/0000:00:03.0 maxlink=16.0x16
+pci0000:00/0000:00:03.0 maxlink=16.0x8
+pci0000:00/0000:00:04.0/0000:04:00.0 maxlink=32.0x255
 pci0000:00/0000:00:03.0/0000:03:00.0 maxlink=32.0x16
 `)
 	fsys["devices/pci0000:00/0000:00:01.0/0000:01:00.1/max_link_speed"].Data = []byte("Unknown\n")
 	var ids []topology.DeviceID
-	for _, a := range []topology.Address{{Bus: 1}, {Bus: 1, Function: 1}, {Bus: 1, Device: 8}, {Bus: 2}, {Bus: 3}, {Bus: 9}} {
+	for _, a := range []topology.Address{{Bus: 1}, {Bus: 1, Function: 1}, {Bus: 1, Device: 8}, {Bus: 2}, {Bus: 3}, {Bus: 4}, {Bus: 9}} {
 		ids = append(ids, topology.PCIDevice(a))
 	}
 	ids = append(ids, topology.MediatedDevice("4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01"))
 	read, problems := host.Read(fsys, ids, host.LinkSpeeds)
-	want := map[topology.Address]float64{{Bus: 1}: 32, {Bus: 1, Device: 8}: 32, {Bus: 3}: 16}
-	expect.Same(t, want, read.LinkSpeeds, "speeds (-want +got)")
+	got := map[string]topology.Link{}
+	for _, id := range ids {
+		if link := read.BestLink(read.Function(id)); link != nil {
+			got[id.String()] = *link
+		}
+	}
+	want := map[string]topology.Link{
+		"0000:01:00.0": {Speed: 32, Width: 16}, "0000:01:08.0": {Speed: 32, Width: 16}, "0000:03:00.0": {Speed: 16, Width: 8},
+	}
+	expect.Same(t, want, got, "links (-want +got)")
 	expect.Problems(t, problems, []string{
 		`bad-sysfs devices/pci0000:00/0000:00:02.0/0000:02:00.0/max_link_speed: invalid link speed "fast GT/s PCIe"`,
 		"no-sysfs bus/pci/devices/0000:09:00.0: ", "no-sysfs bus/mdev/devices/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01: ",

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -15,13 +16,16 @@ import (
 // device reads the files of a PCI function from its directory.
 func (r *hostReader) device(a topology.Address, dir string) *topology.Device {
 	d := &topology.Device{Address: a, Conventional: r.configSize(dir) == conventionalBytes}
+	if r.needs.Has(LinkSpeeds) {
+		d.MaxLink = r.link(dir, "max")
+	}
 	if r.needs.Has(Groups) {
 		d.IOMMUGroup = r.iommuGroup(dir + "/iommu_group")
 	}
 	// Only of functions other than 0 does it decide the place: placement shares no slot
 	// with virtual functions.
 	if a.Function != 0 || r.needs.Has(Groups) || r.needs.Has(LinkSpeeds) {
-		d.PhysFn = r.physFn(dir + "/physfn")
+		d.PhysFn = parsed(r, dir+"/physfn", r.linkBase(dir+"/physfn"), topology.ParseAddress)
 	}
 	if r.needs.Has(Classes) {
 		d.Class = uint32(r.hex(dir+"/class", 24))
@@ -114,47 +118,45 @@ func isRoot(name string) bool {
 	return err == nil
 }
 
-// hex reads a number like "0x10de" of at most bits bits; 0 when it is absent.
-func (r *hostReader) hex(name string, bits int) uint64 {
-	content := r.file(name)
-	if content == "" {
-		return 0
-	}
-	digits, _ := strings.CutPrefix(content, "0x")
-	n, err := strconv.ParseUint(digits, 16, bits)
-	if err != nil {
-		r.problem(reasons.CodeBadSysfs, name, fmt.Sprintf("invalid number %q: want hex of at most %d bits", topology.Abridge(content), bits))
-		return 0
-	}
-	return n
-}
-
-// physFn reads the link to the physical function of a virtual function.
-func (r *hostReader) physFn(name string) *topology.Address {
-	base := r.linkBase(name)
-	if base == "" {
+// parsed returns the value of a text that a file or a link has; nil for no text, and with a
+// Problem for one that is not valid.
+func parsed[T any](r *hostReader, name, text string, parse func(string) (T, error)) *T {
+	if text == "" {
 		return nil
 	}
-	a, err := topology.ParseAddress(base)
+	value, err := parse(text)
 	if err != nil {
 		r.problem(reasons.CodeBadSysfs, name, err.Error())
 		return nil
 	}
-	return &a
+	return &value
+}
+
+// hex reads a number like "0x10de" of at most bits bits; 0 when it is absent.
+func (r *hostReader) hex(name string, bits int) uint64 {
+	n := parsed(r, name, r.file(name), func(text string) (uint64, error) { return parseHex(text, bits) })
+	return *cmp.Or(n, new(uint64))
+}
+
+func parseHex(text string, bits int) (uint64, error) {
+	n, err := strconv.ParseUint(strings.TrimPrefix(text, "0x"), 16, bits)
+	if err != nil {
+		return 0, fmt.Errorf("invalid number %q: want hex of at most %d bits", topology.Abridge(text), bits)
+	}
+	return n, nil
+}
+
+func parseNumber(text string) (int, error) {
+	n, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		return 0, fmt.Errorf("invalid number %q: want a decimal number", topology.Abridge(text))
+	}
+	return int(n), nil
 }
 
 // iommuGroup reads the link to the IOMMU group; nil without one.
 func (r *hostReader) iommuGroup(name string) *int {
-	base := r.linkBase(name)
-	if base == "" {
-		return nil
-	}
-	n, err := strconv.ParseUint(base, 10, 31)
-	if err != nil {
-		r.problem(reasons.CodeBadSysfs, name, fmt.Sprintf("invalid IOMMU group %q: want a number", topology.Abridge(base)))
-		return nil
-	}
-	return new(int(n))
+	return parsed(r, name, r.linkBase(name), parseNumber)
 }
 
 // Flags of a resource (include/linux/ioport.h).
@@ -200,9 +202,8 @@ func parseBAR(line string) (bar topology.BAR, used bool, err error) {
 		return topology.BAR{}, false, fmt.Errorf("invalid BAR %q: want start, end and flags", topology.Abridge(line))
 	}
 	for i, into := range []*uint64{&start, &end, &flags} {
-		digits, _ := strings.CutPrefix(fields[i], "0x")
-		if *into, err = strconv.ParseUint(digits, 16, 64); err != nil {
-			return topology.BAR{}, false, fmt.Errorf("invalid number %q: want hex of at most 64 bits", topology.Abridge(fields[i]))
+		if *into, err = parseHex(fields[i], 64); err != nil {
+			return topology.BAR{}, false, err
 		}
 	}
 	// Without flags, or with start and end 0, the BAR does not exist or has no

@@ -1,7 +1,7 @@
 package host
 
 import (
-	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 )
@@ -9,8 +9,7 @@ import (
 // machineDir is the file system of a directory of this machine. No path leads out of it.
 type machineDir struct {
 	rootFS
-	root *os.Root
-	top  opener // the same directory, open; nil where it cannot be kept open
+	top opener // the same directory, open; nil where it cannot be kept open
 }
 
 // rootFS is implemented by the file system of an os.Root.
@@ -19,23 +18,14 @@ type rootFS interface {
 	fs.ReadLinkFS
 }
 
-func openDirectory(name string) (*machineDir, error) {
+func openDirectory(name string) (fs.FS, error) {
 	root, err := os.OpenRoot(name)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("open sysfs: %w", err)
 	}
-	d := &machineDir{rootFS: root.FS().(rootFS), root: root}
+	d := &machineDir{rootFS: root.FS().(rootFS)}
 	if top, err := openDescriptor(name); err == nil {
 		d.top = top
 	}
 	return d, nil
-}
-
-// Close closes the directory.
-func (d *machineDir) Close() error {
-	errs := []error{d.root.Close()}
-	if d.top != nil {
-		errs = append(errs, d.top.close())
-	}
-	return errors.Join(errs...)
 }

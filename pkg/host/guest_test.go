@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/topology"
@@ -28,25 +29,25 @@ NUMANode:	1
 `
 
 func TestReadGuestLspci(t *testing.T) {
-	bridge := topology.Device{Vendor: 0x8086, Device: 0x29c0}
-	gpu := topology.Device{Address: topology.Address{Bus: 0xc1}, Vendor: 0x10de, Device: 0x2330, Node: topology.OnNode(1)}
+	bridge := topology.Device{Class: 0x060000, Vendor: 0x8086, Device: 0x29c0}
+	gpu := topology.Device{Address: topology.Address{Bus: 0xc1}, Class: 0x030200, Vendor: 0x10de, Device: 0x2330, Node: topology.OnNode(1)}
 	tests := map[string]struct {
 		input string
 		want  host.Guest
 	}{
-		"names and numbers (-nn)": {lspciNumbers, host.Guest{Source: "lspci", IDs: true, Devices: []topology.Device{bridge, gpu}}},
+		"names and numbers (-nn)": {lspciNumbers, host.Guest{Source: "lspci", IDs: true, Nodes: true, Devices: []topology.Device{bridge, gpu}}},
 		"numbers (-n), CRLF, no newline at the end": {
 			"Slot:\t0000:c1:00.0\r\nClass:\t0302\r\nVendor:\t10de\r\nDevice:\t2330\r\nNUMANode:\t1",
-			host.Guest{Source: "lspci", IDs: true, Devices: []topology.Device{gpu}},
+			host.Guest{Source: "lspci", IDs: true, Nodes: true, Devices: []topology.Device{gpu}},
 		},
 		// A name may end in brackets without being a number.
 		"names only": {
 			"Slot:\t0000:c1:00.0\nVendor:\tNVIDIA Corporation\nDevice:\tGA102 [GeForce RTX 3090]\nNUMANode:\t1\n",
-			host.Guest{Source: "lspci", Devices: []topology.Device{{Address: gpu.Address, Node: gpu.Node}}},
+			host.Guest{Source: "lspci", Nodes: true, Devices: []topology.Device{{Address: gpu.Address, Node: gpu.Node}}},
 		},
 		"without -D, in any order": {
-			"Slot:\tc1:00.0\nVendor:\t10de\nDevice:\t2330\nNUMANode:\t1\n\n\nSlot:\t00:00.0\nVendor:\t8086\nDevice:\t29c0\n",
-			host.Guest{Source: "lspci", IDs: true, Devices: []topology.Device{bridge, gpu}},
+			"Slot:\tc1:00.0\nClass:\t0302\nVendor:\t10de\nDevice:\t2330\nNUMANode:\t1\n\n\nSlot:\t00:00.0\nClass:\t0600\nVendor:\t8086\nDevice:\t29c0\n",
+			host.Guest{Source: "lspci", IDs: true, Nodes: true, Devices: []topology.Device{bridge, gpu}},
 		},
 	}
 	for name, test := range tests {
@@ -55,7 +56,7 @@ func TestReadGuestLspci(t *testing.T) {
 			if err != nil || len(problems) > 0 {
 				t.Fatal(err, problems)
 			}
-			if d := cmp.Diff(test.want, got, compare); d != "" {
+			if d := cmp.Diff(test.want, got, compare, cmpopts.IgnoreUnexported(host.Guest{})); d != "" {
 				t.Errorf("-want +got:\n%s", d)
 			}
 		})
@@ -73,14 +74,14 @@ func TestReadGuestSnapshot(t *testing.T) {
 	if err != nil || len(problems) > 0 {
 		t.Fatal(err, problems)
 	}
-	want := host.Guest{Source: "snapshot", IDs: true, Paths: true, Devices: []topology.Device{
+	want := host.Guest{Source: "snapshot", IDs: true, Nodes: true, Paths: true, Devices: []topology.Device{
 		{Address: topology.Address{Bus: 0xc0}, Class: 0x060400, IsBridge: true, Root: "pci0000:c0"},
 		{
 			Address: topology.Address{Bus: 0xc1}, Vendor: 0x10de, Device: 0x2330,
 			Root: "pci0000:c0", Bridges: []topology.Address{{Bus: 0xc0}},
 		},
 	}}
-	if d := cmp.Diff(want, got, compare); d != "" {
+	if d := cmp.Diff(want, got, compare, cmpopts.IgnoreUnexported(host.Guest{})); d != "" {
 		t.Errorf("-want +got:\n%s", d)
 	}
 }
@@ -106,6 +107,9 @@ func TestReadGuestRefuses(t *testing.T) {
 // No input makes ReadGuest panic or return a device twice.
 func FuzzReadGuest(f *testing.F) {
 	f.Add([]byte(lspciNumbers))
+	for _, name := range []string{"lstopo.xml", "nccl.xml", "topo.txt"} {
+		f.Add([]byte(pasted(f, name)))
+	}
 	f.Add([]byte("-- bus/pci/devices/0000:00:00.0 -> ../../../devices/pci0000:00/0000:00:00.0 --\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		guest, _, err := host.ReadGuest(data)
@@ -113,6 +117,10 @@ func FuzzReadGuest(f *testing.F) {
 			return
 		}
 		for i, d := range guest.Devices {
+			if guest.Names != nil {
+				guest.PathType(i, 0)
+				continue
+			}
 			if i > 0 && guest.Devices[i-1].Address.Compare(d.Address) >= 0 {
 				t.Errorf("%s comes after %s", d.Address, guest.Devices[i-1].Address)
 			}

@@ -17,13 +17,8 @@ const hostsDir = "../../testdata/hosts"
 
 func open(tb testing.TB, name string) fs.FS {
 	tb.Helper()
-	fsys, closer, err := host.OpenSysfs(name)
+	fsys, err := host.OpenSysfs(name)
 	expect.NoError(tb, err)
-	tb.Cleanup(func() {
-		if err := closer.Close(); err != nil {
-			tb.Error(err)
-		}
-	})
 	return fsys
 }
 

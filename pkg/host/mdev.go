@@ -56,13 +56,11 @@ func (r *hostReader) mdevTypes(dir string) []topology.MDEVType {
 	var types []topology.MDEVType
 	for _, id := range r.entries(path.Join(dir, mdevTypes)) {
 		of := path.Join(dir, mdevTypes, id)
-		t := topology.MDEVType{ID: id, Name: r.file(of + "/name"), Max: maxInstances(r.file(of + "/description"))}
-		if content := r.file(of + "/available_instances"); content != "" {
-			if n, known := r.count(of+"/available_instances", content); known {
-				t.Available = &n
-			}
-		}
-		types = append(types, t)
+		available := of + "/available_instances"
+		types = append(types, topology.MDEVType{
+			ID: id, Name: r.file(of + "/name"), Max: maxInstances(r.file(of + "/description")),
+			Available: parsed(r, available, r.file(available), parseNumber),
+		})
 	}
 	return types
 }
@@ -83,15 +81,11 @@ func maxInstances(description string) int {
 // vgpu reads the vGPU types of a virtual function from NVIDIA's driver; nil without it.
 func (r *hostReader) vgpu(dir string) *topology.VGPU {
 	name := path.Join(dir, vgpuDir, "current_vgpu_type")
-	content := r.file(name)
-	if content == "" {
+	current := parsed(r, name, r.file(name), parseNumber)
+	if current == nil {
 		return nil
 	}
-	current, known := r.count(name, content)
-	if !known {
-		return nil
-	}
-	v := &topology.VGPU{Type: current}
+	v := &topology.VGPU{Type: *current}
 	list := path.Join(dir, vgpuDir, "creatable_vgpu_types")
 	for line := range strings.Lines(r.file(list)) {
 		digits, name, _ := strings.Cut(line, ":")
@@ -101,13 +95,4 @@ func (r *hostReader) vgpu(dir string) *topology.VGPU {
 		}
 	}
 	return v
-}
-
-// count parses a decimal number of a file; false, with a Problem, for anything else.
-func (r *hostReader) count(name, content string) (int, bool) {
-	n, err := strconv.ParseUint(content, 10, 31)
-	if err != nil {
-		r.problem(reasons.CodeBadSysfs, name, fmt.Sprintf("invalid number %q: want a decimal number", topology.Abridge(content)))
-	}
-	return int(n), err == nil
 }

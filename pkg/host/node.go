@@ -26,13 +26,13 @@ func (r *hostReader) numaNodes() []topology.NUMANode {
 		return nil
 	}
 	var nodes []topology.NUMANode
-	for id := range ids.All() {
-		if id > maxNode {
-			r.problem(reasons.CodeBadSysfs, name, invalidNode(strconv.Itoa(id)).Error())
+	for n := range ids.All() {
+		id := parsed(r, name, strconv.Itoa(n), parseNode)
+		if id == nil {
 			break
 		}
-		node := topology.NUMANode{ID: topology.NodeID(id)}
-		list := path.Join(nodesDir, fmt.Sprintf("node%d", id), "cpulist")
+		node := topology.NUMANode{ID: *id}
+		list := path.Join(nodesDir, fmt.Sprintf("node%d", n), "cpulist")
 		if node.CPUs, err = topology.ParseIDs(r.file(list)); err != nil {
 			r.problem(reasons.CodeBadSysfs, list, err.Error())
 		}
@@ -45,23 +45,25 @@ func (r *hostReader) numaNodes() []topology.NUMANode {
 // does a node that is not online, which is a Problem.
 func (r *hostReader) affinity(name string) topology.Affinity {
 	content := r.file(name)
-	if content == "" || content == "-1" {
+	if content == "-1" {
 		return topology.Affinity{}
 	}
-	n, err := strconv.ParseUint(content, 10, 32)
-	if err != nil || n > maxNode {
-		r.problem(reasons.CodeBadSysfs, name, invalidNode(content).Error())
+	node := parsed(r, name, content, parseNode)
+	if node == nil {
 		return topology.Affinity{}
 	}
-	node := topology.NodeID(n)
-	online := slices.ContainsFunc(r.nodes, func(known topology.NUMANode) bool { return known.ID == node })
+	online := slices.ContainsFunc(r.nodes, func(known topology.NUMANode) bool { return known.ID == *node })
 	if !online && len(r.nodes) > 0 {
-		r.problem(reasons.CodeBadSysfs, name, fmt.Sprintf("NUMA node %d is not online", node))
+		r.problem(reasons.CodeBadSysfs, name, fmt.Sprintf("NUMA node %d is not online", *node))
 		return topology.Affinity{}
 	}
-	return topology.OnNode(node)
+	return topology.OnNode(*node)
 }
 
-func invalidNode(text string) error {
-	return fmt.Errorf("invalid NUMA node %q: must be between 0 and %d", topology.Abridge(text), maxNode)
+func parseNode(text string) (topology.NodeID, error) {
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil || n > maxNode {
+		return 0, fmt.Errorf("invalid NUMA node %q: must be between 0 and %d", topology.Abridge(text), maxNode)
+	}
+	return topology.NodeID(n), nil
 }

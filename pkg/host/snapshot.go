@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -29,36 +28,32 @@ const maxPathDepth = 64
 // linkArrow separates the path of a symbolic link from " " and its target.
 const linkArrow = " ->"
 
-// OpenSysfs opens a sysfs directory such as /sys, which no path can leave, or a
-// snapshot file. Close the io.Closer when done with the file system.
-func OpenSysfs(name string) (fs.FS, io.Closer, error) {
+// OpenSysfs opens a sysfs directory such as /sys, which no path can leave and which stays
+// open, or a snapshot file.
+func OpenSysfs(name string) (fs.FS, error) {
 	info, err := os.Stat(name)
 	switch {
 	case err != nil:
-		return nil, nil, fmt.Errorf("open sysfs: %w", err)
+		return nil, fmt.Errorf("open sysfs: %w", err)
 	case info.IsDir():
-		dir, err := openDirectory(name)
-		if err != nil {
-			return nil, nil, fmt.Errorf("open sysfs: %w", err)
-		}
-		return dir, dir, nil
+		return openDirectory(name)
 	case !info.Mode().IsRegular():
-		return nil, nil, fmt.Errorf("open sysfs: %s is neither a directory nor a snapshot file", name)
+		return nil, fmt.Errorf("open sysfs: %s is neither a directory nor a snapshot file", name)
 	case info.Size() > maxSnapshotBytes:
-		return nil, nil, fmt.Errorf("open sysfs: snapshot %s is larger than %d bytes", name, maxSnapshotBytes)
-	}
-	data, err := os.ReadFile(name)
-	if err != nil {
-		return nil, nil, fmt.Errorf("open sysfs: %w", err)
+		return nil, fmt.Errorf("open sysfs: snapshot %s is larger than %d bytes", name, maxSnapshotBytes)
 	}
 	var fsys fs.FS
-	if data, err = env.Decompress(data, maxSnapshotBytes); err == nil {
+	data, err := os.ReadFile(name)
+	if err == nil {
+		data, err = env.Decompress(data, maxSnapshotBytes)
+	}
+	if err == nil {
 		fsys, err = ParseSnapshot(data)
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("open sysfs: snapshot %s: %w", name, err)
+		return nil, fmt.Errorf("open sysfs: snapshot %s: %w", name, WithoutPath(err))
 	}
-	return fsys, io.NopCloser(nil), nil
+	return fsys, nil
 }
 
 // ParseSnapshot reads a snapshot of sysfs: a txtar archive (package

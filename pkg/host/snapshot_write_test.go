@@ -108,7 +108,7 @@ func TestSnapshotKeepsDetails(t *testing.T) {
 		copied := parse(t, string(take(t, source, "")))
 		got, gotProblems := readAll(copied)
 		expect.Problems(t, slices.Concat(problems, gotProblems), nil)
-		if !slices.ContainsFunc(want.Devices, func(d topology.Device) bool { return d.Details.MaxLink != nil && d.Details.ResetKnown }) {
+		if !slices.ContainsFunc(want.Devices, func(d topology.Device) bool { return d.MaxLink != nil && d.Details.ResetKnown }) {
 			t.Fatalf("%s: no details were read", file)
 		}
 		if d := cmp.Diff(want, got, compare); d != "" {

@@ -34,18 +34,19 @@ const (
 	// Groups are the IOMMU groups, by which functions of a device belong together, and
 	// the physical functions of all virtual ones.
 	Groups
-	// LinkSpeeds of the PCI functions that are read, except bridges, from two small files
-	// of each.
+	// LinkSpeeds are the fastest links that the functions support, and the functions at both
+	// ends of a device's link.
 	LinkSpeeds
-	// Details of each function that is read, and the number of CPU packages. A hook reads
-	// them only for a policy key, because the kernel wakes a device to read the state of
-	// its link.
-	Details
 
+	details
 	warnings
 	related
 	all
 
+	// Details of each function that is read, and the number of CPU packages. A hook reads
+	// them only for a policy key, because the kernel wakes a device to read the state of
+	// its link.
+	Details = details | LinkSpeeds
 	// Warnings are the inputs of a plan's warnings: drivers, BARs and the members of the
 	// IOMMU groups.
 	Warnings = warnings | Classes | Groups
@@ -82,9 +83,6 @@ func Read(fsys fs.FS, ids []topology.DeviceID, needs Needs) (*topology.Host, []r
 	}
 	if needs.Has(Details) {
 		host.Packages = r.packages()
-	}
-	if needs.Has(LinkSpeeds) {
-		host.LinkSpeeds = r.linkSpeeds(ids)
 	}
 	return r.fill(host)
 }
@@ -229,9 +227,12 @@ func (r *hostReader) addRequested(a topology.Address) {
 			companion.Function = function
 			r.add(companion)
 		}
-		if device.PhysFn != nil {
-			r.add(*device.PhysFn)
-		}
+	}
+	if r.needs.Has(Related) || r.needs.Has(LinkSpeeds) {
+		r.add(device.LinkEnd())
+	}
+	if above := device.PortAbove(); above != nil && r.needs.Has(LinkSpeeds) {
+		r.add(*above)
 	}
 	if r.needs.Has(Warnings) {
 		r.addGroup(device)

@@ -206,11 +206,14 @@ func (b *builder) pci(address topology.Address, class uint32, f *topology.Device
 func cpuMask(cpus string) string {
 	const longest = 253
 	set, err := topology.ParseIDs(cpus)
-	if err != nil || set.IsEmpty() {
+	if err != nil {
 		return ""
 	}
-	words := make([]uint32, set.Max()/32+1)
+	var words []uint32
 	for cpu := range set.All() {
+		for len(words) <= cpu/32 {
+			words = append(words, 0)
+		}
 		words[cpu/32] |= 1 << (cpu % 32)
 	}
 	texts := make([]string, len(words))

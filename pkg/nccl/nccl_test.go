@@ -231,7 +231,7 @@ pci0000:00/0000:00:03.0/0000:03:00.0 node=0
 	plan := planOf(t, host, matrix.Domain(matrix.GuestNUMA{{0}}, []string{"0000:01:00.0", "0000:02:00.1", "0000:03:00.0"}), policy.LayoutNUMA)
 	for i := range plan.Host.Devices {
 		if link, known := links[plan.Host.Devices[i].Address.String()]; known {
-			plan.Host.Devices[i].Details.MaxLink = &link
+			plan.Host.Devices[i].MaxLink = &link
 		}
 	}
 	system, err := read(nccl.New(plan).String())

@@ -61,7 +61,7 @@ func (p Planner) readHost(ids []topology.DeviceID, needs host.Needs) reading {
 // WholeHost returns the planner after it has read all of its host with details, and the
 // result. Its VMs read nothing more.
 func (p Planner) WholeHost() (Planner, *topology.Host, []reasons.Problem) {
-	whole := p.readHost(nil, host.All|host.Details|host.LinkSpeeds)
+	whole := p.readHost(nil, host.All|host.Details)
 	p.whole = &whole
 	return p, whole.host, whole.problems
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -13,7 +14,7 @@ import (
 // GuestComparison compares each device in the guest with the plan.
 type GuestComparison struct {
 	SchemaVersion int           `json:"schemaVersion"` // 1
-	Source        string        `json:"source"`        // lspci or snapshot
+	Source        string        `json:"source"`        // snapshot, lspci, lstopo, nccl or nvidia-smi
 	Devices       []GuestDevice `json:"devices"`       // by id
 	Notes         []string      `json:"notes"`         // aspects that were compared for no device
 
@@ -27,7 +28,7 @@ type GuestOutcome string
 const (
 	AsPlanned   GuestOutcome = "as-planned"
 	Differs     GuestOutcome = "differs"
-	NotCompared GuestOutcome = "not-compared" // its address is not known until libvirt gives addresses
+	NotCompared GuestOutcome = "not-compared" // its address is not known until libvirt gives addresses, or the source does not list it
 )
 
 // GuestDevice is a device as the guest shows it.
@@ -35,31 +36,121 @@ type GuestDevice struct {
 	ID          topology.DeviceID `json:"id"`          // on the host
 	Alias       *string           `json:"alias"`       // in the domain
 	Predicted   *topology.Address `json:"predicted"`   // planned address in the guest's kernel
-	Outcome     GuestOutcome      `json:"outcome"`     // as-planned, differs, or not-compared until libvirt gives an address
+	Outcome     GuestOutcome      `json:"outcome"`     // as-planned, differs, or not-compared until libvirt gives an address, and where the source does not list the device
 	Differences []string          `json:"differences"` // the differences, in sentences
 }
 
-// CompareGuest compares a plan with the guest: address, ids, NUMA node and, if
-// the guest shows it, the path through the PCI Express tree.
+// CompareGuest compares a plan with the guest: address, ids, NUMA node and, if the guest shows
+// it, the path through the PCI Express tree, or else the path types.
 func CompareGuest(r Report, guest host.Guest) GuestComparison {
-	c := GuestComparison{SchemaVersion: SchemaVersion, Source: guest.Source, Devices: []GuestDevice{}, Notes: []string{}, subject: r.Subject}
-	for _, d := range r.Devices {
+	c := GuestComparison{SchemaVersion: SchemaVersion, Source: guest.Source, Devices: []GuestDevice{}, subject: r.Subject}
+	positions := r.positions(guest)
+	unlisted := 0
+	for i, d := range r.Devices {
 		seen := GuestDevice{ID: d.ID, Alias: d.Alias, Predicted: d.Predicted, Outcome: NotCompared, Differences: []string{}}
-		if d.Predicted != nil {
+		elsewhere := ""
+		if positions[i] < 0 {
+			elsewhere = r.elsewhere(d, guest)
+		}
+		switch {
+		case d.Predicted == nil:
+		case positions[i] < 0 && !guest.Shows(d.function) && elsewhere == "":
+			unlisted++
+		case positions[i] < 0:
+			seen.Outcome, seen.Differences = Differs, []string{fmt.Sprintf("nothing at %s%s", d.Predicted, elsewhere)}
+		default:
 			seen.Outcome = AsPlanned
-			if seen.Differences = r.guestDifferences(d, guest); len(seen.Differences) > 0 {
+			seen.Differences = append(r.guestDifferences(d, &guest.Devices[positions[i]], guest), r.typeDifferences(i, positions, guest)...)
+			if len(seen.Differences) > 0 {
 				seen.Outcome = Differs
 			}
 		}
 		c.Devices = append(c.Devices, seen)
 	}
-	if !guest.IDs {
-		c.Notes = append(c.Notes, "vendor and device ids are not compared: lspci prints them with -nn only")
-	}
-	if !guest.Paths {
-		c.Notes = append(c.Notes, "the path to a device is not compared: a snapshot shows it, lspci does not")
-	}
+	c.Notes = guestNotes(guest, unlisted)
 	return c
+}
+
+// guestNotes names what the source of a guest cannot say.
+func guestNotes(guest host.Guest, unlisted int) []string {
+	notes := []string{}
+	add := func(isMissing bool, format string, values ...any) {
+		if isMissing {
+			notes = append(notes, fmt.Sprintf(format, values...))
+		}
+	}
+	isMatrix := guest.Source == host.FromNVIDIASMI
+	add(!guest.IDs && !isMatrix, "vendor and device ids are not compared: they are not in the file; lspci prints them with -nn only")
+	add(!guest.Nodes, "NUMA nodes are not compared: lstopo shows them on Linux in a guest with several, nvidia-smi if each GPU has all columns")
+	add(!guest.Paths && !isMatrix, "the path to a device is not compared: a snapshot or lstopo shows it, lspci does not")
+	add(guest.Source == host.FromNCCL, "of the path to a device only switches are compared: NCCL shows no root and no ports")
+	add(isMatrix, "nvidia-smi shows no addresses: GPUs are matched by order, which is that of their addresses; "+
+		"NICs by the order of their names, which is a guess. Compared are NUMA nodes of GPUs and path types, except through NVLink (-mp shows these)")
+	add(unlisted > 0 && isMatrix, "%s not compared: nvidia-smi lists more, fewer or none of the kind, so which is which is not known", topology.Counted(unlisted, "device"))
+	add(unlisted > 0 && !isMatrix, "%s not compared: the guest may have what %s does not list", topology.Counted(unlisted, "device"), guest.Source)
+	return notes
+}
+
+// positions returns the position in the guest of each device of the report, or -1. Without
+// addresses, those of a kind are matched in order if both sides have as many.
+func (r Report) positions(guest host.Guest) []int {
+	positions := make([]int, len(r.Devices))
+	for i, d := range r.Devices {
+		positions[i] = -1
+		if d.Predicted != nil && guest.Names == nil {
+			positions[i] = slices.IndexFunc(guest.Devices, func(f topology.Device) bool { return f.Address == *d.Predicted })
+		}
+	}
+	const nvidia, mellanox = 0x10de, 0x15b3
+	r.match(positions, guest, nvidia, (*topology.Device).IsGPU)
+	r.match(positions, guest, mellanox, (*topology.Device).IsNIC)
+	return positions
+}
+
+// match sets the positions of the devices of a vendor and a kind in a guest without addresses.
+func (r Report) match(positions []int, guest host.Guest, vendor uint16, isKind func(*topology.Device) bool) {
+	var planned, seen []int
+	for i, d := range r.Devices {
+		if isKind(d.function) && d.function.Vendor == vendor {
+			planned = append(planned, i)
+		}
+	}
+	for i := range guest.Names {
+		if isKind(&guest.Devices[i]) {
+			seen = append(seen, i)
+		}
+	}
+	hasNoAddress := func(i int) bool { return r.Devices[i].Predicted == nil }
+	if len(planned) != len(seen) || slices.ContainsFunc(planned, hasNoAddress) {
+		return
+	}
+	slices.SortFunc(planned, func(i, j int) int { return r.Devices[i].Predicted.Compare(*r.Devices[j].Predicted) })
+	slices.SortFunc(seen, func(i, j int) int { // mlx5_2 before mlx5_10
+		return cmp.Or(cmp.Compare(len(guest.Names[i]), len(guest.Names[j])), cmp.Compare(guest.Names[i], guest.Names[j]))
+	})
+	for k, i := range planned {
+		positions[i] = seen[k]
+	}
+}
+
+// typeDifferences says how many path types to other devices differ, if the guest shows types and
+// no paths.
+func (r Report) typeDifferences(i int, positions []int, guest host.Guest) []string {
+	first, differing := "", 0
+	for j := range r.Devices {
+		if guest.Paths || i == j || positions[j] < 0 {
+			continue
+		}
+		planned := r.Paths.Guest.Between(i, j)
+		if found, known := guest.PathType(positions[i], positions[j]); known && found != planned {
+			first = cmp.Or(first, fmt.Sprintf("%s to %s, planned %s", found, r.Devices[j].Title(), planned))
+			differing++
+		}
+	}
+	if differing == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s not as planned: %s", topology.Counted(differing, "path type"), first)}
 }
 
 // Count is how many devices have an outcome.
@@ -67,15 +158,11 @@ func (c GuestComparison) Count(outcome GuestOutcome) int {
 	return count(c.Devices, func(d GuestDevice) bool { return d.Outcome == outcome })
 }
 
-// guestDifferences are the differences of a device whose address is predicted.
-func (r Report) guestDifferences(d Device, guest host.Guest) []string {
+// guestDifferences are the differences between a device whose address is predicted and what the
+// guest has there.
+func (r Report) guestDifferences(d Device, found *topology.Device, guest host.Guest) []string {
 	differences := []string{}
 	add := func(format string, values ...any) { differences = append(differences, fmt.Sprintf(format, values...)) }
-	found := guest.Device(*d.Predicted)
-	if found == nil {
-		add("nothing at %s%s", d.Predicted, r.elsewhere(d, guest))
-		return differences
-	}
 	// A mediated device has ids and BARs of its own.
 	if host := d.function; host != nil && d.Kind == topology.KindPCI {
 		if guest.IDs && vendorDevice(found) != vendorDevice(host) {
@@ -89,12 +176,15 @@ func (r Report) guestDifferences(d Device, guest host.Guest) []string {
 	if d.GuestCell != nil {
 		want = topology.OnNode(topology.NodeID(*d.GuestCell))
 	}
-	if found.Node != want {
+	// On a guest with one node nvidia-smi shows a GPU without a node as on node 0.
+	isRounded := guest.Source == host.FromNVIDIASMI && d.GuestCell == nil
+	if guest.KnowsNode(found) && !isRounded && found.Node != want {
 		add("NUMA node %s, planned %s", found.Node, want)
 	}
 	root, bridges, known := r.pathTo(d)
-	if guest.Paths && known && (found.Root != root || !slices.Equal(found.Bridges, bridges)) {
-		add("its path is %s, planned %s", pathText(found.Root, found.Bridges), pathText(root, bridges))
+	planned, seen := pathText(guest.Seen(root, bridges)), pathText(guest.Seen(found.Root, found.Bridges))
+	if guest.Paths && known && seen != planned {
+		add("its path is %s, planned %s", seen, planned)
 	}
 	return differences
 }
@@ -145,11 +235,11 @@ func (r Report) pathTo(d Device) (root topology.PCIeRoot, bridges []topology.Add
 }
 
 func pathText(root topology.PCIeRoot, bridges []topology.Address) string {
-	text := root.String()
+	parts := []string{root.String()}
 	for _, b := range bridges {
-		text += "/" + b.String()
+		parts = append(parts, b.String())
 	}
-	return text
+	return cmp.Or(strings.Trim(strings.Join(parts, "/"), "/"), "without a switch")
 }
 
 // WriteText writes one line per device, and its differences under it.

@@ -1,6 +1,8 @@
 package report_test
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -43,7 +45,7 @@ func pairGuest(t *testing.T) host.Guest {
 	path := func(port string) []topology.Address {
 		return []topology.Address{address(t, "0000:e0:00.0"), address(t, "0000:e1:00.0"), address(t, port)}
 	}
-	return host.Guest{Source: "snapshot", IDs: true, Paths: true, Devices: []topology.Device{
+	return host.Guest{Source: "snapshot", IDs: true, Nodes: true, Paths: true, Devices: []topology.Device{
 		{Address: address(t, "0000:00:00.0"), Vendor: 0x8086, Device: 0x29c0, Root: "pci0000:00"},
 		{Address: address(t, "0000:e3:00.0"), Vendor: 0x15b3, Device: 0x101e, Node: topology.OnNode(0), Root: "pci0000:e0", Bridges: path("0000:e2:00.0")},
 		{Address: address(t, "0000:e4:00.0"), Vendor: 0x10de, Device: 0x2330, Node: topology.OnNode(0), Root: "pci0000:e0", Bridges: path("0000:e2:01.0")},
@@ -132,6 +134,108 @@ func checkComparison(t *testing.T, c report.GuestComparison, want map[string][]s
 	for _, differences := range want {
 		if !strings.Contains(strings.Join(strings.Fields(shown), " "), differences[0]) {
 			t.Errorf("the text does not say %q:\n%s", differences[0], shown)
+		}
+	}
+}
+
+// What a guest's user pastes is compared with the plan as far as it says something; the flat guest
+// differs in what the format shows.
+func TestCompareGuestPasted(t *testing.T) {
+	const columns = "GPU0 NIC0 CPU Affinity NUMA Affinity GPU NUMA ID\n"
+	tests := map[string]struct {
+		input string
+		want  map[string][]string
+		notes int
+	}{
+		"lstopo.xml": {},
+		"nccl.xml":   {notes: 1}, // no root and no ports
+		"topo.txt":   {notes: 1}, // matched by order
+		"flat lstopo": {
+			input: `<topology><object type="Bridge" bridge_pci="0000:[00-02]"><object type="PCIDev" pci_busid="0000:01:00.0" pci_type="0302 [10de:2330]"/></object></topology>`,
+			want: map[string][]string{
+				"ua-gpu": {"nothing at 0000:e4:00.0; there is a 10de:2330 at 0000:01:00.0"}, "ua-nic": {"nothing at 0000:e3:00.0"},
+			},
+			notes: 1, // no nodes
+		},
+		"NCCL without the switch": {
+			input: `<system><cpu numaid="-1"><pci busid="0000:e3:00.0" class="0x020700" vendor="0x15b3" device="0x101e"/><pci busid="0000:e4:00.0" class="0x030200" vendor="0x10de" device="0x2330"/></cpu></system>`,
+			want: map[string][]string{
+				"ua-gpu": {"NUMA node none, planned 0", "its path is without a switch, planned 0000:e1:00.0"},
+				"ua-nic": {"NUMA node none, planned 0", "its path is without a switch, planned 0000:e1:00.0"},
+			},
+			notes: 1,
+		},
+		"flat nvidia-smi": {
+			input: columns + "GPU0 X PHB 0-3 N/A N/A\nNIC0 PHB X\n",
+			want: map[string][]string{
+				"ua-gpu": {"NUMA node none, planned 0", "1 path type not as planned: PHB to ua-nic, planned PIX"},
+				"ua-nic": {"1 path type not as planned: PHB to ua-gpu, planned PIX"},
+			},
+			notes: 1,
+		},
+		"NVLink hides the path": {input: columns + "GPU0 X NV4 0-3 0 N/A\n", notes: 1},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			data := []byte(test.input)
+			if test.input == "" {
+				var err error
+				data, err = os.ReadFile(filepath.Join("../host/testdata", name))
+				expect.NoError(t, err)
+			}
+			guest, _, err := host.ReadGuest(data)
+			expect.NoError(t, err)
+			checkComparison(t, report.CompareGuest(placedPair(t), guest), test.want, test.notes)
+		})
+	}
+}
+
+// What the source does not list, or cannot tell from another, is not compared, and that is said.
+func TestCompareGuestUnlisted(t *testing.T) {
+	for input, source := range map[string]string{
+		"GPU0 GPU1\nGPU0 X SYS\n": "nvidia-smi", // two GPUs, and one is planned
+		`<system><cpu numaid="0"><pci busid="0000:05:00.0" class="0x020000" vendor="0x1af4" device="0x1041"/></cpu></system>`: "nccl",
+	} {
+		guest, _, err := host.ReadGuest([]byte(input))
+		expect.NoError(t, err)
+		c := report.CompareGuest(placedPair(t), guest)
+		said := func(note string) bool { return strings.HasPrefix(note, "2 devices not compared: ") }
+		if c.Count(report.NotCompared) != 2 || c.Source != source || !slices.ContainsFunc(c.Notes, said) {
+			t.Errorf("%s: %+v", source, c)
+		}
+	}
+}
+
+// What a guest believes, in a few lines.
+func TestWriteBelief(t *testing.T) {
+	const flat = "GPU0 GPU1 mlx5_0 CPU Affinity NUMA Affinity\nGPU0 X PHB PHB 0-7 N/A\nGPU1 PHB X PHB 0-7 N/A\nmlx5_0 PHB PHB X\n"
+	tests := map[string]struct {
+		input string
+		want  []string
+	}{
+		"flat": {flat, []string{
+			"file (nvidia-smi): 3 GPUs and NICs that are not emulated", "NUMA: 0 of 2 know their node", "paths: all devices are on one root bus",
+			"PIX: 0 of 3 pairs", "PXB: 0 of 3 pairs", "this guest is flat: to NCCL all devices are equally far from each other and from every CPU",
+		}},
+		"several roots": {"GPU0 GPU1 NIC0 CPU Affinity NUMA Affinity\nGPU0 X SYS PIX 0-3 0\nGPU1 SYS X SYS 4-7 1\nNIC0 PIX SYS X\n", []string{
+			"file (nvidia-smi): 3 GPUs and NICs that are not emulated", "NUMA: 2 of 2 know their node", "paths: not all devices are on one root bus",
+			"PIX: 1 of 3 pairs GPU0+NIC0", "PXB: 0 of 3 pairs",
+		}},
+		"no paths": {"Slot:\t01:00.0\nClass:\t0302\nNUMANode:\t0\n\nSlot:\t02:00.0\nClass:\t0302\n\nSlot:\t03:00.0\nClass:\t0200\nVendor:\t8086\nDevice:\t10d3\n", []string{
+			"file (lspci): 2 GPUs and NICs that are not emulated", "NUMA: 1 of 2 know their node", "paths: not in the file; those of lstopo and nvidia-smi topo -mp have them",
+		}},
+		"no classes": {"Slot:\t01:00.0\nClass:\t3D controller\n", []string{
+			"file (lspci): 0 GPUs and NICs that are not emulated", "without their classes GPUs and NICs are not recognised; lspci prints them with -nn",
+		}},
+	}
+	for name, test := range tests {
+		guest, _, err := host.ReadGuest([]byte(test.input))
+		expect.NoError(t, err)
+		var out strings.Builder
+		expect.NoError(t, report.WriteBelief(&out, "file", guest, report.Style{}))
+		belief, _, _ := strings.Cut(out.String(), "\n\n")
+		if d := cmp.Diff(test.want, strings.Split(strings.TrimSpace(belief), "\n")); d != "" || strings.Count(out.String(), "\n") > 10 {
+			t.Errorf("%s: -want +got:\n%s", name, d)
 		}
 	}
 }

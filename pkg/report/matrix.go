@@ -13,6 +13,9 @@ const (
 	matrixDevices = 32 // of more a matrix cannot be read
 	cellWidth     = 5  // a mark and the longest path type, NODE
 	matrixLabel   = 19 // columns that labels may take even if blocks are smaller then
+
+	numaWidth   = len("NODE  ") // of the affinities
+	affinityGap = 2             // before them
 )
 
 // matrices writes the path types of host and guest like nvidia-smi topo -m, and marks
@@ -26,11 +29,11 @@ func (p *printer) matrices(r Report) {
 	if len(r.Devices) <= matrixDevices {
 		guestTitle := "host and guest"
 		if tally.By[Same] < tally.All {
-			p.matrix(r, "host", r.hostCell)
+			p.matrix(r, "host", r.hostCell, "NODE  CPUS", r.hostAffinity)
 			p.line("")
 			guestTitle = "guest"
 		}
-		p.matrix(r, guestTitle, func(i, j int) string { return p.guestCell(r, i, j) })
+		p.matrix(r, guestTitle, func(i, j int) string { return p.guestCell(r, i, j) }, "CELL  VCPUS", r.guestAffinity)
 		if len(tally.Differences) > 0 {
 			p.line("> farther than on the host, < nearer than on the host")
 		}
@@ -49,8 +52,9 @@ func (p *printer) matrices(r Report) {
 	}
 }
 
-// matrix writes a row per device in blocks of columns that fit.
-func (p *printer) matrix(r Report, name string, cell func(i, j int) string) {
+// matrix writes a row per device in blocks of columns that fit. The affinities are in columns after
+// them, or where these do not fit in a line per affinity.
+func (p *printer) matrix(r Report, name string, cell func(i, j int) string, title string, affinity func(Device) string) {
 	longest := 0
 	for _, d := range r.Devices {
 		longest = max(longest, columns(d.Title()))
@@ -58,11 +62,20 @@ func (p *printer) matrix(r Report, name string, cell func(i, j int) string) {
 	label := min(longest+len("#00 ")+1, max(matrixLabel, p.width()-len(r.Devices)*cellWidth))
 	blocks := divideUp(len(r.Devices), (p.width()-label)/cellWidth)
 	size := divideUp(len(r.Devices), blocks)
+	widest := columns(title)
+	short := func(d Device) string { return p.Fit(affinity(d), p.width()/3) }
+	for _, d := range r.Devices {
+		widest = max(widest, columns(short(d)))
+	}
+	hasColumns := label+len(r.Devices)*cellWidth+affinityGap+widest <= p.width()
 	for from := 0; from < len(r.Devices); from += size {
 		to := min(from+size, len(r.Devices))
 		line := pad(name, label)
 		for j := from; j < to; j++ {
 			line += fmt.Sprintf(" %-*s", cellWidth-1, fmt.Sprintf("#%d", j))
+		}
+		if hasColumns {
+			line += strings.Repeat(" ", affinityGap) + title
 		}
 		p.line(line)
 		for i, d := range r.Devices {
@@ -70,9 +83,54 @@ func (p *printer) matrix(r Report, name string, cell func(i, j int) string) {
 			for j := from; j < to; j++ {
 				line += cell(i, j)
 			}
+			if hasColumns {
+				line += strings.Repeat(" ", affinityGap) + short(d)
+			}
 			p.line(line)
 		}
 	}
+	if !hasColumns {
+		p.affinities(r, title, widest+affinityGap, short)
+	}
+}
+
+// affinities writes a line per affinity with the devices that have it.
+func (p *printer) affinities(r Report, title string, width int, affinity func(Device) string) {
+	numbers := map[string]string{}
+	var order []string
+	for i, d := range r.Devices {
+		text := affinity(d)
+		if numbers[text] == "" {
+			order = append(order, text)
+		}
+		numbers[text] += fmt.Sprintf(" #%d", i)
+	}
+	p.line(pad(title, width) + "DEVICES")
+	for _, text := range order {
+		p.line(pad(text, width) + p.wrap(numbers[text], width, width))
+	}
+}
+
+// hostAffinity is the NUMA node of a device and the CPUs of that node.
+func (r Report) hostAffinity(d Device) string {
+	cpus := "-"
+	for _, n := range r.plan.Host.Nodes {
+		if d.HostNode != nil && n.ID == *d.HostNode {
+			cpus = n.CPUs.String()
+		}
+	}
+	return fmt.Sprintf("%-*s%s", numaWidth, or(d.HostNode, "none"), cpus)
+}
+
+// guestAffinity is the cell of a device and the vCPUs of that cell.
+func (r Report) guestAffinity(d Device) string {
+	cpus := "-"
+	for _, c := range r.plan.Domain().Cells {
+		if ids, err := topology.ParseIDs(c.CPUs); err == nil && d.GuestCell != nil && c.ID == *d.GuestCell && !ids.IsEmpty() {
+			cpus = ids.String()
+		}
+	}
+	return fmt.Sprintf("%-*s%s", numaWidth, or(d.GuestCell, "none"), cpus)
 }
 
 func divideUp(n, by int) int { return (n + by - 1) / by }

@@ -111,7 +111,15 @@ type PathTypes struct {
 func (p PathTypes) Between(i, j int) topology.PathType { return p.tree.PathType(p.ids[i], p.ids[j]) }
 
 // MarshalJSON is the matrix, one row per device.
-func (p PathTypes) MarshalJSON() ([]byte, error) { return json.Marshal(p.tree.PathTypes(p.ids)) }
+func (p PathTypes) MarshalJSON() ([]byte, error) {
+	rows := make([][]topology.PathType, len(p.ids))
+	for i := range p.ids {
+		for j := range p.ids {
+			rows[i] = append(rows[i], p.Between(i, j))
+		}
+	}
+	return json.Marshal(rows)
+}
 
 // Budgets are how much of each scarce resource is used.
 type Budgets struct {

@@ -38,11 +38,6 @@ func HasPair(functions []*Device) bool {
 	return len(paired) > 1 && slices.ContainsFunc(paired, (*Device).IsGPU)
 }
 
-// GroupBlockers returns the functions that block an IOMMU group.
-func (h *Host) GroupBlockers(group int) []Device {
-	return slices.DeleteFunc(slices.Clone(h.Devices), func(d Device) bool { return !d.BlocksGroup() || *d.IOMMUGroup != group })
-}
-
 // BlocksGroup reports whether a driver of the host holds a function of an IOMMU group: VFIO then
 // refuses the group (kernel Documentation/driver-api/vfio.rst, "group viability"). Bridges do not
 // count, nor do functions without a driver or with pci-stub.

@@ -12,8 +12,7 @@ type Details struct {
 	SubsystemVendor uint16 // subsystem_vendor
 	SubsystemDevice uint16 // subsystem_device
 
-	Link    *Link // current_link_speed and current_link_width; nil where there is no link
-	MaxLink *Link // max_link_speed and max_link_width
+	Link *Link // current_link_speed and current_link_width; nil where there is no link
 
 	// ResetMethods are in the order in which the kernel tries them: "flr", "bus". ResetKnown is
 	// false without a file reset_method: the kernel is older than 5.15 or cannot reset the
@@ -123,10 +122,10 @@ func (h *Host) Hardware(f *Device) *Device {
 // MaxLink returns the fastest link that a function supports, nil where it is unknown.
 func (h *Host) MaxLink(f *Device) *Link {
 	lower := h.Hardware(f)
-	if lower == nil || lower.Details == nil {
+	if lower == nil {
 		return nil
 	}
-	return lower.Details.MaxLink
+	return lower.MaxLink
 }
 
 // BestLink returns the fastest link that a function and the port above it support, or the one that
@@ -143,10 +142,5 @@ func (h *Host) BestLink(f *Device) *Link {
 	case above == nil:
 		return own
 	}
-	return new(own.Least(*above))
-}
-
-// Least returns the link between an end that supports l and one that supports other.
-func (l Link) Least(other Link) Link {
-	return Link{Speed: min(l.Speed, other.Speed), Width: min(l.Width, other.Width)}
+	return &Link{Speed: min(own.Speed, above.Speed), Width: min(own.Width, above.Width)}
 }

@@ -30,6 +30,7 @@ type Device struct {
 
 	Conventional bool // conventional PCI: config has 256 bytes
 
+	MaxLink *Link    // max_link_speed and max_link_width; nil where there is no link, or unless read
 	Details *Details // nil unless host.Read has read them
 }
 
@@ -57,10 +58,6 @@ type Host struct {
 	MDEVs   []MDEV
 
 	Packages int // CPU packages with a CPU online; 0 unless details were read
-
-	// LinkSpeeds has, per PCI function, the speed in GT/s of the fastest link that it and
-	// the port above it support; nil unless they were read.
-	LinkSpeeds map[Address]float64
 }
 
 // Device returns the PCI function at a, or nil when the host has none.

@@ -163,14 +163,6 @@ func (s IDs) All() iter.Seq[int] {
 	}
 }
 
-// Max returns the highest number; -1 for an empty set.
-func (s IDs) Max() int {
-	if s.IsEmpty() {
-		return -1
-	}
-	return int(s.ranges[len(s.ranges)-1].high)
-}
-
 // String returns the kernel's form: "0-3,8".
 func (s IDs) String() string {
 	texts := make([]string, len(s.ranges))

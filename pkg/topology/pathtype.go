@@ -64,21 +64,6 @@ func (n *Node) PathType(other *Node) PathType {
 	}
 }
 
-// PathTypes returns the path types between all pairs of nodes, in their order.
-func (t *Tree) PathTypes(ids []DeviceID) [][]PathType {
-	rows := make([][]PathType, len(ids))
-	nodes := t.Devices(ids)
-	for i := range ids {
-		rows[i] = make([]PathType, len(ids))
-		for j := range i {
-			rows[i][j] = nodes[i].PathType(nodes[j])
-			rows[j][i] = rows[i][j]
-		}
-		rows[i][i] = Self
-	}
-	return rows
-}
-
 // commonAncestor returns the lowest node above both, or nil where they have none.
 func commonAncestor(x, y *Node) *Node {
 	for x != nil && y != nil && x != y {

@@ -80,32 +80,24 @@ func Counted(n int, noun string) string {
 
 // BytesNeeded formats a number of bytes with a binary unit and at most one decimal, and rounds up:
 // a need never looks smaller than it is.
-func BytesNeeded(bytes uint64) string {
-	size, unit := binaryUnit(bytes)
-	// The remainder is less than 2^60, so ten times it fits.
-	whole, tenths := bytes/size, (bytes%size*10+size-1)/size
-	return decimal(whole+tenths/10, tenths%10, unit)
-}
+func BytesNeeded(bytes uint64) string { return formatBytes(bytes, true) }
 
 // BytesThere is BytesNeeded, but rounds down: space never looks larger than it is.
-func BytesThere(bytes uint64) string {
-	size, unit := binaryUnit(bytes)
-	return decimal(bytes/size, bytes%size*10/size, unit)
-}
+func BytesThere(bytes uint64) string { return formatBytes(bytes, false) }
 
-// binaryUnit returns the largest unit that is not larger than bytes.
-func binaryUnit(bytes uint64) (size uint64, name string) {
-	size, name = 1, "bytes"
+func formatBytes(bytes uint64, up bool) string {
+	size, unit := uint64(1), "bytes" // the largest unit that is not larger than bytes
 	for _, larger := range []string{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"} {
 		if bytes>>10 < size {
 			break
 		}
-		size, name = size<<10, larger
+		size, unit = size<<10, larger
 	}
-	return size, name
-}
-
-func decimal(whole, tenths uint64, unit string) string {
+	rest := bytes % size * 10 // fits: what is left is less than 2^60
+	if up {
+		rest += size - 1
+	}
+	whole, tenths := bytes/size+rest/size/10, rest/size%10
 	if tenths == 0 {
 		return fmt.Sprintf("%d %s", whole, unit)
 	}

@@ -21,13 +21,8 @@ import (
 func TestSysfsVanishes(t *testing.T) {
 	dir := t.TempDir()
 	expect.NoError(t, os.CopyFS(dir, hostOfOne(t)))
-	sysfs, closer, err := host.OpenSysfs(dir)
+	sysfs, err := host.OpenSysfs(dir)
 	expect.NoError(t, err)
-	defer func() {
-		if err := closer.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
 	stop := make(chan struct{})
 	var churning sync.WaitGroup
 	churning.Go(func() { churn(t, dir, stop) })

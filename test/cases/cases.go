@@ -117,7 +117,7 @@ func mutator(root string, said map[string]string, host, environ []byte) (plan.Pl
 		key, value, _ := strings.Cut(flag, "=")
 		m.Flags[policy.Key(key)] = value
 	}
-	entries, err := env.ReadEnvironFile(strings.NewReader(string(environ)))
+	entries, err := env.ParseEnviron(string(environ))
 	if err != nil {
 		return m, err
 	}

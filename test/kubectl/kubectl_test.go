@@ -151,7 +151,7 @@ func (c *cluster) testFirstUse(t *testing.T, domain []byte) {
 	if !strings.HasPrefix(subject, "VM default/dgx | node gpu-node-1 | pod virt-launcher-dgx | kubectl-hostdev ") {
 		t.Errorf("the subject is %q", subject)
 	}
-	_, want, _ := strings.Cut(c.onFiles(t, "explain", "--as-is"), "\n")
+	_, want, _ := strings.Cut(c.onFiles(t, "explain", "--as-is"), "\n0 of 120 pairs of devices as on the host\n")
 	same(t, "the picture", strings.TrimPrefix(picture, "  kubectl-hostdev (devel)\n"), want)
 	if !bytes.Contains(domain, []byte("<domain type='qemu' id=")) {
 		t.Errorf("the domain does not run: %.80s", domain)

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"hook-sidecar/pkg/cli"
+	"hook-sidecar/pkg/host"
+	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/report"
+)
+
+func (a *app) newGuest() *cobra.Command {
+	return &cobra.Command{
+		Use:   "guest [FILE]",
+		Short: "Say what a guest believes about its devices",
+		Long: `guest says in a few lines how many GPUs and NICs of a VM know their NUMA node,
+whether all are on one root bus, which pairs are near each other, and what to send
+to whoever runs the cluster. It needs neither the domain nor the host.
+
+Without a FILE it reads the /sys of this machine. A FILE, or - for standard input,
+is the output of lspci -Dvmmnn, lstopo --of xml, nvidia-smi topo -mp or
+hook-sidecar snapshot in the guest, or NCCL's file of NCCL_TOPO_DUMP_FILE.
+docs/guest.md says what each of them shows.
+
+Exit status:
+  0  success
+  2  usage error or invalid input`,
+		Example: `  hook-sidecar guest
+  nvidia-smi topo -mp | hook-sidecar guest -
+  NCCL_TOPO_DUMP_FILE=topo.xml all_reduce_perf -g 8 && hook-sidecar guest topo.xml`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return a.guest(args) },
+	}
+}
+
+func (a *app) guest(args []string) error {
+	var guest host.Guest
+	var problems []reasons.Problem
+	name := liveSysfs
+	if len(args) == 0 {
+		fsys, err := openSysfs(liveSysfs)
+		if err != nil {
+			return err
+		}
+		guest, problems = host.ReadGuestSysfs(fsys)
+	} else {
+		data, err := a.readInput(args[0])
+		if err != nil {
+			return err
+		}
+		name = fileName(args[0])
+		if guest, problems, err = host.ReadGuest(data); err != nil {
+			return cli.Failed("see hook-sidecar guest --help for the formats", fmt.Errorf("%s: %w", inputName(args[0]), err))
+		}
+	}
+	for _, problem := range problems {
+		a.Say("warning: %s: %s: %s", problem.Code, problem.Source, problem.Text)
+	}
+	var out bytes.Buffer
+	if err := report.WriteBelief(&out, name, guest, a.Style("")); err != nil {
+		return err
+	}
+	return a.Write("", out.Bytes())
+}
