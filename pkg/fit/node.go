@@ -104,7 +104,7 @@ func (n *node) allocate(ctx context.Context, claims []*resourceapi.ResourceClaim
 	case err != nil:
 		return nil, err.Error()
 	case len(results) == 0:
-		return nil, "each constraint can be met alone, not all of them: the scheduler's allocator finds no devices"
+		return nil, "the scheduler's allocator finds no devices that meet the whole claim"
 	}
 	return results, ""
 }
