@@ -52,6 +52,7 @@ var inputs = map[string]string{
 	"plain.json":  "testdata/launcher/plain/input1.vmi.json",
 	"plain.xml":   "testdata/launcher/plain/defined.xml",
 	"host.txtar":  "testdata/hosts/x86-2n8g-hgx-h100.txtar",
+	"slices.yaml": "testdata/slices/x86-2n8g-hgx-h100.yaml",
 }
 
 func copyInputs(env *testscript.Env) error {

@@ -1,0 +1,163 @@
+package fit
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+
+	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/topology"
+)
+
+// Pairs are numbers of pairs of devices by path type.
+type Pairs map[topology.PathType]int
+
+func pairs(tree *topology.Tree, ids []topology.DeviceID) Pairs {
+	p := Pairs{}
+	for i, a := range ids {
+		for _, b := range ids[:i] {
+			p[tree.PathType(a, b)]++
+		}
+	}
+	return p
+}
+
+// String lists the pairs, the nearest first.
+func (p Pairs) String() string {
+	var parts []string
+	for t := topology.PIX; t <= topology.SYS; t++ {
+		if p[t] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", p[t], t))
+		}
+	}
+	return cmp.Or(strings.Join(parts, ", "), "-")
+}
+
+// distance is the sum of the path types.
+func (p Pairs) distance() int {
+	sum := 0
+	for t, count := range p {
+		sum += int(t) * count
+	}
+	return sum
+}
+
+// guest returns the layout and the pairs that a guest with these devices would show with the
+// hook: what the planner makes of a VM with a guest NUMA cell per NUMA node.
+func (n *node) guest(ids []topology.DeviceID) (policy.Layout, Pairs, error) {
+	var vm struct {
+		Nodes   []topology.NodeID
+		Devices []topology.Address
+	}
+	for _, id := range ids {
+		if node, isKnown := n.host.Affinity(id).Node(); isKnown && !slices.Contains(vm.Nodes, node) {
+			vm.Nodes = append(vm.Nodes, node)
+		}
+		address, _ := id.PCI()
+		vm.Devices = append(vm.Devices, address)
+	}
+	d, err := domain.Parse([]byte(text("domain", vm)))
+	if err != nil {
+		return "", nil, err
+	}
+	plan, err := placement.New(placement.Input{Domain: d, Host: n.host, Policy: policy.Policy{Layout: policy.LayoutAuto}})
+	if err != nil {
+		return "", nil, err
+	}
+	return plan.Layout, pairs(plan.GuestTree, ids), nil
+}
+
+// Bounds are the nearest and the furthest devices that a VM may be given.
+type Bounds struct {
+	Best    Pairs  `json:"best"`    // pairs of the nearest devices, by path type
+	Worst   Pairs  `json:"worst"`   // of the furthest
+	OneNode *Pairs `json:"oneNode"` // of the furthest with topology manager policy single-numa-node; null where it refuses the VM
+}
+
+// mostDevices limits the search, which tries each set of devices.
+const mostDevices = 20
+
+// bounds returns the bounds of sets with so many devices of each kind, "" for those that count
+// for none; nil without any, with too many, or where there are not enough.
+func (n *node) bounds(counts map[string]int, kind func(Device) string) *Bounds {
+	var ids []topology.DeviceID
+	masks := map[string]uint32{} // a bit per device
+	for _, d := range n.devices {
+		if k := kind(d); counts[k] > 0 && d.Address != "" {
+			masks[k] |= 1 << len(ids)
+			ids = append(ids, d.pci)
+		}
+	}
+	if len(ids) == 0 || len(ids) > mostDevices {
+		return nil
+	}
+	tree, b := n.host.Tree(ids), Bounds{}
+	for set := range uint32(1) << len(ids) {
+		isOther := false
+		for k, mask := range masks {
+			isOther = isOther || bits.OnesCount32(set&mask) != counts[k]
+		}
+		if isOther {
+			continue
+		}
+		var chosen []topology.DeviceID
+		for rest := set; rest > 0; rest &= rest - 1 {
+			chosen = append(chosen, ids[bits.TrailingZeros32(rest)])
+		}
+		p := pairs(tree, chosen)
+		if b.Best == nil || p.distance() < b.Best.distance() {
+			b.Best = p
+		}
+		if b.Worst == nil || p.distance() > b.Worst.distance() {
+			b.Worst = p
+		}
+		if p[topology.SYS] == 0 && (b.OneNode == nil || p.distance() > b.OneNode.distance()) {
+			b.OneNode = &p
+		}
+	}
+	if b.Best == nil {
+		return nil
+	}
+	return &b
+}
+
+// Given returns which claim, request and driver gave each device to a pod that runs on a node,
+// the pairs of these devices as ResourceSlices show them, and those of the nearest devices of
+// the same classes that are free or its own.
+func (f *Fleet) Given(ctx context.Context, node *corev1.Node, namespace, pod string) (given map[topology.DeviceID]string, own Pairs, best *Bounds) {
+	n, given, counts, kinds := f.node(node), map[topology.DeviceID]string{}, map[string]int{}, map[topology.DeviceID]string{}
+	var ids []topology.DeviceID
+	isPod := func(r resourceapi.ResourceClaimConsumerReference) bool { return r.Resource == "pods" && r.Name == pod }
+	for _, d := range n.devices {
+		a := f.allocated[d.id]
+		if a.claim == nil || a.claim.Namespace != namespace || !slices.ContainsFunc(a.claim.Status.ReservedFor, isPod) {
+			continue
+		}
+		given[d.pci] = fmt.Sprintf("claim %s, request %s, driver %s", cmp.Or(a.claim.Annotations[resourceapi.PodResourceClaimAnnotation], a.claim.Name), a.request, d.Driver)
+		ids = append(ids, d.pci)
+		for _, request := range a.claim.Spec.Devices.Requests {
+			if r := request.Exactly; r != nil && request.Name == a.request {
+				devices, kind := n.takes(ctx, *r)
+				counts[kind]++
+				for _, other := range devices {
+					kinds[other.pci] = kind
+				}
+			}
+		}
+	}
+	best = n.bounds(counts, func(d Device) string {
+		if d.State != free && given[d.pci] == "" {
+			return ""
+		}
+		return kinds[d.pci]
+	})
+	return given, pairs(n.host.Tree(ids), ids), best
+}
