@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/cluster"
+	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/report"
@@ -120,6 +123,15 @@ func (a *app) explain(ctx context.Context, argument string, flags explainFlags) 
 	}
 	e.Heading, e.Subject = running.Heading(), report.NewSubject(running.Planned.Plan.Domain(), vm.VMI)
 	e.Subject.Host, e.Subject.Source, e.Subject.Tool = "node "+vm.Node, "pod "+vm.Pod, a.Version()
+	if slices.ContainsFunc(slices.Concat(vm.GPUs, vm.HostDevices), env.Request.IsClaim) {
+		claims, nearer, err := a.claims(ctx, client, vm)
+		if err != nil {
+			return err
+		}
+		if e.Claims = claims; nearer != "" {
+			e.Heading = strings.TrimSuffix(e.Heading, "\n") + "nearer devices of the same classes are free on its node: " + nearer + " (kubectl hostdev fit --claim)\n\n"
+		}
+	}
 	if !flags.guest {
 		return a.Explain(e, running.VM, shown, flags.layout == "")
 	}

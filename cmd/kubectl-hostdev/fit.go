@@ -127,18 +127,13 @@ func (a *app) readFleet(ctx context.Context, flags fitFlags) (objects fit.Object
 		}
 		lists = append(lists, data)
 	}
-	client, namespace := (*cluster.Client)(nil), ""
+	var client *cluster.Client
 	if len(flags.from) == 0 {
-		if client, namespace, err = a.connect(); err != nil {
+		if client, _, err = a.connect(); err != nil {
 			return objects, err
 		}
-		for _, q := range fleetQueries(namespace) {
-			data, err := client.Get(ctx, q)
-			if err != nil {
-				a.Say("warning: not counted: %v", err)
-			}
-			lists = append(lists, data)
-		}
+		lists = slices.Concat(lists, a.list(ctx, client, "", "nodes", "pods"), a.list(ctx, client, "kubevirt.io", "kubevirts"),
+			a.list(ctx, client, "resource.k8s.io", "resourceslices", "deviceclasses", "resourceclaims", "resourceclaimtemplates"))
 	}
 	if objects, err = fit.Parse(lists...); err != nil {
 		return objects, err
@@ -157,13 +152,27 @@ func (a *app) readFleet(ctx context.Context, flags fitFlags) (objects fit.Object
 	return objects, err
 }
 
-// fleetQueries name the objects that decide where a VM of the namespace fits.
-func fleetQueries(namespace string) []cluster.Query {
-	const dra = "resource.k8s.io"
-	return []cluster.Query{
-		{Resource: "nodes"}, {Resource: "pods"}, {Group: "kubevirt.io", Resource: "kubevirts"}, {Group: dra, Resource: "resourceslices"},
-		{Group: dra, Resource: "deviceclasses"}, {Group: dra, Resource: "resourceclaims"}, {Group: dra, Resource: "resourceclaimtemplates", Namespace: namespace},
+// list reads objects, as far as the user may.
+func (a *app) list(ctx context.Context, client *cluster.Client, group string, resources ...string) (lists [][]byte) {
+	for _, resource := range resources {
+		data, err := client.Get(ctx, cluster.Query{Group: group, Resource: resource})
+		if err != nil {
+			a.Say("warning: not read: %v", err)
+		}
+		lists = append(lists, data)
 	}
+	return lists
+}
+
+// claims returns which claims gave a VM its devices, and which pairs nearer devices would have.
+func (a *app) claims(ctx context.Context, client *cluster.Client, vm cluster.VM) (map[topology.DeviceID]string, string, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	objects, err := fit.Parse(a.list(ctx, client, "resource.k8s.io", "resourceslices", "deviceclasses", "resourceclaims")...)
+	node := corev1.Node{}
+	node.Name = vm.Node
+	given, nearer := fit.New(objects).Given(ctx, &node, vm.Namespace, vm.Pod)
+	return given, nearer, err
 }
 
 // readHeld reads which devices the VMs have that run on nodes with a snapshot.

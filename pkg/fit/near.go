@@ -130,9 +130,9 @@ func (n *node) bounds(counts map[string]int, kind func(Device) string) *Bounds {
 }
 
 // Given returns which claim, request and driver gave each device to a pod that runs on a node,
-// the pairs of these devices as ResourceSlices show them, and those of the nearest devices of
-// the same classes that are free or its own.
-func (f *Fleet) Given(ctx context.Context, node *corev1.Node, namespace, pod string) (given map[topology.DeviceID]string, own Pairs, best *Bounds) {
+// and which pairs it could have with devices of the same classes that are free or its own; ""
+// where none are nearer.
+func (f *Fleet) Given(ctx context.Context, node *corev1.Node, namespace, pod string) (given map[topology.DeviceID]string, nearer string) {
 	n, given, counts, kinds := f.node(node), map[topology.DeviceID]string{}, map[string]int{}, map[topology.DeviceID]string{}
 	var ids []topology.DeviceID
 	isPod := func(r resourceapi.ResourceClaimConsumerReference) bool { return r.Resource == "pods" && r.Name == pod }
@@ -153,11 +153,14 @@ func (f *Fleet) Given(ctx context.Context, node *corev1.Node, namespace, pod str
 			}
 		}
 	}
-	best = n.bounds(counts, func(d Device) string {
+	bounds := n.bounds(counts, func(d Device) string {
 		if d.State != free && given[d.pci] == "" {
 			return ""
 		}
 		return kinds[d.pci]
 	})
-	return given, pairs(n.host.Tree(ids), ids), best
+	if own := pairs(n.host.Tree(ids), ids); bounds != nil && bounds.Best.distance() < own.distance() {
+		nearer = fmt.Sprintf("%s in place of %s", bounds.Best, own)
+	}
+	return given, nearer
 }
