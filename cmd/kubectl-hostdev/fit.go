@@ -39,12 +39,10 @@ func (a *app) newFit() *cobra.Command {
 		Long: `fit prints per node how many VMs fit now, how many would if nothing ran, how near to
 each other the devices of the next one would be, on the host and in the guest with the
 hook, and why none fits. The VM is one in a file, with the templates of its claims, or
-a number of GPUs and NICs with their DeviceClasses, or resources of device plugins.
+a number of GPUs and NICs with their DeviceClasses. The scheduler's own code allocates.
 
-Devices of claims are allocated by the scheduler's own code. ResourceSlices show PCIe
-roots: what shares one is PHB here, and PIX, PXB or PHB on the host. Nobody can promise
-which devices of a plugin kubelet gives: of a node with a --snapshot fit prints the
-nearest and the furthest of those that no VM has. KubeVirt's overhead does not count.
+Nobody can promise which devices of a device plugin kubelet gives: of a node with a
+--snapshot fit prints the nearest and the furthest of those that no VM holds.
 See ` + cli.Page("docs/aligned-devices.md") + `.
 
 ` + exitStatus,
@@ -58,8 +56,8 @@ See ` + cli.Page("docs/aligned-devices.md") + `.
 	f.StringArrayVarP(&flags.files, "filename", "f", nil, "a VM, and templates of its claims; may be repeated")
 	f.IntVar(&flags.wish.GPUs, "gpus", 0, "number of GPUs")
 	f.IntVar(&flags.wish.NICs, "nics", 0, "number of NICs")
-	f.StringVar(&flags.wish.GPUClass, "gpu-class", "", "DeviceClass, or resource of a device plugin, of the GPUs")
-	f.StringVar(&flags.wish.NICClass, "nic-class", "", "DeviceClass, or resource of a device plugin, of the NICs")
+	f.StringVar(&flags.wish.GPUClass, "gpu-class", "", "DeviceClass of the GPUs")
+	f.StringVar(&flags.wish.NICClass, "nic-class", "", "DeviceClass of the NICs")
 	f.BoolVar(&flags.wish.Pair, "pair", true, "each GPU shares a PCIe root with its NIC, where a node can meet it")
 	f.BoolVar(&flags.wish.OneSocket, "one-socket", false, "all devices are of one NUMA node, where a node can meet it")
 	f.BoolVar(&flags.claim, "claim", false, "print a ResourceClaimTemplate for the numbers, and a VM that uses it")
@@ -68,8 +66,9 @@ See ` + cli.Page("docs/aligned-devices.md") + `.
 	f.StringToStringVar(&flags.snapshots, "snapshot", nil, "NODE=FILE: a node's snapshot; may be repeated")
 	flags.AddAsKubectl(cmd, cli.Text, cli.JSON, cli.YAML)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if flags.wish.GPUs < 0 || flags.wish.NICs < 0 || (flags.wish.GPUs+flags.wish.NICs > 0) == (len(flags.files) > 0) {
-			return cli.Failed(cli.SeeHelp(cmd), errors.New("pass either -f FILE or --gpus and --nics"))
+		hasFile, hasNumbers := len(flags.files) > 0, flags.wish.GPUs+flags.wish.NICs > 0
+		if flags.wish.GPUs < 0 || flags.wish.NICs < 0 || hasNumbers == hasFile || flags.claim && hasFile {
+			return cli.Failed(cli.SeeHelp(cmd), errors.New("pass either -f FILE, or --gpus and --nics and, if you like, --claim"))
 		}
 		if flags.claim {
 			flags.Format = cli.Text // whatever the name of the file
@@ -92,6 +91,9 @@ func (a *app) fit(ctx context.Context, flags fitFlags) error {
 	if flags.node != "" {
 		objects.Nodes = slices.DeleteFunc(objects.Nodes, func(n *corev1.Node) bool { return n.Name != flags.node })
 	}
+	if len(objects.Nodes) == 0 {
+		return errors.New("read nodes: there is none, or not that of --node")
+	}
 	fleet, claim, answer := fit.New(objects), "", fit.Answer{}
 	if len(flags.files) > 0 {
 		var shape fit.Shape
@@ -106,7 +108,7 @@ func (a *app) fit(ctx context.Context, flags fitFlags) error {
 	}
 	return a.WriteAs(flags.Output, answer, func(b *bytes.Buffer) error {
 		if !flags.claim {
-			claim = answer.Text(flags.node != "")
+			claim = answer.Text()
 		}
 		if claim == "" {
 			return fmt.Errorf("write a claim: %s", strings.Join(answer.Notes, "; "))
@@ -171,7 +173,7 @@ func (a *app) claims(ctx context.Context, client *cluster.Client, vm cluster.VM)
 	objects, err := fit.Parse(a.list(ctx, client, "resource.k8s.io", "resourceslices", "deviceclasses", "resourceclaims")...)
 	node := corev1.Node{}
 	node.Name = vm.Node
-	given, nearer := fit.New(objects).Given(ctx, &node, vm.Namespace, vm.Pod)
+	given, nearer := fit.New(objects).Given(&node, vm.Namespace, vm.Pod)
 	return given, nearer, err
 }
 

@@ -94,14 +94,14 @@ func TestHosts(t *testing.T) {
 		{host: hgx, wish: Wish{GPUs: 4, NICs: 1, Pair: true}, want: 2, pairs: "1 PHB, 9 NODE"},
 		// One constraint over all: no root has two GPUs.
 		{host: hgx, wish: Wish{GPUs: 1, NICs: 1}, overAll: true, want: 8, pairs: "1 PHB"},
-		{host: hgx, wish: Wish{GPUs: 2, NICs: 2}, overAll: true, pairs: "-", why: "no free devices share a resource.kubernetes.io/pcieRoot for all requests"},
-		{host: hgx, wish: Wish{GPUs: 4, NICs: 4}, overAll: true, pairs: "-", why: "no free devices share a resource.kubernetes.io/pcieRoot for all requests"},
-		{host: hgx, wish: Wish{GPUs: 8, NICs: 8}, overAll: true, pairs: "-", why: "no free devices share a resource.kubernetes.io/pcieRoot for all requests"},
-		{host: hgx, wish: Wish{GPUs: 9}, pairs: "-", why: "8 vfio.gpu.nvidia.com are free, and 9 are needed"},
+		{host: hgx, wish: Wish{GPUs: 2, NICs: 2}, overAll: true, pairs: "-", why: "no free devices meet the claim's constraints"},
+		{host: hgx, wish: Wish{GPUs: 4, NICs: 4}, overAll: true, pairs: "-", why: "no free devices meet the claim's constraints"},
+		{host: hgx, wish: Wish{GPUs: 8, NICs: 8}, overAll: true, pairs: "-", why: "no free devices meet the claim's constraints"},
+		{host: hgx, wish: Wish{GPUs: 9}, pairs: "-", why: "8 vfio.gpu.nvidia.com are free, fewer than are needed"},
 		// The two drivers publish the NUMA node under two names; one driver agrees with itself.
 		{host: hgx, wish: Wish{GPUs: 4, NICs: 4, Pair: true, OneSocket: true}, pairs: "-", why: "sriov has no resource.kubernetes.io/numaNode, its driver publishes dra.net/numaNode: matchAttribute compares one name"},
 		{host: hgx, wish: Wish{GPUs: 4, OneSocket: true}, want: 2, pairs: "6 NODE"},
-		{host: hgx, wish: Wish{GPUs: 5, OneSocket: true}, pairs: "-", why: "no free devices share a resource.kubernetes.io/numaNode for all requests"},
+		{host: hgx, wish: Wish{GPUs: 5, OneSocket: true}, pairs: "-", why: "no free devices meet the claim's constraints"},
 		{host: hgx, gpu: fleet.Intel(), wish: Wish{GPUs: 1, NICs: 1, Pair: true}, pairs: "-", why: "gpu.intel.com has no resource.kubernetes.io/pcieRoot, its driver publishes gpu.intel.com/pciRoot: matchAttribute compares one name"},
 		{host: hgx, gpu: fleet.ROCm(), wish: Wish{GPUs: 8, NICs: 8, Pair: true}, want: 1, pairs: "8 PHB, 48 NODE, 64 SYS"},
 		{host: hgx, gpu: fleet.ROCm(), wish: Wish{GPUs: 4, OneSocket: true}, pairs: "-", why: "gpu.amd.com has no resource.kubernetes.io/numaNode, its driver publishes gpu.amd.com/numaNode: matchAttribute compares one name"},
@@ -115,7 +115,7 @@ func TestHosts(t *testing.T) {
 		// A GPU per socket, and no NIC.
 		{host: vgpu, wish: Wish{GPUs: 1}, want: 2, pairs: "-"},
 		{host: vgpu, wish: Wish{GPUs: 2}, want: 1, pairs: "1 SYS"},
-		{host: vgpu, wish: Wish{GPUs: 1, NICs: 1, Pair: true}, pairs: "-", why: "0 sriov are free, and 1 are needed"},
+		{host: vgpu, wish: Wish{GPUs: 1, NICs: 1, Pair: true}, pairs: "-", why: "0 sriov are free, fewer than are needed"},
 		// One socket whose devices report no NUMA node, and a root for all.
 		{host: rtx, wish: Wish{GPUs: 2}, want: 2, pairs: "1 PHB"},
 		{host: rtx, wish: Wish{GPUs: 2, OneSocket: true}, pairs: "-", why: "vfio.gpu.nvidia.com has no resource.kubernetes.io/numaNode"},

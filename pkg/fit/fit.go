@@ -64,7 +64,11 @@ func (f *Fleet) Count(ctx context.Context, s Shape) (Answer, error) {
 func (n *node) answer(ctx context.Context, s Shape) (Node, error) {
 	empty, first, never := n.count(ctx, s, sets.New[structured.DeviceID](), true)
 	now, next, why := n.count(ctx, s, n.used, false)
-	out := Node{Name: n.Name, Now: now, Empty: empty, Plugins: n.plugins(s), Devices: n.devices}
+	resources := map[string]int{}
+	for name, q := range s.Needs {
+		resources[string(name)] = int(q.Value())
+	}
+	out := Node{Name: n.Name, Now: now, Empty: empty, Plugins: n.bounds(resources, nil), Devices: n.devices}
 	switch {
 	case empty == 0:
 		out.Why = never
@@ -122,20 +126,6 @@ func (n *node) count(ctx context.Context, s Shape, inUse sets.Set[structured.Dev
 	return room, first, why
 }
 
-// plugins returns what kubelet may give of device plugins' resources, any that are free.
-func (n *node) plugins(s Shape) *Bounds {
-	counts := map[string]int{}
-	for name, q := range s.Needs {
-		counts[string(name)] = int(q.Value())
-	}
-	return n.bounds(counts, func(d Device) string {
-		if d.State != free {
-			return ""
-		}
-		return d.Driver
-	})
-}
-
 //go:embed text.tmpl
 var templates string
 
@@ -150,13 +140,5 @@ func text(name string, data any) string {
 	return b.String()
 }
 
-// Text returns the answer as a line per node, and with devices a picture of each node.
-func (a Answer) Text(hasDevices bool) string {
-	all := text("table", a)
-	for _, n := range a.Nodes {
-		if hasDevices {
-			all += text("picture", n)
-		}
-	}
-	return all
-}
+// Text returns the answer as a line per node, and where it is one a picture of it.
+func (a Answer) Text() string { return text("table", a) }

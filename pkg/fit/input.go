@@ -92,8 +92,8 @@ func NewShape(o Objects) (Shape, error) {
 	vm, spec := o.VMs[0], o.VMs[0].Spec.Template.Spec
 	s := Shape{Name: vm.Name, Needs: corev1.ResourceList{}, Tolerations: spec.Tolerations}
 	for _, entry := range spec.ResourceClaims {
-		i := slices.IndexFunc(o.Templates, func(t *resourceapi.ResourceClaimTemplate) bool {
-			return t.Name == ptr.Deref(entry.ResourceClaimTemplateName, "")
+		i := slices.IndexFunc(o.Templates, func(t *resourceapi.ResourceClaimTemplate) bool { // a file may have no namespace
+			return t.Name == ptr.Deref(entry.ResourceClaimTemplateName, "") && (t.Namespace == vm.Namespace || t.Namespace == "" || vm.Namespace == "")
 		})
 		if i < 0 {
 			return s, fmt.Errorf("read VM %s: no template was read for its resource claim %q", vm.Name, entry.Name)
@@ -119,12 +119,13 @@ func NewShape(o Objects) (Shape, error) {
 	if c := spec.Domain.CPU; c != nil && c.DedicatedCPUPlacement {
 		s.Needs[corev1.ResourceCPU] = *resource.NewQuantity(int64(max(c.Cores, 1))*int64(max(c.Sockets, 1))*int64(max(c.Threads, 1)), resource.DecimalSI)
 	}
-	if m := spec.Domain.Memory; m != nil && m.Guest != nil {
-		name := corev1.ResourceMemory
-		if m.Hugepages != nil {
-			name = corev1.ResourceName(corev1.ResourceHugePagesPrefix + m.Hugepages.PageSize)
-		}
-		s.Needs[name] = *m.Guest
+	m := ptr.Deref(spec.Domain.Memory, v1.Memory{})
+	if m.Guest != nil {
+		s.Needs[corev1.ResourceMemory] = *m.Guest
+	}
+	if m.Hugepages != nil {
+		s.Needs[corev1.ResourceName(corev1.ResourceHugePagesPrefix+m.Hugepages.PageSize)] = s.Needs[corev1.ResourceMemory]
+		delete(s.Needs, corev1.ResourceMemory)
 	}
 	return s, nil
 }
@@ -166,8 +167,11 @@ func (w Wish) Count(ctx context.Context, f *Fleet) (answer Answer, claim string,
 		if err != nil || answer.Empty > 0 {
 			return answer, text("comment", answer) + claim + "# " + strings.ReplaceAll(vm, "\n", "\n# ") + "\n", err
 		}
-		for _, n := range answer.Nodes[:min(1, len(answer.Nodes))] {
-			notes = append(notes, fmt.Sprintf("pair=%t and one-socket=%t cannot be met: on node %s %s", next.Pair, next.OneSocket, n.Name, n.Why))
+		for _, n := range answer.Nodes {
+			if len(n.Devices) > 0 {
+				notes = append(notes, fmt.Sprintf("pair=%t and one-socket=%t cannot be met: on node %s %s", next.Pair, next.OneSocket, n.Name, n.Why))
+				break // one is enough
+			}
 		}
 	}
 	answer.Notes = notes

@@ -2,7 +2,6 @@ package fit
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -85,14 +84,16 @@ type Bounds struct {
 // mostDevices limits the search, which tries each set of devices.
 const mostDevices = 20
 
-// bounds returns the bounds of sets with so many devices of each kind, "" for those that count
-// for none; nil without any, with too many, or where there are not enough.
-func (n *node) bounds(counts map[string]int, kind func(Device) string) *Bounds {
+// bounds returns the bounds of sets with so many devices of each driver, or of each resource of
+// a device plugin, of those that are free or own; nil without any, with too many, or where there
+// are not enough.
+func (n *node) bounds(counts map[string]int, own map[topology.DeviceID]string) *Bounds {
 	var ids []topology.DeviceID
-	masks := map[string]uint32{} // a bit per device
+	masks := map[string]uint32{} // by driver, a bit per device
 	for _, d := range n.devices {
-		if k := kind(d); counts[k] > 0 && d.Address != "" {
-			masks[k] |= 1 << len(ids)
+		isCandidate := counts[d.Driver] > 0 && d.Address != "" && (d.State == free || own[d.pci] != "")
+		if isCandidate && !slices.Contains(ids, d.pci) { // which may have several devices of a slice
+			masks[d.Driver] |= 1 << len(ids)
 			ids = append(ids, d.pci)
 		}
 	}
@@ -102,8 +103,8 @@ func (n *node) bounds(counts map[string]int, kind func(Device) string) *Bounds {
 	tree, b := n.host.Tree(ids), Bounds{}
 	for set := range uint32(1) << len(ids) {
 		isOther := false
-		for k, mask := range masks {
-			isOther = isOther || bits.OnesCount32(set&mask) != counts[k]
+		for driver, mask := range masks {
+			isOther = isOther || bits.OnesCount32(set&mask) != counts[driver]
 		}
 		if isOther {
 			continue
@@ -130,36 +131,23 @@ func (n *node) bounds(counts map[string]int, kind func(Device) string) *Bounds {
 }
 
 // Given returns which claim, request and driver gave each device to a pod that runs on a node,
-// and which pairs it could have with devices of the same classes that are free or its own; ""
-// where none are nearer.
-func (f *Fleet) Given(ctx context.Context, node *corev1.Node, namespace, pod string) (given map[topology.DeviceID]string, nearer string) {
-	n, given, counts, kinds := f.node(node), map[topology.DeviceID]string{}, map[string]int{}, map[topology.DeviceID]string{}
-	var ids []topology.DeviceID
+// and which pairs it could have with devices of these drivers that are free or its own; "" where
+// none are nearer.
+func (f *Fleet) Given(node *corev1.Node, namespace, pod string) (given map[topology.DeviceID]string, nearer string) {
+	n, given, counts, ids := f.node(node), map[topology.DeviceID]string{}, map[string]int{}, []topology.DeviceID{}
 	isPod := func(r resourceapi.ResourceClaimConsumerReference) bool { return r.Resource == "pods" && r.Name == pod }
 	for _, d := range n.devices {
 		a := f.allocated[d.id]
-		if a.claim == nil || a.claim.Namespace != namespace || !slices.ContainsFunc(a.claim.Status.ReservedFor, isPod) {
+		if a.claim == nil || a.claim.Namespace != namespace || !slices.ContainsFunc(a.claim.Status.ReservedFor, isPod) || d.Address == "" {
 			continue
 		}
-		given[d.pci] = fmt.Sprintf("claim %s, request %s, driver %s", cmp.Or(a.claim.Annotations[resourceapi.PodResourceClaimAnnotation], a.claim.Name), a.request, d.Driver)
+		name := cmp.Or(a.claim.Annotations[resourceapi.PodResourceClaimAnnotation], a.claim.Name)
+		given[d.pci] = fmt.Sprintf("claim %s, request %s, driver %s", name, a.request, d.Driver)
 		ids = append(ids, d.pci)
-		for _, request := range a.claim.Spec.Devices.Requests {
-			if r := request.Exactly; r != nil && request.Name == a.request {
-				devices, kind := n.takes(ctx, *r)
-				counts[kind]++
-				for _, other := range devices {
-					kinds[other.pci] = kind
-				}
-			}
-		}
+		counts[d.Driver]++
 	}
-	bounds := n.bounds(counts, func(d Device) string {
-		if d.State != free && given[d.pci] == "" {
-			return ""
-		}
-		return kinds[d.pci]
-	})
-	if own := pairs(n.host.Tree(ids), ids); bounds != nil && bounds.Best.distance() < own.distance() {
+	bounds, own := n.bounds(counts, given), pairs(n.host.Tree(ids), ids)
+	if bounds != nil && bounds.Best.distance() < own.distance() {
 		nearer = fmt.Sprintf("%s in place of %s", bounds.Best, own)
 	}
 	return given, nearer

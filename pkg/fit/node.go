@@ -115,7 +115,9 @@ func (f *Fleet) node(of *corev1.Node) *node {
 				d.By = a.claim.Namespace + "/" + a.claim.Name
 			}
 			if isOwn {
-				n.offer(d, place(published))
+				at := place(published)
+				n.offer(d, at)
+				n.host.Devices = append(n.host.Devices, at)
 			}
 		}
 	}
@@ -136,9 +138,6 @@ func (n *node) offer(d Device, at topology.Device) {
 	}
 	if at.Address != (topology.Address{}) {
 		d.Address, d.pci = at.Address.String(), topology.PCIDevice(at.Address)
-	}
-	if d.Address != "" && d.published != nil {
-		n.host.Devices = append(n.host.Devices, at)
 	}
 	n.devices = append(n.devices, d)
 }
@@ -196,41 +195,33 @@ func (n *node) offerPlugins() {
 // (k8s.io/kube-scheduler config/v1, DynamicResourcesFilterTimeoutDefault).
 const searchTime = 10 * time.Second
 
-// search has the scheduler's allocator search devices that are not in use for a VM's claims.
-func (n *node) search(ctx context.Context, claims []*resourceapi.ResourceClaim, inUse sets.Set[structured.DeviceID]) ([]resourceapi.AllocationResult, error) {
-	ctx, cancel := context.WithTimeout(ctx, searchTime)
-	defer cancel()
-	allocator, err := structured.NewAllocator(ctx, n.features, structured.AllocatedState{AllocatedDevices: inUse}, n.Fleet, n.published, n.cache)
-	if err != nil {
-		return nil, err
-	}
-	return allocator.Allocate(ctx, n.Node, claims)
-}
-
-// allocate allocates devices to a VM's claims, or returns why it cannot.
+// allocate has the scheduler's allocator allocate devices to a VM's claims, or returns why it
+// cannot.
 func (n *node) allocate(ctx context.Context, claims []*resourceapi.ResourceClaim, inUse sets.Set[structured.DeviceID]) ([]resourceapi.AllocationResult, string) {
 	for _, c := range claims {
-		if why := n.shortage(ctx, c, inUse); why != "" {
+		if why := n.obstacle(ctx, c, inUse); why != "" {
 			return nil, why
 		}
 	}
-	results, err := n.search(ctx, claims, inUse)
-	if err != nil {
+	ctx, cancel := context.WithTimeout(ctx, searchTime)
+	defer cancel()
+	allocator, err := structured.NewAllocator(ctx, n.features, structured.AllocatedState{AllocatedDevices: inUse}, n.Fleet, n.published, n.cache)
+	var results []resourceapi.AllocationResult
+	if err == nil {
+		results, err = allocator.Allocate(ctx, n.Node, claims)
+	}
+	switch {
+	case err != nil:
 		return nil, "the scheduler's allocator: " + err.Error()
+	case len(results) == 0:
+		return nil, "no free devices meet the claim's constraints"
 	}
-	if len(results) > 0 {
-		return results, ""
-	}
-	why := "the scheduler's allocator finds no devices that meet all claims"
-	for _, c := range claims {
-		why = cmp.Or(n.mismatch(ctx, c, inUse), why)
-	}
-	return nil, why
+	return results, ""
 }
 
 // takes returns the devices that a request takes, by the scheduler's evaluation of selectors, and
 // a name of their kind. Where a selector fails, the allocator returns its error.
-func (n *node) takes(ctx context.Context, r resourceapi.ExactDeviceRequest) ([]Device, string) {
+func (n *node) takes(ctx context.Context, r *resourceapi.ExactDeviceRequest) ([]Device, string) {
 	kind, selectors := r.DeviceClassName, r.Selectors
 	for _, s := range selectors {
 		kind += " with " + ptr.Deref(s.CEL, resourceapi.CELDeviceSelector{}).Expression
@@ -254,51 +245,29 @@ func (n *node) takes(ctx context.Context, r resourceapi.ExactDeviceRequest) ([]D
 	return n.taking[kind], kind
 }
 
-// shortage returns that fewer devices are free than a claim needs. The allocator, which gives
-// no cause, would search them exhaustively.
-func (n *node) shortage(ctx context.Context, claim *resourceapi.ResourceClaim, inUse sets.Set[structured.DeviceID]) string {
+// obstacle returns of which devices fewer are free than a claim needs, or which lack an
+// attribute that they have to share. The allocator gives no cause, and searches exhaustively
+// where it cannot succeed.
+func (n *node) obstacle(ctx context.Context, claim *resourceapi.ResourceClaim, inUse sets.Set[structured.DeviceID]) string {
 	needed := map[string]int64{}
 	for _, request := range claim.Spec.Devices.Requests {
 		r := request.Exactly
 		if n.isShared || r == nil || r.AdminAccess != nil || r.AllocationMode == resourceapi.DeviceAllocationModeAll {
 			return "" // only the allocator knows
 		}
-		_, kind := n.takes(ctx, *r)
-		needed[kind] += r.Count
-	}
-	for _, kind := range slices.Sorted(maps.Keys(needed)) {
-		left := int64(0)
-		for _, d := range n.taking[kind] {
-			if !inUse.Has(d.id) {
-				left++
+		devices, kind := n.takes(ctx, r)
+		left := slices.DeleteFunc(slices.Clone(devices), func(d Device) bool { return inUse.Has(d.id) })
+		if needed[kind] += r.Count; int64(len(left)) < needed[kind] {
+			return fmt.Sprintf("%d %s are free, fewer than are needed", len(left), kind)
+		}
+		for _, c := range claim.Spec.Devices.Constraints {
+			if c.MatchAttribute == nil || len(c.Requests) > 0 && !slices.Contains(c.Requests, request.Name) {
+				continue
+			}
+			if isPublished, other := publishes(left, string(*c.MatchAttribute)); !isPublished {
+				return fmt.Sprintf("%s has no %s%s", kind, *c.MatchAttribute, other)
 			}
 		}
-		if left < needed[kind] {
-			return fmt.Sprintf("%d %s are free, and %d are needed", left, kind, needed[kind])
-		}
-	}
-	return ""
-}
-
-// mismatch returns which constraint of a claim the allocator cannot meet alone, and why.
-func (n *node) mismatch(ctx context.Context, claim *resourceapi.ResourceClaim, inUse sets.Set[structured.DeviceID]) string {
-	for _, c := range claim.Spec.Devices.Constraints {
-		alone := claim.DeepCopy()
-		alone.Spec.Devices.Constraints = []resourceapi.DeviceConstraint{c}
-		alone.Spec.Devices.Requests = slices.DeleteFunc(alone.Spec.Devices.Requests, func(r resourceapi.DeviceRequest) bool {
-			return len(c.Requests) > 0 && !slices.Contains(c.Requests, r.Name)
-		})
-		if results, err := n.search(ctx, []*resourceapi.ResourceClaim{alone}, inUse); len(results) > 0 || err != nil || c.MatchAttribute == nil {
-			continue
-		}
-		attribute := string(*c.MatchAttribute)
-		for _, request := range alone.Spec.Devices.Requests {
-			devices, kind := n.takes(ctx, ptr.Deref(request.Exactly, resourceapi.ExactDeviceRequest{}))
-			if isPublished, other := publishes(devices, attribute); !isPublished {
-				return fmt.Sprintf("%s has no %s%s", kind, attribute, other)
-			}
-		}
-		return fmt.Sprintf("no free devices share a %s for %s", attribute, cmp.Or(strings.Join(c.Requests, ", "), "all requests"))
 	}
 	return ""
 }
@@ -350,7 +319,7 @@ func (n *node) room(s Shape, isEmpty bool) (int, string) {
 	for _, name := range slices.Sorted(maps.Keys(s.Needs)) {
 		need, left := s.Needs[name], n.Status.Allocatable[name].DeepCopy()
 		left.Sub(requested[name])
-		if times := int(left.AsApproximateFloat64() / need.AsApproximateFloat64()); times < room {
+		if times := int(left.AsApproximateFloat64() / need.AsApproximateFloat64()); times < room && !need.IsZero() {
 			room, why = max(times, 0), fmt.Sprintf("%s of %s are free, and %s are needed", left.String(), name, need.String())
 		}
 	}

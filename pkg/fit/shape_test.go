@@ -29,6 +29,11 @@ func TestShape(t *testing.T) {
         cpu: {cores: 8}
         resources: {requests: {cpu: "4", memory: 1Gi}}`,
 			map[corev1.ResourceName]string{"cpu": "4", "memory": "1Gi"}},
+		{"huge pages of a request", `
+      domain:
+        memory: {hugepages: {pageSize: 2Mi}}
+        resources: {requests: {memory: 1Gi}}`,
+			map[corev1.ResourceName]string{"hugepages-2Mi": "1Gi"}},
 		{"device plugins", `
       domain:
         devices:
