@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -129,7 +128,7 @@ func (a *app) explain(ctx context.Context, argument string, flags explainFlags) 
 			return err
 		}
 		if e.Claims = claims; nearer != "" {
-			e.Heading = strings.TrimSuffix(e.Heading, "\n") + "nearer devices of the same drivers are free on its node: " + nearer + " (kubectl hostdev fit --claim)\n\n"
+			e.Heading += "nearer devices of the same drivers are free on its node: " + nearer + " (kubectl hostdev fit --claim)\n\n"
 		}
 	}
 	if !flags.guest {

@@ -52,20 +52,15 @@ func (p Pairs) distance() int {
 // guest returns the layout and the pairs that a guest with these devices would show with the
 // hook: what the planner makes of a VM with a guest NUMA cell per NUMA node.
 func (n *node) guest(ids []topology.DeviceID) (policy.Layout, Pairs, error) {
-	var vm struct {
-		Nodes   []topology.NodeID
-		Devices []topology.Address
-	}
+	d := &domain.Domain{Arch: "x86_64", Machine: "q35"}
 	for _, id := range ids {
-		if node, isKnown := n.host.Affinity(id).Node(); isKnown && !slices.Contains(vm.Nodes, node) {
-			vm.Nodes = append(vm.Nodes, node)
+		d.Hostdevs = append(d.Hostdevs, domain.Hostdev{ID: id})
+		node, cell := n.host.Affinity(id), topology.CellID(len(d.Cells))
+		hasCell := slices.ContainsFunc(d.Memnodes, func(m domain.Memnode) bool { return m.Nodeset == node.String() })
+		if _, isKnown := node.Node(); isKnown && !hasCell {
+			d.Cells = append(d.Cells, domain.Cell{ID: cell})
+			d.Memnodes = append(d.Memnodes, domain.Memnode{Cell: cell, Nodeset: node.String()})
 		}
-		address, _ := id.PCI()
-		vm.Devices = append(vm.Devices, address)
-	}
-	d, err := domain.Parse([]byte(text("domain", vm)))
-	if err != nil {
-		return "", nil, err
 	}
 	plan, err := placement.New(placement.Input{Domain: d, Host: n.host, Policy: policy.Policy{Layout: policy.LayoutAuto}})
 	if err != nil {
