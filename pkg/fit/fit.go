@@ -75,17 +75,17 @@ func (n *node) answer(ctx context.Context, s Shape) (Node, error) {
 	case now == 0:
 		out.Why = why
 	}
-	for i, d := range out.Devices {
-		if request, isTaken := next[d.id]; isTaken {
-			out.Devices[i].State, out.Devices[i].By = taken, request
-		}
-	}
-	if next == nil {
-		next = first
+	given := next
+	if now == 0 {
+		given = first
 	}
 	var ids []topology.DeviceID
-	for _, d := range n.devices {
-		if next[d.id] != "" && d.Address != "" && !slices.Contains(ids, d.pci) {
+	for i, d := range out.Devices {
+		request, isGiven := given[d.id]
+		if isGiven && now > 0 {
+			out.Devices[i].State, out.Devices[i].By = taken, request
+		}
+		if isGiven && d.Address != "" && !slices.Contains(ids, d.pci) {
 			ids = append(ids, d.pci)
 		}
 	}

@@ -154,15 +154,14 @@ func (w Wish) Count(ctx context.Context, f *Fleet) (answer Answer, claim string,
 	for _, next := range slices.Compact([]Wish{w, pair, socket, loose}) {
 		claim, vm := text("claim", next), text("vm", next)
 		o, err := Parse([]byte(claim), []byte(vm))
-		if err != nil {
-			return answer, "", err
+		var shape Shape
+		if err == nil {
+			shape, err = NewShape(o)
 		}
-		shape, err := NewShape(o)
-		if err != nil {
-			return answer, "", err
+		if err == nil {
+			shape.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+			answer, err = f.Count(ctx, shape)
 		}
-		shape.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
-		answer, err = f.Count(ctx, shape)
 		answer.Notes = append(answer.Notes, notes...)
 		if err != nil || answer.Empty > 0 {
 			return answer, text("comment", answer) + claim + "# " + strings.ReplaceAll(vm, "\n", "\n# ") + "\n", err

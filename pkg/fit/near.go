@@ -95,7 +95,7 @@ func (n *node) bounds(counts map[string]int, own map[topology.DeviceID]string) *
 	if len(ids) == 0 || len(ids) > mostDevices {
 		return nil
 	}
-	tree, b := n.host.Tree(ids), Bounds{}
+	tree, all := n.host.Tree(ids), []Pairs{}
 	for set := range uint32(1) << len(ids) {
 		isOther := false
 		for driver, mask := range masks {
@@ -108,21 +108,19 @@ func (n *node) bounds(counts map[string]int, own map[topology.DeviceID]string) *
 		for rest := set; rest > 0; rest &= rest - 1 {
 			chosen = append(chosen, ids[bits.TrailingZeros32(rest)])
 		}
-		p := pairs(tree, chosen)
-		if b.Best == nil || p.distance() < b.Best.distance() {
-			b.Best = p
-		}
-		if b.Worst == nil || p.distance() > b.Worst.distance() {
-			b.Worst = p
-		}
-		if p[topology.SYS] == 0 && (b.OneNode == nil || p.distance() > b.OneNode.distance()) {
-			b.OneNode = &p
-		}
+		all = append(all, pairs(tree, chosen))
 	}
-	if b.Best == nil {
+	if len(all) == 0 {
 		return nil
 	}
-	return &b
+	slices.SortStableFunc(all, func(p, q Pairs) int { return cmp.Compare(p.distance(), q.distance()) })
+	b := &Bounds{Best: all[0], Worst: all[len(all)-1]}
+	for i, p := range all {
+		if p[topology.SYS] == 0 {
+			b.OneNode = &all[i]
+		}
+	}
+	return b
 }
 
 // Given returns which claim, request and driver gave each device to a pod that runs on a node,

@@ -301,11 +301,11 @@ func (n *node) room(s Shape, isEmpty bool) (int, string) {
 	if n.Spec.Unschedulable && !isEmpty {
 		return 0, "it is cordoned"
 	}
-	for _, t := range n.Spec.Taints {
-		isHard := t.Effect != corev1.TaintEffectPreferNoSchedule && t.Key != corev1.TaintNodeUnschedulable
-		if isHard && !scheduling.TolerationsTolerateTaint(klog.Background(), s.Tolerations, &t, true) {
-			return 0, "the VM does not tolerate its taint " + t.ToString()
-		}
+	isHard := func(t *corev1.Taint) bool {
+		return t.Effect != corev1.TaintEffectPreferNoSchedule && t.Key != corev1.TaintNodeUnschedulable
+	}
+	if t, isRefused := scheduling.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints, s.Tolerations, isHard, true); isRefused {
+		return 0, "the VM does not tolerate its taint " + t.ToString()
 	}
 	requested := corev1.ResourceList{}
 	for _, p := range n.Pods {
