@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -164,6 +165,35 @@ func TestRandomFleets(t *testing.T) {
 			if (n.Why == "") != (n.Now > 0) {
 				t.Errorf("seed %d, node %s: %d fit now, why not: %q", seed, n.Name, n.Now, n.Why)
 			}
+		}
+		checkWritten(t, seed, o, empty, wish)
+	}
+}
+
+// checkWritten checks that the scheduler allocates the claim that is written for a wish as often as
+// the answer says, on every node.
+func checkWritten(t *testing.T, seed uint64, o, empty Objects, wish Wish) {
+	t.Helper()
+	answer, written, err := wish.Count(t.Context(), New(o))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if written == "" {
+		return // no node meets any claim for it
+	}
+	_, vm, _ := strings.Cut(written, "\n# kind: VirtualMachine")
+	parsed, err := Parse([]byte(written), []byte("kind: VirtualMachine"+strings.ReplaceAll(vm, "\n# ", "\n")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shape, err := NewShape(parsed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range answer.Nodes {
+		now, whenEmpty := scheduled(t, o, n.Name, shape.Claims[0]), scheduled(t, empty, n.Name, shape.Claims[0])
+		if n.Now != now || n.Empty != whenEmpty {
+			t.Errorf("seed %d, node %s: the scheduler allocates %d now and %d when empty of the written claim, fit says %d and %d", seed, n.Name, now, whenEmpty, n.Now, n.Empty)
 		}
 	}
 }

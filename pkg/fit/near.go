@@ -62,7 +62,11 @@ func (n *node) guest(ids []topology.DeviceID) (policy.Layout, Pairs, error) {
 			d.Memnodes = append(d.Memnodes, domain.Memnode{Cell: cell, Nodeset: node.String()})
 		}
 	}
-	plan, err := placement.New(placement.Input{Domain: d, Host: n.host, Policy: policy.Policy{Layout: policy.LayoutAuto}})
+	wanted, _, err := policy.Resolve(policy.Source{}) // the defaults
+	if err != nil {
+		return "", nil, err
+	}
+	plan, err := placement.New(placement.Input{Domain: d, Host: n.host, Policy: wanted})
 	if err != nil {
 		return "", nil, err
 	}

@@ -2,7 +2,6 @@ package fit
 
 import (
 	"fmt"
-	"os"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -34,15 +33,7 @@ func TestPlugins(t *testing.T) {
 		{"x86-1n2g-rtx-audio", "10de:2204", "", 2, 0, "best 1 PHB; worst 1 PHB; single-numa-node 1 PHB"},
 	}
 	for _, test := range tests {
-		data, err := os.ReadFile(hostFile(test.host))
-		if err != nil {
-			t.Fatal(err)
-		}
-		snapshot, err := host.ParseSnapshot(data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		read, _ := host.Read(snapshot, nil, host.All)
+		read := readHost(t, test.host)
 		kubevirt := &v1.KubeVirt{}
 		kubevirt.Spec.Configuration.PermittedHostDevices = &v1.PermittedHostDevices{PciHostDevices: []v1.PciHostDevice{
 			{PCIVendorSelector: test.gpu, ResourceName: gpu}, {PCIVendorSelector: test.nic, ResourceName: nic},
@@ -62,4 +53,27 @@ func TestPlugins(t *testing.T) {
 			t.Errorf("%s, %d GPUs, %d NICs: %s\nwant %s", test.host, test.gpus, test.nics, got, test.want)
 		}
 	}
+}
+
+// TestClaimWithSnapshot shows the switches of the node, which slices do not: each GPU and its NIC
+// are under one. In the guest they are on one root, as layout auto has the demo of this host.
+func TestClaimWithSnapshot(t *testing.T) {
+	const hgx = "x86-2n8g-hgx-h100"
+	o := objects(t, hgx, fleet.NVIDIA(), fleet.SRIOV())
+	o.Hosts = map[string]*topology.Host{"node": readHost(t, hgx)}
+	answer, _ := count(t, o, Wish{4, 4, fleet.NVIDIA().Class, fleet.SRIOV().Class, true, false}, false)
+	n := answer.Nodes[0]
+	if got := fmt.Sprintf("%s; %s %s", n.Pairs, n.Layout, n.Guest); got != "4 PIX, 24 NODE; root 4 PHB, 24 NODE" {
+		t.Errorf("got %s, want 4 PIX, 24 NODE; root 4 PHB, 24 NODE", got)
+	}
+}
+
+func readHost(t *testing.T, name string) *topology.Host {
+	t.Helper()
+	sysfs, err := host.OpenSysfs(hostFile(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, _ := host.Read(sysfs, nil, host.All)
+	return read
 }
