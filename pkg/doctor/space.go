@@ -107,7 +107,7 @@ func (in Inputs) portsOf(functions []*topology.Device) int {
 // pciHole checks that the root bus has a 64-bit window if devices with 64-bit BARs are on
 // it: pcihole64 sizes no other window.
 func pciHole(in Inputs) []Result {
-	if !in.Plan.Domain().PCIHole64Off {
+	if hole := in.Plan.Domain().PCIHole64; hole == nil || *hole > 0 {
 		return pass("not disabled")
 	}
 	const hint = "remove the annotation kubevirt.io/disablePCIHole64 from the VMI"
