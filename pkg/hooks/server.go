@@ -16,9 +16,6 @@ import (
 
 	"hook-sidecar/pkg/hooks/api/info"
 	"hook-sidecar/pkg/hooks/api/plugin"
-	"hook-sidecar/pkg/hooks/api/v1alpha1"
-	"hook-sidecar/pkg/hooks/api/v1alpha2"
-	"hook-sidecar/pkg/hooks/api/v1alpha3"
 )
 
 // Server serves the hook protocols on one or two unix sockets. Create it with New.
@@ -120,14 +117,7 @@ func (s *Server) options() []grpc.ServerOption {
 func (s *Server) registerHooks(server *grpc.Server) {
 	info.RegisterInfoServer(server, infoService{server: s})
 	for _, version := range s.config.Versions {
-		switch version {
-		case V1alpha1:
-			v1alpha1.RegisterCallbacksServer(server, callbacksV1alpha1{server: s})
-		case V1alpha2:
-			v1alpha2.RegisterCallbacksServer(server, callbacksV1alpha2{server: s})
-		case V1alpha3:
-			v1alpha3.RegisterCallbacksServer(server, callbacksV1alpha3{server: s})
-		}
+		server.RegisterService(callbacksService(version), callbacks{server: s, version: version})
 	}
 }
 

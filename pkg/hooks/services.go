@@ -4,13 +4,12 @@ import (
 	"context"
 	"slices"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"hook-sidecar/pkg/hooks/api/info"
 	"hook-sidecar/pkg/hooks/api/plugin"
-	"hook-sidecar/pkg/hooks/api/v1alpha1"
-	"hook-sidecar/pkg/hooks/api/v1alpha2"
 	"hook-sidecar/pkg/hooks/api/v1alpha3"
 )
 
@@ -43,49 +42,32 @@ func (i infoService) Info(ctx context.Context, _ *info.InfoParams) (*info.InfoRe
 	return &info.InfoResult{Name: hookName, HookPoints: points, Versions: versions}, nil
 }
 
-type callbacksV1alpha1 struct {
-	v1alpha1.UnimplementedCallbacksServer
-	server *Server
+// callbacks serves a version of the Callbacks service. Its messages are those of all
+// versions, of which each has one call more than the one before.
+type callbacks struct {
+	v1alpha3.UnimplementedCallbacksServer
+	server  *Server
+	version string
 }
 
-func (c callbacksV1alpha1) OnDefineDomain(ctx context.Context, p *v1alpha1.OnDefineDomainParams) (*v1alpha1.OnDefineDomainResult, error) {
-	domain, err := c.server.answer(ctx, Call{Protocol: V1alpha1, Domain: p.GetDomainXML(), VMI: p.GetVmi()})
-	return &v1alpha1.OnDefineDomainResult{DomainXML: domain}, err
+// callbacksService describes the Callbacks service of a version.
+func callbacksService(version string) *grpc.ServiceDesc {
+	service := v1alpha3.Callbacks_ServiceDesc
+	service.ServiceName = "kubevirt.hooks." + version + ".Callbacks"
+	newer := slices.Index(Versions(), version)
+	service.Methods = service.Methods[:len(service.Methods)-newer]
+	return &service
 }
 
-type callbacksV1alpha2 struct {
-	v1alpha2.UnimplementedCallbacksServer
-	server *Server
-}
-
-func (c callbacksV1alpha2) OnDefineDomain(ctx context.Context, p *v1alpha2.OnDefineDomainParams) (*v1alpha2.OnDefineDomainResult, error) {
-	domain, err := c.server.answer(ctx, Call{Protocol: V1alpha2, Domain: p.GetDomainXML(), VMI: p.GetVmi()})
-	return &v1alpha2.OnDefineDomainResult{DomainXML: domain}, err
+func (c callbacks) OnDefineDomain(ctx context.Context, p *v1alpha3.OnDefineDomainParams) (*v1alpha3.OnDefineDomainResult, error) {
+	domain, err := c.server.answer(ctx, Call{Protocol: c.version, Domain: p.GetDomainXML(), VMI: p.GetVmi()})
+	return &v1alpha3.OnDefineDomainResult{DomainXML: domain}, err
 }
 
 // PreCloudInitIso changes CloudInitData only: virt-launcher reads the older
 // CloudInitNoCloudSource where the other one is not valid.
-func (c callbacksV1alpha2) PreCloudInitIso(_ context.Context, p *v1alpha2.PreCloudInitIsoParams) (*v1alpha2.PreCloudInitIsoResult, error) {
-	call := CloudInitCall{Protocol: V1alpha2, Data: p.GetCloudInitData(), VMI: p.GetVmi()}
-	return &v1alpha2.PreCloudInitIsoResult{
-		CloudInitNoCloudSource: p.GetCloudInitNoCloudSource(),
-		CloudInitData:          c.server.cloudInit(call, len(p.GetCloudInitNoCloudSource())),
-	}, nil
-}
-
-type callbacksV1alpha3 struct {
-	v1alpha3.UnimplementedCallbacksServer
-	server *Server
-}
-
-func (c callbacksV1alpha3) OnDefineDomain(ctx context.Context, p *v1alpha3.OnDefineDomainParams) (*v1alpha3.OnDefineDomainResult, error) {
-	domain, err := c.server.answer(ctx, Call{Protocol: V1alpha3, Domain: p.GetDomainXML(), VMI: p.GetVmi()})
-	return &v1alpha3.OnDefineDomainResult{DomainXML: domain}, err
-}
-
-// PreCloudInitIso is as in v1alpha2.
-func (c callbacksV1alpha3) PreCloudInitIso(_ context.Context, p *v1alpha3.PreCloudInitIsoParams) (*v1alpha3.PreCloudInitIsoResult, error) {
-	call := CloudInitCall{Protocol: V1alpha3, Data: p.GetCloudInitData(), VMI: p.GetVmi()}
+func (c callbacks) PreCloudInitIso(_ context.Context, p *v1alpha3.PreCloudInitIsoParams) (*v1alpha3.PreCloudInitIsoResult, error) {
+	call := CloudInitCall{Protocol: c.version, Data: p.GetCloudInitData(), VMI: p.GetVmi()}
 	return &v1alpha3.PreCloudInitIsoResult{
 		CloudInitNoCloudSource: p.GetCloudInitNoCloudSource(),
 		CloudInitData:          c.server.cloudInit(call, len(p.GetCloudInitNoCloudSource())),
@@ -93,7 +75,7 @@ func (c callbacksV1alpha3) PreCloudInitIso(_ context.Context, p *v1alpha3.PreClo
 }
 
 // Shutdown ends the server after this reply.
-func (c callbacksV1alpha3) Shutdown(context.Context, *v1alpha3.ShutdownParams) (*v1alpha3.ShutdownResult, error) {
+func (c callbacks) Shutdown(context.Context, *v1alpha3.ShutdownParams) (*v1alpha3.ShutdownResult, error) {
 	c.server.config.Logger.Info("virt-launcher requested shutdown")
 	c.server.shutdown()
 	return &v1alpha3.ShutdownResult{}, nil
