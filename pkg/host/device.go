@@ -119,7 +119,7 @@ func isRoot(name string) bool {
 }
 
 // parsed returns the value of a text that a file or a link has; nil for no text, and with a
-// Problem for one that is not valid.
+// warning for one that is not valid.
 func parsed[T any](r *hostReader, name, text string, parse func(string) (T, error)) *T {
 	if text == "" {
 		return nil

@@ -42,7 +42,7 @@ func (r *hostReader) numaNodes() []topology.NUMANode {
 }
 
 // affinity reads the numa_node of a device. -1 and an absent file mean no affinity, and so
-// does a node that is not online, which is a Problem.
+// does a node that is not online, which is a warning.
 func (r *hostReader) affinity(name string) topology.Affinity {
 	content := r.file(name)
 	if content == "-1" {

@@ -161,7 +161,7 @@ func (v *VM) answer(of variant) Result {
 func (v *VM) place(of variant, wanted resolved) (*placement.Plan, error) {
 	plan, err := placement.New(placement.Input{
 		Domain: v.domain, Host: v.shown.host, Variables: v.planner.Variables, VMI: v.VMI, Policy: wanted.Policy,
-		Warnings: slices.Concat(wanted.Warnings, reasons.Warnings(v.shown.problems), reasons.Warnings(v.planner.Problems)),
+		Warnings: slices.Concat(wanted.Warnings, v.shown.problems, v.planner.Problems),
 	})
 	if err != nil || of.current {
 		return plan, err
@@ -172,7 +172,7 @@ func (v *VM) place(of variant, wanted resolved) (*placement.Plan, error) {
 // diagnosed adds the host's facts about the devices to a result, and their warnings.
 func (v *VM) diagnosed(result Result) Result {
 	if result.Plan != nil {
-		plan := result.Plan.Diagnosed(v.shown.host, reasons.Warnings(v.shown.problems))
+		plan := result.Plan.Diagnosed(v.shown.host, v.shown.problems)
 		result.Plan = plan.With(plan.Changes.Managed, nil, guest.SpeedWarnings(plan))
 	}
 	return result
