@@ -24,7 +24,7 @@ func (p *Plan) Diagnosed(host *topology.Host, warnings []reasons.Warning) *Plan 
 			next.Devices[i].Function, next.Devices[i].IOMMUGroup = now.Function, now.IOMMUGroup
 		}
 	}
-	next.Budgets.BARBytes64 = barBytes64(next.Devices)
+	next.Budgets.BARs.Bytes64 = barBytes64(next.Devices)
 	next.Warnings = reasons.Sort(slices.Concat(p.Warnings, warnings, concerns(&next)))
 	return &next
 }

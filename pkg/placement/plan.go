@@ -24,12 +24,6 @@ type Controller struct {
 	Predicted *topology.Address // of a bridge: its address in the guest's kernel; nil when unknown
 }
 
-// Budgets are those of the guest after the plan.
-type Budgets struct {
-	bus.Budgets
-	BARBytes64 uint64 // sum of the 64-bit BARs of the devices; 0 before Diagnosed
-}
-
 // Extra is a line about a policy key that gives the guest more than places.
 type Extra struct {
 	Key  policy.Key `json:"key"`  // the policy key
@@ -42,7 +36,7 @@ type Plan struct {
 	Choice                   // of the layout
 	Devices     []Decision   // by id
 	Controllers []Controller // by index
-	Budgets     Budgets
+	Budgets     bus.Budgets  // of the guest after Changes; 0 bytes of BARs before Diagnosed
 	Warnings    []reasons.Warning
 	Changes     domain.Changes
 	Extras      []Extra
@@ -120,7 +114,7 @@ func finish(s start, placed placing) *Plan {
 	g, result := placed.result, placed.result.Source
 	seen := g.Predict()
 	p := &Plan{
-		Policy: s.Policy, Choice: placed.Choice, Changes: placed.changes, Budgets: Budgets{Budgets: g.Budgets(placed.ports)},
+		Policy: s.Policy, Choice: placed.Choice, Changes: placed.changes, Budgets: g.Budgets(placed.ports),
 		Host: s.Host, HostTree: s.hostTree, GuestTree: g.Tree, input: s.Domain, result: result,
 	}
 	p.Controllers = make([]Controller, 0, len(result.Controllers))
@@ -134,7 +128,7 @@ func finish(s start, placed placing) *Plan {
 		}
 		p.Controllers = append(p.Controllers, controller)
 	}
-	slices.SortFunc(p.Budgets.Expanders, func(x, y bus.ExpanderBudget) int { return cmp.Compare(x.Index, y.Index) })
+	slices.SortFunc(p.Budgets.BusNumbers.Expanders, func(x, y bus.ExpanderBudget) int { return cmp.Compare(x.Index, y.Index) })
 	slices.SortFunc(p.Controllers, func(a, b Controller) int { return cmp.Compare(a.Index, b.Index) })
 	p.Devices = slices.Clone(placed.decisions)
 	for i := range p.Devices {

@@ -67,7 +67,7 @@ func (g Guest) checkBudgets(ports Ports) []Violation {
 	highest := g.HighestIndex()
 	root := g.RootBus(ports, highest)
 	budgets := g.budgets(root, highest)
-	for _, e := range budgets.Expanders {
+	for _, e := range budgets.BusNumbers.Expanders {
 		if e.Used > e.Limit {
 			violations = append(violations, Exceeded("bus numbers: the expander bus with index %d needs %d from %d on, there is room for %d: %d too many",
 				e.Index, e.Used, e.BusNr, e.Limit, e.Used-e.Limit))
