@@ -32,7 +32,9 @@ const (
 	legendPitch = 20
 	leastWidth  = 560
 	monoTenths  = 67 // tenths of a pixel that a character takes at most
-	noteTenths  = 62 // the same, of a note
+	noteTenths  = 62 // the same, of a note on average
+	nameTenths  = 71 // the same, of a name in bold
+	headTenths  = nameTenths * 17 / 12
 )
 
 // styleSheet has no variables or nesting: librsvg and others know CSS 2 only, and what they
@@ -167,37 +169,7 @@ func escape(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// textPixels is about how wide a text of 12 pixels in bold is.
-func textPixels(text string) int {
-	tenths := 0
-	for _, r := range text {
-		switch {
-		case strings.ContainsRune("iIjlt.,:;'|!()[] -f", r):
-			tenths += 45
-		case strings.ContainsRune("mwMW@%", r):
-			tenths += 110
-		case r >= 'A' && r <= 'Z', r > 0x7f:
-			tenths += 90
-		default:
-			tenths += 74
-		}
-	}
-	return tenths / 10
-}
-
-// fitPixels cuts the middle out of a text that is too wide.
-func fitPixels(text string, pixels int) string {
-	if textPixels(text) <= pixels {
-		return text
-	}
-	runes := []rune(text)
-	start, end := runes[:(len(runes)+1)/2], runes[(len(runes)+1)/2:]
-	for len(start) > 0 && textPixels(string(start)+"…"+string(end)) > pixels {
-		if len(end) == len(start) {
-			end = end[1:]
-		} else {
-			start = start[:len(start)-1]
-		}
-	}
-	return string(start) + "…" + string(end)
+// fit cuts the middle out of a text that is too wide.
+func fit(text string, pixels, tenths int) string {
+	return report.Style{Unicode: true}.FitMiddle(text, pixels*10/tenths)
 }

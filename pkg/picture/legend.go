@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/report"
@@ -41,7 +42,7 @@ func (c *canvas) families(r report.Report, hasPorts bool, room, y int) int {
 		if text == "" {
 			continue
 		}
-		w := 30 + textPixels(text) + 22
+		w := 30 + utf8.RuneCountInString(text)*noteTenths/10 + 22
 		if x > margin && x+w > room {
 			break
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
@@ -47,9 +48,9 @@ func Write(w io.Writer, r report.Report) error {
 // heading writes title and subtitle, and a bar of all pairs if there is room.
 func (c *canvas) heading(r report.Report, width int) {
 	c.words("heading", margin, 22, title(r))
-	c.words("note", margin, 44, fitPixels(subtitle(r), width-2*margin))
+	c.words("note", margin, 44, fit(subtitle(r), width-2*margin, noteTenths))
 	tally := r.Tally(report.AllDevices)
-	if hasKnownPairs(tally) && width-margin-barWidth > margin+textPixels(title(r))*17/12 {
+	if hasKnownPairs(tally) && width-margin-barWidth > margin+utf8.RuneCountInString(title(r))*headTenths/10 {
 		c.bar(bar{tally: tally, x: width - margin - barWidth, y: 15, w: barWidth, h: 14})
 	}
 }
