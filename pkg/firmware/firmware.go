@@ -113,12 +113,9 @@ func (g Guest) hotplugBytes(window uint64) uint64 {
 	if !d.UEFI || window <= LeastWindow {
 		return 0
 	}
-	ports := g.PendingPorts
-	for _, c := range d.Controllers {
-		if !c.HotplugOff && (c.Model == domain.RootPort || c.Model == domain.DownstreamPort) {
-			ports++
-		}
-	}
+	ports := g.PendingPorts + topology.CountFunc(d.Controllers, func(c domain.Controller) bool {
+		return !c.HotplugOff && (c.Model == domain.RootPort || c.Model == domain.DownstreamPort)
+	})
 	return uint64(ports) << bits.Len64(window/256-1)
 }
 

@@ -54,7 +54,7 @@ func concerns(p *Plan) []reasons.Warning {
 	if p.Policy.NCCLTopology == policy.NCCLTopologyNone && hasFalseLinkSpeed(devices, p.GuestTree) {
 		warn(reasons.CodeSwitchPortSpeed, "emulated switch ports advertise 2.5 GT/s x1: NCCL underestimates these links")
 	}
-	if open := openSwitchPorts(result); result.UEFI && open > maxHotplugSwitchPorts {
+	if open := topology.CountFunc(result.Controllers, isOpenSwitchPort); result.UEFI && open > maxHotplugSwitchPorts {
 		warn(reasons.CodeSwitchPortHotplug, "%d switch ports stay hotpluggable, and UEFI may end without a BAR for the devices under them", open)
 	}
 	return warnings
@@ -64,15 +64,8 @@ func concerns(p *Plan) []reasons.Warning {
 // device (measured with OVMF 2022.11: 12 lose none, 16 lose all).
 const maxHotplugSwitchPorts = 12
 
-// openSwitchPorts counts the downstream ports of a domain that can hotplug.
-func openSwitchPorts(d *domain.Domain) int {
-	count := 0
-	for _, c := range d.Controllers {
-		if c.Model == domain.DownstreamPort && !c.HotplugOff {
-			count++
-		}
-	}
-	return count
+func isOpenSwitchPort(c domain.Controller) bool {
+	return c.Model == domain.DownstreamPort && !c.HotplugOff
 }
 
 // ioPorts counts the ports that have a device with an I/O BAR under them. A

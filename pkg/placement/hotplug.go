@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
@@ -44,27 +45,16 @@ func portsOf(in Input, current bus.Guest, devices []Device) bus.Ports {
 // (converter/pci-placement.go, CountPCIDevices): without placeholder NICs, SATA
 // controllers and mediated devices. Hostdevs count wherever they are.
 func portsInUse(current bus.Guest, devices []Device) int {
-	count := 0
-	for _, d := range devices {
-		if d.ID.Kind() == topology.KindPCI {
-			count++
-		}
-	}
-	for _, o := range current.Others {
+	isPCI := func(d Device) bool { return d.ID.Kind() == topology.KindPCI }
+	return topology.CountFunc(devices, isPCI) + topology.CountFunc(current.Others, func(o libvirt.Device) bool {
 		switch o.Element {
 		case "interface":
-			if !strings.HasPrefix(o.Alias, "placeholder-") {
-				count++
-			}
+			return !strings.HasPrefix(o.Alias, "placeholder-")
 		case "controller":
-			if o.Type != "sata" {
-				count++
-			}
-		case "disk", "input", "watchdog", "rng", "memballoon":
-			count++
+			return o.Type != "sata"
 		}
-	}
-	return count
+		return slices.Contains([]string{"disk", "input", "watchdog", "rng", "memballoon"}, o.Element)
+	})
 }
 
 // fit tries a plan with as many root ports reserved for hotplug as are wanted,

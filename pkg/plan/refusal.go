@@ -78,10 +78,7 @@ func complaintsOf(plan *placement.Plan) []complaint {
 func join(complaints []complaint, shown int) string {
 	var texts []string
 	for _, c := range complaints {
-		list := strings.Join(c.about[:min(shown, len(c.about))], c.comma)
-		if more := len(c.about) - shown; more > 0 {
-			list += fmt.Sprintf(" and %d more", more)
-		}
+		list := topology.FirstOf(c.about, shown, c.comma)
 		switch {
 		case c.reason != "" && len(c.about) == 1:
 			list += " is not placed: " + c.reason

@@ -30,7 +30,7 @@ func AsIs(current, planned Report) Report {
 			})
 		}
 	}
-	p.ControllersAdded = count(planned.Controllers, func(c Controller) bool { return c.Origin == placement.ControllerPlanned })
+	p.ControllersAdded = topology.CountFunc(planned.Controllers, func(c Controller) bool { return c.Origin == placement.ControllerPlanned })
 	p.ControllersRemoved = len(current.Controllers) + p.ControllersAdded - len(planned.Controllers)
 	if current.WouldChange = &p; planned.plan != nil {
 		current.Headline = Headline(current.plan, planned.plan)

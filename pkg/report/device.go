@@ -23,7 +23,7 @@ func (d Device) IsShown() bool { return d.function != nil }
 
 // IsElsewhere reports whether the host shows none of the devices: it is not the VM's node.
 func (r Report) IsElsewhere() bool {
-	missing := count(r.Warnings, isMissing)
+	missing := topology.CountFunc(r.Warnings, isMissing)
 	return missing > 0 && missing == len(r.Devices)
 }
 
@@ -112,20 +112,12 @@ func (r Report) Inventory() string {
 
 // Count is how many devices have an outcome.
 func (r Report) Count(outcome placement.Outcome) int {
-	return count(r.Devices, func(d Device) bool { return d.Outcome == outcome })
+	return topology.CountFunc(r.Devices, func(d Device) bool { return d.Outcome == outcome })
 }
 
 // Added is how many devices are added.
-func (r Report) Added() int { return count(r.Devices, func(d Device) bool { return d.Added }) }
-
-func count[T any](items []T, fits func(T) bool) int {
-	n := 0
-	for _, item := range items {
-		if fits(item) {
-			n++
-		}
-	}
-	return n
+func (r Report) Added() int {
+	return topology.CountFunc(r.Devices, func(d Device) bool { return d.Added })
 }
 
 // ReasonsOf are the reasons of the devices with an outcome, each once.

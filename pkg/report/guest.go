@@ -155,7 +155,7 @@ func (r Report) typeDifferences(i int, positions []int, guest host.Guest) []stri
 
 // Count is how many devices have an outcome.
 func (c GuestComparison) Count(outcome GuestOutcome) int {
-	return count(c.Devices, func(d GuestDevice) bool { return d.Outcome == outcome })
+	return topology.CountFunc(c.Devices, func(d GuestDevice) bool { return d.Outcome == outcome })
 }
 
 // guestDifferences are the differences between a device whose address is predicted and what the
