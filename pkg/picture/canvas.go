@@ -168,8 +168,3 @@ func escape(text string) string {
 	}
 	return strings.Join(lines, "\n")
 }
-
-// fit cuts the middle out of a text that is too wide.
-func fit(text string, pixels, tenths int) string {
-	return report.Style{Unicode: true}.FitMiddle(text, pixels*10/tenths)
-}

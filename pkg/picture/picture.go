@@ -48,7 +48,7 @@ func Write(w io.Writer, r report.Report) error {
 // heading writes title and subtitle, and a bar of all pairs if there is room.
 func (c *canvas) heading(r report.Report, width int) {
 	c.words("heading", margin, 22, title(r))
-	c.words("note", margin, 44, fit(subtitle(r), width-2*margin, noteTenths))
+	c.words("note", margin, 44, report.FitMiddle(subtitle(r), (width-2*margin)*10/noteTenths))
 	tally := r.Tally(report.AllDevices)
 	if hasKnownPairs(tally) && width-margin-barWidth > margin+utf8.RuneCountInString(title(r))*headTenths/10 {
 		c.bar(bar{tally: tally, x: width - margin - barWidth, y: 15, w: barWidth, h: 14})

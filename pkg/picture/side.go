@@ -136,7 +136,7 @@ func (s *side) endpoint(n *topology.Node, x, y int) {
 	}
 	s.box(box{
 		class: class, id: fmt.Sprintf("%s-%d", s.Side, number), radius: cornerOf(d.Family()),
-		x: x, y: y, w: s.boxWidth, h: rowHeight, text: fit(name, room, nameTenths), more: report.Style{Unicode: true}.Fit(detail, room*10/monoTenths), tip: tip,
+		x: x, y: y, w: s.boxWidth, h: rowHeight, text: report.FitMiddle(name, room*10/nameTenths), more: report.Fit(detail, room*10/monoTenths), tip: tip,
 	})
 }
 

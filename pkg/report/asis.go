@@ -71,7 +71,7 @@ func (p *printer) prospect(r Report) {
 		id := shortID(m.ID)
 		move := fmt.Sprintf("%s -> %s (%s)", m.from, m.to, m.Reason)
 		room := p.width() - columns(id+move) - len("   : ")
-		p.line(fmt.Sprintf("  %s %s: %s", id, p.FitMiddle(title(m.Alias), min(room, 24)), move))
+		p.line(fmt.Sprintf("  %s %s: %s", id, FitMiddle(title(m.Alias), min(room, 24)), move))
 	}
 	p.causes(would.planned)
 }

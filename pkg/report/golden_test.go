@@ -30,7 +30,7 @@ func TestText(t *testing.T) {
 	for _, host := range machines.Names(t) {
 		for _, layout := range []string{"numa", "mirror"} {
 			t.Run(host+"-"+layout, func(t *testing.T) {
-				golden(t, host+"-"+layout+".txt", text(t, machines.Whole(t, host, layout), report.Style{Unicode: true}))
+				golden(t, host+"-"+layout+".txt", text(t, machines.Whole(t, host, layout), report.Style{}))
 			})
 		}
 	}

@@ -70,7 +70,7 @@ func (p *printer) subject(s Subject) {
 	line, column := "", 0
 	for _, part := range []string{s.VM, s.Host, s.Source, s.Tool} {
 		part = topology.Printable(part)
-		between := p.lines().between
+		between := " | "
 		switch {
 		case part == "":
 			continue
@@ -173,7 +173,7 @@ func (p *printer) devices(r Report) {
 	if n := excess(); n > 0 {
 		width := max(len("ALIAS"), columnWidths(rows)[aliasColumn]-n)
 		for _, row := range rows {
-			row[aliasColumn] = p.FitMiddle(row[aliasColumn], width)
+			row[aliasColumn] = FitMiddle(row[aliasColumn], width)
 		}
 	}
 	widths := columnWidths(rows)
@@ -230,7 +230,7 @@ func (p *printer) links(r Report) {
 	for i, d := range r.Devices {
 		host, guest := r.Link(HostSide, d), r.Link(GuestSide, d)
 		rows = append(rows, []string{
-			fmt.Sprintf("#%d", i), p.FitMiddle(d.Title(), p.width()/2), cmp.Or(host, "not known"), cmp.Or(guest, "-"),
+			fmt.Sprintf("#%d", i), FitMiddle(d.Title(), p.width()/2), cmp.Or(host, "not known"), cmp.Or(guest, "-"),
 		})
 	}
 	p.table(2, rows)
