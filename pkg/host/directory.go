@@ -9,7 +9,7 @@ import (
 // machineDir is the file system of a directory of this machine. No path leads out of it.
 type machineDir struct {
 	rootFS
-	top opener // the same directory, open; nil where it cannot be kept open
+	openDir func(name string) (directory, error) // fails where directories cannot be kept open
 }
 
 // rootFS is implemented by the file system of an os.Root.
@@ -23,9 +23,5 @@ func openDirectory(name string) (fs.FS, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open sysfs: %w", err)
 	}
-	d := &machineDir{rootFS: root.FS().(rootFS)}
-	if top, err := openDescriptor(name); err == nil {
-		d.top = top
-	}
-	return d, nil
+	return machineDir{root.FS().(rootFS), dirOpener(name)}, nil
 }
