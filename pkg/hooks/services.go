@@ -13,14 +13,6 @@ import (
 	"hook-sidecar/pkg/hooks/api/v1alpha3"
 )
 
-// The hook's name in Info, and its hook points (KubeVirt pkg/hooks/info/info.go).
-const (
-	hookName        = "hook-sidecar"
-	onDefineDomain  = "OnDefineDomain"
-	preCloudInitIso = "PreCloudInitIso"
-	shutdown        = "Shutdown"
-)
-
 type infoService struct {
 	info.UnimplementedInfoServer
 	server *Server
@@ -28,18 +20,18 @@ type infoService struct {
 
 // Info announces PreCloudInitIso only with v1alpha2 and v1alpha3, and Shutdown only
 // with v1alpha3, the versions that have it. virt-launcher logs an error for a hook
-// point that a version lacks.
+// point that a version lacks. Names are those of KubeVirt pkg/hooks/info/info.go.
 func (i infoService) Info(ctx context.Context, _ *info.InfoParams) (*info.InfoResult, error) {
 	i.server.watchLauncher(ctx)
 	versions := i.server.config.Versions
-	points := []*info.HookPoint{{Name: onDefineDomain}}
+	points := []*info.HookPoint{{Name: "OnDefineDomain"}}
 	if i.server.config.CloudInit != nil && (slices.Contains(versions, V1alpha2) || slices.Contains(versions, V1alpha3)) {
-		points = append(points, &info.HookPoint{Name: preCloudInitIso})
+		points = append(points, &info.HookPoint{Name: "PreCloudInitIso"})
 	}
 	if slices.Contains(versions, V1alpha3) {
-		points = append(points, &info.HookPoint{Name: shutdown})
+		points = append(points, &info.HookPoint{Name: "Shutdown"})
 	}
-	return &info.InfoResult{Name: hookName, HookPoints: points, Versions: versions}, nil
+	return &info.InfoResult{Name: "hook-sidecar", HookPoints: points, Versions: versions}, nil
 }
 
 // callbacks serves a version of the Callbacks service. Its messages are those of all

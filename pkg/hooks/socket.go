@@ -47,7 +47,7 @@ func SocketName(containerName string) string {
 	part := containerName
 	switch {
 	case containerName == "":
-		part = randomPart()
+		part = strings.ToLower(rand.Text()[:6])
 	case len(containerName) > maxName || strings.ContainsFunc(containerName, notInLabel):
 		sum := sha256.Sum256([]byte(containerName))
 		part = hex.EncodeToString(sum[:3])
@@ -58,12 +58,6 @@ func SocketName(containerName string) string {
 // notInLabel reports whether a character cannot be part of a DNS label (RFC 1123).
 func notInLabel(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-'
-}
-
-func randomPart() string {
-	var random [3]byte
-	rand.Read(random[:]) // never returns an error
-	return hex.EncodeToString(random[:])
 }
 
 // socket is a unix socket that this process listens on.
