@@ -14,24 +14,16 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// KubeVirt's count of free root ports for hotplug, topology v3 (KubeVirt
-// pkg/virt-launcher/virtwrap/manager.go, calculateHotplugPortCountV2).
-const (
-	largeMemory     = 2 << 30 // bytes
-	largeTotalPorts = 16
-	largeFreePorts  = 6
-	smallTotalPorts = 8
-	smallFreePorts  = 3
-)
-
 // portsOf is how many root ports are to stay free for hotplug: as the policy says, or
-// as KubeVirt gives a domain of this size.
+// as KubeVirt gives a domain of this size in topology v3 (KubeVirt
+// pkg/virt-launcher/virtwrap/manager.go, calculateHotplugPortCountV2).
 func portsOf(in Input, current bus.Guest, devices []Device) bus.Ports {
 	p := bus.Ports{Hook: in.Policy.HotplugPorts}
 	if !in.onRootComplex() {
-		total, free := smallTotalPorts, smallFreePorts
-		if in.Domain.MemoryBytes > largeMemory {
-			total, free = largeTotalPorts, largeFreePorts
+		const large = 2 << 30 // bytes
+		total, free := 8, 3
+		if in.Domain.MemoryBytes > large {
+			total, free = 16, 6
 		}
 		p.KubeVirt = max(total-portsInUse(current, devices), free)
 	}
