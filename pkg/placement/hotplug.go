@@ -52,7 +52,7 @@ func portsInUse(current bus.Guest, devices []Device) int {
 // fit tries a plan with as many root ports reserved for hotplug as are wanted,
 // else with as many as the budgets allow, and never with fewer than least. The last try
 // is the one that fits; if none does, it returns the violations with least.
-func fit(most bus.Ports, least int, try func(bus.Ports) []bus.Violation) (bus.Ports, []bus.Violation) {
+func fit(most bus.Ports, least int, try func(bus.Ports) []reasons.Warning) (bus.Ports, []reasons.Warning) {
 	violations := try(most)
 	if len(violations) == 0 || least >= most.Hook {
 		return most, violations

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"hook-sidecar/pkg/domain"
@@ -140,4 +141,59 @@ func finish(s start, placed placing) *Plan {
 		d.Cell = bus.CellOf(g.Expander(d.Address))
 	}
 	return p
+}
+
+// Apply is the changed domain: the bytes of the domain that was planned for, with
+// Changes. It is nil for a plan that changes nothing. The result is read again
+// and compared with the plan; an error is a fault of this program, not of the
+// input.
+func (p *Plan) Apply() ([]byte, error) {
+	if p.Changes.IsZero() {
+		return nil, nil
+	}
+	changed, err := p.input.Apply(p.Changes)
+	if err != nil {
+		return nil, fmt.Errorf("apply the plan: %w", err)
+	}
+	again, err := domain.Parse(changed)
+	if err != nil {
+		return nil, fmt.Errorf("parse the result: %w", err)
+	}
+	if err := again.Verify(p.result); err != nil {
+		return nil, fmt.Errorf("verify the result: %w", err)
+	}
+	return changed, nil
+}
+
+// TreeLayout is the layout whose tree the guest has, "" where no device is under an
+// expander bus. Only mirror builds switches, only numa has devices of several PCIe
+// roots under one expander bus, and it has neither several in a cell nor one without.
+func (p *Plan) TreeLayout() policy.Layout {
+	layout := policy.Layout("")
+	rootOf, expanderOf := map[*topology.Node]topology.PCIeRoot{}, map[int]*topology.Node{}
+	for _, d := range p.Devices {
+		n := p.GuestTree.Node(d.ID)
+		expander := n.Top()
+		switch root, isKnown := rootOf[expander]; {
+		case expander.ID == topology.Index(0) || d.Address == nil:
+			continue
+		case n.IsUnderSwitch():
+			return policy.LayoutMirror
+		case isKnown && d.PCIeRoot != "" && root != d.PCIeRoot:
+			return policy.LayoutNUMA
+		case layout == "":
+			layout = policy.LayoutNUMA
+		}
+		cell := expander.NUMA
+		if cell == nil || expanderOf[*cell] != nil && expanderOf[*cell] != expander {
+			layout = policy.LayoutRoot
+		}
+		if cell != nil {
+			expanderOf[*cell] = expander
+		}
+		if d.PCIeRoot != "" {
+			rootOf[expander] = d.PCIeRoot
+		}
+	}
+	return layout
 }
