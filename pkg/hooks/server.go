@@ -147,7 +147,7 @@ type endpoint struct {
 
 // serve returns nil when the endpoint was closed, even before serve began.
 func (e *endpoint) serve() error {
-	err := e.server.Serve(&listener{Listener: e.socket.listener})
+	err := e.server.Serve(e.socket)
 	if err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 		return fmt.Errorf("serve on %s: %w", e.socket.path, err)
 	}
