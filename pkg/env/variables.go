@@ -129,14 +129,10 @@ func parseID(kind topology.Kind, element string) (topology.DeviceID, error) {
 // by newlines; then empty lines and lines that begin with # are skipped. The error for an
 // entry without "=" names its number.
 func ParseEnviron(text string) ([]string, error) {
+	separator, unit := "\n", "line"
 	if strings.Contains(text, "\x00") {
-		return entries(text, "\x00", "entry")
+		separator, unit = "\x00", "entry"
 	}
-	return entries(text, "\n", "line")
-}
-
-// entries splits text at the separator. unit names an entry in errors.
-func entries(text, separator, unit string) ([]string, error) {
 	var environ []string
 	number := 0
 	for entry := range strings.SplitSeq(text, separator) {
