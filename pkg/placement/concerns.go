@@ -124,9 +124,6 @@ func barBytes64(devices []Decision) (sum uint64) {
 // HasIOMMU reports whether the guest has an IOMMU after Changes.
 func (p *Plan) HasIOMMU() bool { return len(p.result.IOMMUs()) > 0 || p.result.CommandLineIOMMU }
 
-// iommuIntel is libvirt's name for VT-d.
-const iommuIntel = "intel"
-
 // iommuConcerns warns of the limits of the guest's IOMMU.
 func iommuConcerns(p *Plan) []reasons.Warning {
 	warnings := untestedIOMMUs(p)
@@ -163,7 +160,7 @@ func isDownstreamPort(n *topology.Node) bool { return n.Kind == topology.Downstr
 func untestedIOMMUs(p *Plan) []reasons.Warning {
 	var warnings []reasons.Warning
 	for _, iommu := range p.result.IOMMUs() {
-		if iommu.Model != iommuIntel {
+		if iommu.Model != "intel" {
 			warnings = append(warnings, reasons.NewWarning(reasons.CodeVIOMMU, nil, fmt.Sprintf("the domain has a vIOMMU of model %q", topology.Abridge(iommu.Model))))
 		}
 	}

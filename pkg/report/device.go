@@ -84,30 +84,17 @@ func (d Device) class() class {
 	return cmp.Or(subclasses[d.function.Class>>8], classes[d.function.Class>>16], pci)
 }
 
-// Inventory counts the devices: "8 GPUs and 8 NICs".
+// Inventory counts the devices: "8 GPUs, 8 NICs".
 func (r Report) Inventory() string {
+	counts := map[string]int{}
+	for _, d := range r.Devices {
+		counts[d.Noun()]++
+	}
 	var all []string
-	named, others := 0, 0
-	for _, family := range []Family{GPU, NIC, Other} {
-		counts := map[string]int{}
-		named, others = len(all), 0
-		for _, d := range r.Devices {
-			if d.Family() == family {
-				counts[d.Noun()]++
-				others++
-			}
-		}
-		for _, noun := range slices.Sorted(maps.Keys(counts)) {
-			all = append(all, topology.Counted(counts[noun], noun))
-		}
+	for _, noun := range slices.Sorted(maps.Keys(counts)) {
+		all = append(all, topology.Counted(counts[noun], noun))
 	}
-	if len(all) > 3 && others > 0 {
-		all = append(all[:named], topology.Counted(others, "other device"))
-	}
-	if len(all) < 2 {
-		return strings.Join(all, "")
-	}
-	return strings.Join(all[:len(all)-1], ", ") + " and " + all[len(all)-1]
+	return strings.Join(all, ", ")
 }
 
 // Count is how many devices have an outcome.
