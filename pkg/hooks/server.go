@@ -124,7 +124,7 @@ func (s *Server) registerHooks(server *grpc.Server) {
 func (s *Server) registerPlugin(server *grpc.Server) {
 	service := pluginService{server: s}
 	plugin.RegisterDomainHookServiceServer(server, service)
-	plugin.RegisterLauncherHookServiceServer(server, service)
+	server.RegisterService(launcherService(), service)
 }
 
 // close closes all endpoints at once, so that they share the grace period.

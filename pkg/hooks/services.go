@@ -84,34 +84,25 @@ const (
 // libvirtDomain is the only domain_type that KubeVirt has.
 const libvirtDomain = "libvirt"
 
-// pluginService serves KubeVirt 1.9's DomainHookService and 1.10's LauncherHookService.
+// pluginService serves KubeVirt 1.9's DomainHookService and 1.10's LauncherHookService, whose
+// messages are the same.
 type pluginService struct {
 	plugin.UnimplementedDomainHookServiceServer
-	plugin.UnimplementedLauncherHookServiceServer
 	server *Server
 }
 
-func (p pluginService) MutateDomain(ctx context.Context, r *plugin.MutateDomainRequest) (*plugin.MutateDomainResponse, error) {
-	domain, err := p.define(ctx, r)
-	return &plugin.MutateDomainResponse{Domain: domain}, err
+// launcherService describes LauncherHookService, whose GuestDefinition is MutateDomain.
+func launcherService() *grpc.ServiceDesc {
+	service := plugin.DomainHookService_ServiceDesc
+	service.ServiceName = plugin.LauncherHookService_ServiceDesc.ServiceName
+	service.Methods = slices.Clone(service.Methods)
+	service.Methods[0].MethodName = plugin.LauncherHookService_ServiceDesc.Methods[0].MethodName
+	return &service
 }
 
-func (p pluginService) GuestDefinition(ctx context.Context, r *plugin.GuestDefinitionRequest) (*plugin.GuestDefinitionResponse, error) {
-	domain, err := p.define(ctx, r)
-	return &plugin.GuestDefinitionResponse{Domain: domain}, err
-}
-
-// pluginRequest has the fields that the requests of both services have.
-type pluginRequest interface {
-	GetDomainType() string
-	GetDomain() []byte
-	GetVmi() []byte
-	GetSidecarContext() *plugin.SidecarContext
-}
-
-// define changes the domain in context Boot or without a context. In any other
+// MutateDomain changes the domain in context Boot or without a context. In any other
 // context the domain is already running elsewhere, so it stays unchanged.
-func (p pluginService) define(ctx context.Context, r pluginRequest) ([]byte, error) {
+func (p pluginService) MutateDomain(ctx context.Context, r *plugin.MutateDomainRequest) (*plugin.MutateDomainResponse, error) {
 	if kind := r.GetDomainType(); kind != libvirtDomain {
 		return nil, status.Errorf(codes.InvalidArgument, "invalid domain_type %.40q: must be %s", kind, libvirtDomain)
 	}
@@ -124,5 +115,6 @@ func (p pluginService) define(ctx context.Context, r pluginRequest) ([]byte, err
 		p.server.config.Logger.Warn("unknown invocation context, returning the input", "context", invocation)
 		call.Migration = true
 	}
-	return p.server.answer(ctx, call)
+	domain, err := p.server.answer(ctx, call)
+	return &plugin.MutateDomainResponse{Domain: domain}, err
 }
