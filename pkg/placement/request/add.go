@@ -191,7 +191,8 @@ func primariesFirst(host *topology.Host, ids []topology.DeviceID) []topology.Dev
 func companionsAmong(host *topology.Host, ids []topology.DeviceID) map[topology.DeviceID]bool {
 	functions := map[topology.Address][]topology.Address{} // by function 0 of the device
 	for _, id := range ids {
-		if pci, ok := id.PCI(); ok && !host.IsVirtualFunction(pci) {
+		pci, ok := id.PCI()
+		if f := host.Function(id); ok && (f == nil || f.PhysFn == nil) {
 			lead := topology.Address{Domain: pci.Domain, Bus: pci.Bus, Device: pci.Device}
 			functions[lead] = append(functions[lead], pci)
 		}
