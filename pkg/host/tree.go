@@ -47,6 +47,18 @@ type entry struct {
 	size int64
 }
 
+// machineDir is the file system of a directory of this machine. No path leads out of it.
+type machineDir struct {
+	rootFS
+	openDir func(name string) (directory, error) // fails where directories cannot be kept open
+}
+
+// rootFS is implemented by the file system of an os.Root.
+type rootFS interface {
+	fs.ReadDirFS
+	fs.ReadLinkFS
+}
+
 // treeDir is a directory, or the error of opening it.
 type treeDir struct {
 	directory
