@@ -162,25 +162,14 @@ func (w *snapshotWriter) function(a topology.Address) {
 	if w.configSize(dir) == conventionalBytes {
 		w.emit(path.Join(dir, configSizeFile), fmt.Appendln(nil, conventionalBytes))
 	}
-	w.capabilities(dir)
+	details := &topology.Details{}
+	if w.extended(details, dir); details.ExtendedConfig {
+		w.emit(path.Join(dir, listedFile), []byte(list(details)))
+	}
 	for _, kind := range w.entries(path.Join(dir, mdevTypes)) {
 		w.copyFiles(path.Join(dir, mdevTypes, kind), typeFiles)
 	}
 	w.copyFiles(path.Join(dir, vgpuDir), vgpuFiles)
-}
-
-// capabilities takes the extended capabilities, where they can be read.
-func (w *snapshotWriter) capabilities(dir string) {
-	d := &topology.Details{}
-	if config, err := w.tree.raw(dir + "/config"); err == nil {
-		readCapabilities(d, []byte(config))
-	}
-	if !d.ExtendedConfig {
-		w.readListed(d, dir)
-	}
-	if d.ExtendedConfig {
-		w.emit(path.Join(dir, listedFile), []byte(list(d)))
-	}
 }
 
 func (w *snapshotWriter) mdev(u topology.UUID) {
