@@ -28,13 +28,11 @@ const (
 	middleWidth = 104 // between the devices of host and guest
 	chipWidth   = 84
 	chipHeight  = 18
-	barWidth    = 190
 	legendPitch = 20
 	leastWidth  = 560
 	monoTenths  = 67 // tenths of a pixel that a character takes at most
 	noteTenths  = 62 // the same, of a note on average
 	nameTenths  = 71 // the same, of a name in bold
-	headTenths  = nameTenths * 17 / 12
 )
 
 // styleSheet has no variables or nesting: librsvg and others know CSS 2 only, and what they
@@ -122,9 +120,7 @@ func (c *canvas) bar(b bar) {
 		before = after
 	}
 	rect("frame", b.x, b.w)
-	if b.text != "" {
-		fmt.Fprintf(c, `<text class="middle" x="%d" y="%d">%s</text>`, b.x+b.w/2, b.y+b.h/2+baseline, escape(b.text))
-	}
+	fmt.Fprintf(c, `<text class="middle" x="%d" y="%d">%s</text>`, b.x+b.w/2, b.y+b.h/2+baseline, escape(b.text))
 	c.WriteString("</g>\n")
 }
 

@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
@@ -45,14 +44,10 @@ func Write(w io.Writer, r report.Report) error {
 	return err
 }
 
-// heading writes title and subtitle, and a bar of all pairs if there is room.
+// heading writes title and subtitle.
 func (c *canvas) heading(r report.Report, width int) {
 	c.words("heading", margin, 22, title(r))
 	c.words("note", margin, 44, report.FitMiddle(subtitle(r), (width-2*margin)*10/noteTenths))
-	tally := r.Tally(report.AllDevices)
-	if hasKnownPairs(tally) && width-margin-barWidth > margin+utf8.RuneCountInString(title(r))*headTenths/10 {
-		c.bar(bar{tally: tally, x: width - margin - barWidth, y: 15, w: barWidth, h: 14})
-	}
 }
 
 // stack draws the areas of both sides, those of the same devices with the same height, and
@@ -73,8 +68,6 @@ func stack(left, right *side) int {
 	}
 	return max(tops[0], tops[1])
 }
-
-func hasKnownPairs(t report.Tally) bool { return t.All > t.By[report.Unknown] }
 
 // title is the first part of the headline.
 func title(r report.Report) string {

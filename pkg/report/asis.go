@@ -68,7 +68,7 @@ func (p *printer) prospect(r Report) {
 			topology.Counted(would.ControllersAdded, "controller"), would.ControllersRemoved))
 	}
 	for _, m := range would.Devices {
-		id := shortID(m.ID)
+		id := r.shortID(m.ID)
 		move := fmt.Sprintf("%s -> %s (%s)", m.from, m.to, m.Reason)
 		room := p.width() - columns(id+move) - len("   : ")
 		p.line(fmt.Sprintf("  %s %s: %s", id, FitMiddle(title(m.Alias), min(room, 24)), move))

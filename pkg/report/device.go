@@ -150,20 +150,12 @@ func shortOr(a *topology.Address, unknown string) string {
 	return fmt.Sprintf("%02x:%02x.%x", a.Bus, a.Device, a.Function)
 }
 
-// shortID shortens an id in a report: an address by short, a UUID by shortID.
+// shortID shortens an id: an address by short, a UUID to its first part.
 func (r Report) shortID(id topology.DeviceID) string {
 	if pci, isPCI := id.PCI(); isPCI {
 		return r.short(pci)
 	}
-	return shortID(id)
-}
-
-// shortID is an id, of a mediated device the first part of its UUID.
-func shortID(id topology.DeviceID) string {
-	if uuid, isMDEV := id.MDEV(); isMDEV {
-		return string(uuid[:len("4a1f0b5c")]) + "-.."
-	}
-	return id.String()
+	return id.String()[:len("4a1f0b5c")]
 }
 
 func or[T any](v *T, unknown string) string {
