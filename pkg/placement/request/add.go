@@ -261,21 +261,13 @@ func (a *adder) addOthers() {
 	}
 	isCompanion := companionsAmong(a.host, ids)
 	for i, v := range a.variables {
+		name := slices.Concat(a.resources[i], []string{v.Suffix})[0] // the VMI may have no resource for it
 		ids := slices.DeleteFunc(slices.Clone(v.IDs), func(id topology.DeviceID) bool { return a.taken[id] || isCompanion[id] })
 		slices.SortFunc(ids, topology.DeviceID.Compare)
 		for _, id := range ids {
-			a.add(domain.Hostdev{ID: id, Alias: a.freeAlias("ua-hostdevice-" + aliasPart(a.nameOf(i)))})
+			a.add(domain.Hostdev{ID: id, Alias: a.freeAlias("ua-hostdevice-" + aliasPart(name))})
 		}
 	}
-}
-
-// nameOf is the resource of variable i, or its name without the prefix where
-// the VMI has no resource for it.
-func (a *adder) nameOf(i int) string {
-	if resources := a.resources[i]; len(resources) > 0 {
-		return resources[0]
-	}
-	return a.variables[i].Suffix
 }
 
 // freeAlias is prefix-0, prefix-1 or the next that the domain does not use.
@@ -310,14 +302,15 @@ func (a *adder) addCompanions() {
 		if own == nil || own.IOMMUGroup == nil || own.PhysFn != nil {
 			continue
 		}
-		for _, f := range a.host.Functions(pci) {
-			id := topology.PCIDevice(f.Address)
-			if a.taken[id] || f.PhysFn != nil || !f.IsVFIO() ||
+		for function := range uint8(8) {
+			pci.Function = function
+			id, f := topology.PCIDevice(pci), a.host.Device(pci)
+			if f == nil || a.taken[id] || f.PhysFn != nil || !f.IsVFIO() ||
 				f.IOMMUGroup == nil || *f.IOMMUGroup != *own.IOMMUGroup {
 				continue
 			}
 			companion := domain.Hostdev{ID: id}
-			alias := fmt.Sprintf("%s-fn%d", lead.Alias, f.Address.Function)
+			alias := fmt.Sprintf("%s-fn%d", lead.Alias, function)
 			if lead.Alias != "" && !a.aliases[alias] { // libvirt refuses one twice
 				companion.Alias = alias
 			}
