@@ -29,8 +29,12 @@ func Write(w io.Writer, r report.Report) error {
 	var c canvas
 	c.heading(r, width)
 	if len(r.Devices) > 0 {
+		guest := "Guest"
+		if r.IsCurrent() {
+			guest += ", current domain"
+		}
 		c.words("side", margin, headHeight-12, "Host")
-		c.words("side", width-margin-right.width, headHeight-12, guestTitle(r))
+		c.words("side", width-margin-right.width, headHeight-12, guest)
 	}
 	c.WriteString(left.String() + right.String())
 	c.joins(r, left, right)
@@ -89,13 +93,6 @@ func subtitle(r report.Report) string {
 	}
 	parts = append(parts, outcomes(r), r.Inventory())
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), " · ")
-}
-
-func guestTitle(r report.Report) string {
-	if r.IsCurrent() {
-		return "Guest, current domain"
-	}
-	return "Guest"
 }
 
 func outcomes(r report.Report) string {

@@ -124,14 +124,7 @@ func (p *printer) remedy(text string) {
 	p.line("  " + p.Paint(Green, "remedy:") + " " + p.wrap(topology.Printable(text), len(head), len(head)))
 }
 
-// table writes rows in columns as wide as their widest cell.
-func (p *printer) table(gap int, rows [][]string) {
-	widths := columnWidths(rows)
-	for _, row := range rows {
-		p.line(rowText(row, widths, gap))
-	}
-}
-
+// columnWidths are those of the widest cells.
 func columnWidths(rows [][]string) []int {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {

@@ -229,7 +229,10 @@ func (p *printer) links(r Report) {
 			fmt.Sprintf("#%d", i), FitMiddle(d.Title(), p.width()/2), cmp.Or(host, "not known"), cmp.Or(guest, "-"),
 		})
 	}
-	p.table(2, rows)
+	widths := columnWidths(rows)
+	for _, row := range rows {
+		p.line(rowText(row, widths, 2))
+	}
 }
 
 func (p *printer) budgets(r Report) {
