@@ -219,7 +219,11 @@ func (a *adder) hostdev(l list, r env.Request, id topology.DeviceID) domain.Host
 	// qemuValidateDomainMdevDefVFIOPCI).
 	hasGraphics := slices.ContainsFunc(a.domain.Others, func(o domain.Device) bool { return o.Element == "graphics" })
 	if l.gpus && hasGraphics {
-		h.Display, h.RamFB = displayOf(r, l.requests, id, !a.hasMediatedGPU())
+		isMediatedGPU := func(h domain.Hostdev) bool {
+			return h.ID.Kind() == topology.KindMDEV && strings.HasPrefix(h.Alias, "ua-gpu-")
+		}
+		isFirst := !slices.ContainsFunc(slices.Concat(a.domain.Hostdevs, a.added), isMediatedGPU)
+		h.Display, h.RamFB = displayOf(r, l.requests, id, isFirst)
 	}
 	return h
 }
@@ -243,14 +247,6 @@ func displayOf(r env.Request, gpus []env.Request, id topology.DeviceID, first bo
 	isEnabled := func(option *bool) bool { return option == nil && byDefault || option != nil && *option }
 	display = isEnabled(options.Enabled)
 	return display, display && isEnabled(options.RamFB.Enabled)
-}
-
-// hasMediatedGPU reports whether a mediated device of the VMI's gpus is in the
-// domain or was added.
-func (a *adder) hasMediatedGPU() bool {
-	return slices.ContainsFunc(slices.Concat(a.domain.Hostdevs, a.added), func(h domain.Hostdev) bool {
-		return h.ID.Kind() == topology.KindMDEV && strings.HasPrefix(h.Alias, "ua-gpu-")
-	})
 }
 
 // addOthers adds each further device of the variables that is no companion.
