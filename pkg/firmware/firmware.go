@@ -205,8 +205,8 @@ func (g Guest) HasRoom(window uint64, bits int) bool {
 }
 
 // ovmfWindow returns the window of OVMF in a guest with address bits. It is at the end of the
-// address space; where OVMF does not trust the bits, which could be QEMU's default, or the memory leaves no eighth of the space,
-// it is after the memory.
+// address space; where OVMF does not trust the bits, which could be QEMU's default, or the memory
+// leaves no eighth of the space, it is after the memory.
 func (g Guest) ovmfWindow(guest int, source string) Window {
 	least, name := uint64(LeastWindow), "its default"
 	if set := g.Domain.WindowBytes(); set > 0 && set <= MostWindow {
