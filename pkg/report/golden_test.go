@@ -44,7 +44,7 @@ func TestText(t *testing.T) {
 func TestTextGrace(t *testing.T) {
 	c := cases.Named(t, "../..", "grace-gb200")
 	r := report.New(c.Mutator.Read(c.Request).Plan().Plan, true, nil)
-	golden(t, "grace-gb200.txt", text(t, r, report.Style{Unicode: true}))
+	golden(t, "grace-gb200.txt", text(t, r, report.Style{}))
 	data, err := json.Marshal(r.Devices)
 	expect.NoError(t, err)
 	for _, cells := range []string{"2-9", "10-17"} {
