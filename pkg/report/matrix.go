@@ -15,7 +15,7 @@ const (
 	matrixLabel   = 19 // columns that labels may take even if blocks are smaller then
 
 	numaWidth   = len("NODE  ") // of the affinities
-	affinityGap = 2             // before them
+	affinityGap = 2             // after them
 )
 
 // matrices writes the path types of host and guest like nvidia-smi topo -m, and marks
@@ -52,8 +52,7 @@ func (p *printer) matrices(r Report) {
 	}
 }
 
-// matrix writes a row per device in blocks of columns that fit. The affinities are in columns after
-// them, or where these do not fit in a line per affinity.
+// matrix writes a row per device in blocks of columns that fit, then the affinities.
 func (p *printer) matrix(r Report, name string, cell func(i, j int) string, title string, affinity func(Device) string) {
 	longest := 0
 	for _, d := range r.Devices {
@@ -62,52 +61,39 @@ func (p *printer) matrix(r Report, name string, cell func(i, j int) string, titl
 	label := min(longest+len("#00 ")+1, max(matrixLabel, p.width()-len(r.Devices)*cellWidth))
 	blocks := divideUp(len(r.Devices), (p.width()-label)/cellWidth)
 	size := divideUp(len(r.Devices), blocks)
-	widest := columns(title)
-	short := func(d Device) string { return p.Fit(affinity(d), p.width()/3) }
-	for _, d := range r.Devices {
-		widest = max(widest, columns(short(d)))
-	}
-	hasColumns := label+len(r.Devices)*cellWidth+affinityGap+widest <= p.width()
 	for from := 0; from < len(r.Devices); from += size {
 		to := min(from+size, len(r.Devices))
 		line := pad(name, label)
 		for j := from; j < to; j++ {
 			line += fmt.Sprintf(" %-*s", cellWidth-1, fmt.Sprintf("#%d", j))
 		}
-		if hasColumns {
-			line += strings.Repeat(" ", affinityGap) + title
-		}
 		p.line(line)
 		for i, d := range r.Devices {
-			line := pad(p.FitMiddle(fmt.Sprintf("%-3s %s", fmt.Sprintf("#%d", i), d.Title()), label-1), label)
+			line := pad(FitMiddle(fmt.Sprintf("%-3s %s", fmt.Sprintf("#%d", i), d.Title()), label-1), label)
 			for j := from; j < to; j++ {
 				line += cell(i, j)
-			}
-			if hasColumns {
-				line += strings.Repeat(" ", affinityGap) + short(d)
 			}
 			p.line(line)
 		}
 	}
-	if !hasColumns {
-		p.affinities(r, title, widest+affinityGap, short)
-	}
+	p.affinities(r, title, affinity)
 }
 
 // affinities writes a line per affinity with the devices that have it.
-func (p *printer) affinities(r Report, title string, width int, affinity func(Device) string) {
-	numbers := map[string]string{}
-	var order []string
+func (p *printer) affinities(r Report, title string, affinity func(Device) string) {
+	order, numbers := []string{title}, map[string]string{title: "DEVICES"}
+	column := columns(title)
 	for i, d := range r.Devices {
-		text := affinity(d)
+		text := Fit(affinity(d), p.width()/3)
 		if numbers[text] == "" {
 			order = append(order, text)
+			column = max(column, columns(text))
 		}
 		numbers[text] += fmt.Sprintf(" #%d", i)
 	}
-	p.line(pad(title, width) + "DEVICES")
+	column += affinityGap
 	for _, text := range order {
-		p.line(pad(text, width) + p.wrap(numbers[text], width, width))
+		p.line(pad(text, column) + p.wrap(numbers[text], column, column))
 	}
 }
 
