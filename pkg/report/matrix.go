@@ -15,7 +15,7 @@ const (
 	matrixLabel   = 19 // columns that labels may take even if blocks are smaller then
 
 	numaWidth   = len("NODE  ") // of the affinities
-	affinityGap = 2             // after them
+	affinityGap = 2             // before them
 )
 
 // matrices writes the path types of host and guest like nvidia-smi topo -m, and marks
@@ -52,7 +52,8 @@ func (p *printer) matrices(r Report) {
 	}
 }
 
-// matrix writes a row per device in blocks of columns that fit, then the affinities.
+// matrix writes a row per device in blocks of columns that fit. The affinities are in columns after
+// them, or where these do not fit in a line per affinity.
 func (p *printer) matrix(r Report, name string, cell func(i, j int) string, title string, affinity func(Device) string) {
 	longest := 0
 	for _, d := range r.Devices {
@@ -61,11 +62,20 @@ func (p *printer) matrix(r Report, name string, cell func(i, j int) string, titl
 	label := min(longest+len("#00 ")+1, max(matrixLabel, p.width()-len(r.Devices)*cellWidth))
 	blocks := divideUp(len(r.Devices), (p.width()-label)/cellWidth)
 	size := divideUp(len(r.Devices), blocks)
+	widest := columns(title)
+	short := func(d Device) string { return Fit(affinity(d), p.width()/3) }
+	for _, d := range r.Devices {
+		widest = max(widest, columns(short(d)))
+	}
+	hasColumns := label+len(r.Devices)*cellWidth+affinityGap+widest <= p.width()
 	for from := 0; from < len(r.Devices); from += size {
 		to := min(from+size, len(r.Devices))
 		line := pad(name, label)
 		for j := from; j < to; j++ {
 			line += fmt.Sprintf(" %-*s", cellWidth-1, fmt.Sprintf("#%d", j))
+		}
+		if hasColumns {
+			line += strings.Repeat(" ", affinityGap) + title
 		}
 		p.line(line)
 		for i, d := range r.Devices {
@@ -73,27 +83,31 @@ func (p *printer) matrix(r Report, name string, cell func(i, j int) string, titl
 			for j := from; j < to; j++ {
 				line += cell(i, j)
 			}
+			if hasColumns {
+				line += strings.Repeat(" ", affinityGap) + short(d)
+			}
 			p.line(line)
 		}
 	}
-	p.affinities(r, title, affinity)
+	if !hasColumns {
+		p.affinities(r, title, widest+affinityGap, short)
+	}
 }
 
 // affinities writes a line per affinity with the devices that have it.
-func (p *printer) affinities(r Report, title string, affinity func(Device) string) {
-	order, numbers := []string{title}, map[string]string{title: "DEVICES"}
-	column := columns(title)
+func (p *printer) affinities(r Report, title string, width int, affinity func(Device) string) {
+	numbers := map[string]string{}
+	var order []string
 	for i, d := range r.Devices {
-		text := Fit(affinity(d), p.width()/3)
+		text := affinity(d)
 		if numbers[text] == "" {
 			order = append(order, text)
-			column = max(column, columns(text))
 		}
 		numbers[text] += fmt.Sprintf(" #%d", i)
 	}
-	column += affinityGap
+	p.line(pad(title, width) + "DEVICES")
 	for _, text := range order {
-		p.line(pad(text, column) + p.wrap(numbers[text], column, column))
+		p.line(pad(text, width) + p.wrap(numbers[text], width, width))
 	}
 }
 
