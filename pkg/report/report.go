@@ -59,22 +59,23 @@ type Setting struct {
 
 // Device is a passthrough device, where it is and why.
 type Device struct {
-	ID           topology.DeviceID  `json:"id"`              // PCI address on the host, or UUID of a mediated device; unique, unlike an alias
-	Alias        *string            `json:"alias"`           // in the domain
-	Kind         topology.Kind      `json:"kind"`            // pci or mdev
-	Resource     *string            `json:"resource"`        // resource name, if the VMI has it
-	Claim        *string            `json:"claim,omitempty"` // name, request and driver of the claim that gave it; null of a device plugin, and where it was not read
-	Added        bool               `json:"added"`           // whether the plan adds it to the domain
-	HostNode     *topology.NodeID   `json:"hostNode"`        // NUMA node; of a mediated device that of its parent, as pcieRoot and hostPath
-	PCIeRoot     *topology.PCIeRoot `json:"pcieRoot"`        // host bridge, as in sysfs and in Kubernetes' attribute resource.kubernetes.io/pcieRoot
-	HostPath     []topology.Address `json:"hostPath"`        // the bridges above it, root port first
-	IOMMUGroup   *int               `json:"iommuGroup"`      // number of its IOMMU group
-	Outcome      placement.Outcome  `json:"outcome"`         // placed, kept or unplaced
-	Reason       reasons.Reason     `json:"reason"`          // a reason of reasons.md
-	GuestCell    *topology.CellID   `json:"guestCell"`       // cell of the expander bus above it; null on the root bus
-	GuestAddress *topology.Address  `json:"guestAddress"`    // as libvirt numbers it: the bus is a controller's index in hex; null until libvirt gives one
-	GuestPath    []int              `json:"guestPath"`       // indexes of the controllers above it, expander bus first; empty on the root bus and without an address
-	Predicted    *topology.Address  `json:"predicted"`       // address in the guest's kernel; null until it is known
+	ID           topology.DeviceID  `json:"id"`           // PCI address on the host, or UUID of a mediated device; unique, unlike an alias
+	Alias        *string            `json:"alias"`        // in the domain
+	Kind         topology.Kind      `json:"kind"`         // pci or mdev
+	Resource     *string            `json:"resource"`     // resource name, if the VMI has it
+	Added        bool               `json:"added"`        // whether the plan adds it to the domain
+	HostNode     *topology.NodeID   `json:"hostNode"`     // NUMA node; of a mediated device that of its parent, as pcieRoot and hostPath
+	PCIeRoot     *topology.PCIeRoot `json:"pcieRoot"`     // host bridge, as in sysfs and in Kubernetes' attribute resource.kubernetes.io/pcieRoot
+	HostPath     []topology.Address `json:"hostPath"`     // the bridges above it, root port first
+	IOMMUGroup   *int               `json:"iommuGroup"`   // number of its IOMMU group
+	Outcome      placement.Outcome  `json:"outcome"`      // placed, kept or unplaced
+	Reason       reasons.Reason     `json:"reason"`       // a reason of reasons.md
+	GuestCell    *topology.CellID   `json:"guestCell"`    // cell of the expander bus above it; null on the root bus
+	GuestAddress *topology.Address  `json:"guestAddress"` // as libvirt numbers it: the bus is a controller's index in hex; null until libvirt gives one
+	GuestPath    []int              `json:"guestPath"`    // indexes of the controllers above it, expander bus first; empty on the root bus and without an address
+	Predicted    *topology.Address  `json:"predicted"`    // address in the guest's kernel; null until it is known
+
+	Claim *string `json:"claim,omitempty"` // name, request and driver of the claim that gave it; absent of a device plugin, and where it was not read
 
 	MemoryCells string `json:"memoryCells,omitempty"` // cells that are the GPU's own memory (Grace), such as 2-9; missing for other devices
 
