@@ -13,7 +13,7 @@ import (
 
 // evidence returns what texts have of VM vm.
 func evidence(texts ...string) *Evidence {
-	e := &Evidence{Name: "vm"}
+	e := &Evidence{VM: VM{Name: "vm"}}
 	for _, text := range texts {
 		e.Add("a file", []byte(text))
 	}
@@ -38,7 +38,7 @@ func fixtures(t *testing.T) map[string][]txtar.File {
 func TestCauses(t *testing.T) {
 	for want, places := range fixtures(t) {
 		for _, place := range places {
-			if found := evidence(string(place.Data)).Findings(); len(found) != 1 || found[0].Name != want {
+			if found := evidence(string(place.Data)).Report().Causes; len(found) != 1 || found[0].Name != want {
 				t.Errorf("%s: found %+v, want %s", place.Name, found, want)
 			}
 		}
@@ -77,11 +77,8 @@ func TestWell(t *testing.T) {
 		if len(e.lines) == 0 {
 			t.Errorf("%s: no line", log.Name)
 		}
-		if found := e.Findings(); len(found) > 0 {
-			t.Errorf("%s: found %+v", log.Name, found)
-		}
-		if nearest := e.Nearest(5); len(nearest) > 0 {
-			t.Errorf("%s: errors %+v", log.Name, nearest)
+		if r := e.Report(); len(r.Causes)+len(r.Errors) > 0 {
+			t.Errorf("%s: found %+v", log.Name, r)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func TestAttempts(t *testing.T) {
 		event(vmi, "SyncFailed", "10:03:00", notViable), event(vmi, "SyncFailed", "10:01:00", noMemlock),
 		event("Pod/virt-launcher-vm-x7k2p", "FailedScheduling", "10:00:00", "0/1 nodes are available: 1 Insufficient nvidia.com/GH100."),
 		event(vmi, "SyncFailed", "10:02:00", notViable),
-	).Findings()
+	).Report().Causes
 	expect.Same(t, "group-not-viable locked-memory no-node", causes(found), "causes (-want +got)")
 	want := Line{
 		Source: "event SyncFailed of VirtualMachineInstance vm", Time: time.Date(2026, 11, 22, 10, 3, 0, 0, time.UTC),
@@ -63,14 +63,14 @@ func TestOtherVMs(t *testing.T) {
 		{"vm", "virt-launcher-v-x7k2p", ""},
 		{long, ("virt-launcher-" + long)[:58] + "x7k2p", "locked-memory"},
 	} {
-		e := &Evidence{Namespace: "ml", Name: tt.vm}
+		e := &Evidence{VM: VM{Namespace: "ml", Name: tt.vm}}
 		e.Add("", []byte(event("Pod/"+tt.pod, "Failed", "10:00:00", noMemlock)))
-		if got := causes(e.Findings()); got != tt.want {
+		if got := causes(e.Report().Causes); got != tt.want {
 			t.Errorf("VM %s, pod %s: %q, want %q", tt.vm, tt.pod, got, tt.want)
 		}
-		e = &Evidence{Namespace: "other", Name: tt.vm}
+		e = &Evidence{VM: VM{Namespace: "other", Name: tt.vm}}
 		e.Add("", []byte(event("Pod/"+tt.pod, "Failed", "10:00:00", noMemlock)))
-		if got := causes(e.Findings()); got != "" {
+		if got := causes(e.Report().Causes); got != "" {
 			t.Errorf("another namespace: %q", got)
 		}
 	}
@@ -80,10 +80,10 @@ func TestOtherVMs(t *testing.T) {
 func TestRuns(t *testing.T) {
 	running := "kind: VirtualMachineInstance\nmetadata: {name: vm, namespace: ml}\nstatus: {phase: Running, nodeName: gpu-1}\n"
 	e := evidence(running, event(vmi, "SyncFailed", "10:00:00", noMemlock))
-	if found := e.Findings(); len(found) > 0 || e.Phase != "Running" || e.Node != "gpu-1" {
+	if found := e.Report().Causes; len(found) > 0 || e.Phase != "Running" || e.Node != "gpu-1" {
 		t.Errorf("found %+v of %+v", found, e)
 	}
-	got := causes(evidence(running, "NVRM: BAR0 is 0M @ 0x0 (PCI:0000:08:00.0)").Findings())
+	got := causes(evidence(running, "NVRM: BAR0 is 0M @ 0x0 (PCI:0000:08:00.0)").Report().Causes)
 	expect.Same(t, "bar-window", got, "causes (-want +got)")
 }
 
@@ -104,7 +104,7 @@ func TestForms(t *testing.T) {
 		"containerd's file":         "2026-11-22T10:00:00.500000000Z stderr F " + entry + "\r",
 		"kubectl describe":          "  Warning  SyncFailed  7s  virt-handler  server error: " + noMemlock,
 	} {
-		found := evidence(text).Findings()
+		found := evidence(text).Report().Causes
 		if causes(found) != "locked-memory" {
 			t.Errorf("%s: %+v", name, found)
 			continue
@@ -131,31 +131,32 @@ status: {reason: Failed, message: 'spec.containers[0].env[0]: Invalid value: "s3
 		`{"level":"error","msg":"chpasswd: s3cr3t"}`, "error: s3cr3t password", "runcmd: [echo s3cr3t]",
 		`{"level":"info","msg":"LC_ALL=C TOKEN=s3cr3t /usr/libexec/qemu-kvm"}`,
 	)
-	found := e.Findings()
-	shown := fmt.Sprintf("%+v %+v", found, e.Nearest(100))
-	if causes(found) != "locked-memory" || strings.Contains(shown, "s3cr3t") || len(e.Nearest(100)) < 3 {
+	r := e.Report()
+	if shown := fmt.Sprintf("%+v", r); causes(r.Causes) != "locked-memory" || strings.Contains(shown, "s3cr3t") || len(r.Errors) < 2 {
 		t.Errorf("shown: %s", shown)
 	}
 }
 
-// TestNearest: without a cause the last errors are shown, one of those that differ in
+// TestErrors: without a cause the last errors are shown, one of those that differ in
 // numbers only.
-func TestNearest(t *testing.T) {
+func TestErrors(t *testing.T) {
 	e := evidence(`{"level":"error","msg":"old","timestamp":"2026-11-22T09:00:00Z"}
 {"level":"error","msg":"process 1 failed","timestamp":"2026-11-22T10:00:00Z"}
 {"level":"error","msg":"process 22 failed","timestamp":"2026-11-22T10:01:00Z"}
 {"level":"warning","msg":"warned","timestamp":"2026-11-22T10:02:00Z"}
+{"level":"error","msg":"something else","timestamp":"2026-11-22T10:02:30Z"}
 2026-11-22T10:03:00Z qemu-kvm: `+strings.Repeat("long ", 100)+`
 2026-11-22T10:04:00Z panic: all is lost
 goroutine 1 [running]:`, event(vmi, "SyncFailed", "10:05:00", "no idea"))
-	if found := e.Findings(); len(found) > 0 {
-		t.Fatalf("found %+v", found)
+	r := e.Report()
+	if len(r.Causes) > 0 {
+		t.Fatalf("found %+v", r.Causes)
 	}
 	var got []string
-	for _, line := range e.Nearest(4) {
+	for _, line := range r.Errors {
 		got = append(got, line.Text)
 	}
-	want := []string{"no idea", "2026-11-22T10:04:00Z panic: all is lost", ("2026-11-22T10:03:00Z qemu-kvm: " + strings.Repeat("long ", 100))[:360] + "…", "process 22 failed"}
+	want := []string{"no idea", "2026-11-22T10:04:00Z panic: all is lost", ("2026-11-22T10:03:00Z qemu-kvm: " + strings.Repeat("long ", 100))[:360] + "…", "something else", "process 22 failed"}
 	expect.Same(t, want, got, "errors (-want +got)")
 }
 
@@ -174,19 +175,19 @@ func TestShares(t *testing.T) {
 		pod("vm-v", "b", "Running", "hugepages-1Gi: 32Gi"))
 	want := []string{
 		"hugepages-1Gi: node b has 64Gi, used by ml/vm-v (32Gi)",
-		"nvidia.com/GH100: node a has 8, used by ml/vm-x (4), ml/vm-y (4); node b has 8, used by nobody",
+		"nvidia.com/GH100: node a has 8, used by ml/vm-x (4), ml/vm-y (4); node b has 8, used by no pod that was read",
 		"mellanox.com/cx7: no node has it",
 	}
-	found := e.Findings()
+	found := e.Report().Causes
 	expect.Same(t, want, found[0].Shares, "shares (-want +got)")
-	if found = evidence(waiting).Findings(); len(found[0].Shares) > 0 {
+	if found = evidence(waiting).Report().Causes; len(found[0].Shares) > 0 {
 		t.Errorf("without nodes: %q", found[0].Shares)
 	}
 	many := []string{waiting}
 	for i := range 100 {
 		many = append(many, node(fmt.Sprint("n", i), `nvidia.com/GH100: "8"`))
 	}
-	if got := evidence(many...).Findings()[0].Shares[1]; len(got) > 400 || !strings.HasSuffix(got, "…") {
+	if got := evidence(many...).Report().Causes[0].Shares[1]; len(got) > 400 || !strings.HasSuffix(got, "…") {
 		t.Errorf("100 nodes: %q", got)
 	}
 }

@@ -10,9 +10,27 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 )
+
+// object is a VM, a VMI, a pod, a node, an event or a list of these. What they have in common is
+// in the same fields. A field that does not fit its type is left out.
+type object struct {
+	corev1.Event
+	Items []json.RawMessage
+	Spec  struct {
+		NodeName   string
+		Containers []corev1.Container
+		Template   struct{ Metadata metav1.ObjectMeta }
+	}
+	Status struct {
+		corev1.PodStatus
+		NodeName, PrintableStatus string
+		Allocatable               corev1.ResourceList
+	}
+}
 
 // Add adds a file: objects as kubectl prints them, in YAML or JSON, Lists or several
 // documents. What is neither is a log.
@@ -20,9 +38,9 @@ func (e *Evidence) Add(source string, data []byte) {
 	if e.addObject(data, "") {
 		return // JSON, which is faster to read as that
 	}
-	object := regexp.MustCompile(`(?m)^[\s{]*"?(kind|apiVersion)"?:`)
+	hasObject := regexp.MustCompile(`(?m)^[\s{]*"?(kind|apiVersion)"?:`)
 	for _, document := range regexp.MustCompile(`(?m)^---.*$`).Split(string(data), -1) {
-		if object.MatchString(document) {
+		if hasObject.MatchString(document) {
 			if data, err := yaml.YAMLToJSON([]byte(document)); err == nil && e.addObject(data, "") {
 				continue
 			}
@@ -32,58 +50,31 @@ func (e *Evidence) Add(source string, data []byte) {
 }
 
 // addObject adds an object or a list. The API server's lists have the kind of their items,
-// kubectl's do not. A field that does not fit its type is left out.
+// kubectl's do not.
 func (e *Evidence) addObject(data []byte, kind string) bool {
-	list := struct {
-		Kind  string
-		Items []json.RawMessage
-	}{Kind: kind}
-	json.Unmarshal(data, &list)
-	switch kind, isList := strings.CutSuffix(list.Kind, "List"); {
-	case isList:
-		for _, item := range list.Items {
+	var o object
+	o.Kind = kind
+	json.Unmarshal(data, &o)
+	if kind, isList := strings.CutSuffix(o.Kind, "List"); isList {
+		for _, item := range o.Items {
 			e.addObject(item, kind)
 		}
-	case kind == "VirtualMachine", kind == "VirtualMachineInstance":
-		e.addInstance(kind, data)
-	case kind == "Event":
-		e.addEvent(decode[corev1.Event](data))
-	case kind == "Pod":
-		e.addPod(decode[corev1.Pod](data))
-	case kind == "Node":
-		e.nodes = append(e.nodes, decode[corev1.Node](data))
+		return true
 	}
-	return list.Kind != ""
-}
-
-func decode[T any](data []byte) T {
-	var object T
-	json.Unmarshal(data, &object)
-	return object
-}
-
-// isMine reports whether the VM's namespace is this one.
-func (e *Evidence) isMine(namespace string) bool {
-	return e.Namespace == "" || e.Namespace == namespace
-}
-
-// addInstance adds a VM or a VMI. Their conditions have one form; others than these say
-// nothing about a start.
-func (e *Evidence) addInstance(kind string, data []byte) {
-	vmi := decode[v1.VirtualMachineInstance](data)
-	if vmi.Name != e.Name || !e.isMine(vmi.Namespace) {
-		return
+	of := corev1.ObjectReference{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
+	switch o.Kind {
+	case "Event":
+		of = o.InvolvedObject
+	case "Node":
+		e.nodes = append(e.nodes, o)
+	case "Pod":
+		e.pods = append(e.pods, o)
 	}
-	if kind == "VirtualMachine" {
-		e.IsStopped = decode[v1.VirtualMachine](data).Status.PrintableStatus == v1.VirtualMachineStatusStopped
-	} else {
-		e.Phase, e.Node = cmp.Or(string(vmi.Status.Phase), "Pending"), vmi.Status.NodeName
+	isVM := (of.Kind == "VirtualMachine" || of.Kind == "VirtualMachineInstance") && of.Name == e.Name
+	if (isVM || of.Kind == "Pod" && e.isLauncher(of.Name)) && (e.Namespace == "" || e.Namespace == of.Namespace) {
+		e.addOwn(o, fmt.Sprintf(" of %s %s", of.Kind, of.Name))
 	}
-	for _, c := range vmi.Status.Conditions {
-		if i := slices.Index([]string{"Failure", "Synchronized", "PodScheduled"}, string(c.Type)); i >= 0 && (c.Status == corev1.ConditionTrue) == (i == 0) {
-			e.add(true, fmt.Sprintf("condition %s of %s %s", c.Type, kind, e.Name), c.LastTransitionTime.Time, c.Reason+": "+c.Message)
-		}
-	}
+	return o.Kind != ""
 }
 
 // isLauncher reports whether a pod's name is that of the VM: KubeVirt lets the API server
@@ -96,42 +87,52 @@ func (e *Evidence) isLauncher(pod string) bool {
 	return found && !strings.Contains(end, "-")
 }
 
-func (e *Evidence) addEvent(event corev1.Event) {
-	of, at := event.InvolvedObject, event.LastTimestamp.Time
-	isOfVM := strings.HasPrefix(of.Kind, "VirtualMachine") && of.Name == e.Name || of.Kind == "Pod" && e.isLauncher(of.Name)
-	if !isOfVM || !e.isMine(of.Namespace) {
-		return
+// addOwn adds an object of the VM, or an event about one, of which source says so.
+func (e *Evidence) addOwn(o object, source string) {
+	switch o.Kind {
+	case "Event":
+		at := o.LastTimestamp.Time
+		if at.IsZero() {
+			at = o.EventTime.Time
+		}
+		e.add(o.Type == corev1.EventTypeWarning, "event "+o.Reason+source, at, o.Message)
+	case "VirtualMachine":
+		e.Stopped = o.Status.PrintableStatus == string(v1.VirtualMachineStatusStopped)
+		if e.Phase == "" {
+			e.Labels, e.Annotations = o.Spec.Template.Metadata.Labels, o.Spec.Template.Metadata.Annotations
+		}
+	case "VirtualMachineInstance":
+		e.Phase, e.Node = string(cmp.Or(o.Status.Phase, corev1.PodPending)), o.Status.NodeName
+		e.Labels, e.Annotations = o.Labels, o.Annotations
+	case "Pod":
+		e.addPod(o, source)
 	}
-	if at.IsZero() {
-		at = event.EventTime.Time
+	failed := map[string]corev1.ConditionStatus{"Failure": corev1.ConditionTrue, "Synchronized": corev1.ConditionFalse, "PodScheduled": corev1.ConditionFalse}
+	for _, c := range o.Status.Conditions {
+		if c.Status == failed[string(c.Type)] {
+			e.add(true, "condition "+string(c.Type)+source, c.LastTransitionTime.Time, c.Reason+": "+c.Message)
+		}
 	}
-	e.add(event.Type == corev1.EventTypeWarning, fmt.Sprintf("event %s of %s %s", event.Reason, of.Kind, of.Name), at, event.Message)
 }
 
-func (e *Evidence) addPod(pod corev1.Pod) {
-	if slices.ContainsFunc(e.pods, func(p corev1.Pod) bool { return p.Name == pod.Name && p.Namespace == pod.Namespace }) {
-		return // in two lists
-	}
-	e.pods = append(e.pods, pod)
-	if !e.isMine(pod.Namespace) || !e.isLauncher(pod.Name) {
-		return
-	}
+func (e *Evidence) addPod(pod object, source string) {
+	created := pod.CreationTimestamp.Time
 	if pod.Status.Reason != "" {
-		e.add(true, "status of pod "+pod.Name, pod.CreationTimestamp.Time, pod.Status.Reason+": "+pod.Status.Message)
+		e.add(true, "status"+source, created, pod.Status.Reason+": "+pod.Status.Message)
 	}
 	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-		source := fmt.Sprintf("container %s of pod %s", c.Name, pod.Name)
-		if c.LastTerminationState.Terminated != nil {
+		before := c.LastTerminationState.Terminated
+		if before != nil {
 			e.Logs = append(e.Logs, Log{pod.Name, c.Name, true})
 		}
 		if waiting := c.State.Waiting; waiting == nil {
 			e.Logs = append(e.Logs, Log{pod.Name, c.Name, false})
 		} else if waiting.Message != "" {
-			e.add(true, source, pod.CreationTimestamp.Time, waiting.Reason+": "+waiting.Message)
+			e.add(true, "container "+c.Name+source, created, waiting.Reason+": "+waiting.Message)
 		}
-		for _, ended := range []*corev1.ContainerStateTerminated{c.LastTerminationState.Terminated, c.State.Terminated} {
+		for _, ended := range []*corev1.ContainerStateTerminated{before, c.State.Terminated} {
 			if ended != nil && ended.ExitCode != 0 {
-				e.add(true, source, ended.FinishedAt.Time, fmt.Sprintf("%s (exit status %d): %s", ended.Reason, ended.ExitCode, ended.Message))
+				e.add(true, "container "+c.Name+source, ended.FinishedAt.Time, fmt.Sprintf("%s (exit status %d): %s", ended.Reason, ended.ExitCode, ended.Message))
 			}
 		}
 	}
