@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
 
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/cluster"
@@ -101,8 +102,25 @@ func (a *app) installation(ctx context.Context, client *cluster.Client) (doctor.
 	return doctor.NewInstallationReport(in), nil
 }
 
-// lacksHook reports whether a running VM requests the hook, which did not place its devices,
-// though it would.
+// problems returns what doctor finds wrong with the installation, for a VM that requests the hook.
+// For one that runs as the hook plans it that is nothing.
+func (a *app) problems(ctx context.Context, client *cluster.Client, name types.NamespacedName, runs bool) ([]doctor.Result, error) {
+	if runs {
+		vm, err := a.read(ctx, client, name, cluster.DevicesOnly)
+		if err != nil {
+			return nil, err
+		}
+		running, err := newRunning(vm, plan.Planner{Sysfs: vm.Host})
+		if err != nil || !lacksHook(vm, running) {
+			return nil, err
+		}
+	}
+	report, err := a.installation(ctx, client)
+	return report.Problems(), err
+}
+
+// lacksHook reports whether a running VM requests the hook, which would place devices that it did
+// not place.
 func lacksHook(vm cluster.VM, running cli.Running) bool {
 	return env.RequestsHook(vm.Labels, vm.Annotations) && running.Layout == "" && running.Planned.Changed() && !running.Planned.Policy.DryRun
 }

@@ -14,20 +14,10 @@ import (
 
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/cluster"
-	"hook-sidecar/pkg/doctor"
 	"hook-sidecar/pkg/env"
-	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/why"
 )
-
-// diagnosis is the output of why.
-type diagnosis struct {
-	SchemaVersion int `json:"schemaVersion"` // 1
-	why.Report
-	Installation []doctor.Result `json:"installation"` // of a VM that requests the hook, which did not place its devices: what is wrong in the cluster
-	Unread       []string        `json:"unread"`       // what could not be read, with the rule that grants it
-}
 
 func (a *app) newWhy() *cobra.Command {
 	var files []string
@@ -78,8 +68,7 @@ func (a *app) why(ctx context.Context, argument string, files []string, output c
 	if err != nil {
 		return err
 	}
-	e := &why.Evidence{VM: why.VM{Namespace: name.Namespace, Name: name.Name}}
-	d := diagnosis{SchemaVersion: 1, Installation: []doctor.Result{}, Unread: []string{}}
+	e := &why.Evidence{Report: why.Report{Namespace: name.Namespace, Name: name.Name, Installation: []string{}, Unread: []string{}}}
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {
@@ -88,28 +77,23 @@ func (a *app) why(ctx context.Context, argument string, files []string, output c
 		e.Add("file "+file, data)
 	}
 	if client != nil {
-		if err := a.collect(ctx, client, name, e, &d); err != nil {
+		if err := a.collect(ctx, client, name, e); err != nil {
 			return err
 		}
-		if err := a.checkHook(ctx, client, name, e, &d); err != nil {
-			d.Unread = append(d.Unread, reasons.Text(err))
-		}
 	}
-	d.Report = e.Report()
-	for _, text := range d.Unread {
+	r := e.Diagnose()
+	for _, text := range r.Unread {
 		a.Say("warning: not read: %s", text)
 	}
-	err = a.WriteAs(output, d, func(b *bytes.Buffer) error {
-		for _, line := range d.text() {
-			b.WriteString(cli.Escaped(line) + "\n")
-		}
+	err = a.WriteAs(output, r, func(b *bytes.Buffer) error {
+		writeAnswer(b, r)
 		return nil
 	})
-	return cmp.Or(err, cli.Found(!d.Runs()))
+	return cmp.Or(err, cli.Found(!r.Runs()))
 }
 
 // collect reads a VM from the cluster. It leaves out and names what the user may not read.
-func (a *app) collect(ctx context.Context, client *cluster.Client, name types.NamespacedName, e *why.Evidence, d *diagnosis) error {
+func (a *app) collect(ctx context.Context, client *cluster.Client, name types.NamespacedName, e *why.Evidence) error {
 	defer a.Await(fmt.Sprintf("VM %s, at most %s (--timeout)", name, a.timeout))()
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
@@ -118,7 +102,7 @@ func (a *app) collect(ctx context.Context, client *cluster.Client, name types.Na
 		if err == nil {
 			add(data)
 		} else if !apierrors.IsNotFound(err) && !apierrors.IsBadRequest(err) { // that is a container without a log
-			d.Unread = append(d.Unread, reasons.Text(err))
+			e.Unread = append(e.Unread, reasons.Text(err))
 		}
 		return err
 	}
@@ -138,51 +122,35 @@ func (a *app) collect(ctx context.Context, client *cluster.Client, name types.Na
 			break // so are the others
 		}
 	}
-	if ofVM != nil && ofVMI != nil && e.IsEmpty() {
+	r := e.Diagnose()
+	if ofVM != nil && ofVMI != nil && len(r.Causes)+len(r.Errors) == 0 {
 		_, err := client.Instance(ctx, name)
 		return err // says what there is
 	}
-	if causes := e.Report().Causes; len(causes) > 0 && causes[0].Name == why.NoNode {
+	if len(r.Causes) > 0 && r.Causes[0].Name == why.NoNode {
 		read(add, cluster.Query{Resource: "nodes"})
 		read(add, cluster.Query{Resource: "pods"})
+	}
+	if env.RequestsHook(e.Labels, e.Annotations) {
+		problems, err := a.problems(ctx, client, name, e.Runs())
+		if err != nil {
+			e.Unread = append(e.Unread, reasons.Text(err))
+		}
+		for _, problem := range problems {
+			e.Installation = append(e.Installation, problem.String())
+		}
 	}
 	return nil
 }
 
-// checkHook checks the cluster for a VM that requests the hook, unless it runs as the hook plans.
-func (a *app) checkHook(ctx context.Context, client *cluster.Client, name types.NamespacedName, e *why.Evidence, d *diagnosis) error {
-	if !env.RequestsHook(e.Labels, e.Annotations) {
-		return nil
-	}
-	if e.Runs() {
-		vm, err := a.read(ctx, client, name, cluster.DevicesOnly)
-		if err != nil {
-			return err
-		}
-		running, err := newRunning(vm, plan.Planner{Sysfs: vm.Host})
-		if err != nil || !lacksHook(vm, running) {
-			return err
-		}
-	}
-	report, err := a.installation(ctx, client)
-	d.Installation = append(d.Installation, report.Problems()...)
-	return err
-}
-
-// text returns the lines that a user reads, the cause first.
-func (d diagnosis) text() []string {
-	vm, state := "VM "+strings.TrimPrefix(d.Namespace+"/"+d.Name, "/"), "does not start"
-	if d.Runs() {
-		state = "runs"
-	}
-	var lines []string
-	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
-	for i, f := range d.Causes {
-		if i > 0 {
-			say("before:  %s, %s", f.Name, f.Line.Where())
-			continue
-		}
-		say("%s %s: %s", vm, state, f.What)
+// writeAnswer writes a report as text, the cause first.
+func writeAnswer(b *bytes.Buffer, r why.Report) {
+	say := func(format string, args ...any) { fmt.Fprintln(b, cli.Escaped(fmt.Sprintf(format, args...))) }
+	vm := "VM " + strings.TrimPrefix(r.Namespace+"/"+r.Name, "/")
+	switch {
+	case len(r.Causes) > 0:
+		f := r.Causes[0]
+		say("%s %s: %s", vm, map[bool]string{true: "runs", false: "does not start"}[r.Runs()], f.What)
 		say("message: %s", f.Line.Text)
 		say("from:    %s", f.Line.Where())
 		for _, share := range f.Shares {
@@ -193,23 +161,22 @@ func (d diagnosis) text() []string {
 			say("doctor:  %s%s", cli.Page("docs/doctor.md#"), f.Check)
 		}
 		say("more:    %s%s, %s", cli.Page("docs/causes.md#"), f.Name, f.Seen[0])
-	}
-	switch {
-	case len(d.Causes) > 0:
-	case d.Runs():
-		say("%s runs on node %s; kubectl hostdev explain %s shows where its devices are", vm, d.Node, d.Name)
-	case d.Stopped && d.Phase == "":
-		say("%s is stopped, and nothing reports a failed start; virtctl start %s starts it", vm, d.Name)
+		for _, before := range r.Causes[1:] {
+			say("before:  %s, %s", before.Name, before.Line.Where())
+		}
+	case r.Runs():
+		say("%s runs on node %s; kubectl hostdev explain %s shows where its devices are", vm, r.Node, r.Name)
+	case r.Stopped && r.Phase == "":
+		say("%s is stopped, and nothing reports a failed start; virtctl start %s starts it", vm, r.Name)
 	default:
-		say("%s does not run (%s), and no known cause is in what was read. Its last errors:", vm, cmp.Or(d.Phase, "no VMI was read"))
-		for _, line := range d.Errors {
+		say("%s does not run (%s), and no known cause is in what was read. Its last errors:", vm, cmp.Or(r.Phase, "no VMI was read"))
+		for _, line := range r.Errors {
 			say("  %s (%s)", line.Text, line.Where())
 		}
 		say("To report it, attach what these print, without what is secret in it:")
 		say("  kubectl get vm,vmi,pod,event -o yaml; kubectl logs POD -c compute")
 	}
-	for _, result := range d.Installation {
-		say("hook:    %s", result)
+	for _, problem := range r.Installation {
+		say("hook:    %s", problem)
 	}
-	return lines
 }

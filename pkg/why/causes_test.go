@@ -13,7 +13,7 @@ import (
 
 // evidence returns what texts have of VM vm.
 func evidence(texts ...string) *Evidence {
-	e := &Evidence{VM: VM{Name: "vm"}}
+	e := &Evidence{Report: Report{Name: "vm"}}
 	for _, text := range texts {
 		e.Add("a file", []byte(text))
 	}
@@ -38,7 +38,7 @@ func fixtures(t *testing.T) map[string][]txtar.File {
 func TestCauses(t *testing.T) {
 	for want, places := range fixtures(t) {
 		for _, place := range places {
-			if found := evidence(string(place.Data)).Report().Causes; len(found) != 1 || found[0].Name != want {
+			if found := evidence(string(place.Data)).Diagnose().Causes; len(found) != 1 || found[0].Name != want {
 				t.Errorf("%s: found %+v, want %s", place.Name, found, want)
 			}
 		}
@@ -77,7 +77,7 @@ func TestWell(t *testing.T) {
 		if len(e.lines) == 0 {
 			t.Errorf("%s: no line", log.Name)
 		}
-		if r := e.Report(); len(r.Causes)+len(r.Errors) > 0 {
+		if r := e.Diagnose(); len(r.Causes)+len(r.Errors) > 0 {
 			t.Errorf("%s: found %+v", log.Name, r)
 		}
 	}

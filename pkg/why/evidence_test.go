@@ -38,11 +38,12 @@ func TestAttempts(t *testing.T) {
 		event(vmi, "SyncFailed", "10:03:00", notViable), event(vmi, "SyncFailed", "10:01:00", noMemlock),
 		event("Pod/virt-launcher-vm-x7k2p", "FailedScheduling", "10:00:00", "0/1 nodes are available: 1 Insufficient nvidia.com/GH100."),
 		event(vmi, "SyncFailed", "10:02:00", notViable),
-	).Report().Causes
+	).Diagnose().Causes
 	expect.Same(t, "group-not-viable locked-memory no-node", causes(found), "causes (-want +got)")
 	want := Line{
 		Source: "event SyncFailed of VirtualMachineInstance vm", Time: time.Date(2026, 11, 22, 10, 3, 0, 0, time.UTC),
-		Text:    "2026-11-22T10:00:00.563014Z qemu-kvm: -device vfio-pci,host=0000:01:00.0: vfio 0000:01:00.0: group 1 is not viable",
+		Text: "server error. command SyncVMI failed: \"LibvirtError(Code=1, Domain=10, Message='internal error: qemu unexpectedly closed the monitor: " +
+			"2026-11-22T10:00:00.563014Z qemu-kvm: -device vfio-pci,host=0000:01:00.0: vfio 0000:01:00.0: group 1 is not viable",
 		isError: true,
 	}
 	if got := found[0].Line; got != want {
@@ -63,14 +64,14 @@ func TestOtherVMs(t *testing.T) {
 		{"vm", "virt-launcher-v-x7k2p", ""},
 		{long, ("virt-launcher-" + long)[:58] + "x7k2p", "locked-memory"},
 	} {
-		e := &Evidence{VM: VM{Namespace: "ml", Name: tt.vm}}
+		e := &Evidence{Report: Report{Namespace: "ml", Name: tt.vm}}
 		e.Add("", []byte(event("Pod/"+tt.pod, "Failed", "10:00:00", noMemlock)))
-		if got := causes(e.Report().Causes); got != tt.want {
+		if got := causes(e.Diagnose().Causes); got != tt.want {
 			t.Errorf("VM %s, pod %s: %q, want %q", tt.vm, tt.pod, got, tt.want)
 		}
-		e = &Evidence{VM: VM{Namespace: "other", Name: tt.vm}}
+		e = &Evidence{Report: Report{Namespace: "other", Name: tt.vm}}
 		e.Add("", []byte(event("Pod/"+tt.pod, "Failed", "10:00:00", noMemlock)))
-		if got := causes(e.Report().Causes); got != "" {
+		if got := causes(e.Diagnose().Causes); got != "" {
 			t.Errorf("another namespace: %q", got)
 		}
 	}
@@ -80,10 +81,10 @@ func TestOtherVMs(t *testing.T) {
 func TestRuns(t *testing.T) {
 	running := "kind: VirtualMachineInstance\nmetadata: {name: vm, namespace: ml}\nstatus: {phase: Running, nodeName: gpu-1}\n"
 	e := evidence(running, event(vmi, "SyncFailed", "10:00:00", noMemlock))
-	if found := e.Report().Causes; len(found) > 0 || e.Phase != "Running" || e.Node != "gpu-1" {
+	if found := e.Diagnose().Causes; len(found) > 0 || e.Phase != "Running" || e.Node != "gpu-1" {
 		t.Errorf("found %+v of %+v", found, e)
 	}
-	got := causes(evidence(running, "NVRM: BAR0 is 0M @ 0x0 (PCI:0000:08:00.0)").Report().Causes)
+	got := causes(evidence(running, "NVRM: BAR0 is 0M @ 0x0 (PCI:0000:08:00.0)").Diagnose().Causes)
 	expect.Same(t, "bar-window", got, "causes (-want +got)")
 }
 
@@ -104,7 +105,7 @@ func TestForms(t *testing.T) {
 		"containerd's file":         "2026-11-22T10:00:00.500000000Z stderr F " + entry + "\r",
 		"kubectl describe":          "  Warning  SyncFailed  7s  virt-handler  server error: " + noMemlock,
 	} {
-		found := evidence(text).Report().Causes
+		found := evidence(text).Diagnose().Causes
 		if causes(found) != "locked-memory" {
 			t.Errorf("%s: %+v", name, found)
 			continue
@@ -131,7 +132,7 @@ status: {reason: Failed, message: 'spec.containers[0].env[0]: Invalid value: "s3
 		`{"level":"error","msg":"chpasswd: s3cr3t"}`, "error: s3cr3t password", "runcmd: [echo s3cr3t]",
 		`{"level":"info","msg":"LC_ALL=C TOKEN=s3cr3t /usr/libexec/qemu-kvm"}`,
 	)
-	r := e.Report()
+	r := e.Diagnose()
 	if shown := fmt.Sprintf("%+v", r); causes(r.Causes) != "locked-memory" || strings.Contains(shown, "s3cr3t") || len(r.Errors) < 2 {
 		t.Errorf("shown: %s", shown)
 	}
@@ -148,7 +149,7 @@ func TestErrors(t *testing.T) {
 2026-11-22T10:03:00Z qemu-kvm: `+strings.Repeat("long ", 100)+`
 2026-11-22T10:04:00Z panic: all is lost
 goroutine 1 [running]:`, event(vmi, "SyncFailed", "10:05:00", "no idea"))
-	r := e.Report()
+	r := e.Diagnose()
 	if len(r.Causes) > 0 {
 		t.Fatalf("found %+v", r.Causes)
 	}
@@ -178,16 +179,16 @@ func TestShares(t *testing.T) {
 		"nvidia.com/GH100: node a has 8, used by ml/vm-x (4), ml/vm-y (4); node b has 8, used by no pod that was read",
 		"mellanox.com/cx7: no node has it",
 	}
-	found := e.Report().Causes
+	found := e.Diagnose().Causes
 	expect.Same(t, want, found[0].Shares, "shares (-want +got)")
-	if found = evidence(waiting).Report().Causes; len(found[0].Shares) > 0 {
+	if found = evidence(waiting).Diagnose().Causes; len(found[0].Shares) > 0 {
 		t.Errorf("without nodes: %q", found[0].Shares)
 	}
 	many := []string{waiting}
 	for i := range 100 {
 		many = append(many, node(fmt.Sprint("n", i), `nvidia.com/GH100: "8"`))
 	}
-	if got := evidence(many...).Report().Causes[0].Shares[1]; len(got) > 400 || !strings.HasSuffix(got, "…") {
+	if got := evidence(many...).Diagnose().Causes[0].Shares[1]; len(got) > 400 || !strings.HasSuffix(got, "…") {
 		t.Errorf("100 nodes: %q", got)
 	}
 }
