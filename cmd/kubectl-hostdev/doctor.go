@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/types"
 
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/cluster"
@@ -102,21 +101,13 @@ func (a *app) installation(ctx context.Context, client *cluster.Client) (doctor.
 	return doctor.NewInstallationReport(in), nil
 }
 
-// problems returns what doctor finds wrong with the installation, for a VM that requests the hook.
-// For one that runs as the hook plans it that is nothing.
-func (a *app) problems(ctx context.Context, client *cluster.Client, name types.NamespacedName, runs bool) ([]doctor.Result, error) {
-	if runs {
-		vm, err := a.read(ctx, client, name, cluster.DevicesOnly)
-		if err != nil {
-			return nil, err
-		}
-		running, err := newRunning(vm, plan.Planner{Sysfs: vm.Host})
-		if err != nil || !lacksHook(vm, running) {
-			return nil, err
-		}
-	}
+// problems returns what doctor finds wrong with the installation, as lines.
+func (a *app) problems(ctx context.Context, client *cluster.Client) (lines []string, err error) {
 	report, err := a.installation(ctx, client)
-	return report.Problems(), err
+	for _, result := range report.Problems() {
+		lines = append(lines, result.String())
+	}
+	return lines, err
 }
 
 // lacksHook reports whether a running VM requests the hook, which would place devices that it did

@@ -122,12 +122,12 @@ func (a *app) explain(ctx context.Context, argument string, flags explainFlags) 
 	e.Heading, e.Subject = running.Heading(), report.NewSubject(running.Planned.Plan.Domain(), vm.VMI)
 	e.Subject.Host, e.Subject.Source, e.Subject.Tool = "node "+vm.Node, "pod "+vm.Pod, a.Version()
 	if lacksHook(vm, running) {
-		report, err := a.installation(ctx, client)
+		problems, err := a.problems(ctx, client)
 		if err != nil {
-			a.Say("warning: the cluster was not checked: %s", reasons.Text(err))
+			a.Say("warning: not read: %s", reasons.Text(err))
 		}
-		for _, result := range report.Problems() {
-			a.Say("warning: the VM requests the hook, which did not place its devices: %s", result)
+		for _, problem := range problems {
+			a.Say("warning: the VM requests the hook, which did not place its devices: %s", problem)
 		}
 	}
 	if !flags.guest {

@@ -15,6 +15,7 @@ import (
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/cluster"
 	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/why"
 )
@@ -25,11 +26,10 @@ func (a *app) newWhy() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "why VM [flags]",
 		Short: "Say why a VM with passthrough devices does not start",
-		Long: `why reads what the cluster has about the start of a VM: the VM and its VMI, their events
-and pods, and the logs of virt-launcher and of hooks. It names the cause, the message that
-proves it, and what to do. docs/causes.md has all causes. It needs no hook; where the VM
-requests one that did not place its devices, it also checks the cluster, as doctor does.
-What you may not read is left out and named.
+		Long: `why names the cause of a failed start, with or without a hook in the cluster, the
+message that proves it, and what to do; docs/causes.md has all causes. It reads the VM,
+its VMI, events, pods and logs, and names what you may not read. Where the VM requests
+the hook, which did not place its devices, it also checks the cluster as doctor does.
 
 With -f it reads files instead: objects as kubectl get -o yaml prints them, and logs. It
 prints no value of an environment variable and no cloud-init data.
@@ -85,10 +85,7 @@ func (a *app) why(ctx context.Context, argument string, files []string, output c
 	for _, text := range r.Unread {
 		a.Say("warning: not read: %s", text)
 	}
-	err = a.WriteAs(output, r, func(b *bytes.Buffer) error {
-		writeAnswer(b, r)
-		return nil
-	})
+	err = a.WriteAs(output, r, func(b *bytes.Buffer) error { return writeAnswer(b, r) })
 	return cmp.Or(err, cli.Found(!r.Runs()))
 }
 
@@ -97,54 +94,66 @@ func (a *app) collect(ctx context.Context, client *cluster.Client, name types.Na
 	defer a.Await(fmt.Sprintf("VM %s, at most %s (--timeout)", name, a.timeout))()
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
-	read := func(add func([]byte), q cluster.Query) error {
+	read := func(q cluster.Query) error {
 		data, err := client.Get(ctx, q)
-		if err == nil {
-			add(data)
-		} else if !apierrors.IsNotFound(err) && !apierrors.IsBadRequest(err) { // that is a container without a log
+		switch {
+		case err == nil && q.Part == "log":
+			e.AddLog(fmt.Sprintf("log of container %s of pod %s", q.Parameters["container"], q.Name), string(data))
+		case err == nil:
+			e.Add("", data)
+		case !apierrors.IsNotFound(err) && !apierrors.IsBadRequest(err): // that is a container without a log
 			e.Unread = append(e.Unread, reasons.Text(err))
 		}
 		return err
 	}
-	add := func(data []byte) { e.Add("", data) }
-	ofVM := read(add, cluster.Query{Group: "kubevirt.io", Resource: "virtualmachines", Namespace: name.Namespace, Name: name.Name})
-	ofVMI := read(add, cluster.Query{Group: "kubevirt.io", Resource: "virtualmachineinstances", Namespace: name.Namespace, Name: name.Name})
-	read(add, cluster.Query{Resource: "pods", Namespace: name.Namespace})
-	read(add, cluster.Query{Resource: "events", Namespace: name.Namespace})
+	read(cluster.Query{Group: "kubevirt.io", Resource: "virtualmachines", Namespace: name.Namespace, Name: name.Name})
+	ofVMI := read(cluster.Query{Group: "kubevirt.io", Resource: "virtualmachineinstances", Namespace: name.Namespace, Name: name.Name})
+	read(cluster.Query{Resource: "pods", Namespace: name.Namespace})
+	read(cluster.Query{Resource: "events", Namespace: name.Namespace})
 	for _, l := range e.Logs {
-		addLog := func(data []byte) {
-			e.AddLog(fmt.Sprintf("log of container %s of pod %s", l.Container, l.Pod), string(data))
-		}
-		err := read(addLog, cluster.Query{Resource: "pods", Namespace: name.Namespace, Name: l.Pod, Part: "log", Parameters: map[string]string{
-			"container": l.Container, "previous": fmt.Sprint(l.Before), "tailLines": "5000", "limitBytes": "8000000",
-		}})
+		parameters := map[string]string{"container": l.Container, "previous": fmt.Sprint(l.Before), "tailLines": "5000", "limitBytes": "8000000"}
+		err := read(cluster.Query{Resource: "pods", Namespace: name.Namespace, Name: l.Pod, Part: "log", Parameters: parameters})
 		if apierrors.IsForbidden(err) {
 			break // so are the others
 		}
 	}
 	r := e.Diagnose()
-	if ofVM != nil && ofVMI != nil && len(r.Causes)+len(r.Errors) == 0 {
+	if ofVMI != nil && len(r.Causes)+len(r.Errors) == 0 {
 		_, err := client.Instance(ctx, name)
 		return err // says what there is
 	}
 	if len(r.Causes) > 0 && r.Causes[0].Name == why.NoNode {
-		read(add, cluster.Query{Resource: "nodes"})
-		read(add, cluster.Query{Resource: "pods"})
+		read(cluster.Query{Resource: "nodes"})
+		read(cluster.Query{Resource: "pods"})
 	}
-	if env.RequestsHook(e.Labels, e.Annotations) {
-		problems, err := a.problems(ctx, client, name, e.Runs())
-		if err != nil {
-			e.Unread = append(e.Unread, reasons.Text(err))
-		}
-		for _, problem := range problems {
-			e.Installation = append(e.Installation, problem.String())
-		}
+	if err := a.checkHook(ctx, client, name, e); err != nil {
+		e.Unread = append(e.Unread, reasons.Text(err))
 	}
 	return nil
 }
 
+// checkHook checks the cluster for a VM that requests the hook, unless it runs as the hook plans.
+func (a *app) checkHook(ctx context.Context, client *cluster.Client, name types.NamespacedName, e *why.Evidence) error {
+	if !env.RequestsHook(e.Labels, e.Annotations) {
+		return nil
+	}
+	if e.Runs() {
+		vm, err := a.read(ctx, client, name, cluster.DevicesOnly)
+		if err != nil {
+			return err
+		}
+		running, err := newRunning(vm, plan.Planner{Sysfs: vm.Host})
+		if err != nil || !lacksHook(vm, running) {
+			return err
+		}
+	}
+	problems, err := a.problems(ctx, client)
+	e.Installation = append(e.Installation, problems...)
+	return err
+}
+
 // writeAnswer writes a report as text, the cause first.
-func writeAnswer(b *bytes.Buffer, r why.Report) {
+func writeAnswer(b *bytes.Buffer, r why.Report) error {
 	say := func(format string, args ...any) { fmt.Fprintln(b, cli.Escaped(fmt.Sprintf(format, args...))) }
 	vm := "VM " + strings.TrimPrefix(r.Namespace+"/"+r.Name, "/")
 	switch {
@@ -166,8 +175,6 @@ func writeAnswer(b *bytes.Buffer, r why.Report) {
 		}
 	case r.Runs():
 		say("%s runs on node %s; kubectl hostdev explain %s shows where its devices are", vm, r.Node, r.Name)
-	case r.Stopped && r.Phase == "":
-		say("%s is stopped, and nothing reports a failed start; virtctl start %s starts it", vm, r.Name)
 	default:
 		say("%s does not run (%s), and no known cause is in what was read. Its last errors:", vm, cmp.Or(r.Phase, "no VMI was read"))
 		for _, line := range r.Errors {
@@ -179,4 +186,5 @@ func writeAnswer(b *bytes.Buffer, r why.Report) {
 	for _, problem := range r.Installation {
 		say("hook:    %s", problem)
 	}
+	return nil
 }
