@@ -61,11 +61,8 @@ func (a *app) why(ctx context.Context, argument string, files []string, output c
 	if len(files) == 0 {
 		client, namespace, err = a.connect()
 	}
-	if err != nil {
-		return err
-	}
-	name, err := vmName(namespace, argument)
-	if err != nil {
+	name, nameErr := vmName(namespace, argument)
+	if err = cmp.Or(err, nameErr); err != nil {
 		return err
 	}
 	e := &why.Evidence{Report: why.Report{Namespace: name.Namespace, Name: name.Name, Installation: []string{}, Unread: []string{}}}

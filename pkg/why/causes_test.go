@@ -56,6 +56,9 @@ func TestTable(t *testing.T) {
 		names[cause.Name] = true
 		for _, message := range cause.Messages {
 			only := Cause{Messages: []string{message}}
+			if strings.Count(message, "*") > 1 {
+				t.Errorf("%s: more than one * in %q", cause.Name, message)
+			}
 			isSeen := slices.ContainsFunc(all[cause.Name], func(place txtar.File) bool {
 				return slices.ContainsFunc(evidence(string(place.Data)).lines, func(l Line) bool { return only.match(l.Source+": "+l.Text) >= 0 })
 			})
