@@ -67,16 +67,15 @@ func (a *app) why(ctx context.Context, argument string, files []string, output c
 	}
 	e := &why.Evidence{Report: why.Report{Namespace: name.Namespace, Name: name.Name, Installation: []string{}, Unread: []string{}}}
 	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
+		data, readErr := os.ReadFile(file)
+		err = cmp.Or(err, readErr)
 		e.Add("file "+file, data)
 	}
 	if client != nil {
-		if err := a.collect(ctx, client, name, e); err != nil {
-			return err
-		}
+		err = a.collect(ctx, client, name, e)
+	}
+	if err != nil {
+		return err
 	}
 	r := e.Diagnose()
 	for _, text := range r.Unread {
@@ -119,7 +118,7 @@ func (a *app) collect(ctx context.Context, client *cluster.Client, name types.Na
 		_, err := client.Instance(ctx, name)
 		return err // says what there is
 	}
-	if len(r.Causes) > 0 && r.Causes[0].Name == why.NoNode {
+	if len(r.Causes) > 0 && r.Causes[0].Name == "no-node" { // who has what it lacks
 		read(cluster.Query{Resource: "nodes"})
 		read(cluster.Query{Resource: "pods"})
 	}

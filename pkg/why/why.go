@@ -95,8 +95,8 @@ func (l Line) Where() string {
 	return l.Source + ", " + l.Time.Format("2006-01-02 15:04:05 MST")
 }
 
-// Diagnose returns the report with what the evidence shows. Of several attempts to start, the last counts; of a
-// VM that runs, only what its guest reports. Errors that differ in numbers only are one.
+// Diagnose returns the report with causes and errors. Of several attempts to start, the last
+// counts; of a VM that runs, what its guest reports. Errors that differ in numbers only are one.
 func (e *Evidence) Diagnose() Report {
 	const maxErrors = 5
 	private := regexp.MustCompile(`(?i)cloud-?init|passw|secret|token|ssh-`)
@@ -110,9 +110,8 @@ func (e *Evidence) Diagnose() Report {
 			isKnown := slices.ContainsFunc(r.Causes, func(f Finding) bool { return f.Name == causes[i].Name })
 			if !isKnown && (causes[i].InGuest || !e.Runs()) {
 				line.Text = redact(line.Text)
-				shares := e.shares(line.Text)
 				line.Text = quote(line.Text, causes[i].match(line.Text))
-				r.Causes = append(r.Causes, Finding{causes[i], line, shares})
+				r.Causes = append(r.Causes, Finding{causes[i], line, e.shares(text)})
 			}
 			continue
 		}
@@ -201,7 +200,6 @@ func (e *Evidence) addObject(data []byte, kind string) bool {
 		for _, item := range o.Items {
 			e.addObject(item, kind)
 		}
-		return true
 	}
 	of := corev1.ObjectReference{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
 	switch o.Kind {
@@ -235,9 +233,7 @@ func (e *Evidence) addOwn(o object, source string) {
 	case "Event":
 		e.add(o.Type == corev1.EventTypeWarning, "event "+o.Reason+source, at, o.Message)
 	case "VirtualMachine":
-		if e.Phase == "" {
-			e.Labels, e.Annotations = o.Spec.Template.Metadata.Labels, o.Spec.Template.Metadata.Annotations
-		}
+		e.Labels, e.Annotations = o.Spec.Template.Metadata.Labels, o.Spec.Template.Metadata.Annotations
 	case "VirtualMachineInstance":
 		e.Phase, e.Node = string(cmp.Or(o.Status.Phase, corev1.PodPending)), o.Status.NodeName
 		e.Labels, e.Annotations = o.Labels, o.Annotations
@@ -304,9 +300,6 @@ func (e *Evidence) add(isError bool, source string, at time.Time, text string) {
 		}
 	}
 }
-
-// NoNode is the cause for which nodes, and the pods of all namespaces, say who has what.
-const NoNode = "no-node"
 
 // shares returns a line per device, and per size of hugepages, that the scheduler reports as
 // insufficient: which nodes have it, and which pods use it there. Without nodes it returns none.
