@@ -27,9 +27,10 @@ func (a *app) newWhy() *cobra.Command {
 		Use:   "why VM [flags]",
 		Short: "Say why a VM with passthrough devices does not start",
 		Long: `why names the cause of a failed start, with or without a hook in the cluster, the
-message that proves it, and what to do; docs/causes.md has all causes. It reads the VM,
-its VMI, events, pods and logs, and names what you may not read. Where the VM requests
-the hook, which did not place its devices, it also checks the cluster as doctor does.
+message that proves it, and what to do. It reads the VM, its VMI, events, pods and logs,
+and names what you may not read. Where the VM requests the hook, which did not place
+its devices, it also checks the cluster as doctor does. All causes:
+` + cli.Page("docs/causes.md") + `
 
 With -f it reads files instead: objects as kubectl get -o yaml prints them, and logs. It
 prints no value of an environment variable and no cloud-init data.
@@ -161,7 +162,7 @@ func writeAnswer(b *bytes.Buffer, r why.Report) error {
 		for _, share := range f.Shares {
 			say("nodes:   %s", share)
 		}
-		say("to do:   %s", f.Remedy)
+		say("to do:   %s", strings.ReplaceAll(f.Remedy, "docs/", cli.Page("docs/")))
 		if f.Check != "" {
 			say("doctor:  %s%s", cli.Page("docs/doctor.md#"), f.Check)
 		}
