@@ -167,8 +167,9 @@ type object struct {
 	corev1.Event
 	Items []json.RawMessage
 	Spec  struct {
-		corev1.PodSpec
-		Template struct{ Metadata metav1.ObjectMeta }
+		NodeName   string
+		Containers []corev1.Container
+		Template   struct{ Metadata metav1.ObjectMeta }
 	}
 	Status struct {
 		corev1.PodStatus
