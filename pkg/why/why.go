@@ -129,7 +129,7 @@ func (e *Evidence) Diagnose() Report {
 // credentials in addresses.
 func redact(text string) string {
 	text = regexp.MustCompile(`(^|[\s"'\\{\[,(])([A-Z_][A-Z0-9_]*)=(?:"[^"]*"|\S+)`).ReplaceAllString(text, "$1$2=…")
-	text = regexp.MustCompile(`(?i)(value["']?\s*[:=]\s*)(?:"[^"]*"|'[^']*')|(Value:)[^\s"}]+`).ReplaceAllString(text, "$1$2…")
+	text = regexp.MustCompile(`((?i:value)["']?\s*[:=]\s*)(?:"[^"]*"|'[^']*')|(Value:)[^"}]+|(value: )\S+`).ReplaceAllString(text, "$1$2$3…")
 	return regexp.MustCompile(`://[^/\s@]+@`).ReplaceAllString(text, "://…@")
 }
 

@@ -125,6 +125,8 @@ func TestSecrets(t *testing.T) {
 		"env of the pod":                "kind: Pod\nmetadata: {name: virt-launcher-vm-x7k2p}\nspec: {containers: [{name: compute, env: [{name: A, value: s3cr3t}]}]}\nstatus: {reason: Failed, message: no}\n",
 		"env that admission refuses":    event("Pod/virt-launcher-vm-x7k2p", "Failed", "10:00:00", `spec.containers[0].env[0]: Invalid value: "s3cr3t": HTTP_PROXY=http://u:s3cr3t@proxy must not`),
 		"env in single quotes":          event(vmi, "SyncFailed", "10:00:00", `<qemu:env name='TOKEN' value='s3cr3t'/> is not allowed`),
+		"env in YAML":                   event(vmi, "SyncFailed", "10:00:00", "refused:\nenv:\n- name: A\n  value: s3cr3t"),
+		"a value of two words":          `{"level":"error","msg":"Env:[{Name:A Value:x s3cr3t ValueFrom:nil}] is refused"}`,
 		"args of the pod":               "kind: Pod\nmetadata: {name: virt-launcher-vm-x7k2p}\nspec: {containers: [{name: compute, args: [--password=s3cr3t]}]}\nstatus: {reason: Failed, message: no}\n",
 		"annotation of the VMI":         "kind: VirtualMachineInstance\nmetadata: {name: vm, annotations: {kubectl.kubernetes.io/last-applied-configuration: s3cr3t}}\nstatus: {conditions: [{type: Synchronized, status: 'False', message: no}]}\n",
 		"cloud-init of the VMI":         "kind: VirtualMachineInstance\nmetadata: {name: vm}\nspec: {volumes: [{cloudInitNoCloud: {userData: s3cr3t, networkDataBase64: s3cr3t}}, {sysprep: {secret: {name: s3cr3t}}}]}\nstatus: {conditions: [{type: Synchronized, status: 'False', message: no}]}\n",
