@@ -13,6 +13,7 @@ import (
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/report"
 )
 
@@ -129,6 +130,15 @@ func (a *app) explain(ctx context.Context, argument string, flags explainFlags) 
 		}
 		if e.Claims = claims; nearer != "" {
 			e.Heading += "nearer devices of the same drivers are free on its node: " + nearer + " (kubectl hostdev fit --claim)\n\n"
+		}
+	}
+	if lacksHook(vm, running) {
+		problems, err := a.problems(ctx, client)
+		if err != nil {
+			a.Say("warning: not read: %s", reasons.Text(err))
+		}
+		for _, problem := range problems {
+			a.Say("warning: the VM requests the hook, which did not place its devices: %s", problem)
 		}
 	}
 	if !flags.guest {

@@ -18,6 +18,7 @@ import (
 	"hook-sidecar/pkg/fit"
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -159,7 +160,7 @@ func (a *app) list(ctx context.Context, client *cluster.Client, group string, re
 	for _, resource := range resources {
 		data, err := client.Get(ctx, cluster.Query{Group: group, Resource: resource})
 		if err != nil {
-			a.Say("warning: not read: %v", err)
+			a.Say("warning: not read: %s", reasons.Text(err))
 		}
 		lists = append(lists, data)
 	}

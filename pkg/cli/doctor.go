@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,7 +21,7 @@ func AddQuiet(cmd *cobra.Command, quiet *bool) {
 // of each status. A quiet one lacks results that are as they should be. A FAIL is ErrFound.
 func (p *Program) Doctor(r doctor.Report, heading string, quiet bool, to Output) error {
 	if quiet {
-		r.Results = slices.DeleteFunc(r.Results, func(result doctor.Result) bool { return result.Status == doctor.Pass })
+		r.Results = r.Problems()
 	}
 	err := p.WriteAs(to, r, func(b *bytes.Buffer) error {
 		writeResults(b, heading, r, p.Style(to.File))
