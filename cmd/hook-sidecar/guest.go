@@ -2,11 +2,9 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
-	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/report"
@@ -38,26 +36,24 @@ Exit status:
 
 func (a *app) guest(args []string) error {
 	var guest host.Guest
-	var problems []reasons.Problem
 	name := liveSysfs
 	if len(args) == 0 {
 		fsys, err := openSysfs(liveSysfs)
 		if err != nil {
 			return err
 		}
+		var problems []reasons.Problem
 		guest, problems = host.ReadGuestSysfs(fsys)
+		a.Warn(reasons.Warnings(problems))
 	} else {
 		data, err := a.readInput(args[0])
 		if err != nil {
 			return err
 		}
 		name = fileName(args[0])
-		if guest, problems, err = host.ReadGuest(data); err != nil {
-			return cli.Failed("see hook-sidecar guest --help for the formats", fmt.Errorf("%s: %w", inputName(args[0]), err))
+		if guest, err = a.ReadGuest(inputName(args[0]), data); err != nil {
+			return err
 		}
-	}
-	for _, problem := range problems {
-		a.Say("warning: %s: %s: %s", problem.Code, problem.Source, problem.Text)
 	}
 	var out bytes.Buffer
 	if err := report.WriteBelief(&out, name, guest, a.Style("")); err != nil {

@@ -41,7 +41,7 @@ type GuestDevice struct {
 }
 
 // CompareGuest compares a plan with the guest: address, ids, NUMA node and, if the guest shows
-// it, the path through the PCI Express tree, or else the path types.
+// them, the path types to the other devices.
 func CompareGuest(r Report, guest host.Guest) GuestComparison {
 	c := GuestComparison{SchemaVersion: SchemaVersion, Source: guest.Source, Devices: []GuestDevice{}, subject: r.Subject}
 	positions := r.positions(guest)
@@ -79,11 +79,11 @@ func guestNotes(guest host.Guest, unlisted int) []string {
 			notes = append(notes, fmt.Sprintf(format, values...))
 		}
 	}
+	hasNoIDs := !slices.ContainsFunc(guest.Devices, func(d topology.Device) bool { return d.Vendor != 0 })
 	isMatrix := guest.Source == host.FromNVIDIASMI
-	add(!guest.IDs && !isMatrix, "vendor and device ids are not compared: they are not in the file; lspci prints them with -nn only")
-	add(!guest.Nodes, "NUMA nodes are not compared: lstopo shows them on Linux in a guest with several, nvidia-smi if each GPU has all columns")
-	add(!guest.Paths && !isMatrix, "the path to a device is not compared: a snapshot or lstopo shows it, lspci does not")
-	add(guest.Source == host.FromNCCL, "of the path to a device only switches are compared: NCCL shows no root and no ports")
+	add(hasNoIDs && !isMatrix, "vendor and device ids are not compared: they are not in the file; lspci prints them with -nn only")
+	add(!guest.HasNodes, "NUMA nodes are not compared: lstopo shows them on Linux in a guest with several, nvidia-smi if each GPU has all columns")
+	add(!guest.HasPaths(), "path types are not compared: a snapshot, lstopo or nvidia-smi topo -mp shows them, lspci does not")
 	add(isMatrix, "nvidia-smi shows no addresses: GPUs are matched by order, which is that of their addresses; "+
 		"NICs by the order of their names, which is a guess. Compared are NUMA nodes of GPUs and path types, except through NVLink (-mp shows these)")
 	add(unlisted > 0 && isMatrix, "%s not compared: nvidia-smi lists more, fewer or none of the kind, so which is which is not known", topology.Counted(unlisted, "device"))
@@ -133,16 +133,16 @@ func (r Report) match(positions []int, guest host.Guest, vendor uint16, isKind f
 	}
 }
 
-// typeDifferences says how many path types to other devices differ, if the guest shows types and
-// no paths.
+// typeDifferences says how many path types to other devices differ, as far as the guest shows them.
 func (r Report) typeDifferences(i int, positions []int, guest host.Guest) []string {
 	first, differing := "", 0
 	for j := range r.Devices {
-		if guest.Paths || i == j || positions[j] < 0 {
+		if i == j || positions[j] < 0 {
 			continue
 		}
 		planned := r.Paths.Guest.Between(i, j)
-		if found, known := guest.PathType(positions[i], positions[j]); known && found != planned {
+		found, known := guest.PathType(positions[i], positions[j])
+		if known && min(found, guest.Farthest()) != min(planned, guest.Farthest()) {
 			first = cmp.Or(first, fmt.Sprintf("%s to %s, planned %s", found, r.Devices[j].Title(), planned))
 			differing++
 		}
@@ -165,7 +165,7 @@ func (r Report) guestDifferences(d Device, found *topology.Device, guest host.Gu
 	add := func(format string, values ...any) { differences = append(differences, fmt.Sprintf(format, values...)) }
 	// A mediated device has ids and BARs of its own.
 	if host := d.function; host != nil && d.Kind == topology.KindPCI {
-		if guest.IDs && vendorDevice(found) != vendorDevice(host) {
+		if found.Vendor != 0 && vendorDevice(found) != vendorDevice(host) {
 			add("it is a %s, on the host %s%s", vendorDevice(found), vendorDevice(host), r.elsewhere(d, guest))
 		}
 		if hasMemory(host.BARs) && found.BARs != nil && !hasMemory(found.BARs) {
@@ -181,11 +181,6 @@ func (r Report) guestDifferences(d Device, found *topology.Device, guest host.Gu
 	if guest.KnowsNode(found) && !isRounded && found.Node != want {
 		add("NUMA node %s, planned %s", found.Node, want)
 	}
-	root, bridges, known := r.pathTo(d)
-	planned, seen := pathText(guest.Seen(root, bridges)), pathText(guest.Seen(found.Root, found.Bridges))
-	if guest.Paths && known && seen != planned {
-		add("its path is %s, planned %s", seen, planned)
-	}
 	return differences
 }
 
@@ -199,7 +194,7 @@ func hasMemory(bars []topology.BAR) bool {
 
 // elsewhere lists functions with a device's ids at addresses that no device is planned for.
 func (r Report) elsewhere(d Device, guest host.Guest) string {
-	if !guest.IDs || d.function == nil || d.Kind != topology.KindPCI {
+	if d.function == nil || d.Kind != topology.KindPCI {
 		return ""
 	}
 	var places []string
@@ -213,33 +208,6 @@ func (r Report) elsewhere(d Device, guest host.Guest) string {
 		return ""
 	}
 	return fmt.Sprintf("; there is a %s at %s", vendorDevice(d.function), strings.Join(places, ", "))
-}
-
-// pathTo is the path to a device as the guest's sysfs shows it, if all its numbers are known.
-func (r Report) pathTo(d Device) (root topology.PCIeRoot, bridges []topology.Address, known bool) {
-	path := r.guest.Node(d.ID).Path()
-	number := 0 // of the root bus, which is the first root
-	for _, n := range path[:len(path)-1] {
-		c := r.controller(n.ID.(topology.Index))
-		switch {
-		case n == r.guest.Roots[0]:
-		case c != nil && c.BusNr != nil:
-			number = *c.BusNr
-		case c != nil && c.predicted != nil:
-			bridges = append(bridges, *c.predicted)
-		default:
-			return "", nil, false
-		}
-	}
-	return topology.PCIeRoot(fmt.Sprintf("pci0000:%02x", number)), bridges, true
-}
-
-func pathText(root topology.PCIeRoot, bridges []topology.Address) string {
-	parts := []string{root.String()}
-	for _, b := range bridges {
-		parts = append(parts, b.String())
-	}
-	return cmp.Or(strings.Trim(strings.Join(parts, "/"), "/"), "without a switch")
 }
 
 // WriteText writes one line per device, and its differences under it.
