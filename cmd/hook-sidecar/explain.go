@@ -45,7 +45,7 @@ Exit status:
   hook-sidecar explain --format json < vm.xml | jq .devices`,
 	}
 	in := addInputFlags(cmd.Flags())
-	addDomainFlag(cmd.Flags(), &in.domain)
+	in.addDomain(cmd.Flags(), "\n(default: standard input)")
 	flags.Output.Add(cmd, explainFormats()...)
 	cli.AddDetails(cmd, &flags.Details)
 	cmd.Flags().BoolVar(&flags.asIs, "as-is", false, "explain the current domain, and what the layout would change")

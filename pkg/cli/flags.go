@@ -57,31 +57,6 @@ func AddOutput(flags *pflag.FlagSet, output *string) {
 	flags.StringVarP(output, "output", "o", "", "write to this file atomically (default: standard output)")
 }
 
-// Once adds a flag that may be given once: of several files one would be ignored.
-func Once(flags *pflag.FlagSet, value *string, name, shorthand, byDefault, usage string) {
-	*value = byDefault
-	flags.VarP(&once{value: value}, name, shorthand, usage)
-}
-
-// errTwice is the error of such a flag.
-var errTwice = errors.New("it appears twice")
-
-type once struct {
-	value *string
-	isSet bool
-}
-
-func (o *once) String() string { return *o.value }
-func (o *once) Type() string   { return "string" }
-
-func (o *once) Set(value string) error {
-	if o.isSet {
-		return errTwice
-	}
-	*o.value, o.isSet = value, true
-	return nil
-}
-
 // Complete sets the values that a shell completes for a flag of the command.
 func Complete(cmd *cobra.Command, flag string, values ...string) {
 	// The only error is a flag that does not exist.
@@ -141,8 +116,6 @@ func flagError(err error) error {
 	var invalid *pflag.InvalidValueError
 	var missing *pflag.ValueRequiredError
 	switch {
-	case errors.As(err, &invalid) && errors.Is(invalid, errTwice):
-		return fmt.Errorf("flag --%s appears twice", invalid.GetFlag().Name)
 	case errors.As(err, &invalid):
 		want := "a value of type " + invalid.GetFlag().Value.Type()
 		switch invalid.GetFlag().Value.Type() {
