@@ -113,13 +113,7 @@ func (a *app) doctorAll(ctx context.Context, flags doctorFlags) error {
 
 // results returns those of one of many VMs.
 func (a *app) results(ctx context.Context, client *cluster.Client, in cluster.Instance) ([]doctor.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
-	vm, err := client.VM(ctx, in, cluster.WholeNode)
-	if err != nil {
-		return nil, err
-	}
-	inputs, _, err := check(vm)
+	inputs, _, err := a.checked(ctx, client, in, cluster.WholeNode)
 	if err != nil {
 		return nil, err
 	}
@@ -128,6 +122,17 @@ func (a *app) results(ctx context.Context, client *cluster.Client, in cluster.In
 		found[i].VM = in.String()
 	}
 	return found, nil
+}
+
+// checked reads one of many VMs, and returns what check does.
+func (a *app) checked(ctx context.Context, client *cluster.Client, in cluster.Instance, scope cluster.Scope) (doctor.Inputs, cli.Running, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	vm, err := client.VM(ctx, in, scope)
+	if err != nil {
+		return doctor.Inputs{}, cli.Running{}, err
+	}
+	return check(vm)
 }
 
 // check plans a VM on the part of its node that was read, and returns doctor's inputs.

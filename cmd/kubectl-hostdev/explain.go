@@ -76,6 +76,10 @@ func (f *explainFlags) check(args []string) error {
 	f.guest = f.guest || f.guestFile != ""
 	formats := explainFormats()
 	switch {
+	case len(args) == 0 && (f.layout != "" || f.details || f.guest):
+		return cli.Failed("name the VM", errors.New("--layout, --details and --guest require a VM name"))
+	case f.guest && (f.layout != "" || f.details):
+		return cli.Failed("leave out one of them", errors.New("--guest cannot be combined with --layout or --details"))
 	case f.guest:
 		formats = []string{cli.Text, cli.JSON, cli.YAML}
 	case len(args) == 0:
@@ -83,14 +87,8 @@ func (f *explainFlags) check(args []string) error {
 	case f.details:
 		formats = []string{cli.Text, cli.SVG}
 	}
-	if err := f.fleetFlags.check(args, formats...); err != nil {
+	if err := f.fleetFlags.check(args, formats...); err != nil || f.layout == "" {
 		return err
-	}
-	if f.guest && (f.layout != "" || f.details) {
-		return cli.Failed("leave out one of them", errors.New("--guest cannot be combined with --layout or --details"))
-	}
-	if f.layout == "" {
-		return nil
 	}
 	_, _, err := policy.Resolve(policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: f.layout}})
 	return err

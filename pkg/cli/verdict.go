@@ -56,12 +56,8 @@ func (r Running) Verdict() string {
 	if r.Layout != "" {
 		text += "; the tree is of layout " + string(r.Layout)
 	}
-	var better []string
-	for _, o := range r.Better() {
-		better = append(better, fmt.Sprintf("%s %d", o.Layout, o.Alike))
-	}
-	if len(better) > 0 {
-		text += "; with layout " + strings.Join(better, ", ")
+	if better := r.Better(); len(better) > 0 {
+		text += "; with layout " + plan.Listed(better)
 	}
 	return text
 }
