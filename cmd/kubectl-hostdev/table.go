@@ -54,13 +54,13 @@ func (a *app) table(ctx context.Context, flags explainFlags) error {
 	if flags.Format == cli.Name {
 		return a.WriteAs(flags.Output, nil, func(b *bytes.Buffer) error {
 			for _, in := range all {
-				b.WriteString(cli.Escaped(cluster.ResourceName(in.Name)) + "\n")
+				b.WriteString(topology.Printable(cluster.ResourceName(in.Name)) + "\n")
 			}
 			return nil
 		})
 	}
 	isStreamed := flags.File == "" && (flags.Format == cli.Text || flags.Format == cli.Wide)
-	columns := newColumns(flags, all, a.Style(flags.File).Width)
+	columns := newColumns(flags, all, a.Style(flags.File))
 	text, isRead := bytes.NewBufferString(columns.line(columns.titles)), false
 	if len(all) == 0 {
 		text = bytes.NewBufferString("no VM with passthrough devices\n")
@@ -109,19 +109,19 @@ type columns struct {
 	titles []string
 	widths []int
 	isWide bool
-	width  int // of the terminal, 0 without one
+	style  report.Style
 }
 
 const minToDo = 24
 
-func newColumns(flags explainFlags, all []cluster.Instance, width int) columns {
+func newColumns(flags explainFlags, all []cluster.Instance, style report.Style) columns {
 	c := columns{
 		titles: []string{"NAMESPACE", "VM", "NODE", "DEVICES", "AS ON HOST", "WITH LAYOUT", "LAYOUT"},
 		widths: []int{len("NAMESPACE"), len("VM"), len("NODE"), len("DEVICES"), len("120 of 120"), len("root 112, mirror 120"), len("mirror")},
-		width:  width,
+		style:  style,
 	}
 	if c.isWide = flags.Format == cli.Wide; c.isWide {
-		c.titles, c.width = append(c.titles, "UNPLACED", "CELLS", "FINDING"), 0
+		c.titles, c.style.Width = append(c.titles, "UNPLACED", "CELLS", "FINDING"), 0
 		c.widths = append(c.widths, len("UNPLACED"), len("CELLS"), len("FAIL requested-devices"))
 	}
 	c.titles = append(c.titles, "TO DO")
@@ -159,9 +159,9 @@ func (c columns) line(cells []string) string {
 	for i, width := range c.widths {
 		line += fmt.Sprintf("%-*s  ", width, topology.Printable(cells[i]))
 	}
-	last := []rune(topology.Printable(topology.OneLine(cells[len(cells)-1])))
-	if room := max(minToDo, c.width-len(line)); c.width > 0 && len(last) > room {
-		last = append(last[:room-1], '…')
+	last := topology.Printable(topology.OneLine(cells[len(cells)-1]))
+	if c.style.Width > 0 {
+		last = c.style.Fit(last, max(minToDo, c.style.Width-len(line)))
 	}
-	return line + string(last) + "\n"
+	return line + last + "\n"
 }

@@ -16,6 +16,7 @@ import (
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/cluster"
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/why"
 )
 
@@ -65,7 +66,7 @@ func (a *app) why(ctx context.Context, argument string, files []string) error {
 	}
 	var b strings.Builder
 	for _, line := range answer(e) {
-		b.WriteString(cli.Escaped(line) + "\n")
+		b.WriteString(topology.Printable(line) + "\n")
 	}
 	return cmp.Or(a.Write("", []byte(b.String())), cli.Found(e.Phase != "Running"))
 }

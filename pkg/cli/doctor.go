@@ -11,6 +11,7 @@ import (
 
 	"hook-sidecar/pkg/doctor"
 	"hook-sidecar/pkg/report"
+	"hook-sidecar/pkg/topology"
 )
 
 // AddQuiet adds the flag --quiet of doctor.
@@ -47,5 +48,5 @@ func writeResults(b *bytes.Buffer, heading string, r doctor.Report, style report
 func statusLine(r doctor.Result, style report.Style) string {
 	status := string(r.Status)
 	colour := map[doctor.Status]report.Colour{doctor.Fail: report.Red, doctor.Warn: report.Yellow, doctor.Pass: report.Green, doctor.Note: report.Cyan}[r.Status]
-	return style.Paint(colour, status) + strings.TrimPrefix(Escaped(r.String()), status)
+	return style.Paint(colour, status) + strings.TrimPrefix(topology.Printable(r.String()), status)
 }

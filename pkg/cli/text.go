@@ -4,26 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
-	"unicode"
 	"unicode/utf8"
 )
-
-// Escaped returns a text as one line that a terminal shows and does not obey: a character
-// that is not printable becomes an escape of Go. Names in a VMI and a domain are untrusted:
-// an escape sequence can change the terminal, a newline can forge a message.
-func Escaped(text string) string {
-	var b strings.Builder
-	for _, r := range text {
-		if unicode.IsPrint(r) {
-			b.WriteRune(r)
-		} else {
-			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
-		}
-	}
-	return b.String()
-}
 
 // EscapedJSON returns JSON that a terminal does not obey. Package json leaves the control
 // characters from U+0080 to U+009F, with which a terminal's commands may begin (ECMA-48,

@@ -39,9 +39,9 @@ func NewRunning(vm *plan.VM, hasHook bool) (Running, error) {
 
 // Heading returns the first lines about the VM: the verdict and what to do.
 func (r Running) Heading() string {
-	text := Escaped(r.Verdict()) + "\n"
+	text := topology.Printable(r.Verdict()) + "\n"
 	if todo := r.ToDo(); todo != "" {
-		text += Escaped("to do: "+todo) + "\n"
+		text += topology.Printable("to do: "+todo) + "\n"
 	}
 	return text + "\n"
 }
