@@ -22,8 +22,6 @@ type doctorFlags struct {
 	physBits          int
 }
 
-func doctorFormats() []string { return []string{cli.Text, cli.JSON, cli.YAML} }
-
 func (a *app) newDoctor() *cobra.Command {
 	var flags doctorFlags
 	cmd := &cobra.Command{
@@ -49,7 +47,7 @@ Exit status:
 	}
 	in := addInputFlags(cmd.Flags())
 	in.addDomain(cmd.Flags(), " (default: none);\nrepeat it, or pass a directory of *.xml, for several VMs of a node")
-	flags.Output.Add(cmd, doctorFormats()...)
+	flags.Output.Add(cmd, cli.Text, cli.JSON, cli.YAML)
 	cli.AddQuiet(cmd, &flags.quiet)
 	cmd.Flags().StringVar(&flags.socketDir, "socket-dir", socketDirectory, "directory of the hook sockets; \"\" skips its checks")
 	cmd.Flags().StringVar(&flags.cgroup, "cgroup", "/sys/fs/cgroup", "cgroup v2 directory with the limits of this container; \"\" skips\ntheir checks")
@@ -76,7 +74,7 @@ func domainFiles(given []string) (names []string, node bool, err error) {
 }
 
 func (a *app) doctor(in *inputFlags, flags doctorFlags) error {
-	if err := flags.Check(doctorFormats()...); err != nil {
+	if err := flags.Check(); err != nil {
 		return err
 	}
 	if flags.physBits < 0 || flags.physBits > maxPhysBits {

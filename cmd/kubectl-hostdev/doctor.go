@@ -44,11 +44,10 @@ Exit status:
   kubectl hostdev doctor`,
 		Args: cobra.MaximumNArgs(1),
 	}
-	formats := []string{cli.Text, cli.JSON, cli.YAML}
-	flags.add(cmd, formats...)
+	flags.add(cmd, cli.Text, cli.JSON, cli.YAML)
 	cli.AddQuiet(cmd, &flags.quiet)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := flags.check(args, formats...); err != nil {
+		if err := flags.check(args); err != nil {
 			return err
 		}
 		switch {

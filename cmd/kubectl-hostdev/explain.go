@@ -21,10 +21,6 @@ type explainFlags struct {
 	guest, details    bool
 }
 
-func explainFormats() []string {
-	return []string{cli.Text, cli.Wide, cli.JSON, cli.YAML, cli.Name, cli.SVG, cli.NCCL}
-}
-
 func (a *app) newExplain() *cobra.Command {
 	var flags explainFlags
 	cmd := &cobra.Command{
@@ -48,7 +44,7 @@ Exit status:
   kubectl hostdev explain -A -o wide`,
 		Args: cobra.MaximumNArgs(1),
 	}
-	flags.add(cmd, explainFormats()...)
+	flags.add(cmd, cli.Text, cli.Wide, cli.JSON, cli.YAML, cli.Name, cli.SVG, cli.NCCL)
 	cli.AddDetails(cmd, &flags.details)
 	cmd.Flags().StringVar(&flags.layout, "layout", "", "show what this layout would build, instead of what the VM has")
 	cmd.Flags().BoolVar(&flags.guest, "guest", false, "compare the VM with what its guest sees, by the guest agent; exit status 1 on a\ndifference")
@@ -74,7 +70,7 @@ Exit status:
 // check checks the flags of explain with these arguments.
 func (f *explainFlags) check(args []string) error {
 	f.guest = f.guest || f.guestFile != ""
-	formats := explainFormats()
+	var formats []string
 	switch {
 	case len(args) == 0 && (f.layout != "" || f.details || f.guest):
 		return cli.Failed("name the VM", errors.New("--layout, --details and --guest require a VM name"))
@@ -83,7 +79,7 @@ func (f *explainFlags) check(args []string) error {
 	case f.guest:
 		formats = []string{cli.Text, cli.JSON, cli.YAML}
 	case len(args) == 0:
-		formats = formats[:5] // no picture
+		formats = []string{cli.Text, cli.Wide, cli.JSON, cli.YAML, cli.Name}
 	case f.details:
 		formats = []string{cli.Text, cli.SVG}
 	}

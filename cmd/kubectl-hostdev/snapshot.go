@@ -33,7 +33,7 @@ namespace whose VMs you may list.
 		if output.Format == "" {
 			output.Format = cli.Text // whatever the name of the file
 		}
-		if err := output.Check(cli.Text); err != nil {
+		if err := output.Check(); err != nil {
 			return err
 		}
 		return a.snapshot(cmd.Context(), args[0], output.File)

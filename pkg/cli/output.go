@@ -28,14 +28,15 @@ type Output struct {
 	Format string // before Check "" where no flag sets it
 	File   string // "" for standard output
 
-	flag string // sets the format
+	flag    string // sets the format
+	formats []string
 }
 
 const formatUsage = "one of %s (default: as the output file's name ends, in .json,\n.yaml, .svg, or .xml for nccl; else text)"
 
 // Add adds the flags of hook-sidecar: --format, and --output, which names a file.
 func (o *Output) Add(cmd *cobra.Command, formats ...string) {
-	o.flag = "format"
+	o.flag, o.formats = "format", formats
 	cmd.Flags().StringVar(&o.Format, o.flag, "", fmt.Sprintf(formatUsage, strings.Join(formats, ", ")))
 	AddOutput(cmd.Flags(), &o.File)
 	Complete(cmd, o.flag, formats...)
@@ -44,7 +45,7 @@ func (o *Output) Add(cmd *cobra.Command, formats ...string) {
 // AddAsKubectl adds the flags of kubectl: --output, which is the format, and --output-file.
 // --format, the name of --output in version 0.9, is accepted.
 func (o *Output) AddAsKubectl(cmd *cobra.Command, formats ...string) {
-	o.flag = "output"
+	o.flag, o.formats = "output", formats
 	cmd.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "format" {
 			name = o.flag
@@ -56,8 +57,12 @@ func (o *Output) AddAsKubectl(cmd *cobra.Command, formats ...string) {
 	Complete(cmd, o.flag, formats...)
 }
 
-// Check sets the format that the file's name says, unless a flag sets it, and checks it.
+// Check sets the format that the file's name says, unless a flag sets it, and checks that it is
+// one of the command's, or of fewer.
 func (o *Output) Check(formats ...string) error {
+	if formats == nil {
+		formats = o.formats
+	}
 	ending := strings.ToLower(filepath.Ext(o.File))
 	if o.Format == "" {
 		o.Format = map[string]string{"": Text, ".txt": Text, ".log": Text, ".json": JSON, ".yaml": YAML, ".svg": SVG, ".xml": NCCL}[ending]
