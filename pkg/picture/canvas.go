@@ -187,9 +187,17 @@ func textPixels(text string) int {
 
 // fitPixels cuts the middle out of a text that is too wide.
 func fitPixels(text string, pixels int) string {
-	runes := []rune(text)
-	for kept := len(runes) - 1; kept >= 0 && textPixels(text) > pixels; kept-- {
-		text = string(runes[:(kept+1)/2]) + "…" + string(runes[len(runes)-kept/2:])
+	if textPixels(text) <= pixels {
+		return text
 	}
-	return text
+	runes := []rune(text)
+	start, end := runes[:(len(runes)+1)/2], runes[(len(runes)+1)/2:]
+	for len(start) > 0 && textPixels(string(start)+"…"+string(end)) > pixels {
+		if len(end) == len(start) {
+			end = end[1:]
+		} else {
+			start = start[:len(start)-1]
+		}
+	}
+	return string(start) + "…" + string(end)
 }
