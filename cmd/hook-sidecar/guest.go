@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/report"
@@ -21,7 +22,7 @@ to whoever runs the cluster. It needs neither the domain nor the host.
 Without a FILE it reads the /sys of this machine. A FILE, or - for standard input,
 is the output of lspci -Dvmmnn, lstopo --of xml, nvidia-smi topo -mp or
 hook-sidecar snapshot in the guest, or NCCL's file of NCCL_TOPO_DUMP_FILE.
-docs/guest.md says what each of them shows.
+` + cli.Page("docs/guest.md") + ` says what each of them shows.
 
 Exit status:
   0  success
@@ -29,7 +30,7 @@ Exit status:
 		Example: `  hook-sidecar guest
   nvidia-smi topo -mp | hook-sidecar guest -
   NCCL_TOPO_DUMP_FILE=topo.xml all_reduce_perf -g 8 && hook-sidecar guest topo.xml`,
-		Args: cobra.MaximumNArgs(1),
+		Args: cli.AtMostOne,
 		RunE: func(_ *cobra.Command, args []string) error { return a.guest(args) },
 	}
 }

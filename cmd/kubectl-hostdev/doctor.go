@@ -42,7 +42,7 @@ Exit status:
 		Example: `  kubectl hostdev doctor dgx -n ml
   kubectl hostdev doctor -A -q
   kubectl hostdev doctor`,
-		Args: cobra.MaximumNArgs(1),
+		Args: cli.AtMostOne,
 	}
 	flags.add(cmd, cli.Text, cli.JSON, cli.YAML)
 	cli.AddQuiet(cmd, &flags.quiet)

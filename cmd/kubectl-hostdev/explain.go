@@ -42,7 +42,7 @@ Exit status:
 		Example: `  kubectl hostdev explain dgx -n ml
   kubectl hostdev explain dgx --layout mirror -o svg > dgx.svg
   kubectl hostdev explain -A -o wide`,
-		Args: cobra.MaximumNArgs(1),
+		Args: cli.AtMostOne,
 	}
 	flags.add(cmd, cli.Text, cli.Wide, cli.JSON, cli.YAML, cli.Name, cli.SVG, cli.NCCL)
 	cli.AddDetails(cmd, &flags.details)

@@ -25,6 +25,9 @@ func (p *Program) Doctor(r doctor.Report, heading string, quiet bool, to Output)
 	if quiet {
 		r.Results = slices.DeleteFunc(r.Results, func(result doctor.Result) bool { return result.Status == doctor.Pass })
 	}
+	for i := range r.Results {
+		r.Results[i].Hint = strings.ReplaceAll(r.Results[i].Hint, "docs/", Page("docs/"))
+	}
 	err := p.WriteAs(to, r, func(b *bytes.Buffer) error {
 		writeResults(b, heading, r, p.Style(to.File))
 		return nil

@@ -29,9 +29,9 @@ func (p *Program) Root(root *cobra.Command, commands ...*cobra.Command) *cobra.C
 		Use:   "help [command]",
 		Short: "Help about any command",
 		RunE: func(_ *cobra.Command, args []string) error {
-			found, rest, err := root.Find(args)
-			if err != nil || len(rest) > 0 {
-				return unknownCommand(root, args[0])
+			found, rest, _ := root.Find(args)
+			if len(rest) > 0 {
+				return unknownCommand(found, rest[0])
 			}
 			found.InitDefaultHelpFlag()
 			found.InitDefaultVersionFlag()
@@ -78,6 +78,14 @@ func NoArguments(cmd *cobra.Command, args []string) error {
 		hint = "set a boolean flag with =, as in --strict=" + args[0]
 	}
 	return Failed(hint, fmt.Errorf("unexpected argument %q", args[0]))
+}
+
+// AtMostOne rejects a second argument.
+func AtMostOne(cmd *cobra.Command, args []string) error {
+	if len(args) < 2 {
+		return nil
+	}
+	return Failed(SeeHelp(cmd), fmt.Errorf("unexpected argument %q", args[1]))
 }
 
 func unknownCommand(root *cobra.Command, name string) error {
