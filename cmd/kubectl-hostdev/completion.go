@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"strings"
 	"time"
 
@@ -12,21 +11,15 @@ import (
 const completionTime = 3 * time.Second
 
 // completeVMs completes the VMs with passthrough devices in the namespace, for
-// release/kubectl_complete-hostdev.
-func (a *app) completeVMs(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	client, namespace, err := a.connect()
-	if err != nil || len(args) > 0 {
+// release/kubectl_complete-hostdev. An error completes nothing.
+func (a *app) completeVMs(cmd *cobra.Command, args []string, prefix string) (names []string, _ cobra.ShellCompDirective) {
+	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
-	defer cancel()
-	all, err := client.Instances(ctx, namespace, "")
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var names []string
+	a.timeout = completionTime
+	_, all, _ := a.instances(cmd.Context(), fleetFlags{})
 	for _, in := range all {
-		if in.MayHaveDevices && strings.HasPrefix(in.Name, prefix) {
+		if strings.HasPrefix(in.Name, prefix) {
 			names = append(names, in.Name)
 		}
 	}
