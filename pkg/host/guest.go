@@ -20,6 +20,9 @@ type Guest struct {
 	Names  []string // of the functions, from nvidia-smi: "GPU0", or of a NIC that of its driver
 
 	HasNodes bool // Node is known, but for nvidia-smi's NICs; see KnowsNode
+	// Farthest is the path type of which farther ones cannot be told apart, but by NUMA nodes; Self
+	// where no path types are known.
+	Farthest topology.PathType
 
 	tree  *topology.Tree               // nil where the source shows no bridges
 	types map[[2]int]topology.PathType // between functions, from nvidia-smi
@@ -33,24 +36,15 @@ const (
 )
 
 // Shows reports whether the source shows each device like d, which may be nil, that the guest has:
-// lstopo shows only classes that it finds important, the others what they use.
+// lstopo shows only classes that it finds important, NCCL and nvidia-smi what they use.
 func (g Guest) Shows(d *topology.Device) bool {
-	switch g.Source {
-	case FromLstopo:
-		return d.IsPaired()
-	case FromNCCL, FromNVIDIASMI:
-		return false
-	}
-	return true
+	return g.Source == FromLstopo && d.IsPaired() || g.Source == "lspci" || g.Source == "snapshot"
 }
 
 // KnowsNode reports whether the source has the NUMA node of a device, which may be none.
 func (g Guest) KnowsNode(d *topology.Device) bool {
 	return g.HasNodes && !(g.Source == FromNVIDIASMI && d.IsNIC())
 }
-
-// HasPaths reports whether the source shows path types.
-func (g Guest) HasPaths() bool { return g.tree != nil || g.types != nil }
 
 // PathType returns the path type between the devices at two positions, if it is known.
 func (g Guest) PathType(i, j int) (between topology.PathType, known bool) {
@@ -59,18 +53,6 @@ func (g Guest) PathType(i, j int) (between topology.PathType, known bool) {
 		return between, known
 	}
 	return g.tree.PathType(topology.PCIDevice(g.Devices[i].Address), topology.PCIDevice(g.Devices[j].Address)), true
-}
-
-// Farthest returns the path type of which farther ones cannot be told apart, but by NUMA nodes:
-// NCCL has the CPU of a device and not its PCIe root (src/graph/xml.cc, ncclTopoGetXmlFromSys).
-func (g Guest) Farthest() topology.PathType {
-	switch g.Source {
-	case FromNCCL:
-		return topology.PHB
-	case FromNVIDIASMI:
-		return topology.SYS
-	}
-	return topology.NODE
 }
 
 // ReadGuest reads what a guest's user can paste: a snapshot of the guest's /sys, or the output of
@@ -109,13 +91,17 @@ func ReadGuestSysfs(fsys fs.FS) (Guest, []reasons.Problem) {
 	return Guest{Host: *host, Source: "snapshot", HasNodes: true}.withTree(), problems
 }
 
-// withTree adds the tree of the functions, whose Root and Bridges are known.
+// withTree adds the tree of the functions, whose Root and Bridges are known. NCCL has the CPU of a
+// device in the place of its PCIe root (src/graph/xml.cc, ncclTopoGetXmlFromSys).
 func (g Guest) withTree() Guest {
 	ids := make([]topology.DeviceID, len(g.Devices))
 	for i, d := range g.Devices {
 		ids[i] = topology.PCIDevice(d.Address)
 	}
-	g.tree = g.Tree(ids)
+	g.tree, g.Farthest = g.Tree(ids), topology.NODE
+	if g.Source == FromNCCL {
+		g.Farthest = topology.PHB
+	}
 	return g
 }
 

@@ -77,7 +77,7 @@ func TestReadGuestSnapshot(t *testing.T) {
 	if err != nil || len(problems) > 0 {
 		t.Fatal(err, problems)
 	}
-	want := host.Guest{Source: "snapshot", HasNodes: true, Host: topology.Host{Devices: []topology.Device{
+	want := host.Guest{Source: "snapshot", HasNodes: true, Farthest: topology.NODE, Host: topology.Host{Devices: []topology.Device{
 		{Address: topology.Address{Bus: 0xc0}, Class: 0x060400, IsBridge: true, Root: "pci0000:c0"},
 		{
 			Address: topology.Address{Bus: 0xc1}, Vendor: 0x10de, Device: 0x2330,

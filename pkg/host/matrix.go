@@ -21,7 +21,7 @@ func isHeader(line string) bool {
 // Affinity", newer ones have a legend of NICs and "GPU NUMA ID".
 func parseMatrix(lines []string, header int) (Guest, error) {
 	titles := lines[header]
-	guest := Guest{Source: FromNVIDIASMI, HasNodes: strings.Contains(titles, "NUMA Affinity"), types: map[[2]int]topology.PathType{}}
+	guest := Guest{Source: FromNVIDIASMI, HasNodes: strings.Contains(titles, "NUMA Affinity"), Farthest: topology.SYS, types: map[[2]int]topology.PathType{}}
 	names, _, _ := strings.Cut(titles, "CPU") // after which there are affinities
 	guest.Names = strings.Fields(names)
 	if len(guest.Names) > maxMatrix {

@@ -83,7 +83,7 @@ func guestNotes(guest host.Guest, unlisted int) []string {
 	isMatrix := guest.Source == host.FromNVIDIASMI
 	add(hasNoIDs && !isMatrix, "vendor and device ids are not compared: they are not in the file; lspci prints them with -nn only")
 	add(!guest.HasNodes, "NUMA nodes are not compared: lstopo shows them on Linux in a guest with several, nvidia-smi if each GPU has all columns")
-	add(!guest.HasPaths(), "path types are not compared: a snapshot, lstopo or nvidia-smi topo -mp shows them, lspci does not")
+	add(guest.Farthest == topology.Self, "path types are not compared: a snapshot, lstopo or nvidia-smi topo -mp shows them, lspci does not")
 	add(isMatrix, "nvidia-smi shows no addresses: GPUs are matched by order, which is that of their addresses; "+
 		"NICs by the order of their names, which is a guess. Compared are NUMA nodes of GPUs and path types, except through NVLink (-mp shows these)")
 	add(unlisted > 0 && isMatrix, "%s not compared: nvidia-smi lists more, fewer or none of the kind, so which is which is not known", topology.Counted(unlisted, "device"))
@@ -142,7 +142,7 @@ func (r Report) typeDifferences(i int, positions []int, guest host.Guest) []stri
 		}
 		planned := r.Paths.Guest.Between(i, j)
 		found, known := guest.PathType(positions[i], positions[j])
-		if known && min(found, guest.Farthest()) != min(planned, guest.Farthest()) {
+		if known && min(found, guest.Farthest) != min(planned, guest.Farthest) {
 			first = cmp.Or(first, fmt.Sprintf("%s to %s, planned %s", found, r.Devices[j].Title(), planned))
 			differing++
 		}
