@@ -95,11 +95,8 @@ func (a *app) doctorAll(ctx context.Context, flags doctorFlags) error {
 	if err != nil {
 		return err
 	}
-	results := make([][]doctor.Result, len(all))
-	err = a.forEach(all, flags.concurrency, func(i int) (err error) {
-		results[i], err = a.results(ctx, client, all[i])
-		return err
-	}, func(_ int, err error) {
+	read := func(in cluster.Instance) ([]doctor.Result, error) { return a.results(ctx, client, in) }
+	results, err := forEach(a, all, flags.concurrency, read, func(_ []doctor.Result, err error) {
 		if err != nil {
 			a.Say("warning: not checked: %v", err)
 		}

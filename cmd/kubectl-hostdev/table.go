@@ -65,12 +65,9 @@ func (a *app) table(ctx context.Context, flags explainFlags) error {
 	if len(all) == 0 {
 		text = bytes.NewBufferString("no VM with passthrough devices\n")
 	}
-	rows := make([]row, len(all))
-	failure := a.forEach(all, flags.concurrency, func(i int) (err error) {
-		rows[i], err = a.row(ctx, client, all[i])
-		return err
-	}, func(i int, failure error) {
-		text.WriteString(columns.line(columns.cells(rows[i])))
+	read := func(in cluster.Instance) (row, error) { return a.row(ctx, client, in) }
+	rows, failure := forEach(a, all, flags.concurrency, read, func(r row, failure error) {
+		text.WriteString(columns.line(columns.cells(r)))
 		if isRead = isRead || failure == nil; isRead && isStreamed {
 			err = cmp.Or(err, a.Write("", text.Bytes()))
 			text.Reset()
