@@ -37,7 +37,7 @@ Exit status:
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&socket, "socket", "", "socket of the hook")
-	in.addDomain(flags, "\n(default: standard input)")
+	in.addDomain(flags, ", the default")
 	addVMIFlag(flags, &in.vmi)
 	flags.StringVar(&plugin, "plugin", "", "call a structured plugin as KubeVirt `VERSION` 1.9 or 1.10 does, not OnDefineDomain")
 	flags.Lookup("plugin").NoOptDefVal = pluginOf19

@@ -43,7 +43,7 @@ Exit status:
   hook-sidecar explain --format json < vm.xml | jq .devices`,
 	}
 	in := addInputFlags(cmd.Flags())
-	in.addDomain(cmd.Flags(), "\n(default: standard input)")
+	in.addDomain(cmd.Flags(), ", the default")
 	flags.Output.Add(cmd, cli.Text, cli.JSON, cli.YAML, cli.SVG, cli.NCCL)
 	cli.AddDetails(cmd, &flags.Details)
 	cmd.Flags().BoolVar(&flags.asIs, "as-is", false, "explain the current domain, and what the layout would change")

@@ -32,7 +32,7 @@ Exit status:
   hook-sidecar mutate --env launcher.env --sysfs host.txtar -o placed.xml < vm.xml`,
 	}
 	in := addInputFlags(cmd.Flags())
-	in.addDomain(cmd.Flags(), "\n(default: standard input)")
+	in.addDomain(cmd.Flags(), ", the default")
 	cmd.Flags().BoolVar(&showDiff, "diff", false, "print a unified diff instead of the domain")
 	cmd.Flags().BoolVar(&check, "check", false, "print no domain; exit status 1 on a change")
 	cli.AddOutput(cmd.Flags(), &output)

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"unicode/utf8"
+	"regexp"
 )
 
 // EscapedJSON returns JSON that a terminal does not obey. Package json leaves the control
@@ -15,15 +15,9 @@ func EscapedJSON(data []byte) []byte {
 	if !bytes.ContainsFunc(data, isControl) {
 		return data
 	}
-	var out []byte
-	for _, r := range string(data) { // JSON is valid UTF-8
-		if isControl(r) {
-			out = fmt.Appendf(out, `\u%04x`, r)
-		} else {
-			out = utf8.AppendRune(out, r)
-		}
-	}
-	return out
+	return regexp.MustCompile(`[\x{80}-\x{9f}]`).ReplaceAllFunc(data, func(control []byte) []byte {
+		return fmt.Appendf(nil, `\u%04x`, []rune(string(control))[0])
+	})
 }
 
 // JSONWriter writes EscapedJSON, of whole lines.
