@@ -60,7 +60,7 @@ func CompareGuest(r Report, guest host.Guest) GuestComparison {
 			seen.Outcome, seen.Differences = Differs, []string{fmt.Sprintf("nothing at %s%s", d.Predicted, elsewhere)}
 		default:
 			seen.Outcome = AsPlanned
-			seen.Differences = append(r.guestDifferences(d, &guest.Devices[positions[i]], guest), r.typeDifferences(i, positions, guest)...)
+			seen.Differences = r.guestDifferences(i, positions, guest)
 			if len(seen.Differences) > 0 {
 				seen.Outcome = Differs
 			}
@@ -133,35 +133,15 @@ func (r Report) match(positions []int, guest host.Guest, vendor uint16, isKind f
 	}
 }
 
-// typeDifferences says how many path types to other devices differ, as far as the guest shows them.
-func (r Report) typeDifferences(i int, positions []int, guest host.Guest) []string {
-	first, differing := "", 0
-	for j := range r.Devices {
-		if i == j || positions[j] < 0 {
-			continue
-		}
-		planned := r.Paths.Guest.Between(i, j)
-		found, known := guest.PathType(positions[i], positions[j])
-		if known && min(found, guest.Farthest) != min(planned, guest.Farthest) {
-			first = cmp.Or(first, fmt.Sprintf("%s to %s, planned %s", found, r.Devices[j].Title(), planned))
-			differing++
-		}
-	}
-	if differing == 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("%s not as planned: %s", topology.Counted(differing, "path type"), first)}
-}
-
 // Count is how many devices have an outcome.
 func (c GuestComparison) Count(outcome GuestOutcome) int {
 	return count(c.Devices, func(d GuestDevice) bool { return d.Outcome == outcome })
 }
 
 // guestDifferences are the differences between a device whose address is predicted and what the
-// guest has there.
-func (r Report) guestDifferences(d Device, found *topology.Device, guest host.Guest) []string {
-	differences := []string{}
+// guest has there, as far as the guest shows it.
+func (r Report) guestDifferences(i int, positions []int, guest host.Guest) []string {
+	d, found, differences := r.Devices[i], &guest.Devices[positions[i]], []string{}
 	add := func(format string, values ...any) { differences = append(differences, fmt.Sprintf(format, values...)) }
 	// A mediated device has ids and BARs of its own.
 	if host := d.function; host != nil && d.Kind == topology.KindPCI {
@@ -180,6 +160,20 @@ func (r Report) guestDifferences(d Device, found *topology.Device, guest host.Gu
 	isRounded := guest.Source == host.FromNVIDIASMI && d.GuestCell == nil
 	if guest.KnowsNode(found) && !isRounded && found.Node != want {
 		add("NUMA node %s, planned %s", found.Node, want)
+	}
+	first, differing := "", 0
+	for j, at := range positions {
+		if i == j || at < 0 {
+			continue
+		}
+		planned := r.Paths.Guest.Between(i, j)
+		if shown, known := guest.PathType(positions[i], at); known && min(shown, guest.Farthest) != min(planned, guest.Farthest) {
+			first = cmp.Or(first, fmt.Sprintf("%s to %s, planned %s", shown, r.Devices[j].Title(), planned))
+			differing++
+		}
+	}
+	if differing > 0 {
+		add("%s not as planned: %s", topology.Counted(differing, "path type"), first)
 	}
 	return differences
 }
