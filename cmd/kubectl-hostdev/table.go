@@ -91,7 +91,7 @@ func (a *app) row(ctx context.Context, client *cluster.Client, in cluster.Instan
 		return r, err
 	}
 	r.Devices, r.Pairs, r.Alike, r.Layout = len(running.Current.Devices), running.Pairs.All, running.Pairs.Alike, running.Layout
-	r.Unplaced, r.Cells, r.ToDo = report.WithoutPlace(running.Planned.Plan), len(running.Current.Domain().Cells), running.ToDo()
+	r.Unplaced, r.Cells, r.ToDo = report.WithoutPlace(running.Planned.Plan), len(running.Current.Domain().CPUCells()), running.ToDo()
 	r.Better = append(r.Better, running.Better()...)
 	found := doctor.NewReport(inputs).Results // the worst first
 	if len(found) > 0 && (found[0].Status == doctor.Fail || found[0].Status == doctor.Warn) {
