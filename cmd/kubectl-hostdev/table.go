@@ -52,12 +52,11 @@ func (a *app) table(ctx context.Context, flags explainFlags) error {
 		return err
 	}
 	if flags.Format == cli.Name {
-		return a.WriteAs(flags.Output, nil, func(b *bytes.Buffer) error {
-			for _, in := range all {
-				b.WriteString(topology.Printable(cluster.ResourceName(in.Name)) + "\n")
-			}
-			return nil
-		})
+		var names bytes.Buffer
+		for _, in := range all {
+			fmt.Fprintln(&names, topology.Printable(cluster.ResourceName(in.Name)))
+		}
+		return a.Write(flags.File, names.Bytes())
 	}
 	isStreamed := flags.File == "" && (flags.Format == cli.Text || flags.Format == cli.Wide)
 	columns := newColumns(flags, all, a.Style(flags.File))

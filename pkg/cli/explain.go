@@ -102,10 +102,8 @@ func (p *Program) CompareGuest(e Explanation, r report.Report, name string, data
 	c := report.CompareGuest(r, guest)
 	err = p.WriteAs(e.Output, c, func(b *bytes.Buffer) error { return c.WriteText(b, p.Style(e.File)) })
 	if err == nil && len(c.Devices) > 0 && c.Count(report.NotCompared) == len(c.Devices) {
-		err = Failed("pass the domain as libvirt has it: virsh dumpxml", errors.New("no device was compared: the domain has no addresses yet"))
-		if slices.ContainsFunc(c.Devices, func(d report.GuestDevice) bool { return d.Predicted != nil }) {
-			err = Failed("lspci -Dvmmnn in the guest lists every device", fmt.Errorf("no device was compared: %s lists none that is planned", c.Source))
-		}
+		err = Failed("pass the domain as libvirt has it, from virsh dumpxml, and lspci -Dvmmnn of the guest, which lists every device",
+			fmt.Errorf("no device was compared: the domain has no addresses yet, or %s lists none that is planned", c.Source))
 	}
 	return cmp.Or(err, Found(c.Count(report.Differs) > 0))
 }
