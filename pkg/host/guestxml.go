@@ -120,25 +120,24 @@ func (r *xmlReader) object(e element, at *topology.Device) (err error) {
 
 // pci reads a switch or a device of NCCL's file. Of a switch it has the upstream port; stand-ins for
 // the ports above and below make the path one of sysfs. Older versions write no IDs.
-func (r *xmlReader) pci(e element, at *topology.Device) error {
-	address, err := topology.ParseAddress(e.attribute("busid"))
-	if err != nil {
+func (r *xmlReader) pci(e element, at *topology.Device) (err error) {
+	if at.Address, err = topology.ParseAddress(e.attribute("busid")); err != nil {
 		return err
 	}
 	var numbers [3]uint64
 	for i, name := range []string{"class", "vendor", "device"} {
 		if numbers[i], err = parseHex(cmp.Or(e.attribute(name), "0"), 24); err != nil {
-			return fmt.Errorf("%s: %s: %w", address, name, err)
+			return fmt.Errorf("%s: %s: %w", at.Address, name, err)
 		}
 	}
-	port := address
+	port := at.Address
 	port.Domain = ^port.Domain
 	at.Bridges = append(slices.Clip(at.Bridges), port)
 	if numbers[0]>>8 == classBridgePCI {
-		at.Bridges = append(at.Bridges, address)
+		at.Bridges = append(at.Bridges, at.Address)
 		return nil
 	}
-	at.Address, at.Class, at.Vendor, at.Device = address, uint32(numbers[0]), uint16(numbers[1]), uint16(numbers[2])
+	at.Class, at.Vendor, at.Device = uint32(numbers[0]), uint16(numbers[1]), uint16(numbers[2])
 	r.devices = append(r.devices, *at)
 	return nil
 }
