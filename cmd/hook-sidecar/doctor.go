@@ -88,11 +88,7 @@ func (a *app) doctor(in *inputFlags, flags doctorFlags) error {
 		inputs.Sockets = readSockets(flags.socketDir, a.Environ.Variable("CONTAINER_NAME"))
 	}
 	if flags.cgroup != "" {
-		membership, err := os.ReadFile("/proc/self/cgroup")
-		if err == nil {
-			inputs.Limits, err = env.ReadLimits(os.DirFS(flags.cgroup), string(membership))
-		}
-		if err != nil { // its checks are skipped
+		if inputs.Limits, err = env.ReadLimits(os.DirFS(flags.cgroup)); err != nil { // whose checks are skipped
 			a.Say("warning: %v", err)
 		}
 	}

@@ -43,9 +43,9 @@ func (a *app) guest(args []string) error {
 		if err != nil {
 			return err
 		}
-		var problems []reasons.Problem
+		var problems []reasons.Warning
 		guest, problems = host.ReadGuestSysfs(fsys)
-		a.Warn(reasons.Warnings(problems))
+		a.Warn(problems)
 	} else {
 		data, err := a.readInput(args[0])
 		if err != nil {

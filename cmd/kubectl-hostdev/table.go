@@ -59,7 +59,7 @@ func (a *app) table(ctx context.Context, flags explainFlags) error {
 		return a.Write(flags.File, names.Bytes())
 	}
 	isStreamed := flags.File == "" && (flags.Format == cli.Text || flags.Format == cli.Wide)
-	columns := newColumns(flags, all, a.Style(flags.File))
+	columns := newColumns(flags, all, a.Style(flags.File).Width)
 	text, isRead := bytes.NewBufferString(columns.line(columns.titles)), false
 	if len(all) == 0 {
 		text = bytes.NewBufferString("no VM with passthrough devices\n")
@@ -105,19 +105,19 @@ type columns struct {
 	titles []string
 	widths []int
 	isWide bool
-	style  report.Style
+	width  int // of the terminal, 0 without one
 }
 
 const minToDo = 24
 
-func newColumns(flags explainFlags, all []cluster.Instance, style report.Style) columns {
+func newColumns(flags explainFlags, all []cluster.Instance, width int) columns {
 	c := columns{
 		titles: []string{"NAMESPACE", "VM", "NODE", "DEVICES", "AS ON HOST", "WITH LAYOUT", "LAYOUT"},
 		widths: []int{len("NAMESPACE"), len("VM"), len("NODE"), len("DEVICES"), len("120 of 120"), len("root 112, mirror 120"), len("mirror")},
-		style:  style,
+		width:  width,
 	}
 	if c.isWide = flags.Format == cli.Wide; c.isWide {
-		c.titles, c.style.Width = append(c.titles, "UNPLACED", "CELLS", "FINDING"), 0
+		c.titles, c.width = append(c.titles, "UNPLACED", "CELLS", "FINDING"), 0
 		c.widths = append(c.widths, len("UNPLACED"), len("CELLS"), len("FAIL requested-devices"))
 	}
 	c.titles = append(c.titles, "TO DO")
@@ -156,8 +156,8 @@ func (c columns) line(cells []string) string {
 		line += fmt.Sprintf("%-*s  ", width, topology.Printable(cells[i]))
 	}
 	last := topology.Printable(topology.OneLine(cells[len(cells)-1]))
-	if c.style.Width > 0 {
-		last = c.style.Fit(last, max(minToDo, c.style.Width-len(line)))
+	if c.width > 0 {
+		last = report.Fit(last, max(minToDo, c.width-len(line)))
 	}
 	return line + last + "\n"
 }

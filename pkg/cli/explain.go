@@ -13,7 +13,6 @@ import (
 	"hook-sidecar/pkg/nccl"
 	"hook-sidecar/pkg/picture"
 	"hook-sidecar/pkg/plan"
-	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/report"
 )
 
@@ -81,7 +80,7 @@ func (p *Program) ReadGuest(name string, data []byte) (host.Guest, error) {
 	if err != nil {
 		return guest, notGuest(name, err)
 	}
-	p.Warn(reasons.Warnings(problems))
+	p.Warn(problems)
 	return guest, nil
 }
 

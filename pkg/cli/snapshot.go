@@ -17,7 +17,7 @@ func (p *Program) WriteSnapshot(output string, sysfs fs.FS, header, source strin
 		return Failed("a snapshot is taken of a sysfs directory, or of another snapshot", err)
 	}
 	for _, problem := range problems {
-		p.Say("warning: left out of the snapshot: %s: %s", problem.Source, problem.Text)
+		p.Say("warning: left out of the snapshot: %s", problem.Text)
 	}
 	if header == "" {
 		header = fmt.Sprintf("Host snapshot, taken %s from %s\nby %s: %s, %s, %s.\n\n", time.Now().UTC().Format(time.RFC3339), source, p.Version(),

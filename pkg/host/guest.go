@@ -58,7 +58,7 @@ func (g Guest) PathType(i, j int) (between topology.PathType, known bool) {
 // ReadGuest reads what a guest's user can paste: a snapshot of the guest's /sys, or the output of
 // lspci -Dvmm (with -n or -nn for IDs), lstopo --of xml, nvidia-smi topo -m, or NCCL's topology
 // file. It recognises the format by the content.
-func ReadGuest(data []byte) (guest Guest, problems []reasons.Problem, err error) {
+func ReadGuest(data []byte) (guest Guest, problems []reasons.Warning, err error) {
 	text := strings.ReplaceAll(strings.TrimPrefix(string(data), "\ufeff"), "\r\n", "\n") // of Windows
 	underline := regexp.MustCompile(`\x1b\[[0-9;]*m`)                                    // of nvidia-smi's first row
 	lines := strings.Split(underline.ReplaceAllString(text, ""), "\n")
@@ -86,7 +86,7 @@ func ReadGuest(data []byte) (guest Guest, problems []reasons.Problem, err error)
 }
 
 // ReadGuestSysfs reads the guest's own sysfs.
-func ReadGuestSysfs(fsys fs.FS) (Guest, []reasons.Problem) {
+func ReadGuestSysfs(fsys fs.FS) (Guest, []reasons.Warning) {
 	host, problems := Read(fsys, nil, All)
 	return Guest{Host: *host, Source: "snapshot", HasNodes: true}.withTree(), problems
 }
