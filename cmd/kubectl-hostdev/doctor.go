@@ -9,7 +9,9 @@ import (
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/cluster"
 	"hook-sidecar/pkg/doctor"
+	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/plan"
+	"hook-sidecar/pkg/reasons"
 )
 
 // doctorFlags are the flags of doctor.
@@ -80,13 +82,37 @@ func (a *app) doctorOfCluster(ctx context.Context, flags doctorFlags) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
-	installation, err := client.Installation(ctx)
+	report, err := a.installation(ctx, client)
 	if err != nil {
 		return err
 	}
-	return a.Doctor(doctor.NewInstallationReport(installation), "", flags.quiet, flags.Output)
+	return a.Doctor(report, "", flags.quiet, flags.Output)
+}
+
+// installation checks what the cluster has of KubeVirt and of this hook.
+func (a *app) installation(ctx context.Context, client *cluster.Client) (doctor.Report, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	in, err := client.Installation(ctx)
+	if err != nil {
+		return doctor.Report{}, err
+	}
+	return doctor.NewInstallationReport(in), nil
+}
+
+// problems returns what doctor finds wrong with the installation, as lines.
+func (a *app) problems(ctx context.Context, client *cluster.Client) (lines []string, err error) {
+	report, err := a.installation(ctx, client)
+	for _, result := range report.Problems() {
+		lines = append(lines, result.String())
+	}
+	return lines, err
+}
+
+// lacksHook reports whether a running VM requests the hook, which would place devices that it did
+// not place.
+func lacksHook(vm cluster.VM, running cli.Running) bool {
+	return env.RequestsHook(vm.Labels, vm.Annotations) && running.Layout == "" && running.Planned.Changed() && !running.Planned.Policy.DryRun
 }
 
 // doctorAll checks many VMs, whose names the results have. One that cannot be read is a warning.
@@ -98,7 +124,7 @@ func (a *app) doctorAll(ctx context.Context, flags doctorFlags) error {
 	read := func(in cluster.Instance) ([]doctor.Result, error) { return a.results(ctx, client, in) }
 	results, err := forEach(a, all, flags.concurrency, read, func(_ []doctor.Result, err error) {
 		if err != nil {
-			a.Say("warning: not checked: %v", err)
+			a.Say("warning: not checked: %s", reasons.Text(err))
 		}
 	})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"hook-sidecar/pkg/cluster"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/report"
 )
 
@@ -114,6 +115,15 @@ func (a *app) explain(ctx context.Context, argument string, flags explainFlags) 
 	}
 	e.Heading, e.Subject = running.Heading(), report.NewSubject(running.Planned.Plan.Domain(), vm.VMI)
 	e.Subject.Host, e.Subject.Source, e.Subject.Tool = "node "+vm.Node, "pod "+vm.Pod, a.Version()
+	if lacksHook(vm, running) {
+		problems, err := a.problems(ctx, client)
+		if err != nil {
+			a.Say("warning: not read: %s", reasons.Text(err))
+		}
+		for _, problem := range problems {
+			a.Say("warning: the VM requests the hook, which did not place its devices: %s", problem)
+		}
+	}
 	if !flags.guest {
 		return a.Explain(e, running.VM, shown, flags.layout == "")
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,7 +22,7 @@ func AddQuiet(cmd *cobra.Command, quiet *bool) {
 // of each status. A quiet one lacks results that are as they should be. A FAIL is ErrFound.
 func (p *Program) Doctor(r doctor.Report, heading string, quiet bool, to Output) error {
 	if quiet {
-		r.Results = slices.DeleteFunc(r.Results, func(result doctor.Result) bool { return result.Status == doctor.Pass })
+		r.Results = r.Problems()
 	}
 	for i := range r.Results {
 		r.Results[i].Hint = strings.ReplaceAll(r.Results[i].Hint, "docs/", Page("docs/"))
