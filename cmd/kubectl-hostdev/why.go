@@ -17,6 +17,7 @@ import (
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/why"
 )
 
@@ -151,7 +152,7 @@ func (a *app) checkHook(ctx context.Context, client *cluster.Client, name types.
 
 // writeAnswer writes a report as text, the cause first.
 func writeAnswer(b *bytes.Buffer, r why.Report) error {
-	say := func(format string, args ...any) { fmt.Fprintln(b, cli.Escaped(fmt.Sprintf(format, args...))) }
+	say := func(format string, args ...any) { fmt.Fprintln(b, topology.Printable(fmt.Sprintf(format, args...))) }
 	vm := "VM " + strings.TrimPrefix(r.Namespace+"/"+r.Name, "/")
 	switch {
 	case len(r.Causes) > 0:

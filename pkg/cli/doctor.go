@@ -10,6 +10,7 @@ import (
 
 	"hook-sidecar/pkg/doctor"
 	"hook-sidecar/pkg/report"
+	"hook-sidecar/pkg/topology"
 )
 
 // AddQuiet adds the flag --quiet of doctor.
@@ -23,6 +24,9 @@ func (p *Program) Doctor(r doctor.Report, heading string, quiet bool, to Output)
 	if quiet {
 		r.Results = r.Problems()
 	}
+	for i := range r.Results {
+		r.Results[i].Hint = strings.ReplaceAll(r.Results[i].Hint, "docs/", Page("docs/"))
+	}
 	err := p.WriteAs(to, r, func(b *bytes.Buffer) error {
 		writeResults(b, heading, r, p.Style(to.File))
 		return nil
@@ -31,20 +35,15 @@ func (p *Program) Doctor(r doctor.Report, heading string, quiet bool, to Output)
 }
 
 func writeResults(b *bytes.Buffer, heading string, r doctor.Report, style report.Style) {
+	colours := map[doctor.Status]report.Colour{doctor.Fail: report.Red, doctor.Warn: report.Yellow, doctor.Pass: report.Green, doctor.Note: report.Cyan}
 	b.WriteString(heading)
 	for _, result := range r.Results {
-		fmt.Fprintln(b, statusLine(result, style))
+		status := string(result.Status)
+		fmt.Fprintln(b, style.Paint(colours[result.Status], status)+strings.TrimPrefix(topology.Printable(result.String()), status))
 	}
 	var counts []string
 	for _, status := range []doctor.Status{doctor.Fail, doctor.Warn, doctor.Note, doctor.Pass} {
 		counts = append(counts, fmt.Sprintf("%d %s", r.Counts[status], status))
 	}
 	fmt.Fprintf(b, "\n%s\n", strings.Join(counts, ", "))
-}
-
-// statusLine returns a result of doctor as a line, with its status in colour.
-func statusLine(r doctor.Result, style report.Style) string {
-	status := string(r.Status)
-	colour := map[doctor.Status]report.Colour{doctor.Fail: report.Red, doctor.Warn: report.Yellow, doctor.Pass: report.Green, doctor.Note: report.Cyan}[r.Status]
-	return style.Paint(colour, status) + strings.TrimPrefix(Escaped(r.String()), status)
 }

@@ -65,7 +65,7 @@ The schema version rises when a field is removed or changes its meaning, not whe
 func structs(t *testing.T, directory string) map[string]*ast.StructType {
 	t.Helper()
 	var files []string
-	for _, d := range []string{"pkg/reasons", "pkg/placement", "pkg/placement/bus", directory} {
+	for _, d := range []string{"pkg/reasons", "pkg/plan", "pkg/placement", "pkg/placement/bus", directory} {
 		names, err := filepath.Glob(filepath.Join(root, d, "*.go"))
 		expect.NoError(t, err)
 		files = append(files, names...)
