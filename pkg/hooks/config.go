@@ -38,8 +38,8 @@ type Config struct {
 	// PreCloudInitIso).
 	CloudInit func(CloudInitCall) []byte
 
-	// Versions are the versions of the Callbacks service to serve and announce,
-	// in this order; empty: Versions().
+	// Versions are the versions of the Callbacks service to serve and announce; empty:
+	// Versions().
 	Versions []string
 
 	// HookSocket is the full path of the socket for the Info and Callbacks
@@ -58,6 +58,8 @@ func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+	// Each once: gRPC ends the process when a service is registered twice.
+	c.Versions = slices.Compact(slices.Sorted(slices.Values(c.Versions)))
 	if len(c.Versions) == 0 {
 		c.Versions = Versions()
 	}
@@ -74,13 +76,14 @@ func (c Config) validate() error {
 	if c.HookSocket == c.PluginSocket {
 		return fmt.Errorf("serve hooks: hook socket and plugin socket must differ: both are %s", c.HookSocket)
 	}
-	// gRPC ends the process when a service is registered twice.
-	for i, version := range c.Versions {
+	return CheckVersions(c.Versions)
+}
+
+// CheckVersions returns an error when one of the versions cannot be served.
+func CheckVersions(versions []string) error {
+	for _, version := range versions {
 		if !slices.Contains(Versions(), version) {
 			return fmt.Errorf("serve hooks: invalid version %q: must be one of %s", version, strings.Join(Versions(), ", "))
-		}
-		if slices.Contains(c.Versions[:i], version) {
-			return fmt.Errorf("serve hooks: duplicate version %q", version)
 		}
 	}
 	return nil

@@ -23,6 +23,9 @@ type Planner struct {
 
 	policy.Source // of the policy, without the VMI's annotations
 
+	// Invalid is why the arguments that all this comes from are wrong: the error of each plan.
+	Invalid error
+
 	Details bool // read the details of devices, such as links, with any policy
 	Limit   domain.Limit
 

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -123,10 +124,11 @@ func (v *VM) answer(of variant) Result {
 	}
 	// A dry run and a discarded result never fail a VM.
 	result.Strict = wanted.Policy.Strict && !wanted.Policy.DryRun && !v.request.Discarded && (v.VMI == nil || !v.VMI.MigrationInProgress)
-	if v.vmiErr != nil {
-		return fail(Malformed, v.vmiErr)
+	result.VMI = v.VMI
+	if err := cmp.Or(v.planner.Invalid, v.vmiErr); err != nil {
+		return fail(Malformed, err)
 	}
-	result.VMI, result.Policy = v.VMI, wanted.Policy
+	result.Policy = wanted.Policy
 	if wanted.Err != nil && result.Strict {
 		return fail(Malformed, wanted.Err)
 	}

@@ -201,6 +201,9 @@ func TestPolicyStrictFirst(t *testing.T) {
 			Flags: flags("strict=true"), Annotations: annotations("strict=yes"), AnnotationsFirst: true,
 		}, true, ""},
 		{"bad strict without a flag", policy.Source{Annotations: annotations("strict=yes")}, false, ""},
+		{"bad flag hides no annotation", policy.Source{
+			Flags: flags("layout=x"), Annotations: annotations("strict=true"), AnnotationsFirst: true,
+		}, true, "--layout"},
 		{"bad layout that is locked does not count", policy.Source{
 			Flags: flags("strict=true"), Annotations: annotations("layout=x"), AnnotationsFirst: true,
 			Locked: []policy.Key{policy.KeyLayout},
