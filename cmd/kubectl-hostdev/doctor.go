@@ -9,6 +9,7 @@ import (
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/cluster"
 	"hook-sidecar/pkg/doctor"
+	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/plan"
 )
 
@@ -136,6 +137,10 @@ func check(vm cluster.VM) (doctor.Inputs, cli.Running, error) {
 	running, err := newRunning(vm, planner)
 	if err == nil {
 		inputs.VM = doctor.NewVM(running.VM, vm.Name)
+	}
+	if err == nil && vm.Environ != nil { // not the planner's: the hook has none
+		variables, problems := env.ParseVariables(vm.Environ)
+		inputs.Variables, inputs.Problems = append([]env.Variable{}, variables...), append(inputs.Problems, problems...)
 	}
 	return inputs, running, err
 }

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/reasons"
@@ -24,6 +25,8 @@ type VM struct {
 	Pod    string
 	Domain []byte
 	Host   fs.FS // a snapshot of its node, or of the part that concerns its devices
+
+	Environ []string // of compute, with WholeNode; nil where it cannot be read
 
 	Hook     bool     // a container of the pod has this hook
 	HookArgs []string // the command line that the pod gives that container
@@ -44,6 +47,7 @@ const (
 const (
 	maxDomain   = 8 << 20
 	maxSnapshot = 16 << 20
+	maxEnviron  = 1 << 20
 )
 
 // VM reads a running VM.
@@ -74,7 +78,22 @@ func (c *Client) VM(ctx context.Context, in Instance, scope Scope) (VM, error) {
 	vm.Host, hook, err = c.host(ctx, pod, ids)
 	ofHook := container(pod, hook)
 	vm.Hook, vm.HookArgs = hook != "", slices.Concat(ofHook.Command, ofHook.Args)
+	if err == nil && scope == WholeNode {
+		vm.Environ, err = c.environ(ctx, pod)
+	}
 	return vm, err
+}
+
+// environ returns the environment of compute, in which the kubelet names the pod's devices.
+func (c *Client) environ(ctx context.Context, pod *corev1.Pod) ([]string, error) {
+	text, err := c.exec(ctx, pod, command{container: compute, words: []string{"env", "-0"}, limit: maxEnviron})
+	if isMissing(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return env.ParseEnviron(string(text))
 }
 
 // domain returns the domain as libvirt runs it.
