@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"runtime/debug"
 	"strings"
 
 	"hook-sidecar/pkg/placement"
@@ -10,6 +11,26 @@ import (
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
+
+// Kind is the cause of an error.
+type Kind int
+
+// The kinds of error.
+const (
+	Internal  Kind = iota // a bug in this program
+	Malformed             // the domain, the VMI or the policy is invalid
+	Refused               // strict policy and an unplaced device, or a result over Limit.Result
+)
+
+// PanicError is a panic that was caught.
+type PanicError struct {
+	Cause any
+	Stack []byte
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("internal error: %v", e.Cause) }
+
+func newPanicError(cause any) *PanicError { return &PanicError{Cause: cause, Stack: debug.Stack()} }
 
 // maxRefusal is the size in bytes of the largest refusal. virt-handler writes it after some
 // words into an event, of which Kubernetes keeps 1024 bytes.

@@ -37,6 +37,37 @@ type variant struct {
 	current bool          // nothing is moved, added or removed
 }
 
+// Result is a plan, and the domain that it results in.
+type Result struct {
+	Domain []byte          // the bytes to return
+	Plan   *placement.Plan // nil when an error came before it
+	Policy policy.Policy   // zero when an error came before it
+	VMI    *env.VMI        // nil when there is none
+	Strict bool            // whether Err has to fail the call
+	Err    error           // of the kind Kind
+	Kind   Kind
+
+	vm *VM
+}
+
+// Changed reports whether the plan changes anything, in a dry run too.
+func (r Result) Changed() bool {
+	return r.Plan != nil && !r.Plan.Changes.IsZero()
+}
+
+// PlanError returns why there is no plan, nil where there is one.
+func (r Result) PlanError() error {
+	if r.Plan != nil {
+		return nil
+	}
+	return r.Err
+}
+
+// IsRefused reports whether strict policy, or a limit, refuses the plan.
+func (r Result) IsRefused() bool {
+	return r.Err != nil && r.Kind == Refused
+}
+
 // resolved is a policy with the warnings and the error of its flags and annotations.
 type resolved struct {
 	Policy   policy.Policy
