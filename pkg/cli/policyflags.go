@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/pflag"
@@ -73,14 +72,8 @@ func (p *PolicyFlags) ParseValid(arguments []string) {
 		}
 		return nil
 	}
-	for len(arguments) > 0 {
-		words := 1
-		if errors.As(p.flags.ParseAll(arguments[:1], set), new(*pflag.ValueRequiredError)) && len(arguments) > 1 {
-			words = 2
-			_ = p.flags.ParseAll(arguments[:2], set) // set has no error
-		}
-		arguments = arguments[words:]
-	}
+	p.flags.ParseErrorsAllowlist.UnknownFlags = true
+	_ = p.flags.ParseAll(arguments, set) // the error is known
 }
 
 // HookPolicy returns the policy that a hook has by the arguments of its container. Those that

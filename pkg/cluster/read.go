@@ -26,7 +26,7 @@ type VM struct {
 	Domain []byte
 	Host   fs.FS // a snapshot of its node, or of the part that concerns its devices
 
-	Environ []string // of compute, with WholeNode; nil where it cannot be read
+	Environ []string // of compute, where the kubelet names the pod's devices; nil unless it was read with WholeNode
 
 	Hook     bool     // a container of the pod has this hook
 	HookArgs []string // the command line that the pod gives that container
@@ -79,21 +79,11 @@ func (c *Client) VM(ctx context.Context, in Instance, scope Scope) (VM, error) {
 	ofHook := container(pod, hook)
 	vm.Hook, vm.HookArgs = hook != "", slices.Concat(ofHook.Command, ofHook.Args)
 	if err == nil && scope == WholeNode {
-		vm.Environ, err = c.environ(ctx, pod)
+		// Without it, its check is skipped.
+		text, _ := c.exec(ctx, pod, command{container: compute, words: []string{"env", "-0"}, limit: maxEnviron})
+		vm.Environ, _ = env.ParseEnviron(string(text))
 	}
 	return vm, err
-}
-
-// environ returns the environment of compute, in which the kubelet names the pod's devices.
-func (c *Client) environ(ctx context.Context, pod *corev1.Pod) ([]string, error) {
-	text, err := c.exec(ctx, pod, command{container: compute, words: []string{"env", "-0"}, limit: maxEnviron})
-	if isMissing(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return env.ParseEnviron(string(text))
 }
 
 // domain returns the domain as libvirt runs it.

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,13 +22,6 @@ type Source struct {
 	HasVMI           bool              // selects the default of add
 	Keep             []string
 }
-
-// Error is a policy that cannot be used.
-type Error struct {
-	Texts []string // one per setting that is wrong
-}
-
-func (e *Error) Error() string { return strings.Join(e.Texts, "; ") }
 
 // Resolve makes a policy of flags and annotations. A flag with an invalid value is an error. An
 // annotation that is unknown, invalid or locked is ignored with a warning; in strict mode unknown
@@ -56,7 +50,7 @@ func Resolve(src Source) (Policy, []reasons.Warning, error) {
 		invalid = append(invalid, refused...)
 	}
 	if len(invalid) > 0 {
-		return p, warnings, &Error{Texts: invalid}
+		return p, warnings, errors.New(strings.Join(invalid, "; "))
 	}
 	return p, warnings, nil
 }
