@@ -181,17 +181,6 @@ func (in Inputs) paths() (ports, others []*topology.Device) {
 	return ports, others
 }
 
-// guestFunctions returns the PCI functions that the plan passes through.
-func (in Inputs) guestFunctions() []*topology.Device {
-	var all []*topology.Device
-	for _, d := range in.Plan.Devices {
-		if d.ID.Kind() == topology.KindPCI && d.Function != nil {
-			all = append(all, d.Function)
-		}
-	}
-	return all
-}
-
 // warnings returns the plan's warnings that a check reports as results.
 func (in Inputs) warnings(status Status, check string) []Result {
 	var results []Result

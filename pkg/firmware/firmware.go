@@ -154,6 +154,8 @@ func (g Guest) Window(taken Taken) (w Window, known bool) {
 	guest, source := g.Bits()
 	d := g.Domain
 	switch set := d.WindowBytes(); {
+	case d.Arch == "aarch64" && d.PCIHole64 != nil && *d.PCIHole64 > 0: // libvirt 12.8: highmem-mmio-size
+		return Window{*d.PCIHole64, "pcihole64"}, true
 	case d.Arch == "aarch64":
 		return Window{virtWindow, "QEMU's machine virt"}, true
 	case d.UEFI && guest == 0 && set > 0 && set <= MostWindow:

@@ -33,8 +33,6 @@ func (r *hostReader) device(a topology.Address, dir string) *topology.Device {
 	}
 	if r.needs.Has(Warnings) {
 		d.Driver, d.BARs = r.linkBase(dir+"/driver"), r.bars(dir+"/resource")
-	}
-	if r.needs.Has(Related) {
 		d.Vendor, d.Device = uint16(r.hex(dir+"/vendor", 16)), uint16(r.hex(dir+"/device", 16))
 	}
 	if r.needs.Has(Details) {

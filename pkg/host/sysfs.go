@@ -47,12 +47,11 @@ const (
 	// them only for a policy key, because the kernel wakes a device to read the state of
 	// its link.
 	Details = details | LinkSpeeds
-	// Warnings are the inputs of a plan's warnings: drivers, BARs and the members of the
-	// IOMMU groups.
+	// Warnings are the inputs of a plan's warnings: drivers, BARs, the ids of vendor and device,
+	// and the members of the IOMMU groups.
 	Warnings = warnings | Classes | Groups
-	// Related are the ids of vendor and device, and the functions that belong to a device:
-	// the bridges above it, the other functions of the same device and its physical
-	// function.
+	// Related are the functions that belong to a device: the bridges above it, the other
+	// functions of the same device and its physical function.
 	Related = related | Warnings
 	// All is all PCI functions and mediated devices.
 	All = all | Related

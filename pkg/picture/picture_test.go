@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"html"
+	"image"
 	"io"
 	"path/filepath"
 	"regexp"
@@ -17,6 +18,7 @@ import (
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/report"
+	"hook-sidecar/test/cases"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/machines"
 )
@@ -60,6 +62,27 @@ func TestPictures(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestGrace: the cells that are a GPU's memory are a box in that of the GPU, in the guest only.
+func TestGrace(t *testing.T) {
+	c := cases.Named(t, "../..", "grace-gb200")
+	svg := draw(t, report.New(c.Mutator.Read(c.Request).Plan().Plan, true, nil))
+	wellFormed(t, svg)
+	box := regexp.MustCompile(`<g class="(?:device gpu|area)"(?: id="([a-z]+)-\d")?>(?:<title>[^<]*</title>)?<rect x="(\d+)" y="(\d+)" width="(\d+)" height="(\d+)"[^>]*/>(?:<text[^>]*>(cells [^<]*))?`)
+	var gpu image.Rectangle
+	var found []string
+	for _, match := range box.FindAllStringSubmatch(svg, -1) {
+		x, y := integer(t, match[2]), integer(t, match[3])
+		at := image.Rect(x, y, x+integer(t, match[4]), y+integer(t, match[5]))
+		switch {
+		case match[1] == "guest":
+			gpu = at
+		case match[6] != "" && at.In(gpu):
+			found = append(found, match[6])
+		}
+	}
+	expect.Same(t, []string{"cells 2-9", "cells 10-17"}, found, "cells in the box of a GPU (-want +got)")
 }
 
 func draw(t *testing.T, r report.Report) string {

@@ -43,7 +43,7 @@ func concerns(p *Plan) []reasons.Warning {
 	if n := p.input.SSIDSizes; n > 0 {
 		warn(reasons.CodeSSIDSize, "%d SMMUv3 with ssidSize, as KubeVirt writes it: libvirt 12.7 and later know ssidsize, and drop the other without a word", n)
 	}
-	warnings = append(warnings, blockedGroups(p.Host, devices)...)
+	warnings = slices.Concat(warnings, graceConcerns(p), blockedGroups(p.Host, devices))
 	if !slices.ContainsFunc(devices, func(d Decision) bool { return d.Outcome == Placed || d.Reason == reasons.AlreadyAligned }) {
 		return warnings
 	}

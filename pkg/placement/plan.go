@@ -143,7 +143,7 @@ func finish(s start, placed placing) *Plan {
 			d.GuestPath = g.Path(d.Address.Bus)
 			d.Predicted = seen(*d.Address)
 		}
-		d.Cell = bus.CellOf(g.Expander(d.Address))
+		d.Cell, d.MemoryCells = bus.CellOf(g.Expander(d.Address)), result.MemoryCells(result.Hostdevs[d.position])
 	}
 	return p
 }

@@ -22,6 +22,7 @@ const (
 	CodeVIOMMURefused      Code = "viommu-refused"
 	CodeVIOMMUGroup        Code = "viommu-shared-group"
 	CodeSSIDSize           Code = "ssid-size"
+	CodeGrace              Code = "grace"
 	CodeCliqueRefused      Code = "gpudirect-clique-refused"
 	CodeLaunchSecurity     Code = "launch-security"
 	CodeIOSpace            Code = "io-space"
@@ -62,6 +63,7 @@ func codeTable() []entry[Code] {
 		{code: CodeVIOMMURefused, remedy: "viommu=intel is for machine q35, viommu=smmuv3 for aarch64's virt without passthrough devices; remove what the domain has of its own", check: "viommu"},
 		{code: CodeVIOMMUGroup, remedy: "choose layout root or numa, where each device has a root port and a group of its own, or pass these devices to one nested guest", check: "viommu"},
 		{code: CodeSSIDSize, remedy: "the hook writes ssidsize in its place; without the hook, update KubeVirt", check: "viommu"},
+		{code: CodeGrace, remedy: "as the warning says", check: "grace"},
 		{code: CodeCliqueRefused, remedy: "pass GPUs of one switch whose ports do not redirect peer requests, and let the hook see it; else leave gpudirect-clique out"},
 		{code: CodeLaunchSecurity, remedy: "check that the guest has every device: confidential guests with expander buses are not tested", check: "launch-security"},
 		{code: CodeIOSpace, remedy: "pass fewer through: SeaBIOS stops if more than 14 ports have a device with an I/O BAR, and UEFI has room for 9", check: "io-space"},

@@ -75,6 +75,8 @@ type Device struct {
 	GuestPath    []int              `json:"guestPath"`    // indexes of the controllers above it, expander bus first; empty on the root bus and without an address
 	Predicted    *topology.Address  `json:"predicted"`    // address in the guest's kernel; null until it is known
 
+	MemoryCells string `json:"memoryCells,omitempty"` // cells that are the GPU's own memory (Grace), such as 2-9; missing for other devices
+
 	function *topology.Device // on the host; the parent of a mediated device
 	link     *topology.Link   // that the device supports on the host; nil if not known
 }
@@ -228,7 +230,7 @@ func device(d placement.Decision, link *topology.Link) Device {
 		ID: d.ID, Alias: unlessZero(d.Alias), Kind: d.ID.Kind(), Resource: unlessZero(d.Resource), Added: d.Added,
 		PCIeRoot: unlessZero(d.PCIeRoot), HostPath: append([]topology.Address{}, d.HostPath...), IOMMUGroup: d.IOMMUGroup,
 		Outcome: d.Outcome, Reason: d.Reason,
-		GuestCell: d.Cell, GuestPath: append([]int{}, d.GuestPath...), Predicted: d.Predicted, function: d.Function, link: link,
+		GuestCell: d.Cell, GuestPath: append([]int{}, d.GuestPath...), Predicted: d.Predicted, MemoryCells: d.MemoryCells, function: d.Function, link: link,
 	}
 	if node, known := d.HostNode.Node(); known {
 		out.HostNode = &node

@@ -104,7 +104,11 @@ func (t *treeText) node(n *topology.Node, line, indent string) {
 	text, chain := line+t.text(n), t.style.lines().chain
 	switch {
 	case n.Kind == topology.Endpoint:
-		t.line(text, t.report.DeviceChange(t.report.Number(n.ID)).colour())
+		number := t.report.Number(n.ID)
+		t.line(text, t.report.DeviceChange(number).colour())
+		if memory := t.Memory(n); memory != "" {
+			t.line(fmt.Sprintf("%s%smemory of #%d: NUMA %s", indent, t.style.lines().last, number, memory), plain)
+		}
 	case len(n.Children) == 1 && columns(text+chain+t.text(n.Children[0])) <= t.width:
 		t.node(n.Children[0], text+chain, indent)
 	default:

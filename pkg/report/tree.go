@@ -129,6 +129,14 @@ func (t Tree) Label(n *topology.Node) (name, detail string) {
 	return t.address(n), ""
 }
 
+// Memory names the cells of the guest that are a device's own memory, "" for none.
+func (t Tree) Memory(n *topology.Node) string {
+	if cells := t.device(n).MemoryCells; cells != "" && t.Side == GuestSide {
+		return "cells " + topology.Abridge(cells)
+	}
+	return ""
+}
+
 func (t Tree) device(n *topology.Node) Device { return t.report.Devices[t.report.Number(n.ID)] }
 
 func (t Tree) rootLabel(n *topology.Node) (name, detail string) {
