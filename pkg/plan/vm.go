@@ -55,14 +55,6 @@ func (r Result) Changed() bool {
 	return r.Plan != nil && !r.Plan.Changes.IsZero()
 }
 
-// PlanError returns why there is no plan, nil where there is one.
-func (r Result) PlanError() error {
-	if r.Plan != nil {
-		return nil
-	}
-	return r.Err
-}
-
 // IsRefused reports whether strict policy, or a limit, refuses the plan.
 func (r Result) IsRefused() bool {
 	return r.Err != nil && r.Kind == Refused
