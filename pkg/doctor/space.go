@@ -36,10 +36,10 @@ func barWindow(in Inputs) []Result {
 	return pass("%s, the window has %s: %s", need, topology.BytesThere(window.Bytes), window.Reason)
 }
 
-// windowHint is how the guest gets a larger window: if it has the host's bits, another CPU
+// windowHint returns how the guest gets a larger window: if it has the host's bits, another CPU
 // gives no more, and X-PciMmio64Mb is OVMF's.
 func (in Inputs) windowHint() string {
-	if d := in.Plan.Domain(); d.Arch == "aarch64" && d.PCIHole64 != nil {
+	if in.Plan.Domain().Arch == "aarch64" {
 		return "set pcihole64 of the pcie-root controller to a larger power of two (libvirt 12.8)"
 	}
 	var ways []string
