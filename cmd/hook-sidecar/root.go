@@ -28,13 +28,15 @@ func run(ctx context.Context, args, environ []string, streams cli.Streams) int {
 	root := a.newRoot()
 	var help bytes.Buffer // cobra ignores errors when it prints
 	root.SetOut(&help)
-	a.words = withCommand(args, isSidecar())
+	// The first process of a container of a VM's pod ends with it.
+	_, err := os.Stat(socketDirectory)
+	a.words = withCommand(args, err == nil && os.Getpid() == 1)
 	root.SetArgs(a.words)
 	if len(args) == 1 && filepath.Base(args[0]) != onDefineDomainName && cli.IsTerminal(streams.Out) {
 		root.SetArgs([]string{"help"}) // KubeVirt gives a sidecar no terminal
 	}
 	completeValues(root)
-	err := root.ExecuteContext(ctx)
+	err = root.ExecuteContext(ctx)
 	if help.Len() > 0 {
 		err = errors.Join(err, a.Write("", help.Bytes()))
 	}
@@ -64,13 +66,6 @@ func withCommand(args []string, isSidecar bool) []string {
 		return append([]string{"serve"}, rest...)
 	}
 	return rest
-}
-
-// isSidecar reports whether this is the first process of a container of a VM's pod, which ends
-// with it.
-func isSidecar() bool {
-	_, err := os.Stat(socketDirectory)
-	return err == nil && os.Getpid() == 1
 }
 
 func (a *app) newRoot() *cobra.Command {

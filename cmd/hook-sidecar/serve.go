@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -81,11 +83,13 @@ func (a *app) serve(ctx context.Context, flags serveFlags, invalid error) error 
 	log := newLog(a.Err)
 	answerer, err := a.hookAnswerer(log, flags.sysfs, flags.policy)
 	answerer.mutator.Limit = serveLimit()
-	if badVersion := hooks.CheckVersions(flags.versions); badVersion != nil {
-		invalid = cmp.Or(invalid, cli.Failed("see hook-sidecar serve --help", badVersion))
-		flags.versions = nil
+	invalid = cmp.Or(invalid, err)
+	for _, version := range flags.versions {
+		if all := hooks.Versions(); invalid == nil && !slices.Contains(all, version) {
+			invalid = cli.Failed("see hook-sidecar serve --help", fmt.Errorf("invalid --version %q: must be one of %s", version, strings.Join(all, ", ")))
+		}
 	}
-	if invalid = cmp.Or(invalid, err); invalid != nil {
+	if invalid != nil {
 		answerer.mutator.Invalid = fmt.Errorf("the arguments of the hook are wrong: %w (%s)", invalid, reasons.HintOf(invalid))
 		log.Error("no domain will be changed", "error", answerer.mutator.Invalid)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -38,8 +37,7 @@ type Config struct {
 	// PreCloudInitIso).
 	CloudInit func(CloudInitCall) []byte
 
-	// Versions are the versions of the Callbacks service to serve and announce; empty:
-	// Versions().
+	// Versions are those of Versions() to serve and announce; empty: all.
 	Versions []string
 
 	// HookSocket is the full path of the socket for the Info and Callbacks
@@ -60,6 +58,7 @@ func (c Config) withDefaults() Config {
 	}
 	// Each once: gRPC ends the process when a service is registered twice.
 	c.Versions = slices.Compact(slices.Sorted(slices.Values(c.Versions)))
+	c.Versions = slices.DeleteFunc(c.Versions, func(version string) bool { return !slices.Contains(Versions(), version) })
 	if len(c.Versions) == 0 {
 		c.Versions = Versions()
 	}
@@ -75,16 +74,6 @@ func (c Config) validate() error {
 	}
 	if c.HookSocket == c.PluginSocket {
 		return fmt.Errorf("serve hooks: hook socket and plugin socket must differ: both are %s", c.HookSocket)
-	}
-	return CheckVersions(c.Versions)
-}
-
-// CheckVersions returns an error when one of the versions cannot be served.
-func CheckVersions(versions []string) error {
-	for _, version := range versions {
-		if !slices.Contains(Versions(), version) {
-			return fmt.Errorf("serve hooks: invalid version %q: must be one of %s", version, strings.Join(Versions(), ", "))
-		}
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func TestWrongArguments(t *testing.T) {
 		{arguments: "--laoyut mirror", says: "unknown flag: --laoyut (did you mean --layout?"},
 		{arguments: "--layout miror", says: `invalid --layout "miror": must be one of auto, keep, numa, root, mirror; did you mean mirror?`},
 		{arguments: "--version v1alpha3 --layout", says: "flag --layout needs a value"},
-		{arguments: "--version v1alpha4", says: `invalid version "v1alpha4"`},
+		{arguments: "--version v1alpha4", says: `invalid --version "v1alpha4": must be one of v1alpha3, v1alpha2, v1alpha1`},
 		{arguments: "--lock layuot", says: `invalid policy key "layuot"`},
 		{arguments: "--version v1alpha3 mirror", says: `unexpected argument "mirror"`},
 		{arguments: "---layout=mirror", says: "bad flag syntax: ---layout=mirror"},
