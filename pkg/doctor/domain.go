@@ -270,7 +270,7 @@ func variables(in Inputs) []Result {
 	var found []Result
 	for _, p := range in.Problems {
 		if p.Code.Check() == "variables" {
-			found = append(found, warn(p.Code.Remedy(), "%s: %s", p.Source, p.Text)...)
+			found = append(found, warn(p.Remedy, "%s", p.Text)...)
 		}
 	}
 	switch {

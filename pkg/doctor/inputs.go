@@ -15,7 +15,7 @@ import (
 // Inputs are the inputs of the checks. An unknown one is nil or empty.
 type Inputs struct {
 	Host      *topology.Host    // all of it, with details; never nil
-	Problems  []reasons.Problem // of reading the host and the environment variables
+	Problems  []reasons.Warning // of reading the host and the environment variables
 	Variables []env.Variable    // empty but not nil: those of compute are known
 
 	VM          // that the checks of a VM look at

@@ -139,7 +139,7 @@ func (s *side) endpoint(n *topology.Node, x, y int) {
 	}
 	s.box(box{
 		class: class, id: fmt.Sprintf("%s-%d", s.Side, number), radius: cornerOf(d.Family()),
-		x: x, y: y, w: s.boxWidth, h: rowHeight, text: fitPixels(name, room), more: report.Style{Unicode: true}.Fit(detail, room*10/monoTenths), tip: tip,
+		x: x, y: y, w: s.boxWidth, h: rowHeight, text: report.FitMiddle(name, room*10/nameTenths), more: report.Fit(detail, room*10/monoTenths), tip: tip,
 	})
 	if memory := s.Memory(n); memory != "" { // a cell as the areas are
 		const inset = 4

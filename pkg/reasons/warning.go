@@ -108,33 +108,10 @@ func NewWarning(code Code, device *topology.DeviceID, text string) Warning {
 	return Warning{Code: code, Device: device, Text: text, Remedy: code.Remedy()}
 }
 
-// Problem is a part of an input that cannot be used. The rest is used.
-type Problem struct {
-	Code   Code              // bad-variable-value, variable-conflict, no-sysfs or bad-sysfs
-	Device topology.DeviceID // the device that sysfs does not show; else zero
-	Source string            // the environment variable, or the path in /sys: "PCI_RESOURCE_NVIDIA_COM_GPU"
-	Text   string            // the fault, abridged
-}
-
-// Warnings returns problems as warnings of a plan.
-func Warnings(problems []Problem) []Warning {
-	warnings := make([]Warning, len(problems))
-	for i, p := range problems {
-		warnings[i] = NewWarning(p.Code, nil, p.Source+": "+p.Text)
-		if p.Device != (topology.DeviceID{}) {
-			warnings[i].Device = &p.Device
-		}
-	}
-	return warnings
-}
-
-// SortProblems sorts problems and removes duplicates, so that the result does not depend on
-// the order of devices or files.
-func SortProblems(problems []Problem) []Problem {
-	slices.SortFunc(problems, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Text, b.Text))
-	})
-	return slices.Compact(problems)
+// NewProblem returns a warning of a part of an input that cannot be used; the rest is used. The
+// source is an environment variable, or a path in /sys.
+func NewProblem(code Code, source, text string) Warning {
+	return NewWarning(code, nil, source+": "+text)
 }
 
 // Sort orders warnings by code, device and text, and drops duplicates.

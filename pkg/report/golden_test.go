@@ -33,7 +33,7 @@ func TestText(t *testing.T) {
 	for _, host := range machines.Names(t) {
 		for _, layout := range []string{"numa", "mirror"} {
 			t.Run(host+"-"+layout, func(t *testing.T) {
-				golden(t, host+"-"+layout+".txt", text(t, machines.Whole(t, host, layout), report.Style{Unicode: true}))
+				golden(t, host+"-"+layout+".txt", text(t, machines.Whole(t, host, layout), report.Style{}))
 			})
 		}
 	}
@@ -44,7 +44,7 @@ func TestText(t *testing.T) {
 func TestTextGrace(t *testing.T) {
 	c := cases.Named(t, "../..", "grace-gb200")
 	r := report.New(c.Mutator.Read(c.Request).Plan().Plan, true, nil)
-	golden(t, "grace-gb200.txt", text(t, r, report.Style{Unicode: true}))
+	golden(t, "grace-gb200.txt", text(t, r, report.Style{}))
 	data, err := json.Marshal(r.Devices)
 	expect.NoError(t, err)
 	for _, cells := range []string{"2-9", "10-17"} {

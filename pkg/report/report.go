@@ -34,7 +34,7 @@ type Report struct {
 	Devices       []Device               `json:"devices"`       // by id, PCI before mdev
 	Controllers   []Controller           `json:"controllers"`   // after the plan, by index; the root bus, index 0, only if the domain names it
 	Paths         Paths                  `json:"paths"`         // the path types between devices
-	Budgets       Budgets                `json:"budgets"`       // how much of each scarce resource is used
+	Budgets       bus.Budgets            `json:"budgets"`       // how much of each scarce resource is used
 	Warnings      []reasons.Warning      `json:"warnings"`      // by code
 	Extras        []placement.Extra      `json:"extras"`        // results of policy keys besides places
 
@@ -123,18 +123,6 @@ func (p PathTypes) MarshalJSON() ([]byte, error) {
 	return json.Marshal(rows)
 }
 
-// Budgets are how much of each scarce resource is used.
-type Budgets struct {
-	BusNumbers struct {
-		bus.Budget
-		Expanders []bus.ExpanderBudget `json:"expanders"` // per expander bus
-	} `json:"busNumbers"` // of the root bus, pending ports included; its limit is the first expander bus's number, less two per expander bus whose number libvirt chooses
-	ControllerIndexes bus.Budget `json:"controllerIndexes"` // of 256
-	BARs              struct {
-		Bytes64 uint64 `json:"bytes64"` // sum of the PCI devices' 64-bit memory BARs
-	} `json:"bars"` // that the guest's 64-bit window has to hold
-}
-
 // Prospect is the changes that a layout would make to a domain.
 type Prospect struct {
 	Layout             policy.Layout          `json:"layout"`             // the planned layout
@@ -218,9 +206,8 @@ func New(plan *placement.Plan, changed bool, err error) Report {
 	}
 	ids := plan.IDs()
 	r.Paths = Paths{Devices: ids, Host: PathTypes{r.host, ids}, Guest: PathTypes{r.guest, ids}}
-	r.Budgets.BusNumbers.Budget, r.Budgets.ControllerIndexes = plan.Budgets.BusNumbers, plan.Budgets.ControllerIndexes
-	r.Budgets.BusNumbers.Expanders = append(r.Budgets.BusNumbers.Expanders, plan.Budgets.Expanders...)
-	r.Budgets.BARs.Bytes64 = plan.Budgets.BARBytes64
+	r.Budgets = plan.Budgets
+	r.Budgets.BusNumbers.Expanders = append([]bus.ExpanderBudget{}, plan.Budgets.BusNumbers.Expanders...)
 	r.Warnings, r.Extras = append(r.Warnings, plan.Warnings...), append(r.Extras, plan.Extras...)
 	return r
 }

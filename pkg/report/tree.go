@@ -165,16 +165,13 @@ func (t Tree) address(n *topology.Node) string {
 		return shortOr(t.report.controller(id).predicted, fmt.Sprintf("index %d", id))
 	}
 	d := t.device(n)
-	pci, isPCI := d.ID.PCI()
 	switch {
-	case t.Side == GuestSide && d.GuestAddress == nil:
+	case t.Side == HostSide:
+		return t.report.shortID(d.ID)
+	case d.GuestAddress == nil:
 		return "no address yet"
-	case t.Side == GuestSide:
-		return shortOr(d.Predicted, "bus not known yet")
-	case isPCI:
-		return t.report.short(pci)
 	}
-	return d.ID.String()[:len("4a1f0b5c")]
+	return shortOr(d.Predicted, "bus not known yet")
 }
 
 // Link is the speed of a device's link: on the host the fastest that the device supports,

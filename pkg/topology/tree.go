@@ -234,3 +234,14 @@ func Same[T comparable](a, b *T) bool {
 	}
 	return *a == *b
 }
+
+// CountFunc counts the items that satisfy f.
+func CountFunc[T any](items []T, f func(T) bool) int {
+	n := 0
+	for _, item := range items {
+		if f(item) {
+			n++
+		}
+	}
+	return n
+}
