@@ -47,7 +47,7 @@
 //	pkg/hooks         errors and panics return the input: TestRefusal, TestInputIsReturned, TestPreCloudInitIso
 //	pkg/hooks         sockets and the end: TestStaleSocketIsReplaced, TestOtherFileIsLeftAlone, TestEnd
 //	cmd/hook-sidecar  answers over 4 MiB, panics, standard error: TestAnswerTooLong, TestLogPanic, TestLogThatHangs
-//	pkg/cli           control characters: FuzzEscaped
+//	pkg/cli           control characters: FuzzUntrusted
 //	test/abuse        paths, quotes, devices that vanish: TestPathsStayInside, TestNothingUnescaped, TestSysfsVanishes
 //	test/sidecar      the process: TestMemory, TestTermDuringCalls, TestFullDisk, TestLauncherEnds, TestPrivileges, TestWrongArguments
 //	test/speed        a host that changes: TestLikeFresh

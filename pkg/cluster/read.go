@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
@@ -155,15 +156,15 @@ func (c *Client) snapshot(ctx context.Context, pod *corev1.Pod, cmd command) (fs
 
 // OnNode finds a VM that runs on a node, through which the node can be read. It looks in
 // a namespace, or in all with "".
-func (c *Client) OnNode(ctx context.Context, namespace, node string) (Instance, error) {
+func (c *Client) OnNode(ctx context.Context, namespace, node string) (types.NamespacedName, error) {
 	all, err := c.Instances(ctx, namespace, "")
 	if err != nil {
-		return Instance{}, err
+		return types.NamespacedName{}, err
 	}
 	for _, in := range all {
 		if in.isRunning() && in.Node == node {
-			return in, nil
+			return in.NamespacedName, nil
 		}
 	}
-	return Instance{}, reasons.WithHint("the node is read through the pod of one of its VMs; run hook-sidecar snapshot on the node instead", fmt.Errorf("no VM that can be read runs on node %q", node))
+	return types.NamespacedName{}, reasons.WithHint("the node is read through the pod of one of its VMs; run hook-sidecar snapshot on the node instead", fmt.Errorf("no VM that can be read runs on node %q", node))
 }

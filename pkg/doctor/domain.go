@@ -101,7 +101,7 @@ func (in Inputs) pinnedNodes(cell *topology.CellID) map[topology.NodeID]bool {
 			continue
 		}
 		for _, node := range in.Host.Nodes {
-			if slices.ContainsFunc(slices.Collect(node.CPUs.All()), cpus.Contains) {
+			if slices.ContainsFunc(slices.Collect(cpus.All()), node.CPUs.Contains) {
 				nodes[node.ID] = true
 			}
 		}

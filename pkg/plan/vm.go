@@ -6,6 +6,7 @@ import (
 	"maps"
 	"runtime/debug"
 	"slices"
+	"strings"
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
@@ -62,8 +63,17 @@ func (v *VM) Current() Result { return v.plan(variant{current: true}) }
 
 // Alternative is the number of pairs of devices that a layout has as on the host.
 type Alternative struct {
-	Layout policy.Layout
-	Alike  int
+	Layout policy.Layout `json:"layout"` // its name
+	Alike  int           `json:"alike"`  // pairs that would be as on the host
+}
+
+// Listed returns layouts in the form "root 112, mirror 120".
+func Listed(layouts []Alternative) string {
+	var all []string
+	for _, l := range layouts {
+		all = append(all, fmt.Sprintf("%s %d", l.Layout, l.Alike))
+	}
+	return strings.Join(all, ", ")
 }
 
 // Alternatives returns the count of each layout that can be planned.
