@@ -50,7 +50,7 @@
 //	cmd/hook-sidecar  answers over 4 MiB, panics, standard error: TestAnswerTooLong, TestLogPanic, TestLogThatHangs
 //	pkg/cli           control characters: FuzzUntrusted
 //	test/abuse        paths, quotes, devices that vanish: TestPathsStayInside, TestNothingUnescaped, TestSysfsVanishes
-//	test/sidecar      the process: TestMemory, TestTermDuringCalls, TestFullDisk, TestLauncherEnds, TestPrivileges
+//	test/sidecar      the process: TestMemory, TestTermDuringCalls, TestFullDisk, TestLauncherEnds, TestPrivileges, TestWrongArguments
 //	test/speed        a host that changes: TestLikeFresh
 //	pkg/cloudinit     data that cannot be merged: TestAnswerRefuses, TestMergeRefuses
 package test

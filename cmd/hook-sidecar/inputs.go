@@ -100,12 +100,10 @@ func checkSysfs(host fs.FS, name string) error {
 	return nil
 }
 
-// withoutHost returns a Planner with the variables and the flags.
+// withoutHost returns a Planner with the variables and the flags. With wrong flags it has those
+// that are valid.
 func (a *app) withoutHost(environFile string, policy *cli.PolicyFlags) (plan.Planner, error) {
-	source, err := policy.Given()
-	if err != nil {
-		return plan.Planner{}, err
-	}
+	source, invalid := policy.Given()
 	environ := []string(a.Environ)
 	if environFile != "" {
 		data, err := a.readFile(environFile)
@@ -117,7 +115,7 @@ func (a *app) withoutHost(environFile string, policy *cli.PolicyFlags) (plan.Pla
 		}
 	}
 	variables, problems := env.ParseVariables(environ)
-	return plan.Planner{Variables: variables, Problems: problems, Source: source}, nil
+	return plan.Planner{Variables: variables, Problems: problems, Source: source}, invalid
 }
 
 // readDomain reads the domain from file, before the VMI from vmiFile.

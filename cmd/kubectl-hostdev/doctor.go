@@ -164,5 +164,9 @@ func check(vm cluster.VM) (doctor.Inputs, cli.Running, error) {
 	if err == nil {
 		inputs.VM = doctor.NewVM(running.VM, vm.Name)
 	}
+	if err == nil && vm.Environ != nil { // not the planner's: the hook has none
+		variables, problems := env.ParseVariables(vm.Environ)
+		inputs.Variables, inputs.Problems = append([]env.Variable{}, variables...), append(inputs.Problems, problems...)
+	}
 	return inputs, running, err
 }

@@ -28,8 +28,10 @@ type Running struct {
 // NewRunning plans a running VM. It fails where there is no plan.
 func NewRunning(vm *plan.VM, hasHook bool) (Running, error) {
 	current, planned := vm.Current(), vm.Plan()
-	if err := cmp.Or(current.PlanError(), planned.PlanError()); err != nil {
-		return Running{}, err
+	for _, result := range []plan.Result{current, planned} {
+		if result.Plan == nil {
+			return Running{}, result.Err
+		}
 	}
 	return Running{
 		VM: vm, Current: current.Plan, Planned: planned, Pairs: current.Plan.Pairs(),

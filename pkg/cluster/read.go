@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/reasons"
@@ -25,6 +26,8 @@ type VM struct {
 	Pod    string
 	Domain []byte
 	Host   fs.FS // a snapshot of its node, or of the part that concerns its devices
+
+	Environ []string // of compute, where the kubelet names the pod's devices; nil unless it was read with WholeNode
 
 	Hook     bool     // a container of the pod has this hook
 	HookArgs []string // the command line that the pod gives that container
@@ -45,6 +48,7 @@ const (
 const (
 	maxDomain   = 8 << 20
 	maxSnapshot = 16 << 20
+	maxEnviron  = 1 << 20
 )
 
 // VM reads a running VM.
@@ -75,6 +79,11 @@ func (c *Client) VM(ctx context.Context, in Instance, scope Scope) (VM, error) {
 	vm.Host, hook, err = c.host(ctx, pod, ids)
 	ofHook := container(pod, hook)
 	vm.Hook, vm.HookArgs = hook != "", slices.Concat(ofHook.Command, ofHook.Args)
+	if err == nil && scope == WholeNode {
+		// Without it, its check is skipped.
+		text, _ := c.exec(ctx, pod, command{container: compute, words: []string{"env", "-0"}, limit: maxEnviron})
+		vm.Environ, _ = env.ParseEnviron(string(text))
+	}
 	return vm, err
 }
 
