@@ -17,6 +17,7 @@
 //	test/matrix    the largest guests: TestBudgets, TestSixteenSwitches, TestShrink
 //	pkg/placement  controllers of others, and predicted addresses: TestUnmanagedControllers, TestPredictMirror
 //	pkg/domain     bytes outside the edits stay: TestSamplesWithoutEdits, TestLibvirtTestdata, FuzzApply
+//	pkg/fit        VMs that fit are those that the scheduler allocates: TestHosts, TestRandomFleets, TestPage
 //	pkg/why        what programs print has one cause, logs of VMs that are well have none; no secrets: TestCauses, TestWell, TestSecrets
 //	test/tree      the tests' own reader and its rules can fail: TestRead, TestViolations
 //	test/docs      pages agree with tables and code: TestTablesHaveEveryConstant, TestGenerated, TestLinks

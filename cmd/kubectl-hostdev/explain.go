@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/cluster"
+	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
@@ -115,6 +117,15 @@ func (a *app) explain(ctx context.Context, argument string, flags explainFlags) 
 	}
 	e.Heading, e.Subject = running.Heading(), report.NewSubject(running.Planned.Plan.Domain(), vm.VMI)
 	e.Subject.Host, e.Subject.Source, e.Subject.Tool = "node "+vm.Node, "pod "+vm.Pod, a.Version()
+	if slices.ContainsFunc(slices.Concat(vm.GPUs, vm.HostDevices), env.Request.IsClaim) {
+		claims, nearer, err := a.claims(ctx, client, vm)
+		if err != nil {
+			return err
+		}
+		if e.Claims = claims; nearer != "" {
+			e.Heading += "nearer devices of the same drivers are free on its node: " + nearer + " (kubectl hostdev fit --claim)\n\n"
+		}
+	}
 	if lacksHook(vm, running) {
 		problems, err := a.problems(ctx, client)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"hook-sidecar/pkg/fit"
 	"hook-sidecar/pkg/why"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/schema"
@@ -17,6 +18,7 @@ func TestGeneratedSchema(t *testing.T) {
 	schema.Check[vmTable](t, "../../docs/schema/vms.json", "kubectl hostdev explain -o json: the table of VMs", *update, outputs(t, "table", "all.json")...)
 	schema.Check[why.Report](t, "../../docs/schema/why.json", "kubectl hostdev why -o json", *update,
 		outputs(t, "why", "memlock.json", "nonode.json", "unknown.json")...)
+	schema.Check[fit.Answer](t, "../../docs/schema/fit.json", "kubectl hostdev fit -o json", *update, outputs(t, "fit", "plugin.json")...)
 }
 
 // outputs returns files of a script.

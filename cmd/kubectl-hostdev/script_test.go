@@ -56,6 +56,8 @@ func TestClusterRole(t *testing.T) {
 			}
 		}
 	}
+	slices.Sort(granted)
+	granted = slices.Compact(granted) // of several roles
 	scripts, err := filepath.Glob(filepath.Join("testdata", "script", "*.txtar"))
 	expect.NoError(t, err)
 	named := map[string]bool{}
@@ -90,6 +92,7 @@ var inputs = map[string]string{
 	"plain.json":  "testdata/launcher/plain/input1.vmi.json",
 	"plain.xml":   "testdata/launcher/plain/defined.xml",
 	"host.txtar":  "testdata/hosts/x86-2n8g-hgx-h100.txtar",
+	"slices.yaml": "testdata/slices/x86-2n8g-hgx-h100.yaml",
 }
 
 func copyInputs(env *testscript.Env) error {

@@ -14,6 +14,7 @@ import (
 	"hook-sidecar/pkg/picture"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/report"
+	"hook-sidecar/pkg/topology"
 )
 
 // AddDetails adds the flag --details of explain.
@@ -26,7 +27,8 @@ type Explanation struct {
 	Output
 	Details bool // link speeds too
 	Subject report.Subject
-	Heading string // before text
+	Heading string                       // before text
+	Claims  map[topology.DeviceID]string // that gave devices
 }
 
 // NeedDetails reports whether the output needs the details of devices.
@@ -36,6 +38,11 @@ func (e Explanation) NeedDetails() bool { return e.Details || e.Format == NCCL }
 func (e Explanation) OfPlan(result plan.Result) report.Report {
 	r := report.New(result.Plan, result.Changed(), result.Err)
 	r.Subject, r.Details = e.Subject, e.Details
+	for i, d := range r.Devices {
+		if claim, isGiven := e.Claims[d.ID]; isGiven {
+			r.Devices[i].Claim = &claim
+		}
+	}
 	return r
 }
 

@@ -44,6 +44,7 @@ The schema version rises when a field is removed or changes its meaning, not whe
 		{"`explain --guest FILE --format json`", "pkg/report", "GuestComparison"},
 		{"`doctor --format json`", "pkg/doctor", "Report"},
 		{"`kubectl hostdev explain -o json`: the table of VMs", "cmd/kubectl-hostdev", "vmTable"},
+		{"`kubectl hostdev fit -o json`", "pkg/fit", "Answer"},
 		{"`kubectl hostdev why -o json`", "pkg/why", "Report"},
 	} {
 		fmt.Fprintf(&b, "\n## %s\n\n| field | meaning |\n|---|---|\n", part.title)

@@ -29,6 +29,7 @@ viewer-token,viewer,2
 nobody-token,nobody,3
 vmis-token,vmis,4
 pods-token,pods,5
+fit-token,fit,6
 `
 
 // apiServer is kube-apiserver with its store.
