@@ -7,21 +7,14 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/domain"
-	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/placement"
-	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
-// clique writes GPUDirect cliques: GPUs that NVIDIA's driver may let talk to each other over
+// writeCliques writes GPUDirect cliques: GPUs that NVIDIA's driver may let talk to each other over
 // PCIe. The common bridge of the GPUs must be known, and no ACS between them may redirect
 // requests. KubeVirt's types lack qemu:override, so that every call writes it.
-func clique() key {
-	const needs = host.Related | host.Details // the ports above the GPUs and their ACS
-	return key{name: policy.KeyClique, mark: domain.CliqueMark, needs: needs, write: writeCliques}
-}
-
 func writeCliques(vm VM) Writing {
 	found := findCliques(vm.Plan)
 	return Writing{Managed: domain.Managed{Fragments: found.overrides}, Line: found.String(), Warnings: found.warnings()}

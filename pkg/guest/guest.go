@@ -12,7 +12,14 @@ import (
 
 // keys returns all keys.
 func keys() []key {
-	return []key{ncclTopology(), portSpeed(), mmioWindow(), vIOMMU(), clique()}
+	const ports = host.Related | host.Details // the devices and the ports above them, with ids, links and ACS
+	return []key{
+		{policy.KeyNCCLTopology, NCCLEntry, ports, writeNCCLTopology},
+		{policy.KeyPortSpeed, optionMark(policy.KeyPortSpeed), host.LinkSpeeds, writePortSpeed},
+		{policy.KeyMMIOWindow, optionMark(policy.KeyMMIOWindow), host.Related, writeMMIOWindow}, // BARs, and the vendor of the root ports
+		{policy.KeyVIOMMU, domain.IOMMUMark, 0, writeVIOMMU},
+		{policy.KeyClique, domain.CliqueMark, ports, writeCliques},
+	}
 }
 
 // Needs returns what the policy's keys need of the host.
