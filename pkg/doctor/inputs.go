@@ -25,6 +25,8 @@ type Inputs struct {
 	HostPhysBits int // physical address bits of the host's CPUs, 0 when not known
 	Sockets      *Sockets
 	Limits       *env.Limits // of the container
+
+	env.Installation // for InstallationChecks, which look at nothing else
 }
 
 // VM has the inputs of the checks of a VM.
