@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -115,13 +116,8 @@ func flagError(err error) error {
 	var missing *pflag.ValueRequiredError
 	switch {
 	case errors.As(err, &invalid):
-		want := "a value of type " + invalid.GetFlag().Value.Type()
-		switch invalid.GetFlag().Value.Type() {
-		case "bool":
-			want = "true or false"
-		case "int":
-			want = "a number"
-		}
+		kind := invalid.GetFlag().Value.Type()
+		want := cmp.Or(map[string]string{"bool": "true or false", "int": "a number"}[kind], "a value of type "+kind)
 		return fmt.Errorf("invalid --%s %q: must be %s", invalid.GetFlag().Name, topology.Abridge(invalid.GetValue()), want)
 	case errors.As(err, &missing):
 		return fmt.Errorf("flag --%s needs a value", missing.GetFlag().Name)
