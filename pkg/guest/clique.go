@@ -46,7 +46,6 @@ func findCliques(plan *placement.Plan) cliques {
 		}
 	}
 	byTop := map[*topology.Node][]peer{}
-	var tops []*topology.Node
 	var gpus []peer
 	for _, gpu := range plan.Devices {
 		switch why := noClique(gpu, d); {
@@ -57,21 +56,16 @@ func findCliques(plan *placement.Plan) cliques {
 			c.refuse(gpu.ID, why)
 		default:
 			top, blocked := reach(plan, gpu)
-			if top != nil && byTop[top] == nil {
-				tops = append(tops, top)
-			}
 			found := peer{gpu, top, blocked}
 			gpus, byTop[top] = append(gpus, found), append(byTop[top], found)
 		}
 	}
-	for _, top := range tops {
-		if members := byTop[top]; len(members) > 1 {
-			c.grant(used, members)
-		}
-	}
 	for _, gpu := range gpus {
-		if gpu.top == nil || len(byTop[gpu.top]) < 2 {
+		switch members := byTop[gpu.top]; {
+		case gpu.top == nil || len(members) == 1:
 			c.refuse(gpu.ID, alone(plan, gpus, gpu))
+		case gpu.ID == members[0].ID:
+			c.grant(used, members)
 		}
 	}
 	return c
