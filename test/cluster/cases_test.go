@@ -37,7 +37,7 @@ func TestCluster(t *testing.T) {
 // testNUMA: dedicated CPUs of both NUMA nodes, huge pages, the node's cells in the guest,
 // each kind of device; and the sidecar has the limits that KubeVirt gives it then.
 func (c *cluster) testNUMA(t *testing.T) {
-	v := vm{name: "numa", hooks: [][]string{{"--layout", "numa"}}, devices: "nvme nvme nvme nvme nic vf mdev", dedicated: 3}
+	v := vm{name: "numa", hooks: [][]string{{"--layout", "numa"}}, devices: "nvme nvme nvme nic vf", dedicated: 3}
 	v.apply(t, c)
 	v.check(t, c, "numa")
 	const container = "hook-sidecar-0"
