@@ -84,6 +84,7 @@ func Checks() []Check {
 		{Name: "bar-window", needs: Inputs.hasDevices, run: barWindow},
 		{Name: "io-space", needs: Inputs.hasDevices, run: ioSpace},
 		{Name: "pci-hole", needs: Inputs.hasDevices, run: pciHole},
+		{Name: "grace", needs: Inputs.hasDevices, run: grace},
 	}
 	for i := range ofVM {
 		ofVM[i].perVM = true
@@ -129,4 +130,9 @@ func OfResults(results []Result) Report {
 		return cmp.Compare(slices.Index(severities, x.Status), slices.Index(severities, y.Status))
 	})
 	return r
+}
+
+// Problems returns the results that are not as they should be.
+func (r Report) Problems() []Result {
+	return slices.DeleteFunc(slices.Clone(r.Results), func(result Result) bool { return result.Status == Pass })
 }

@@ -49,7 +49,7 @@ func guestNUMA(in Inputs) []Result {
 		return pass("the VMI asks for guest NUMA cells")
 	}
 	d := in.Plan.Domain()
-	cells := topology.Counted(len(d.Cells), "guest NUMA cell")
+	cells := topology.Counted(len(d.CPUCells()), "guest NUMA cell")
 	switch {
 	case len(d.Cells) == 0:
 		return in.noCells("the guest has no NUMA cells")
@@ -101,7 +101,7 @@ func (in Inputs) pinnedNodes(cell *topology.CellID) map[topology.NodeID]bool {
 			continue
 		}
 		for _, node := range in.Host.Nodes {
-			if slices.ContainsFunc(slices.Collect(node.CPUs.All()), cpus.Contains) {
+			if slices.ContainsFunc(slices.Collect(cpus.All()), node.CPUs.Contains) {
 				nodes[node.ID] = true
 			}
 		}
@@ -270,12 +270,14 @@ func variables(in Inputs) []Result {
 	var found []Result
 	for _, p := range in.Problems {
 		if p.Code.Check() == "variables" {
-			found = append(found, warn(p.Code.Remedy(), "%s: %s", p.Source, p.Text)...)
+			found = append(found, warn(p.Remedy, "%s", p.Text)...)
 		}
 	}
 	switch {
 	case len(in.Variables) == 0 && (in.Plan == nil || in.Node): // they are of one VM
 		return found
+	case len(in.Variables) == 0 && in.Variables != nil:
+		return append(found, note("", "the compute container has no environment variables PCI_RESOURCE_* or MDEV_PCI_RESOURCE_*")...)
 	case len(in.Variables) == 0:
 		return append(found, note("the kubelet sets them in the compute container only; pass them with --env", "no environment variables PCI_RESOURCE_* or MDEV_PCI_RESOURCE_*")...)
 	case in.Plan == nil:

@@ -19,9 +19,7 @@ type VMI struct {
 	UID         types.UID
 	Annotations map[string]string
 
-	GPUs        []Request   // spec.domain.devices.gpus
-	HostDevices []Request   // spec.domain.devices.hostDevices
-	Interfaces  []Interface // spec.domain.devices.interfaces
+	Devices
 
 	// MigrationInProgress is true when status.migrationState exists and is not completed,
 	// failed or ended. The startTimestamp does not matter: the source sets it after
@@ -36,6 +34,13 @@ type VMI struct {
 	GuestMappingPassthrough bool // spec.domain.cpu.numa.guestMappingPassthrough
 
 	volumes json.RawMessage // spec.volumes
+}
+
+// Devices is the part of spec.domain.devices that placement needs.
+type Devices struct {
+	GPUs        []Request   `json:"gpus"`
+	HostDevices []Request   `json:"hostDevices"`
+	Interfaces  []Interface `json:"interfaces"`
 }
 
 // CloudInit is the VMI's volume for cloud-init.
@@ -137,7 +142,7 @@ type document struct {
 	Spec struct {
 		Domain   *domainSpec     `json:"domain"`
 		Volumes  json.RawMessage `json:"volumes"`
-		Template *struct{}       `json:"template"` // of a VirtualMachine
+		Template *document       `json:"template"` // of a VirtualMachine
 	} `json:"spec"`
 	Status struct {
 		MigrationState *struct {
@@ -158,14 +163,10 @@ type domainSpec struct {
 	Memory struct {
 		Hugepages *struct{} `json:"hugepages"`
 	} `json:"memory"`
-	Devices struct {
-		GPUs        []Request   `json:"gpus"`
-		HostDevices []Request   `json:"hostDevices"`
-		Interfaces  []Interface `json:"interfaces"`
-	} `json:"devices"`
+	Devices Devices `json:"devices"`
 }
 
-// ParseVMI reads a VirtualMachineInstance from JSON. Unknown fields are ignored. Errors
+// ParseVMI reads a VirtualMachineInstance, or that of a VirtualMachine's template, from JSON. Unknown fields are ignored. Errors
 // name line and column and never show the content, because a VMI holds passwords.
 func ParseVMI(data []byte) (*VMI, error) {
 	switch text := bytes.TrimSpace(data); {
@@ -181,6 +182,10 @@ func ParseVMI(data []byte) (*VMI, error) {
 	if err := json.Unmarshal(data, &doc); err != nil {
 		return nil, fmt.Errorf("parse VMI: %w", withoutPayload(data, err))
 	}
+	if t := doc.Spec.Template; t != nil && (doc.Kind == "VirtualMachine" || doc.Kind == "") {
+		t.Metadata.Namespace, t.Metadata.Name = doc.Metadata.Namespace, doc.Metadata.Name
+		doc = *t
+	}
 	if err := doc.checkKind(); err != nil {
 		return nil, fmt.Errorf("parse VMI: %w", err)
 	}
@@ -189,11 +194,8 @@ func ParseVMI(data []byte) (*VMI, error) {
 
 // checkKind rejects everything but a VMI. virt-launcher's own JSON may lack the kind.
 func (doc *document) checkKind() error {
-	isUnnamed := doc.Kind == "" && doc.Spec.Domain == nil
 	switch {
-	case doc.Kind == "VirtualMachine", isUnnamed && doc.Spec.Template != nil:
-		return errors.New("it is a VirtualMachine, want its VirtualMachineInstance")
-	case isUnnamed:
+	case doc.Kind == "" && doc.Spec.Domain == nil:
 		return errors.New("it has neither a kind nor spec.domain, want a VirtualMachineInstance")
 	case doc.Kind != "" && doc.Kind != "VirtualMachineInstance":
 		return fmt.Errorf("kind is %q, want VirtualMachineInstance", topology.Abridge(doc.Kind))
@@ -230,14 +232,10 @@ func (doc *document) vmi() *VMI {
 	d := cmp.Or(doc.Spec.Domain, &domainSpec{})
 	migration := doc.Status.MigrationState
 	return &VMI{
-		NamespacedName: types.NamespacedName{Namespace: doc.Metadata.Namespace, Name: doc.Metadata.Name},
-		UID:            doc.Metadata.UID,
-		Annotations:    doc.Metadata.Annotations,
-
-		GPUs:        d.Devices.GPUs,
-		HostDevices: d.Devices.HostDevices,
-		Interfaces:  d.Devices.Interfaces,
-
+		NamespacedName:      types.NamespacedName{Namespace: doc.Metadata.Namespace, Name: doc.Metadata.Name},
+		UID:                 doc.Metadata.UID,
+		Annotations:         doc.Metadata.Annotations,
+		Devices:             d.Devices,
 		MigrationInProgress: migration != nil && !migration.Completed && !migration.Failed && migration.EndTimestamp == nil,
 
 		DedicatedCPU:            d.CPU.DedicatedCPUPlacement,

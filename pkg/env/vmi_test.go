@@ -20,7 +20,7 @@ func TestParseVMISamples(t *testing.T) {
 	h100 := "nvidia.com/GH100_H100_SXM5_80GB"
 	eight := &env.VMI{
 		NamespacedName: types.NamespacedName{Namespace: "default", Name: "dgx-8gpu"}, UID: "0f5d5f0a-6a2e-4c0e-9f5b-2f3f6b8c1d01",
-		Interfaces:   []env.Interface{{Name: "default"}},
+		Devices:      env.Devices{Interfaces: []env.Interface{{Name: "default"}}},
 		DedicatedCPU: true, Hugepages: true, GuestMappingPassthrough: true,
 	}
 	for i := range 8 {
@@ -29,8 +29,10 @@ func TestParseVMISamples(t *testing.T) {
 	}
 	desktop := &env.VMI{
 		NamespacedName: types.NamespacedName{Namespace: "default", Name: "vgpu-desktop"}, UID: eight.UID,
-		GPUs:       []env.Request{{Name: "gpu1", Resource: "nvidia.com/NVIDIA_A40-8Q"}},
-		Interfaces: []env.Interface{{Name: "default"}},
+		Devices: env.Devices{
+			GPUs:       []env.Request{{Name: "gpu1", Resource: "nvidia.com/NVIDIA_A40-8Q"}},
+			Interfaces: []env.Interface{{Name: "default"}},
+		},
 	}
 	desktop.GPUs[0].Options.Display = &env.DisplayOptions{Enabled: new(true)}
 	desktop.GPUs[0].Options.Display.RamFB.Enabled = new(true)
@@ -142,8 +144,8 @@ func TestParseVMIRefuses(t *testing.T) {
 		{"type", "{\"metadata\":\n {\"name\": 1}}", "line 2, column 11: field metadata.name"},
 		{"type deep down", `{"spec":{"domain":{"devices":{"gpus":"SECRET"}}}}`, "field spec.domain.devices.gpus"},
 		{"another kind", `{"kind":"Pod","spec":{"password":"SECRET"}}`, `kind is "Pod", want VirtualMachineInstance`},
-		{"a VM", `{"kind":"VirtualMachine","spec":{"template":{"spec":{"domain":{}}}}}`, "it is a VirtualMachine, want its VirtualMachineInstance"},
-		{"a VM without its kind", `{"metadata":{"name":"a"},"spec":{"template":{"spec":{"domain":{}}}}}`, "it is a VirtualMachine, want its VirtualMachineInstance"},
+		{"a VM without a template", `{"kind":"VirtualMachine","spec":{"running":true}}`, `kind is "VirtualMachine", want VirtualMachineInstance`},
+		{"another template", `{"kind":"Deployment","spec":{"template":{"spec":{"domain":{}}}}}`, `kind is "Deployment", want VirtualMachineInstance`},
 		{"empty", `{}`, "it has neither a kind nor spec.domain, want a VirtualMachineInstance"},
 		{"something else", `{"metadata":{"name":"a"},"spec":{"replicas":1}}`, "it has neither a kind nor spec.domain, want a VirtualMachineInstance"},
 	} {

@@ -31,9 +31,10 @@ type Decision struct {
 	Reason  reasons.Reason
 	Cell    *topology.CellID // of the expander bus that it is under; nil without one
 
-	Address   *domain.GuestAddress // after the plan; nil until libvirt gives one
-	GuestPath []int                // controller indexes, expander first; nil without an address
-	Predicted *topology.Address    // its address in the guest's kernel; nil when unknown
+	Address     *domain.GuestAddress // after the plan; nil until libvirt gives one
+	GuestPath   []int                // controller indexes, expander first; nil without an address
+	Predicted   *topology.Address    // its address in the guest's kernel; nil when unknown
+	MemoryCells string               // cells that are a GPU's own memory, "" for none
 }
 
 // decide decides for each device whether it moves and, with a layout, which
@@ -128,7 +129,7 @@ func findCell(s start, d Device) (*topology.CellID, reasons.Reason) {
 // finds no function of a slot without function 0. Both may be ports under an expander bus,
 // which go with their devices.
 func keepFunctionZero(current bus.Guest, decisions []Decision) {
-	type slot struct {
+	type sharedSlot struct {
 		bus    *topology.Node
 		number int
 	}
@@ -137,17 +138,17 @@ func keepFunctionZero(current bus.Guest, decisions []Decision) {
 			return n.Kind != topology.Endpoint && n.Top() == current.Root()
 		})
 	}
-	staying := map[slot]Decision{}
+	staying := map[sharedSlot]Decision{}
 	for _, d := range slices.Backward(decisions) {
 		for _, n := range leaving(d) {
 			if d.Outcome != Placed && n.Function != 0 {
-				staying[slot{n.Parent, n.Slot}] = d
+				staying[sharedSlot{n.Parent, n.Slot}] = d
 			}
 		}
 	}
 	for i, d := range decisions {
 		for _, n := range leaving(d) {
-			if other, stays := staying[slot{n.Parent, n.Slot}]; stays && d.Outcome == Placed && n.Function == 0 {
+			if other, stays := staying[sharedSlot{n.Parent, n.Slot}]; stays && d.Outcome == Placed && n.Function == 0 {
 				decisions[i].Cell, decisions[i].Outcome, decisions[i].Reason = nil, other.Outcome, other.Reason
 			}
 		}

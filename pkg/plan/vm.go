@@ -1,8 +1,12 @@
 package plan
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
+	"runtime/debug"
 	"slices"
+	"strings"
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
@@ -59,8 +63,17 @@ func (v *VM) Current() Result { return v.plan(variant{current: true}) }
 
 // Alternative is the number of pairs of devices that a layout has as on the host.
 type Alternative struct {
-	Layout policy.Layout
-	Alike  int
+	Layout policy.Layout `json:"layout"` // its name
+	Alike  int           `json:"alike"`  // pairs that would be as on the host
+}
+
+// Listed returns layouts in the form "root 112, mirror 120".
+func Listed(layouts []Alternative) string {
+	var all []string
+	for _, l := range layouts {
+		all = append(all, fmt.Sprintf("%s %d", l.Layout, l.Alike))
+	}
+	return strings.Join(all, ", ")
 }
 
 // Alternatives returns the count of each layout that can be planned.
@@ -123,10 +136,11 @@ func (v *VM) answer(of variant) Result {
 	}
 	// A dry run and a discarded result never fail a VM.
 	result.Strict = wanted.Policy.Strict && !wanted.Policy.DryRun && !v.request.Discarded && (v.VMI == nil || !v.VMI.MigrationInProgress)
-	if v.vmiErr != nil {
-		return fail(Malformed, v.vmiErr)
+	result.VMI = v.VMI
+	if err := cmp.Or(v.planner.Invalid, v.vmiErr); err != nil {
+		return fail(Malformed, err)
 	}
-	result.VMI, result.Policy = v.VMI, wanted.Policy
+	result.Policy = wanted.Policy
 	if wanted.Err != nil && result.Strict {
 		return fail(Malformed, wanted.Err)
 	}
@@ -161,7 +175,7 @@ func (v *VM) answer(of variant) Result {
 func (v *VM) place(of variant, wanted resolved) (*placement.Plan, error) {
 	plan, err := placement.New(placement.Input{
 		Domain: v.domain, Host: v.shown.host, Variables: v.planner.Variables, VMI: v.VMI, Policy: wanted.Policy,
-		Warnings: slices.Concat(wanted.Warnings, reasons.Warnings(v.shown.problems), reasons.Warnings(v.planner.Problems)),
+		Warnings: slices.Concat(wanted.Warnings, v.shown.problems, v.planner.Problems),
 	})
 	if err != nil || of.current {
 		return plan, err
@@ -172,7 +186,7 @@ func (v *VM) place(of variant, wanted resolved) (*placement.Plan, error) {
 // diagnosed adds the host's facts about the devices to a result, and their warnings.
 func (v *VM) diagnosed(result Result) Result {
 	if result.Plan != nil {
-		plan := result.Plan.Diagnosed(v.shown.host, reasons.Warnings(v.shown.problems))
+		plan := result.Plan.Diagnosed(v.shown.host, v.shown.problems)
 		result.Plan = plan.With(plan.Changes.Managed, nil, guest.SpeedWarnings(plan))
 	}
 	return result
@@ -201,3 +215,46 @@ func (v *VM) policyOf(of variant) resolved {
 	source.Flags = flags
 	return resolve(source)
 }
+
+// Result is a plan, and the domain that it results in.
+type Result struct {
+	Domain []byte          // the bytes to return
+	Plan   *placement.Plan // nil when an error came before it
+	Policy policy.Policy   // zero when an error came before it
+	VMI    *env.VMI        // nil when there is none
+	Strict bool            // whether Err has to fail the call
+	Err    error           // of the kind Kind
+	Kind   Kind
+
+	vm *VM
+}
+
+// Changed reports whether the plan changes anything, in a dry run too.
+func (r Result) Changed() bool {
+	return r.Plan != nil && !r.Plan.Changes.IsZero()
+}
+
+// IsRefused reports whether strict policy, or a limit, refuses the plan.
+func (r Result) IsRefused() bool {
+	return r.Err != nil && r.Kind == Refused
+}
+
+// Kind is the cause of an error.
+type Kind int
+
+// The kinds of error.
+const (
+	Internal  Kind = iota // a bug in this program
+	Malformed             // the domain, the VMI or the policy is invalid
+	Refused               // strict policy and an unplaced device, or a result over Limit.Result
+)
+
+// PanicError is a panic that was caught.
+type PanicError struct {
+	Cause any
+	Stack []byte
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("internal error: %v", e.Cause) }
+
+func newPanicError(cause any) *PanicError { return &PanicError{Cause: cause, Stack: debug.Stack()} }
