@@ -84,7 +84,7 @@ func (v vm) times(t *testing.T, c *cluster, container string) string {
 // testStrict: a VM that strict refuses stays Scheduled; condition and event have the
 // hook's sentence, why says so, and virt-handler asks again.
 func (c *cluster) testStrict(t *testing.T) {
-	v := vm{name: "strict", hooks: [][]string{{"--strict", "--layout=numa"}}, devices: "nvme"}
+	v := vm{name: "strict", hooks: [][]string{{"--strict", "--layout=numa"}}, devices: "nvme", never: true}
 	v.apply(t, c)
 	refusal := regexp.MustCompile(`strict: .*no-guest-numa.*`)
 	c.await(t, "condition of strict", func() bool {

@@ -118,9 +118,9 @@ func (p *page) testPlugin(t *testing.T, v vm, hooked map[string]boot.Expected) {
 	before := v.uid(c)
 	p.run(t, "As a structured plugin", 1)
 
-	bare := vm{name: "bare", labels: placement, devices: "vf"}
+	bare := vm{name: "bare", labels: placement, devices: "vf", never: true}
 	bare.apply(t, c)
-	plain := vm{name: "plain"}
+	plain := vm{name: "plain", never: true}
 	plain.apply(t, c)
 	c.await(t, "the pod of plain", func() bool { return strings.Contains(plain.containers(c), "compute") })
 	if containers := plain.containers(c); strings.Contains(containers, "hook-sidecar") {
@@ -141,7 +141,7 @@ func (p *page) testPlugin(t *testing.T, v vm, hooked map[string]boot.Expected) {
 	}
 
 	c.kubectl(t, "delete", "configmap", "-n", "kubevirt", "hook-sidecar")
-	refused := vm{name: "refused", labels: placement}
+	refused := vm{name: "refused", labels: placement, never: true}
 	refused.apply(t, c)
 	c.await(t, "the refusal", func() bool {
 		return strings.Contains(refused.output(c, "get", "events", "--field-selector", "involvedObject.name=refused"), "ConfigMap hook-sidecar in KubeVirt's namespace is missing")

@@ -29,6 +29,7 @@ type vm struct {
 	devices   string // resources of test.example, "nvme nvme nic"
 	dedicated int    // CPUs, with cells of the guest and huge pages; 0 for one that is shared
 	restarts  bool   // a VirtualMachine, and not only its instance
+	never     bool   // it does not come to boot, and has no kernel: KubeVirt cannot mount one twice
 }
 
 func (v vm) spec() object {
@@ -43,6 +44,9 @@ func (v vm) spec() object {
 			"container":  object{"image": images["boot"], "kernelPath": "/boot/vmlinuz", "initrdPath": "/boot/initramfs"},
 		}},
 		"devices": object{"autoattachGraphicsDevice": false, "autoattachPodInterface": false, "hostDevices": devices},
+	}
+	if v.never {
+		delete(domain, "firmware")
 	}
 	if v.dedicated > 0 {
 		domain["cpu"] = object{"sockets": 1, "cores": v.dedicated, "threads": 1, "model": "host-model", "dedicatedCpuPlacement": true, "numa": object{"guestMappingPassthrough": object{}}}
