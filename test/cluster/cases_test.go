@@ -32,6 +32,7 @@ func TestCluster(t *testing.T) {
 	})
 	t.Run("life", c.testLife)
 	t.Run("install.md", p.testInstall)
+	t.Logf("%d boots of the emulated node were lost, %d VMs started again", c.lost, c.again.Load())
 }
 
 // testNUMA: dedicated CPUs of both NUMA nodes, huge pages, the node's cells in the guest,

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -30,6 +31,8 @@ const (
 	// patience bounds the start of a part of the cluster and of a VM: 90 s on a machine that has
 	// nothing else to do.
 	patience = 8 * time.Minute
+	// again is how many VMs may be started once more.
+	again = 3
 )
 
 // cluster is the cluster.
@@ -40,6 +43,7 @@ type cluster struct {
 	here  *exec.Cmd
 
 	lost  int          // boots of the emulated node
+	again atomic.Int32 // VMs that were started again
 	ended <-chan error // the emulated node's end, once it has started
 }
 
@@ -84,7 +88,6 @@ func start(t *testing.T) *cluster {
 		return c.has("get", "node", "node", "-o", "jsonpath={.status.allocatable}")(`"test.example/nvme":"5"`)
 	})
 	since("KubeVirt with devices")
-	t.Logf("%d boots of the emulated node were lost", c.lost)
 	return c
 }
 
