@@ -15,7 +15,10 @@ import (
 	pluginv1alpha1 "kubevirt.io/api/plugin/v1alpha1"
 	"kubevirt.io/kubevirt/pkg/hooks"
 	"kubevirt.io/kubevirt/pkg/virt-config/featuregate"
+	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
 
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
@@ -123,9 +126,9 @@ func TestFeatureGates(t *testing.T) {
 	}
 }
 
-// TestOverlays: each overlay changes these settings of the base and nothing else.
-func TestOverlays(t *testing.T) {
-	overlays := map[string]map[string]string{
+// overlays are the settings that each kustomization changes.
+func overlays() map[string]map[string]string {
+	return map[string]map[string]string{
 		"plugin":                   {},
 		"overlays/numa":            {"layout": "numa"},
 		"overlays/root":            {"layout": "root"},
@@ -135,6 +138,11 @@ func TestOverlays(t *testing.T) {
 		"overlays/kubernetes-1.34": {},
 		"overlays/kubevirt-1.10":   {},
 	}
+}
+
+// TestOverlays: each overlay changes these settings of the base and nothing else.
+func TestOverlays(t *testing.T) {
+	overlays := overlays()
 	base := one[*corev1.ConfigMap](t, build(t, filepath.Join(dir, "plugin")))
 	seen := 0
 	for _, overlay := range kustomizations(t) {
@@ -165,6 +173,50 @@ func TestOverlays(t *testing.T) {
 	}
 	if seen != len(overlays) {
 		t.Errorf("%d kustomizations, want %d", seen, len(overlays))
+	}
+}
+
+// TestOverlaysCombine: an overlay with the patches of another has what both change, as
+// docs/install.md says. Both as resources conflict, since each has the plugin.
+func TestOverlaysCombine(t *testing.T) {
+	copied := t.TempDir()
+	expect.NoError(t, os.CopyFS(copied, os.DirFS(dir)))
+	own := filepath.Join(copied, "overlays", "own")
+	expect.NoError(t, os.Mkdir(own, 0o755))
+	write := func(k types.Kustomization) {
+		text, err := yaml.Marshal(k)
+		expect.NoError(t, err)
+		expect.NoError(t, os.WriteFile(filepath.Join(own, "kustomization.yaml"), text, 0o600))
+	}
+	base := one[*corev1.ConfigMap](t, build(t, filepath.Join(dir, "plugin"))).Data
+	for first, changed := range overlays() {
+		for second, changes := range overlays() {
+			if first == "plugin" || second == "plugin" || first == second {
+				continue
+			}
+			var other types.Kustomization
+			expect.NoError(t, other.Unmarshal(read(t, filepath.Join(copied, second, "kustomization.yaml"))))
+			write(types.Kustomization{Resources: []string{"../../" + first}, Patches: other.Patches})
+			want := maps.Clone(base)
+			maps.Copy(want, changed)
+			maps.Copy(want, changes)
+			for _, resource := range resources(t, own).Resources() {
+				object, err := resource.Map()
+				expect.NoError(t, err)
+				both, got := first+second, toJSON(t, object)
+				switch kind := resource.GetKind(); {
+				case kind == "ConfigMap":
+					expect.Same(t, toJSON(t, want), toJSON(t, object["data"]), "%s and %s", first, second)
+				case kind == "Plugin" && strings.Contains(got, "launcherHooks") != strings.Contains(both, newerPlugin),
+					strings.HasPrefix(kind, "Mutating") && strings.Contains(got, "v1beta1") != strings.Contains(both, "kubernetes-1.34"):
+					t.Errorf("%s and %s: %s", first, second, got)
+				}
+			}
+			write(types.Kustomization{Resources: []string{"../../" + first, "../../" + second}})
+			if _, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), own); err == nil {
+				t.Errorf("%s and %s build as resources of one kustomization: document it", first, second)
+			}
+		}
 	}
 }
 
