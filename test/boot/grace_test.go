@@ -1,0 +1,178 @@
+package boot
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"hook-sidecar/test/expect"
+	"hook-sidecar/test/oracle"
+	"hook-sidecar/test/tree"
+)
+
+// graceMachine has two GPUs and a NIC beside the first.
+func graceMachine() *machine {
+	m := &machine{instead: nvme(), aarch64: true}
+	for i, node := range []int{0, 1, 0} {
+		m.add(node, fmt.Sprintf("pci%04x:00", i), fmt.Sprintf("%04x:00:00.0", i), fmt.Sprintf("%04x:01:00.0", i))
+	}
+	return m
+}
+
+// graceDistance is the distance of two cells, each with the GPU whose cell it is. The first two
+// cells are a CPU's, and gpu is the number of theirs (KubeVirt's fallback, but for the two CPUs:
+// libvirt's).
+func graceDistance(i, gpu, j, otherGPU int) int {
+	switch isCPU := min(i, j) < 2; {
+	case i == j:
+		return 10
+	case max(i, j) < 2:
+		return 20
+	case isCPU && gpu == otherGPU:
+		return 80
+	case isCPU:
+		return 120
+	case gpu == otherGPU:
+		return 11
+	}
+	return 40
+}
+
+// graceDomain is what KubeVirt's gate GraceIOVirtualization writes of a machine, without
+// acceleration: an expander bus with an SMMUv3 per GPU, eight cells without memory per GPU, a
+// window. Nothing has placed the NIC.
+func graceDomain(m *machine) string {
+	gpuOf := func(cell int) int {
+		if cell < 2 {
+			return cell
+		}
+		return (cell - 2) / 8
+	}
+	var cells strings.Builder
+	for i := 2; i < 18; i++ {
+		fmt.Fprintf(&cells, `<cell id='%d' memory='0' unit='KiB'><distances>`, i)
+		for j := range 18 {
+			fmt.Fprintf(&cells, `<sibling id='%d' value='%d'/>`, j, graceDistance(i, gpuOf(i), j, gpuOf(j)))
+		}
+		cells.WriteString(`</distances></cell>`)
+	}
+	const gpu = `<acpi nodeset='%s'/><alias name='ua-hostdevice-%d'/><address type='pci' domain='0x0000' bus='%s' slot='0x00' function='0x0'/>`
+	return strings.NewReplacer(
+		`<alias name='ua-hostdevice-0'/>`, fmt.Sprintf(gpu, "2-9", 0, "0x02"),
+		`<alias name='ua-hostdevice-1'/>`, fmt.Sprintf(gpu, "10-17", 1, "0x04"),
+		`</numa>`, cells.String()+`</numa>`,
+		`<devices>`, `<devices>
+<controller type='pci' index='0' model='pcie-root'><pcihole64 unit='KiB'>1073741824</pcihole64></controller>
+<controller type='pci' index='1' model='pcie-expander-bus'><target busNr='254'><node>0</node></target></controller>
+<controller type='pci' index='2' model='pcie-root-port'><address type='pci' domain='0x0000' bus='0x01' slot='0x00' function='0x0'/></controller>
+<controller type='pci' index='3' model='pcie-expander-bus'><target busNr='252'><node>1</node></target></controller>
+<controller type='pci' index='4' model='pcie-root-port'><address type='pci' domain='0x0000' bus='0x03' slot='0x00' function='0x0'/></controller>
+<iommu model='smmuv3'><driver pciBus='1'/></iommu>
+<iommu model='smmuv3'><driver pciBus='3'/></iommu>`,
+	).Replace(string(m.domain()))
+}
+
+// TestGrace boots a domain of KubeVirt's gate GraceIOVirtualization in which the hook has placed
+// the NIC, and defines it as accelerated: QEMU starts that with KVM only ("SMMUv3 accel=on
+// requires KVM with kernel-irqchip=on support").
+func TestGrace(t *testing.T) {
+	t.Parallel()
+	if os.Getenv(oracle.RootVariable) == "" {
+		t.Skip("needs libvirt 12.8 and QEMU 10.2; `make newest` has them")
+	}
+	b := newBench(t, arm64(), Debian13Variable, "kernel-arm64")
+	m := graceMachine()
+	flags := slices.DeleteFunc(m.flags(t, "numa"), func(flag string) bool { return flag == "--strict" }) // the GPUs are kept
+	place := func(t *testing.T, domain string) (placed, readback []byte) {
+		placed, err := mutate(b.binary, []byte(domain), flags...)
+		expect.NoError(t, err)
+		if readback = b.libvirt.Check(t, placed); readback == nil {
+			t.FailNow()
+		}
+		expect.Same(t, graceElements(t, placed), graceElements(t, readback), "elements for Grace (-hook +libvirt)")
+		return placed, readback
+	}
+	t.Run("boots", func(t *testing.T) {
+		t.Parallel()
+		_, domain := place(t, graceDomain(m))
+		plan, err := explain(b.binary, domain, flags...)
+		expect.NoError(t, err)
+		guest := b.boot(t, domain, AAVMF2025, m.instead)
+		b.checkGuest(t, guest, plan, domain, flags)
+		iommus := map[string]string{}
+		for _, d := range guest.Devices {
+			if isStandIn(d.ID) {
+				iommus[d.Label] = d.IOMMU
+			}
+		}
+		if first, second := iommus[m.hostdevs[0]], iommus[m.hostdevs[1]]; first == second || !strings.HasPrefix(first, "smmu3.") || !strings.HasPrefix(second, "smmu3.") || iommus[m.hostdevs[2]] != "." {
+			t.Errorf("IOMMUs %q: want one per GPU, and none before the NIC", iommus)
+		}
+		checkNodes(t, guest)
+	})
+	t.Run("accelerated", func(t *testing.T) {
+		t.Parallel()
+		const driver = ` accel='on' ats='on' ril='off' %s='20' oas='48'/></iommu>`
+		placed, _ := place(t, strings.NewReplacer(
+			`/></iommu>`, fmt.Sprintf(driver, "ssidSize"),
+			`<devices>`, `<iommufd enabled='yes' fdgroup='iommu'/><devices>`,
+			`<source><address`, `<driver iommufd='yes'/><source><address`,
+		).Replace(graceDomain(m)))
+		if n := strings.Count(string(placed), fmt.Sprintf(driver, "ssidsize")); n != 2 {
+			t.Errorf("%d accelerated SMMUv3, want 2:\n%s", n, placed)
+		}
+	})
+}
+
+// graceElements are those that only Grace has.
+func graceElements(t *testing.T, domain []byte) (elements []string) {
+	t.Helper()
+	root, err := tree.Parse(domain)
+	expect.NoError(t, err)
+	devices := root.Find("devices")
+	nodes := slices.Concat(root.All("iommufd"), root.Find("cpu", "numa").All("cell")[2:], devices.All("iommu"))
+	for _, hostdev := range devices.All("hostdev") {
+		nodes = slices.Concat(nodes, hostdev.All("driver"), hostdev.All("acpi"))
+	}
+	for _, controller := range devices.All("controller") {
+		nodes = append(nodes, controller.All("pcihole64")...)
+	}
+	for _, n := range nodes {
+		elements = append(elements, string(n.Bytes()))
+	}
+	return elements
+}
+
+// checkNodes: the kernel has each node that is neither a CPU's nor memory's as a generic
+// initiator, at the distances of a cell of one GPU. Which cell is not known: Linux numbers them
+// in the order of QEMU's table, which is not that of the cells. Debian's kernel has 16 nodes
+// (CONFIG_NODES_SHIFT=4), so it ignores two of the 18.
+func checkNodes(t *testing.T, guest *Guest) {
+	t.Helper()
+	expect.Same(t, "2-15", guest.Nodes["has_generic_initiator"], "generic initiators")
+	var gpuOf [16]int
+	distances := func(node int) []string {
+		return strings.Fields(guest.Nodes[fmt.Sprintf("node%d/distance", node)])
+	}
+	count := map[int]int{}
+	for node := range gpuOf {
+		if row := distances(node); len(row) != len(gpuOf) {
+			t.Fatalf("node %d has the distances %q", node, row)
+		} else if node == 1 || node > 1 && row[0] != "80" {
+			gpuOf[node] = 1
+		}
+		count[gpuOf[node]]++
+	}
+	for i, gpu := range gpuOf {
+		var want []string
+		for j, other := range gpuOf {
+			want = append(want, fmt.Sprint(graceDistance(i, gpu, j, other)))
+		}
+		expect.Same(t, want, distances(i), "distances of node %d", i)
+	}
+	if count[0] > 1+8 || count[1] > 1+8 {
+		t.Errorf("%v nodes per GPU and its CPU, want at most 8 and 1", count)
+	}
+}
