@@ -49,7 +49,7 @@ func (c *cluster) says(t *testing.T, want string) {
 // warn only, and removes the hook of a Plugin that it had before KubeVirt's upgrade, which doctor
 // reports. The definition of 1.10 is what is known of it.
 func (c *cluster) testOverlays(t *testing.T) {
-	newer, err := os.ReadFile("../manifests/testdata/plugin-crd-1.10.yaml")
+	newer, err := os.ReadFile("testdata/plugin-crd-1.10.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
