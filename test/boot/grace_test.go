@@ -11,15 +11,6 @@ import (
 	"hook-sidecar/test/oracle"
 )
 
-// graceMachine has two GPUs and a NIC beside the first.
-func graceMachine() *machine {
-	m := &machine{instead: nvme(), aarch64: true}
-	for i, node := range []int{0, 1, 0} {
-		m.add(node, fmt.Sprintf("pci%04x:00", i), fmt.Sprintf("%04x:00:00.0", i), fmt.Sprintf("%04x:01:00.0", i))
-	}
-	return m
-}
-
 // graceDistance is the distance of two cells, each with the GPU whose cell it is. The first two
 // cells are a CPU's, and gpu is the number of theirs (KubeVirt's fallback, but for the two CPUs:
 // libvirt's).
@@ -82,7 +73,8 @@ func TestGrace(t *testing.T) {
 		t.Skip("needs libvirt 12.8 and QEMU 10.2; `make newest` has them")
 	}
 	b := newBench(t, arm64(), Debian13Variable, "kernel-arm64")
-	m := graceMachine()
+	m := ports(3) // two GPUs, and a NIC beside the first
+	m.aarch64 = true
 	flags := slices.DeleteFunc(m.flags(t, "numa"), func(flag string) bool { return flag == "--strict" }) // the GPUs are kept
 	t.Run("boots", func(t *testing.T) {
 		t.Parallel()

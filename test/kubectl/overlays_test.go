@@ -14,24 +14,16 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// applies applies a directory of manifests with kubectl, as docs/install.md says.
-func (c *cluster) applies(t *testing.T, dir string, flags ...string) error {
+// apply applies a directory of manifests with kubectl, as docs/install.md says, and returns its failure.
+func (c *cluster) apply(t *testing.T, dir string, flags ...string) (failure string) {
 	t.Helper()
 	kubectl := strings.TrimSpace(string(command(t, "go", "tool", "-n", "kubectl")))
 	cmd := exec.Command(kubectl, append([]string{"apply", "-k", filepath.Join("../../manifests", dir)}, flags...)...)
 	cmd.Env = []string{"KUBECONFIG=" + c.kubeconfig(t, "admin"), "HOME=" + t.TempDir()}
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%w: %s", err, out)
+		return fmt.Sprintf("%v: %s", err, out)
 	}
-	return nil
-}
-
-// refuses wants kubectl's strict validation to fail because of this field of the Plugin.
-func (c *cluster) refuses(t *testing.T, dir, field string) {
-	t.Helper()
-	if err := c.applies(t, dir); err == nil || !strings.Contains(err.Error(), `strict decoding error: unknown field "`+field+`"`) {
-		t.Errorf("apply %s: %v", dir, err)
-	}
+	return ""
 }
 
 // says waits until doctor says so of the cluster.
@@ -70,10 +62,15 @@ spec: {configuration: {developerConfiguration: {featureGates: [Plugins]}}}
 status: {observedKubeVirtVersion: v1.10.0}
 `)))
 
-	until(t, "the definition of 1.9", func() error { return c.applies(t, "plugin") })
-	c.refuses(t, "overlays/kubevirt-1.10", "spec.launcherHooks")
-	if err := c.applies(t, "overlays/kubernetes-1.34"); err != nil {
-		t.Error(err)
+	until(t, "the definition of 1.9", func() error {
+		if failure := c.apply(t, "plugin"); failure != "" {
+			return errors.New(failure)
+		}
+		return nil
+	})
+	same(t, "apply kubernetes-1.34", c.apply(t, "overlays/kubernetes-1.34"), "")
+	if got := c.apply(t, "overlays/kubevirt-1.10"); !strings.Contains(got, `strict decoding error: unknown field "spec.launcherHooks"`) {
+		t.Errorf("kubevirt-1.10 in 1.9: %s", got)
 	}
 
 	if _, err := c.client.Resource(definitions).Patch(t.Context(), "plugins.plugin.kubevirt.io", types.MergePatchType, upgrade, metav1.PatchOptions{}); err != nil {
@@ -81,13 +78,11 @@ status: {observedKubeVirtVersion: v1.10.0}
 	}
 	const without, with = "Plugin hostdev has no hook in KubeVirt v1.10.0", "Plugin hostdev has a hook"
 	c.says(t, without)
-	c.refuses(t, "plugin", "spec.domainHooks")
-	if err := c.applies(t, "overlays/kubevirt-1.10"); err != nil {
-		t.Error(err)
+	if got := c.apply(t, "plugin"); !strings.Contains(got, `strict decoding error: unknown field "spec.domainHooks"`) {
+		t.Errorf("plugin in 1.10: %s", got)
 	}
+	same(t, "apply kubevirt-1.10", c.apply(t, "overlays/kubevirt-1.10"), "")
 	c.says(t, with)
-	if err := c.applies(t, "plugin", "--validate=warn"); err != nil {
-		t.Error(err)
-	}
+	same(t, "apply plugin", c.apply(t, "plugin", "--validate=warn"), "")
 	c.says(t, without)
 }
