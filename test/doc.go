@@ -9,6 +9,7 @@
 //	pkg/plan     damaged and random input: TestDamaged, FuzzMutate
 //	pkg/plan     an added hostdev is virt-launcher's: TestKubeVirtHostdevs
 //	pkg/plan     any tree becomes any other: TestReplace, TestReplaceBesideReferenced
+//	pkg/plan     the pciBus of an SMMUv3 names the expander bus that it named: TestPCIBusFollows
 //	pkg/plan     strict: TestStrictOverBoot, TestStrictNearBudget, TestBootOnMigrationTarget, TestRefusal
 //	test/matrix    path types as promised, on real and random hosts: TestHosts, TestTrees, TestAuto, TestNeverWorse
 //	test/matrix    the same beside devices that have to stay, on random domains: TestBesideStaying

@@ -173,7 +173,7 @@ func errorAttrs(err error) []any {
 
 // announcesCloudInit reports whether the hook requests the VM's cloud-init data.
 func (a answerer) announcesCloudInit() bool {
-	return a.mutator.Flags[policy.KeyNCCLTopology] == string(policy.NCCLTopologyCloudInit)
+	return a.mutator.Flags[policy.KeyNCCLTopology] == policy.NCCLTopologyCloudInit
 }
 
 // noReader returns the reason why a protocol has no call for cloud-init's data; "" if it

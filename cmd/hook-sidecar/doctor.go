@@ -90,7 +90,7 @@ func (a *app) doctor(in *inputFlags, flags doctorFlags) error {
 		inputs.Sockets = readSockets(flags.socketDir, a.Environ.Variable("CONTAINER_NAME"))
 	}
 	if flags.cgroup != "" {
-		if inputs.Limits, err = readLimits(flags.cgroup); err != nil { // whose checks are skipped
+		if inputs.Limits, err = env.ReadLimits(os.DirFS(flags.cgroup)); err != nil { // whose checks are skipped
 			a.Say("warning: %v", err)
 		}
 	}
@@ -167,12 +167,4 @@ func physBitsOf(sysfs string) func() int {
 		cpuinfo, _ := os.ReadFile("/proc/cpuinfo")
 		return env.ParsePhysBits(string(cpuinfo))
 	}
-}
-
-func readLimits(dir string) (*env.Limits, error) {
-	membership, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		return nil, fmt.Errorf("read this container's cgroup: %w", err)
-	}
-	return env.ReadLimits(os.DirFS(dir), string(membership))
 }

@@ -38,7 +38,7 @@ Exit status:
 
 func (a *app) guest(args []string) error {
 	var guest host.Guest
-	var problems []reasons.Problem
+	var problems []reasons.Warning
 	name := liveSysfs
 	if len(args) == 0 {
 		fsys, err := openSysfs(liveSysfs)
@@ -57,7 +57,7 @@ func (a *app) guest(args []string) error {
 		}
 	}
 	for _, problem := range problems {
-		a.Say("warning: %s: %s: %s", problem.Code, problem.Source, problem.Text)
+		a.Say("warning: %s: %s", problem.Code, problem.Text)
 	}
 	var out bytes.Buffer
 	if err := report.WriteBelief(&out, name, guest, a.Style("")); err != nil {

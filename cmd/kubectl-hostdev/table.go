@@ -115,7 +115,7 @@ func (r *row) fill(vm cluster.VM) error {
 		return err
 	}
 	r.Devices, r.Pairs, r.Alike, r.Layout = len(running.Current.Devices), running.Pairs.All, running.Pairs.Alike, running.Layout
-	r.Unplaced, r.Cells, r.ToDo = report.WithoutPlace(running.Planned.Plan), len(running.Current.Domain().Cells), running.ToDo()
+	r.Unplaced, r.Cells, r.ToDo = report.WithoutPlace(running.Planned.Plan), len(running.Current.Domain().CPUCells()), running.ToDo()
 	for _, o := range running.Better() {
 		r.Better = append(r.Better, option{o.Layout, o.Alike})
 	}

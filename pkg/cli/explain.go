@@ -85,7 +85,7 @@ func (p *Program) CompareGuest(e Explanation, r report.Report, name string, data
 		return Failed("run lspci -Dvmmnn, lstopo --of xml, nvidia-smi topo -mp or hook-sidecar snapshot in the guest", fmt.Errorf("%s: %w", name, err))
 	}
 	for _, problem := range problems {
-		p.Say("warning: %s: %s: %s", problem.Code, problem.Source, problem.Text)
+		p.Say("warning: %s: %s", problem.Code, problem.Text)
 	}
 	c := report.CompareGuest(r, guest)
 	err = p.WriteAs(e.Output, c, func(b *bytes.Buffer) error { return c.WriteText(b, p.Style(e.File)) })

@@ -18,7 +18,7 @@ func (p *Program) WriteSnapshot(output string, sysfs fs.FS, header, source strin
 		return Failed("a snapshot is taken of a sysfs directory, or of another snapshot", err)
 	}
 	for _, problem := range problems {
-		p.Say("warning: left out of the snapshot: %s: %s", problem.Source, problem.Text)
+		p.Say("warning: left out of the snapshot: %s", problem.Text)
 	}
 	if header == "" {
 		taken, err := p.now()

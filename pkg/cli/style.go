@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"cmp"
 	"os"
 	"strconv"
-	"strings"
 
 	"golang.org/x/term"
 
@@ -12,17 +10,15 @@ import (
 )
 
 // Style returns the style of text in a file or, for "" and "-", on standard output. It is
-// plain except on a terminal. NO_COLOR disables colours (no-color.org), and a locale other than
-// UTF-8 disables box characters.
+// plain except on a terminal. NO_COLOR disables colours (no-color.org).
 func (p *Program) Style(file string) report.Style {
 	if !isStandardOutput(file) || !IsTerminal(p.Out) {
 		return report.Style{}
 	}
-	style := report.Style{Width: columns(p.Out.(*os.File), p.Environ)}
-	if p.Environ.Variable("TERM") != "dumb" {
-		style.Colour, style.Unicode = p.Environ.Variable("NO_COLOR") == "", isUTF8(p.Environ)
+	return report.Style{
+		Width:  columns(p.Out.(*os.File), p.Environ),
+		Colour: p.Environ.Variable("TERM") != "dumb" && p.Environ.Variable("NO_COLOR") == "",
 	}
-	return style
 }
 
 // IsTerminal reports whether a stream is a terminal. /dev/null, which a container may have as
@@ -43,11 +39,4 @@ func columns(terminal *os.File, environ Environ) int {
 		return 0
 	}
 	return width
-}
-
-// isUTF8 reports whether the locale's encoding is UTF-8. The first variable that
-// is set decides (POSIX.1-2017, 8.2).
-func isUTF8(environ Environ) bool {
-	locale := strings.ToLower(cmp.Or(environ.Variable("LC_ALL"), environ.Variable("LC_CTYPE"), environ.Variable("LANG")))
-	return strings.HasSuffix(locale, "utf-8") || strings.HasSuffix(locale, "utf8")
 }

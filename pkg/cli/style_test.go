@@ -32,17 +32,15 @@ func TestStyle(t *testing.T) {
 		environ []string
 		want    report.Style
 	}{
-		"terminal":                {terminal, "", []string{"LANG=en_US.UTF-8"}, report.Style{Colour: true, Unicode: true}},
-		"/dev/null":               {discards, "", []string{"LANG=en_US.UTF-8"}, report.Style{}},
-		"-o - is standard output": {terminal, "-", []string{"LANG=C.utf8"}, report.Style{Colour: true, Unicode: true}},
-		"NO_COLOR":                {terminal, "", []string{"LANG=en_US.UTF-8", "NO_COLOR=1"}, report.Style{Unicode: true}},
+		"terminal":                {terminal, "", nil, report.Style{Colour: true}},
+		"/dev/null":               {discards, "", nil, report.Style{}},
+		"-o - is standard output": {terminal, "-", nil, report.Style{Colour: true}},
+		"NO_COLOR":                {terminal, "", []string{"NO_COLOR=1"}, report.Style{}},
 		// no-color.org: "when present and not an empty string"
 		"NO_COLOR is empty":    {terminal, "", []string{"NO_COLOR="}, report.Style{Colour: true}},
-		"another locale":       {terminal, "", []string{"LANG=en_US.UTF-8", "LC_ALL=C"}, report.Style{Colour: true}},
-		"no locale":            {terminal, "", nil, report.Style{Colour: true}},
-		"a terminal from 1978": {terminal, "", []string{"LANG=en_US.UTF-8", "TERM=dumb"}, report.Style{}},
-		"a file":               {terminal, "report.txt", []string{"LANG=en_US.UTF-8"}, report.Style{}},
-		"a pipe":               {pipe, "", []string{"LANG=en_US.UTF-8"}, report.Style{}},
+		"a terminal from 1978": {terminal, "", []string{"TERM=dumb"}, report.Style{}},
+		"a file":               {terminal, "report.txt", nil, report.Style{}},
+		"a pipe":               {pipe, "", nil, report.Style{}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

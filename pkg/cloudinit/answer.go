@@ -8,14 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// userDataField is the only field of KubeVirt's CloudInitData that changes
-// (pkg/cloud-init/cloud-init.go).
-const userDataField = "UserData"
-
 // Answer returns KubeVirt's CloudInitData, as JSON, with merged user data. userData is that of the
 // VMI, for bytes that JSON has lost because they are not text. Without a change the result is the
 // data itself.
 func Answer(data, userData []byte) ([]byte, error) {
+	const userDataField = "UserData" // the only one that changes (pkg/cloud-init/cloud-init.go)
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(data, &fields); err != nil {
 		return nil, errors.New("parse the cloud-init data: not a JSON object")

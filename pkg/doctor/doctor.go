@@ -84,6 +84,7 @@ func Checks() []Check {
 		{Name: "bar-window", needs: Inputs.hasDevices, run: barWindow},
 		{Name: "io-space", needs: Inputs.hasDevices, run: ioSpace},
 		{Name: "pci-hole", needs: Inputs.hasDevices, run: pciHole},
+		{Name: "grace", needs: Inputs.hasDevices, run: grace},
 	}
 	for i := range ofVM {
 		ofVM[i].perVM = true

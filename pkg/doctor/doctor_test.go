@@ -2,6 +2,7 @@ package doctor_test
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -69,20 +70,23 @@ func (g given) read(t *testing.T) doctor.Inputs {
 }
 
 // tests returns the tests of every check, by its name.
-func tests() map[string]map[string]test {
+func tests(t *testing.T) map[string]map[string]test {
 	all := map[string]map[string]test{}
 	for _, group := range []map[string]map[string]test{
-		hostTests(), deviceTests(), linkTests(), mdevTests(), domainTests(), variableTests(), spaceTests(), containerTests(),
+		hostTests(), deviceTests(), linkTests(), mdevTests(), domainTests(), variableTests(), spaceTests(), containerTests(), graceTests(t),
 	} {
-		for name, cases := range group {
-			all[name] = cases
+		for check, tests := range group {
+			if all[check] == nil {
+				all[check] = map[string]test{}
+			}
+			maps.Copy(all[check], tests)
 		}
 	}
 	return all
 }
 
 func TestChecks(t *testing.T) {
-	byName := tests()
+	byName := tests(t)
 	for _, check := range doctor.Checks() {
 		found := map[bool]int{}
 		for name, test := range byName[check.Name] {

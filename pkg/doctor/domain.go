@@ -49,7 +49,7 @@ func guestNUMA(in Inputs) []Result {
 		return pass("the VMI asks for guest NUMA cells")
 	}
 	d := in.Plan.Domain()
-	cells := topology.Counted(len(d.Cells), "guest NUMA cell")
+	cells := topology.Counted(len(d.CPUCells()), "guest NUMA cell")
 	switch {
 	case len(d.Cells) == 0:
 		return in.noCells("the guest has no NUMA cells")
@@ -270,7 +270,7 @@ func variables(in Inputs) []Result {
 	var found []Result
 	for _, p := range in.Problems {
 		if p.Code.Check() == "variables" {
-			found = append(found, warn(p.Code.Remedy(), "%s: %s", p.Source, p.Text)...)
+			found = append(found, warn(p.Remedy, "%s", p.Text)...)
 		}
 	}
 	switch {

@@ -30,7 +30,7 @@ func sysfs(in Inputs) []Result {
 	}
 	for _, p := range in.Problems {
 		if p.Code == reasons.CodeBadSysfs {
-			found = append(found, warn("check the host's kernel and firmware", "%s: %s", p.Source, p.Text)...)
+			found = append(found, warn("check the host's kernel and firmware", "%s", p.Text)...)
 		}
 	}
 	return orPass(found, "%s, %s and %s", topology.Counted(len(in.Host.Devices), "PCI function"),

@@ -15,7 +15,7 @@ import (
 // Inputs are the inputs of the checks. An unknown one is nil or empty.
 type Inputs struct {
 	Host      *topology.Host    // all of it, with details; never nil
-	Problems  []reasons.Problem // of reading the host and the environment variables
+	Problems  []reasons.Warning // of reading the host and the environment variables
 	Variables []env.Variable
 
 	VM          // that the checks of a VM look at
@@ -179,17 +179,6 @@ func (in Inputs) paths() (ports, others []*topology.Device) {
 		}
 	}
 	return ports, others
-}
-
-// guestFunctions returns the PCI functions that the plan passes through.
-func (in Inputs) guestFunctions() []*topology.Device {
-	var all []*topology.Device
-	for _, d := range in.Plan.Devices {
-		if d.ID.Kind() == topology.KindPCI && d.Function != nil {
-			all = append(all, d.Function)
-		}
-	}
-	return all
 }
 
 // warnings returns the plan's warnings that a check reports as results.

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"fmt"
-	"strings"
 
 	"hook-sidecar/pkg/topology"
 )
@@ -67,13 +66,9 @@ func orPass(results []Result, format string, args ...any) []Result {
 
 // list formats the first few items, and how many more there are.
 func list[T fmt.Stringer](items []T) string {
-	const shown = 4
-	if more := len(items) - shown; more > 0 {
-		return list(items[:shown]) + fmt.Sprintf(" and %d more", more)
-	}
 	var names []string
 	for _, item := range items {
 		names = append(names, item.String())
 	}
-	return strings.Join(names, ", ")
+	return topology.FirstOf(names, 4, ", ")
 }

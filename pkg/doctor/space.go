@@ -36,9 +36,12 @@ func barWindow(in Inputs) []Result {
 	return pass("%s, the window has %s: %s", need, topology.BytesThere(window.Bytes), window.Reason)
 }
 
-// windowHint is how the guest gets a larger window: if it has the host's bits, another CPU
+// windowHint returns how the guest gets a larger window: if it has the host's bits, another CPU
 // gives no more, and X-PciMmio64Mb is OVMF's.
 func (in Inputs) windowHint() string {
+	if in.Plan.Domain().Arch == "aarch64" {
+		return "set pcihole64 of the pcie-root controller to a larger power of two (libvirt 12.8)"
+	}
 	var ways []string
 	if _, source := in.firmware().Bits(); source != firmware.HostBits {
 		ways = append(ways, "give the guest a host-passthrough CPU")
@@ -73,7 +76,7 @@ func ioSpace(in Inputs) []Result {
 	if d.Arch == "aarch64" {
 		return nil
 	}
-	withIO := slices.DeleteFunc(in.guestFunctions(), func(f *topology.Device) bool { return !f.HasIO() })
+	withIO := slices.DeleteFunc(in.firmware().Functions, func(f *topology.Device) bool { return !f.HasIO() })
 	firmware, room := "SeaBIOS", placement.MaxIOPorts
 	if d.UEFI {
 		firmware, room = "UEFI", ovmfIOPorts
@@ -104,15 +107,24 @@ func (in Inputs) portsOf(functions []*topology.Device) int {
 	return len(ports)
 }
 
+// grace checks the elements for NVIDIA Grace, where a device names cells or should.
+func grace(in Inputs) []Result {
+	found := in.warnings(Fail, "grace")
+	if len(found) == 0 && !slices.ContainsFunc(in.Plan.Devices, func(d placement.Decision) bool { return d.MemoryCells != "" }) {
+		return nil
+	}
+	return orPass(found, "QEMU takes cells, SMMUv3 and window")
+}
+
 // pciHole checks that the root bus has a 64-bit window if devices with 64-bit BARs are on
 // it: pcihole64 sizes no other window.
 func pciHole(in Inputs) []Result {
-	if !in.Plan.Domain().PCIHole64Off {
+	if hole := in.Plan.Domain().PCIHole64; hole == nil || *hole > 0 {
 		return pass("not disabled")
 	}
 	const hint = "remove the annotation kubevirt.io/disablePCIHole64 from the VMI"
 	var onRootBus []topology.Address
-	for _, f := range in.guestFunctions() {
+	for _, f := range in.firmware().Functions {
 		n := in.Plan.GuestTree.Node(topology.PCIDevice(f.Address))
 		if len(f.LargeBARs()) > 0 && n.Top().ID == topology.Index(0) {
 			onRootBus = append(onRootBus, f.Address)

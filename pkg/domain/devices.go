@@ -141,7 +141,7 @@ func (r *reader) controllers(root *xmledit.Element) error {
 		if err != nil {
 			return err
 		}
-		d.PCIHole64Off = size == 0
+		d.PCIHole64 = &size
 	}
 	return nil
 }
@@ -202,7 +202,8 @@ func (r *reader) hostdev(e *xmledit.Element) (h Hostdev, placed bool, err error)
 	}
 	h = Hostdev{
 		ID: id, Alias: alias(e), HasMode: mode != nil,
-		Display: e.Value("display") == "on", RamFB: e.Value("ramfb") == "on",
+		Display: e.Value("display") == "on", RamFB: e.Value("ramfb") == "on", Nodeset: e.Child("acpi").Value("nodeset"),
+		IOMMUFD: cmp.Or(e.Child("driver").Value("iommufd"), r.xml.Root().Child("iommufd").Value("enabled")) == "yes",
 	}
 	address := e.Child("address")
 	switch addressType(address) {

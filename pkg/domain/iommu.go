@@ -17,6 +17,7 @@ type IOMMU struct {
 	EIM         string // driver/@eim
 	AddressBits uint   // driver/@aw_bits
 	PCIBus      string // driver/@pciBus
+	Accel       bool   // driver/@accel is "on"
 	Alias       string // alias/@name; of a marked one IOMMUMark
 	IOAPIC      bool   // marked, and with it QEMU's I/O APIC, which can have no mark
 
@@ -56,7 +57,7 @@ func (r *reader) iommus(root *xmledit.Element) error {
 		bits, _ := strconv.ParseUint(driver.Value("aw_bits"), 10, 8)
 		i := IOMMU{
 			Model: e.Value("model"), IntRemap: driver.Value("intremap"), CachingMode: driver.Value("caching_mode"),
-			EIM: driver.Value("eim"), PCIBus: driver.Value("pciBus"), AddressBits: uint(bits), Alias: alias(e),
+			EIM: driver.Value("eim"), PCIBus: driver.Value("pciBus"), Accel: driver.Value("accel") == "on", AddressBits: uint(bits), Alias: alias(e),
 			Emptied: driver != nil && len(driver.Attrs) == 0 && !driver.ClosesItself() && driver.Open().End == driver.Close().Start,
 			HasMore: slices.ContainsFunc(e.Children, func(c *xmledit.Element) bool { return c.Local != "driver" && c.Local != "alias" }),
 		}

@@ -4,6 +4,8 @@
 package domain
 
 import (
+	"slices"
+
 	"hook-sidecar/pkg/domain/xmledit"
 	"hook-sidecar/pkg/topology"
 )
@@ -42,7 +44,7 @@ type Domain struct {
 	CommandLineClique bool   // qemu:commandline names the property
 
 	LaunchSecurity bool
-	PCIHole64Off   bool // pcihole64 of the root controller is 0
+	PCIHole64      *uint64 // pcihole64 of the root controller in bytes, nil when absent
 
 	Addressing Addressing
 
@@ -62,9 +64,17 @@ type document struct {
 
 // Cell is a guest NUMA cell, cpu/numa/cell.
 type Cell struct {
-	ID   topology.CellID // @id, or its position when absent
-	CPUs string          // @cpus as written: a list of vCPUs, may be empty
+	ID         topology.CellID // @id, or its position when absent
+	CPUs       string          // @cpus as written: a list of vCPUs, may be empty
+	Memoryless bool            // @memory is 0
 }
+
+// IsBare reports whether a cell has neither memory nor CPUs. The driver of a GPU adds the GPU's
+// memory to such cells (KubeVirt pkg/virt-launcher/virtwrap/converter/grace.go).
+func (c Cell) IsBare() bool { return c.Memoryless && c.CPUs == "" }
+
+// CPUCells returns the cells but the bare ones.
+func (d *Domain) CPUCells() []Cell { return slices.DeleteFunc(slices.Clone(d.Cells), Cell.IsBare) }
 
 // Memnode binds the memory of a cell to host nodes, numatune/memnode.
 type Memnode struct {
@@ -124,6 +134,18 @@ type Hostdev struct {
 	Unassigned bool          // address/@type is "unassigned": hidden from the guest on purpose
 	Display    bool          // @display is "on"
 	RamFB      bool          // @ramfb is "on"
+	Nodeset    string        // acpi/@nodeset as written: a list of cells
+	IOMMUFD    bool          // driver/@iommufd, else iommufd/@enabled of the domain, is "yes"
+}
+
+// MemoryCells returns the list of the cells that a device names for its own memory, "" for none, or
+// where one has memory or CPUs.
+func (d *Domain) MemoryCells(h Hostdev) string {
+	cells, _ := topology.ParseIDs(h.Nodeset)
+	if slices.ContainsFunc(d.Cells, func(c Cell) bool { return !c.IsBare() && cells.Contains(int(c.ID)) }) {
+		return ""
+	}
+	return cells.String()
 }
 
 // Device is any other device of the domain. A field is "" or nil where the device does not have

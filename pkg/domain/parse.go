@@ -84,7 +84,8 @@ func (r *reader) cells(root *xmledit.Element) error {
 		if !ok {
 			id = uint64(len(r.domain.Cells))
 		}
-		r.domain.Cells = append(r.domain.Cells, Cell{ID: topology.CellID(id), CPUs: e.Value("cpus")})
+		memory, isNumber := number(e.Value("memory"), 10)
+		r.domain.Cells = append(r.domain.Cells, Cell{ID: topology.CellID(id), CPUs: e.Value("cpus"), Memoryless: isNumber && memory == 0})
 	}
 	return nil
 }

@@ -117,7 +117,7 @@ func TestParse(t *testing.T) {
 			{Element: "iommu", Model: "intel"},
 		},
 		HostdevAliases: []string{"ua-gpu-1", "ua-usb-host-key"},
-		Fragments:      []domain.Fragment{domain.IOMMU{Model: "intel"}}, LaunchSecurity: true, PCIHole64Off: true,
+		Fragments:      []domain.Fragment{domain.IOMMU{Model: "intel"}}, LaunchSecurity: true, PCIHole64: new(uint64),
 	}
 	if diff := cmp.Diff(want, got, equal); diff != "" {
 		t.Errorf("read model (-want +got):\n%s", diff)
@@ -126,6 +126,30 @@ func TestParse(t *testing.T) {
 
 // devices wraps devices.
 func devices(s string) string { return `<domain><devices>` + s + `</devices></domain>` }
+
+// TestParseGrace reads the elements that KubeVirt's gate for Grace writes.
+func TestParseGrace(t *testing.T) {
+	const hostdev = `<hostdev type='pci'><source><address bus='0x17'/></source><acpi nodeset='1-8'/>`
+	got := parse(t, `<domain><iommufd enabled='yes'/><cpu><numa><cell cpus='0-3' memory='0'/><cell memory='0'/><cell memory='8'/><cell/></numa></cpu>
+<devices><controller type='pci' index='0' model='pcie-root'><pcihole64 unit='TiB'>1</pcihole64></controller>`+
+		hostdev+`</hostdev>`+hostdev+`<driver iommufd='no'/></hostdev>
+<iommu model='smmuv3'><driver pciBus='1' accel='on'/></iommu></devices></domain>`)
+	want := []domain.Hostdev{
+		{ID: pci("0000:17:00.0"), Nodeset: "1-8", IOMMUFD: true}, {ID: pci("0000:17:00.0"), Nodeset: "1-8"}, // it may differ from the domain's
+	}
+	if diff := cmp.Diff(want, got.Hostdevs, equal); diff != "" {
+		t.Errorf("hostdevs (-want +got):\n%s", diff)
+	}
+	bare := []bool{false, true, false, false} // the last has no size, which is not 0
+	for i, c := range got.Cells {
+		if c.IsBare() != bare[i] {
+			t.Errorf("cell %d is bare: %v", c.ID, c.IsBare())
+		}
+	}
+	if smmu := got.IOMMUs()[0]; !smmu.Accel || smmu.PCIBus != "1" || *got.PCIHole64 != 1<<40 {
+		t.Errorf("iommu %+v, pcihole64 %d", smmu, *got.PCIHole64)
+	}
+}
 
 func TestParseHostdevs(t *testing.T) {
 	const source = `<source><address domain='0x0000' bus='0x17' slot='0x00' function='0x0'/></source>`

@@ -9,27 +9,18 @@ import (
 )
 
 func TestReadLimits(t *testing.T) {
-	const namespaced = "0::/\n" // what a container with a cgroup namespace sees
 	tests := map[string]struct {
-		membership string
-		files      map[string]string
-		want       *env.Limits
+		files map[string]string
+		want  *env.Limits
 	}{
-		"as KubeVirt sets them for a sidecar": {namespaced, map[string]string{
+		"as KubeVirt sets them for a sidecar": {map[string]string{
 			"memory.max": "63995904\n", "cpu.max": "20000 100000\n",
 		}, &env.Limits{MemoryBytes: 63995904, MilliCPU: 200}},
-		"none": {namespaced, map[string]string{"memory.max": "max\n", "cpu.max": "max 100000\n"}, &env.Limits{}},
-		"more than one CPU": {namespaced, map[string]string{
+		"none": {map[string]string{"memory.max": "max\n", "cpu.max": "max 100000\n"}, &env.Limits{}},
+		"more than one CPU": {map[string]string{
 			"memory.max": "max\n", "cpu.max": "250000 100000\n",
 		}, &env.Limits{MilliCPU: 2500}},
-		"cgroup v1": {"4:memory:/a\n0::/\n", map[string]string{}, nil},
-		"the lowest of all cgroups above": {"0::/pod/container\n", map[string]string{
-			"pod/container/memory.max": "max\n", "pod/container/cpu.max": "50000 100000\n",
-			"pod/memory.max": "1048576\n", "pod/cpu.max": "100000 100000\n",
-		}, &env.Limits{MemoryBytes: 1048576, MilliCPU: 500}},
-		"a cgroup outside the container": {"0::/../other\n", map[string]string{
-			"memory.max": "4096\n", "cpu.max": "max 100000\n",
-		}, &env.Limits{MemoryBytes: 4096}},
+		"cgroup v1": {map[string]string{}, nil},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -37,7 +28,7 @@ func TestReadLimits(t *testing.T) {
 			for file, content := range test.files {
 				fsys[file] = &fstest.MapFile{Data: []byte(content), Mode: 0o444}
 			}
-			got, err := env.ReadLimits(fsys, test.membership)
+			got, err := env.ReadLimits(fsys)
 			expect.NoError(t, err)
 			expect.Same(t, test.want, got, "(-want +got)")
 		})
@@ -53,7 +44,7 @@ func TestReadLimitsErrors(t *testing.T) {
 		fsys := fstest.MapFS{
 			"memory.max": &fstest.MapFile{Data: []byte(files[0])}, "cpu.max": &fstest.MapFile{Data: []byte(files[1])},
 		}
-		if got, err := env.ReadLimits(fsys, "0::/\n"); err == nil {
+		if got, err := env.ReadLimits(fsys); err == nil {
 			t.Errorf("%s: %v, want an error", name, got)
 		}
 	}

@@ -37,14 +37,14 @@ func (v Variable) IsFor(resource string) bool {
 //
 // A value is a comma-separated list of PCI addresses or UUIDs. Whitespace, empty
 // elements and duplicates are ignored, and a variable without a value has no IDs.
-// An invalid element becomes a Problem and is skipped. When a name appears twice,
+// An invalid element becomes a warning and is skipped. When a name appears twice,
 // the first entry is used, because virt-launcher sees that one (Go syscall,
-// copyenv); a second one with another value is a Problem.
-func ParseVariables(environ []string) ([]Variable, []reasons.Problem) {
+// copyenv); a second one with another value is a warning.
+func ParseVariables(environ []string) ([]Variable, []reasons.Warning) {
 	var variables []Variable
-	var problems []reasons.Problem
+	var problems []reasons.Warning
 	problem := func(code reasons.Code, name, text string) {
-		problems = append(problems, reasons.Problem{Code: code, Source: name, Text: text})
+		problems = append(problems, reasons.NewProblem(code, name, text))
 	}
 	values := map[string]string{}
 	for _, entry := range environ {
@@ -71,7 +71,7 @@ func ParseVariables(environ []string) ([]Variable, []reasons.Problem) {
 		variables = append(variables, Variable{Name: name, Kind: kind, Suffix: suffix, IDs: ids})
 	}
 	slices.SortFunc(variables, func(a, b Variable) int { return strings.Compare(a.Name, b.Name) })
-	return variables, reasons.SortProblems(problems)
+	return variables, reasons.Sort(problems)
 }
 
 // splitName splits a variable's name into kind and suffix; false without a prefix.
@@ -129,14 +129,10 @@ func parseID(kind topology.Kind, element string) (topology.DeviceID, error) {
 // by newlines; then empty lines and lines that begin with # are skipped. The error for an
 // entry without "=" names its number.
 func ParseEnviron(text string) ([]string, error) {
+	separator, unit := "\n", "line"
 	if strings.Contains(text, "\x00") {
-		return entries(text, "\x00", "entry")
+		separator, unit = "\x00", "entry"
 	}
-	return entries(text, "\n", "line")
-}
-
-// entries splits text at the separator. unit names an entry in errors.
-func entries(text, separator, unit string) ([]string, error) {
 	var environ []string
 	number := 0
 	for entry := range strings.SplitSeq(text, separator) {

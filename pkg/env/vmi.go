@@ -19,9 +19,7 @@ type VMI struct {
 	UID         types.UID
 	Annotations map[string]string
 
-	GPUs        []Request   // spec.domain.devices.gpus
-	HostDevices []Request   // spec.domain.devices.hostDevices
-	Interfaces  []Interface // spec.domain.devices.interfaces
+	Devices
 
 	// MigrationInProgress is true when status.migrationState exists and is not completed,
 	// failed or ended. The startTimestamp does not matter: the source sets it after
@@ -36,6 +34,13 @@ type VMI struct {
 	GuestMappingPassthrough bool // spec.domain.cpu.numa.guestMappingPassthrough
 
 	volumes json.RawMessage // spec.volumes
+}
+
+// Devices is the part of spec.domain.devices that placement needs.
+type Devices struct {
+	GPUs        []Request   `json:"gpus"`
+	HostDevices []Request   `json:"hostDevices"`
+	Interfaces  []Interface `json:"interfaces"`
 }
 
 // CloudInit is the VMI's volume for cloud-init.
@@ -158,11 +163,7 @@ type domainSpec struct {
 	Memory struct {
 		Hugepages *struct{} `json:"hugepages"`
 	} `json:"memory"`
-	Devices struct {
-		GPUs        []Request   `json:"gpus"`
-		HostDevices []Request   `json:"hostDevices"`
-		Interfaces  []Interface `json:"interfaces"`
-	} `json:"devices"`
+	Devices Devices `json:"devices"`
 }
 
 // ParseVMI reads a VirtualMachineInstance from JSON. Unknown fields are ignored. Errors
@@ -230,14 +231,10 @@ func (doc *document) vmi() *VMI {
 	d := cmp.Or(doc.Spec.Domain, &domainSpec{})
 	migration := doc.Status.MigrationState
 	return &VMI{
-		NamespacedName: types.NamespacedName{Namespace: doc.Metadata.Namespace, Name: doc.Metadata.Name},
-		UID:            doc.Metadata.UID,
-		Annotations:    doc.Metadata.Annotations,
-
-		GPUs:        d.Devices.GPUs,
-		HostDevices: d.Devices.HostDevices,
-		Interfaces:  d.Devices.Interfaces,
-
+		NamespacedName:      types.NamespacedName{Namespace: doc.Metadata.Namespace, Name: doc.Metadata.Name},
+		UID:                 doc.Metadata.UID,
+		Annotations:         doc.Metadata.Annotations,
+		Devices:             d.Devices,
 		MigrationInProgress: migration != nil && !migration.Completed && !migration.Failed && migration.EndTimestamp == nil,
 
 		DedicatedCPU:            d.CPU.DedicatedCPUPlacement,

@@ -20,7 +20,7 @@ func TestParseVMISamples(t *testing.T) {
 	h100 := "nvidia.com/GH100_H100_SXM5_80GB"
 	eight := &env.VMI{
 		NamespacedName: types.NamespacedName{Namespace: "default", Name: "dgx-8gpu"}, UID: "0f5d5f0a-6a2e-4c0e-9f5b-2f3f6b8c1d01",
-		Interfaces:   []env.Interface{{Name: "default"}},
+		Devices:      env.Devices{Interfaces: []env.Interface{{Name: "default"}}},
 		DedicatedCPU: true, Hugepages: true, GuestMappingPassthrough: true,
 	}
 	for i := range 8 {
@@ -29,8 +29,10 @@ func TestParseVMISamples(t *testing.T) {
 	}
 	desktop := &env.VMI{
 		NamespacedName: types.NamespacedName{Namespace: "default", Name: "vgpu-desktop"}, UID: eight.UID,
-		GPUs:       []env.Request{{Name: "gpu1", Resource: "nvidia.com/NVIDIA_A40-8Q"}},
-		Interfaces: []env.Interface{{Name: "default"}},
+		Devices: env.Devices{
+			GPUs:       []env.Request{{Name: "gpu1", Resource: "nvidia.com/NVIDIA_A40-8Q"}},
+			Interfaces: []env.Interface{{Name: "default"}},
+		},
 	}
 	desktop.GPUs[0].Options.Display = &env.DisplayOptions{Enabled: new(true)}
 	desktop.GPUs[0].Options.Display.RamFB.Enabled = new(true)

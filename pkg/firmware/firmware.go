@@ -113,12 +113,9 @@ func (g Guest) hotplugBytes(window uint64) uint64 {
 	if !d.UEFI || window <= LeastWindow {
 		return 0
 	}
-	ports := g.PendingPorts
-	for _, c := range d.Controllers {
-		if !c.HotplugOff && (c.Model == domain.RootPort || c.Model == domain.DownstreamPort) {
-			ports++
-		}
-	}
+	ports := g.PendingPorts + topology.CountFunc(d.Controllers, func(c domain.Controller) bool {
+		return !c.HotplugOff && (c.Model == domain.RootPort || c.Model == domain.DownstreamPort)
+	})
 	return uint64(ports) << bits.Len64(window/256-1)
 }
 
@@ -154,6 +151,8 @@ func (g Guest) Window(taken Taken) (w Window, known bool) {
 	guest, source := g.Bits()
 	d := g.Domain
 	switch set := d.WindowBytes(); {
+	case d.Arch == "aarch64" && d.PCIHole64 != nil && *d.PCIHole64 > 0: // libvirt 12.8: highmem-mmio-size
+		return Window{*d.PCIHole64, "pcihole64"}, true
 	case d.Arch == "aarch64":
 		return Window{virtWindow, "QEMU's machine virt"}, true
 	case d.UEFI && guest == 0 && set > 0 && set <= MostWindow:
@@ -208,8 +207,8 @@ func (g Guest) HasRoom(window uint64, bits int) bool {
 }
 
 // ovmfWindow returns the window of OVMF in a guest with address bits. It is at the end of the
-// address space; where OVMF does not trust the bits, or the memory leaves no eighth of the space,
-// it is after the memory.
+// address space; where OVMF does not trust the bits, which could be QEMU's default, or the memory
+// leaves no eighth of the space, it is after the memory.
 func (g Guest) ovmfWindow(guest int, source string) Window {
 	least, name := uint64(LeastWindow), "its default"
 	if set := g.Domain.WindowBytes(); set > 0 && set <= MostWindow {
@@ -220,7 +219,7 @@ func (g Guest) ovmfWindow(guest int, source string) Window {
 	eighth := space >> WindowShift
 	base := roundUp(g.memoryEnd(), 1<<(bits.Len64(least)-1))
 	switch {
-	case !g.ovmfTrusts(guest):
+	case guest == defaultPhysBits && g.IntelHost: // a guest's CPU has the host's vendor (QEMU target/i386/cpu.c, x86_cpu_load_model)
 		return Window{least, fmt.Sprintf("OVMF, %s, since it does not trust %d bits of an Intel CPU", name, guest)}
 	case least < eighth && base+eighth < space:
 		return Window{eighth, fmt.Sprintf("OVMF, an eighth of %d bits of %s", used, source)}
@@ -229,10 +228,6 @@ func (g Guest) ovmfWindow(guest int, source string) Window {
 	}
 	return Window{least, "OVMF, " + name}
 }
-
-// ovmfTrusts reports whether OVMF trusts a CPU's address bits: 40 could be QEMU's default. A
-// guest's CPU has the host's vendor (QEMU target/i386/cpu.c, x86_cpu_load_model).
-func (g Guest) ovmfTrusts(guest int) bool { return guest != defaultPhysBits || !g.IntelHost }
 
 // HostBits is the source of the host's address bits.
 const HostBits = "the host"

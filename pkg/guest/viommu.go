@@ -28,7 +28,7 @@ func writeVIOMMU(vm VM) Writing {
 		case i.Mark() != "":
 		case isEmptied(i, wanted):
 			instead = append(instead, i)
-		case i == domain.IOMMU{Model: string(policy.VIOMMUSMMUv3)}: // KubeVirt reduces the hook's own to this
+		case i == domain.IOMMU{Model: policy.VIOMMUSMMUv3}: // KubeVirt reduces the hook's own to this
 			return Writing{Line: describeVIOMMU(d, i)}
 		default:
 			return Writing{Line: "the domain has its own, which stays as it is"}
@@ -42,8 +42,8 @@ func writeVIOMMU(vm VM) Writing {
 
 // isEmptied reports whether an iommu is the hook's own of model intel after KubeVirt has
 // dropped what its types do not have.
-func isEmptied(i domain.IOMMU, wanted policy.VIOMMU) bool {
-	return wanted == policy.VIOMMUIntel && i == domain.IOMMU{Model: string(wanted), Emptied: true}
+func isEmptied(i domain.IOMMU, wanted string) bool {
+	return wanted == policy.VIOMMUIntel && i == domain.IOMMU{Model: wanted, Emptied: true}
 }
 
 // Limits of libvirt and QEMU.
@@ -59,8 +59,8 @@ const (
 // newIOMMU returns the device for a domain. VFIO needs the caching mode (QEMU
 // hw/i386/intel_iommu.c, vtd_iommu_notify_flag_changed), and the guest's own VFIO the remapping of
 // interrupts (kernel drivers/vfio/vfio_iommu_type1.c, allow_unsafe_interrupts).
-func newIOMMU(d *domain.Domain, wanted policy.VIOMMU) domain.IOMMU {
-	iommu := domain.IOMMU{Model: string(wanted), Alias: string(domain.IOMMUMark)}
+func newIOMMU(d *domain.Domain, wanted string) domain.IOMMU {
+	iommu := domain.IOMMU{Model: wanted, Alias: string(domain.IOMMUMark)}
 	if wanted == policy.VIOMMUSMMUv3 {
 		return iommu
 	}
@@ -77,7 +77,7 @@ func newIOMMU(d *domain.Domain, wanted policy.VIOMMU) domain.IOMMU {
 // does not notify VFIO of the guest's mappings (hw/arm/smmuv3.c, smmuv3_notify_flag_changed, 7.2
 // to 11.1). The host's SMMUv3 does without (accel), which KubeVirt gives to devices that need it
 // (pkg/virt-launcher/virtwrap/converter/grace.go).
-func conflict(d *domain.Domain, wanted policy.VIOMMU) string {
+func conflict(d *domain.Domain, wanted string) string {
 	isARM := d.Arch == "aarch64"
 	isUsers := func(i domain.IOMMU) bool { return i.Mark() == "" && i.Model == string(wanted) }
 	switch {
@@ -101,7 +101,7 @@ func conflict(d *domain.Domain, wanted policy.VIOMMU) string {
 // describeVIOMMU describes the IOMMU, and the memory that it lets QEMU lock.
 func describeVIOMMU(d *domain.Domain, iommu domain.IOMMU) string {
 	text := "SMMUv3 for all devices"
-	if iommu.Model == string(policy.VIOMMUIntel) {
+	if iommu.Model == policy.VIOMMUIntel {
 		text = fmt.Sprintf("VT-d with interrupt remapping, caching mode and %d address bits", iommu.AddressBits)
 	}
 	if iommu.EIM != "" {

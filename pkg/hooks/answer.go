@@ -70,8 +70,9 @@ func (s *Server) intercept(ctx context.Context, request any, rpc *grpc.UnaryServ
 	response, err := s.handle(ctx, rpc.FullMethod, request, handler)
 	if err != nil {
 		refusal := status.Convert(err)
+		method, _ := grpc.Method(ctx) // that of rpc is v1alpha3's in each version
 		s.config.Logger.Warn("call failed",
-			"method", rpc.FullMethod, "code", refusal.Code().String(), "error", refusal.Message())
+			"method", method, "code", refusal.Code().String(), "error", refusal.Message())
 	}
 	return response, err
 }

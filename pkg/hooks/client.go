@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -142,32 +143,26 @@ func (c *Client) OnDefineDomain(ctx context.Context, version string, domain, vmi
 // returns the hook's domain, within 30 seconds. invocation is Boot, MigrationTarget or
 // MigrationSource. Errors are as with OnDefineDomain.
 func (c *Client) MutateDomain(ctx context.Context, invocation string, domain, vmi []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, pluginTimeout)
-	defer cancel()
-	result, err := plugin.NewDomainHookServiceClient(c.conn).MutateDomain(ctx, &plugin.MutateDomainRequest{
-		DomainType:     libvirtDomain,
-		Domain:         domain,
-		Vmi:            vmi,
-		SidecarContext: &plugin.SidecarContext{InvocationContext: invocation},
-	})
-	if err != nil {
-		return nil, c.failed("MutateDomain", err)
-	}
-	return result.GetDomain(), nil
+	return c.callPlugin(ctx, plugin.DomainHookService_MutateDomain_FullMethodName, invocation, domain, vmi)
 }
 
 // GuestDefinition is MutateDomain under the name that it has in KubeVirt 1.10.
 func (c *Client) GuestDefinition(ctx context.Context, invocation string, domain, vmi []byte) ([]byte, error) {
+	return c.callPlugin(ctx, plugin.LauncherHookService_GuestDefinition_FullMethodName, invocation, domain, vmi)
+}
+
+// callPlugin calls a method by its full name. The messages of both have the same fields.
+func (c *Client) callPlugin(ctx context.Context, method, invocation string, domain, vmi []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, pluginTimeout)
 	defer cancel()
-	result, err := plugin.NewLauncherHookServiceClient(c.conn).GuestDefinition(ctx, &plugin.GuestDefinitionRequest{
+	var result plugin.MutateDomainResponse
+	if err := c.conn.Invoke(ctx, method, &plugin.MutateDomainRequest{
 		DomainType:     libvirtDomain,
 		Domain:         domain,
 		Vmi:            vmi,
 		SidecarContext: &plugin.SidecarContext{InvocationContext: invocation},
-	})
-	if err != nil {
-		return nil, c.failed("GuestDefinition", err)
+	}, &result); err != nil {
+		return nil, c.failed(path.Base(method), err)
 	}
 	return result.GetDomain(), nil
 }

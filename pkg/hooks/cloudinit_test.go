@@ -10,7 +10,6 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"hook-sidecar/pkg/hooks"
-	"hook-sidecar/pkg/hooks/api/v1alpha2"
 	"hook-sidecar/pkg/hooks/api/v1alpha3"
 	"hook-sidecar/pkg/hooks/hookstest"
 	"hook-sidecar/test/expect"
@@ -22,17 +21,9 @@ func preCloudInitIso(t *testing.T, server *hookstest.Server, version string) (da
 	conn, err := grpc.NewClient("unix://"+server.HookSocket, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("localhost"))
 	expect.NoError(t, err)
 	defer conn.Close()
-	var result interface {
-		GetCloudInitData() []byte
-		GetCloudInitNoCloudSource() []byte
-	}
-	if version == hooks.V1alpha2 {
-		result, err = v1alpha2.NewCallbacksClient(conn).PreCloudInitIso(t.Context(),
-			&v1alpha2.PreCloudInitIsoParams{CloudInitData: []byte("data"), CloudInitNoCloudSource: []byte("old"), Vmi: []byte("vmi")})
-	} else {
-		result, err = v1alpha3.NewCallbacksClient(conn).PreCloudInitIso(t.Context(),
-			&v1alpha3.PreCloudInitIsoParams{CloudInitData: []byte("data"), CloudInitNoCloudSource: []byte("old"), Vmi: []byte("vmi")})
-	}
+	var result v1alpha3.PreCloudInitIsoResult // the same in both versions
+	err = conn.Invoke(t.Context(), "/kubevirt.hooks."+version+".Callbacks/PreCloudInitIso",
+		&v1alpha3.PreCloudInitIsoParams{CloudInitData: []byte("data"), CloudInitNoCloudSource: []byte("old"), Vmi: []byte("vmi")}, &result)
 	expect.NoError(t, err)
 	return string(result.GetCloudInitData()), string(result.GetCloudInitNoCloudSource())
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/credentials"
@@ -16,23 +15,17 @@ import (
 // the second after which virt-launcher panics (KubeVirt pkg/hooks/manager.go).
 const maxConnections = 32
 
-// listener limits the number of open connections.
-type listener struct {
-	net.Listener
-	open atomic.Int32
-}
-
 // Accept closes the connections that exceed the limit.
-func (l *listener) Accept() (net.Conn, error) {
+func (s *socket) Accept() (net.Conn, error) {
 	for {
-		accepted, err := l.Listener.Accept()
+		accepted, err := s.UnixListener.Accept()
 		if err != nil {
 			return nil, err
 		}
-		if l.open.Add(1) <= maxConnections {
-			return &connection{Conn: accepted, listener: l, closed: make(chan struct{})}, nil
+		if s.open.Add(1) <= maxConnections {
+			return &connection{Conn: accepted, socket: s, closed: make(chan struct{})}, nil
 		}
-		l.open.Add(-1)
+		s.open.Add(-1)
 		_ = accepted.Close()
 	}
 }
@@ -40,15 +33,15 @@ func (l *listener) Accept() (net.Conn, error) {
 // connection is an open connection, and the AuthInfo of its calls.
 type connection struct {
 	net.Conn
-	listener *listener
-	closing  sync.Once
-	closed   chan struct{}
+	socket  *socket
+	closing sync.Once
+	closed  chan struct{}
 }
 
 // Close closes the connection. gRPC may call it more than once.
 func (c *connection) Close() error {
 	c.closing.Do(func() {
-		c.listener.open.Add(-1)
+		c.socket.open.Add(-1)
 		close(c.closed)
 	})
 	return c.Conn.Close()

@@ -16,9 +16,6 @@ import (
 
 	"hook-sidecar/pkg/hooks/api/info"
 	"hook-sidecar/pkg/hooks/api/plugin"
-	"hook-sidecar/pkg/hooks/api/v1alpha1"
-	"hook-sidecar/pkg/hooks/api/v1alpha2"
-	"hook-sidecar/pkg/hooks/api/v1alpha3"
 )
 
 // Server serves the hook protocols on one or two unix sockets. Create it with New.
@@ -120,21 +117,14 @@ func (s *Server) options() []grpc.ServerOption {
 func (s *Server) registerHooks(server *grpc.Server) {
 	info.RegisterInfoServer(server, infoService{server: s})
 	for _, version := range s.config.Versions {
-		switch version {
-		case V1alpha1:
-			v1alpha1.RegisterCallbacksServer(server, callbacksV1alpha1{server: s})
-		case V1alpha2:
-			v1alpha2.RegisterCallbacksServer(server, callbacksV1alpha2{server: s})
-		case V1alpha3:
-			v1alpha3.RegisterCallbacksServer(server, callbacksV1alpha3{server: s})
-		}
+		server.RegisterService(callbacksService(version), callbacks{server: s, version: version})
 	}
 }
 
 func (s *Server) registerPlugin(server *grpc.Server) {
 	service := pluginService{server: s}
 	plugin.RegisterDomainHookServiceServer(server, service)
-	plugin.RegisterLauncherHookServiceServer(server, service)
+	server.RegisterService(launcherService(), service)
 }
 
 // close closes all endpoints at once, so that they share the grace period.
@@ -157,7 +147,7 @@ type endpoint struct {
 
 // serve returns nil when the endpoint was closed, even before serve began.
 func (e *endpoint) serve() error {
-	err := e.server.Serve(&listener{Listener: e.socket.listener})
+	err := e.server.Serve(e.socket)
 	if err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 		return fmt.Errorf("serve on %s: %w", e.socket.path, err)
 	}

@@ -4,22 +4,13 @@ import (
 	"context"
 	"slices"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"hook-sidecar/pkg/hooks/api/info"
 	"hook-sidecar/pkg/hooks/api/plugin"
-	"hook-sidecar/pkg/hooks/api/v1alpha1"
-	"hook-sidecar/pkg/hooks/api/v1alpha2"
 	"hook-sidecar/pkg/hooks/api/v1alpha3"
-)
-
-// The hook's name in Info, and its hook points (KubeVirt pkg/hooks/info/info.go).
-const (
-	hookName        = "hook-sidecar"
-	onDefineDomain  = "OnDefineDomain"
-	preCloudInitIso = "PreCloudInitIso"
-	shutdown        = "Shutdown"
 )
 
 type infoService struct {
@@ -29,63 +20,46 @@ type infoService struct {
 
 // Info announces PreCloudInitIso only with v1alpha2 and v1alpha3, and Shutdown only
 // with v1alpha3, the versions that have it. virt-launcher logs an error for a hook
-// point that a version lacks.
+// point that a version lacks. Names are those of KubeVirt pkg/hooks/info/info.go.
 func (i infoService) Info(ctx context.Context, _ *info.InfoParams) (*info.InfoResult, error) {
 	i.server.watchLauncher(ctx)
 	versions := i.server.config.Versions
-	points := []*info.HookPoint{{Name: onDefineDomain}}
+	points := []*info.HookPoint{{Name: "OnDefineDomain"}}
 	if i.server.config.CloudInit != nil && (slices.Contains(versions, V1alpha2) || slices.Contains(versions, V1alpha3)) {
-		points = append(points, &info.HookPoint{Name: preCloudInitIso})
+		points = append(points, &info.HookPoint{Name: "PreCloudInitIso"})
 	}
 	if slices.Contains(versions, V1alpha3) {
-		points = append(points, &info.HookPoint{Name: shutdown})
+		points = append(points, &info.HookPoint{Name: "Shutdown"})
 	}
-	return &info.InfoResult{Name: hookName, HookPoints: points, Versions: versions}, nil
+	return &info.InfoResult{Name: "hook-sidecar", HookPoints: points, Versions: versions}, nil
 }
 
-type callbacksV1alpha1 struct {
-	v1alpha1.UnimplementedCallbacksServer
-	server *Server
+// callbacks serves a version of the Callbacks service. Its messages are those of all
+// versions, of which each has one call more than the one before.
+type callbacks struct {
+	v1alpha3.UnimplementedCallbacksServer
+	server  *Server
+	version string
 }
 
-func (c callbacksV1alpha1) OnDefineDomain(ctx context.Context, p *v1alpha1.OnDefineDomainParams) (*v1alpha1.OnDefineDomainResult, error) {
-	domain, err := c.server.answer(ctx, Call{Protocol: V1alpha1, Domain: p.GetDomainXML(), VMI: p.GetVmi()})
-	return &v1alpha1.OnDefineDomainResult{DomainXML: domain}, err
+// callbacksService describes the Callbacks service of a version.
+func callbacksService(version string) *grpc.ServiceDesc {
+	service := v1alpha3.Callbacks_ServiceDesc
+	service.ServiceName = "kubevirt.hooks." + version + ".Callbacks"
+	newer := slices.Index(Versions(), version)
+	service.Methods = service.Methods[:len(service.Methods)-newer]
+	return &service
 }
 
-type callbacksV1alpha2 struct {
-	v1alpha2.UnimplementedCallbacksServer
-	server *Server
-}
-
-func (c callbacksV1alpha2) OnDefineDomain(ctx context.Context, p *v1alpha2.OnDefineDomainParams) (*v1alpha2.OnDefineDomainResult, error) {
-	domain, err := c.server.answer(ctx, Call{Protocol: V1alpha2, Domain: p.GetDomainXML(), VMI: p.GetVmi()})
-	return &v1alpha2.OnDefineDomainResult{DomainXML: domain}, err
+func (c callbacks) OnDefineDomain(ctx context.Context, p *v1alpha3.OnDefineDomainParams) (*v1alpha3.OnDefineDomainResult, error) {
+	domain, err := c.server.answer(ctx, Call{Protocol: c.version, Domain: p.GetDomainXML(), VMI: p.GetVmi()})
+	return &v1alpha3.OnDefineDomainResult{DomainXML: domain}, err
 }
 
 // PreCloudInitIso changes CloudInitData only: virt-launcher reads the older
 // CloudInitNoCloudSource where the other one is not valid.
-func (c callbacksV1alpha2) PreCloudInitIso(_ context.Context, p *v1alpha2.PreCloudInitIsoParams) (*v1alpha2.PreCloudInitIsoResult, error) {
-	call := CloudInitCall{Protocol: V1alpha2, Data: p.GetCloudInitData(), VMI: p.GetVmi()}
-	return &v1alpha2.PreCloudInitIsoResult{
-		CloudInitNoCloudSource: p.GetCloudInitNoCloudSource(),
-		CloudInitData:          c.server.cloudInit(call, len(p.GetCloudInitNoCloudSource())),
-	}, nil
-}
-
-type callbacksV1alpha3 struct {
-	v1alpha3.UnimplementedCallbacksServer
-	server *Server
-}
-
-func (c callbacksV1alpha3) OnDefineDomain(ctx context.Context, p *v1alpha3.OnDefineDomainParams) (*v1alpha3.OnDefineDomainResult, error) {
-	domain, err := c.server.answer(ctx, Call{Protocol: V1alpha3, Domain: p.GetDomainXML(), VMI: p.GetVmi()})
-	return &v1alpha3.OnDefineDomainResult{DomainXML: domain}, err
-}
-
-// PreCloudInitIso is as in v1alpha2.
-func (c callbacksV1alpha3) PreCloudInitIso(_ context.Context, p *v1alpha3.PreCloudInitIsoParams) (*v1alpha3.PreCloudInitIsoResult, error) {
-	call := CloudInitCall{Protocol: V1alpha3, Data: p.GetCloudInitData(), VMI: p.GetVmi()}
+func (c callbacks) PreCloudInitIso(_ context.Context, p *v1alpha3.PreCloudInitIsoParams) (*v1alpha3.PreCloudInitIsoResult, error) {
+	call := CloudInitCall{Protocol: c.version, Data: p.GetCloudInitData(), VMI: p.GetVmi()}
 	return &v1alpha3.PreCloudInitIsoResult{
 		CloudInitNoCloudSource: p.GetCloudInitNoCloudSource(),
 		CloudInitData:          c.server.cloudInit(call, len(p.GetCloudInitNoCloudSource())),
@@ -93,7 +67,7 @@ func (c callbacksV1alpha3) PreCloudInitIso(_ context.Context, p *v1alpha3.PreClo
 }
 
 // Shutdown ends the server after this reply.
-func (c callbacksV1alpha3) Shutdown(context.Context, *v1alpha3.ShutdownParams) (*v1alpha3.ShutdownResult, error) {
+func (c callbacks) Shutdown(context.Context, *v1alpha3.ShutdownParams) (*v1alpha3.ShutdownResult, error) {
 	c.server.config.Logger.Info("virt-launcher requested shutdown")
 	c.server.shutdown()
 	return &v1alpha3.ShutdownResult{}, nil
@@ -110,34 +84,25 @@ const (
 // libvirtDomain is the only domain_type that KubeVirt has.
 const libvirtDomain = "libvirt"
 
-// pluginService serves KubeVirt 1.9's DomainHookService and 1.10's LauncherHookService.
+// pluginService serves KubeVirt 1.9's DomainHookService and 1.10's LauncherHookService, whose
+// messages are the same.
 type pluginService struct {
 	plugin.UnimplementedDomainHookServiceServer
-	plugin.UnimplementedLauncherHookServiceServer
 	server *Server
 }
 
-func (p pluginService) MutateDomain(ctx context.Context, r *plugin.MutateDomainRequest) (*plugin.MutateDomainResponse, error) {
-	domain, err := p.define(ctx, r)
-	return &plugin.MutateDomainResponse{Domain: domain}, err
+// launcherService describes LauncherHookService, whose GuestDefinition is MutateDomain.
+func launcherService() *grpc.ServiceDesc {
+	service := plugin.DomainHookService_ServiceDesc
+	service.ServiceName = plugin.LauncherHookService_ServiceDesc.ServiceName
+	service.Methods = slices.Clone(service.Methods)
+	service.Methods[0].MethodName = plugin.LauncherHookService_ServiceDesc.Methods[0].MethodName
+	return &service
 }
 
-func (p pluginService) GuestDefinition(ctx context.Context, r *plugin.GuestDefinitionRequest) (*plugin.GuestDefinitionResponse, error) {
-	domain, err := p.define(ctx, r)
-	return &plugin.GuestDefinitionResponse{Domain: domain}, err
-}
-
-// pluginRequest has the fields that the requests of both services have.
-type pluginRequest interface {
-	GetDomainType() string
-	GetDomain() []byte
-	GetVmi() []byte
-	GetSidecarContext() *plugin.SidecarContext
-}
-
-// define changes the domain in context Boot or without a context. In any other
+// MutateDomain changes the domain in context Boot or without a context. In any other
 // context the domain is already running elsewhere, so it stays unchanged.
-func (p pluginService) define(ctx context.Context, r pluginRequest) ([]byte, error) {
+func (p pluginService) MutateDomain(ctx context.Context, r *plugin.MutateDomainRequest) (*plugin.MutateDomainResponse, error) {
 	if kind := r.GetDomainType(); kind != libvirtDomain {
 		return nil, status.Errorf(codes.InvalidArgument, "invalid domain_type %.40q: must be %s", kind, libvirtDomain)
 	}
@@ -150,5 +115,6 @@ func (p pluginService) define(ctx context.Context, r pluginRequest) ([]byte, err
 		p.server.config.Logger.Warn("unknown invocation context, returning the input", "context", invocation)
 		call.Migration = true
 	}
-	return p.server.answer(ctx, call)
+	domain, err := p.server.answer(ctx, call)
+	return &plugin.MutateDomainResponse{Domain: domain}, err
 }

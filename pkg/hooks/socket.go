@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -47,7 +48,7 @@ func SocketName(containerName string) string {
 	part := containerName
 	switch {
 	case containerName == "":
-		part = randomPart()
+		part = strings.ToLower(rand.Text()[:6])
 	case len(containerName) > maxName || strings.ContainsFunc(containerName, notInLabel):
 		sum := sha256.Sum256([]byte(containerName))
 		part = hex.EncodeToString(sum[:3])
@@ -60,17 +61,12 @@ func notInLabel(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-'
 }
 
-func randomPart() string {
-	var random [3]byte
-	rand.Read(random[:]) // never returns an error
-	return hex.EncodeToString(random[:])
-}
-
-// socket is a unix socket that this process listens on.
+// socket is a unix socket that this process listens on. It limits the number of open connections.
 type socket struct {
-	path     string
-	listener *net.UnixListener
-	file     os.FileInfo // identifies the file when it is removed
+	*net.UnixListener
+	open atomic.Int32 // connections
+	path string
+	file os.FileInfo // identifies the file when it is removed
 }
 
 // openSocket listens on path. It replaces an existing socket only if no process listens on
@@ -94,7 +90,7 @@ func openSocket(path string, makeDir bool) (*socket, error) {
 	}
 	// Go would remove the path even if it is another file by then.
 	listener.SetUnlinkOnClose(false)
-	opened := &socket{path: path, listener: listener}
+	opened := &socket{UnixListener: listener, path: path}
 	if opened.file, err = os.Lstat(path); err != nil {
 		return nil, errors.Join(fmt.Errorf("stat socket %s: %w", path, err), listener.Close())
 	}

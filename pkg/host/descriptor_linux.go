@@ -13,20 +13,20 @@ import (
 // call, where a path takes one per component.
 type descriptor int
 
-// openDescriptor opens a directory.
-func openDescriptor(name string) (opener, error) {
-	fd, err := unix.Open(name, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	return descriptor(fd), err
-}
-
-// dir opens a directory under d. No component of its path may be a symbolic link
-// (openat2(2); Linux 5.6).
-func (d descriptor) dir(name string) (directory, error) {
-	fd, err := unix.Openat2(int(d), name, &unix.OpenHow{
-		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
-		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
-	})
-	return descriptor(fd), err
+// dirOpener returns a function that opens directories under one, which stays open. No component
+// of their paths may be a symbolic link (openat2(2); Linux 5.6).
+func dirOpener(top string) func(name string) (directory, error) {
+	at, failed := unix.Open(top, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	return func(name string) (directory, error) {
+		if failed != nil {
+			return nil, failed
+		}
+		fd, err := unix.Openat2(at, name, &unix.OpenHow{
+			Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
+			Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
+		})
+		return descriptor(fd), err
+	}
 }
 
 func (d descriptor) read(name string, into []byte) (int, error) {

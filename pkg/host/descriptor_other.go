@@ -4,5 +4,7 @@ package host
 
 import "errors"
 
-// openDescriptor fails: only on Linux directories are kept open.
-func openDescriptor(string) (opener, error) { return nil, errors.ErrUnsupported }
+// dirOpener fails: only on Linux directories are kept open.
+func dirOpener(string) func(string) (directory, error) {
+	return func(string) (directory, error) { return nil, errors.ErrUnsupported }
+}

@@ -23,11 +23,7 @@ func (r *hostReader) details(dir string) *topology.Details {
 	if _, err := r.tree.entry(reset); err == nil {
 		d.ResetKnown, d.ResetMethods = true, strings.Fields(r.file(reset))
 	}
-	config, err := r.tree.raw(dir + "/config")
-	r.check(dir+"/config", err)
-	if readCapabilities(d, []byte(config)); !d.ExtendedConfig {
-		r.readListed(d, dir)
-	}
+	r.extended(d, dir)
 	d.MDEVTypes, d.VGPU = r.mdevTypes(dir), r.vgpu(dir)
 	return d
 }
@@ -55,6 +51,15 @@ func (r *hostReader) link(dir, which string) *topology.Link {
 // maxLinkWidth is the widest link of PCI Express (5.0, 7.5.3.6). The kernel prints 255 for
 // a maximum that it cannot read.
 const maxLinkWidth = 32
+
+// extended reads the extended capabilities of a function.
+func (r *hostReader) extended(d *topology.Details, dir string) {
+	config, err := r.tree.raw(dir + "/config")
+	r.check(dir+"/config", err)
+	if readCapabilities(d, []byte(config)); !d.ExtendedConfig {
+		r.readListed(d, dir)
+	}
+}
 
 // Extended capabilities (include/uapi/linux/pci_regs.h) follow the 256 bytes of
 // conventional PCI. The header of one has its ID in bits 0 to 15 and the offset of the next

@@ -1,4 +1,4 @@
 // Package host reads the host's sysfs, live or from a snapshot, and a guest's own PCI
 // functions. It returns values and logs nothing; a file that cannot be used becomes a
-// Problem.
+// warning.
 package host

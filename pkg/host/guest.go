@@ -83,7 +83,7 @@ func (g Guest) Seen(root topology.PCIeRoot, bridges []topology.Address) (topolog
 // ReadGuest reads what a guest's user can paste: a snapshot of the guest's /sys, or the output of
 // lspci -Dvmm (with -n or -nn for IDs), lstopo --of xml, nvidia-smi topo -m, or NCCL's topology
 // file. It recognises the format by the content.
-func ReadGuest(data []byte) (guest Guest, problems []reasons.Problem, err error) {
+func ReadGuest(data []byte) (guest Guest, problems []reasons.Warning, err error) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff")) // of Windows
 	switch {
 	case bytes.HasPrefix(data, []byte("-- ")) || bytes.Contains(data, []byte("\n-- ")):
@@ -108,7 +108,7 @@ func ReadGuest(data []byte) (guest Guest, problems []reasons.Problem, err error)
 	return guest.withTree(), nil, nil
 }
 
-func guestSnapshot(data []byte) (Guest, []reasons.Problem, error) {
+func guestSnapshot(data []byte) (Guest, []reasons.Warning, error) {
 	fsys, err := ParseSnapshot(data)
 	if err != nil {
 		return Guest{}, nil, fmt.Errorf("snapshot of the guest: %w", err)
@@ -118,7 +118,7 @@ func guestSnapshot(data []byte) (Guest, []reasons.Problem, error) {
 }
 
 // ReadGuestSysfs reads the guest's own sysfs.
-func ReadGuestSysfs(fsys fs.FS) (Guest, []reasons.Problem) {
+func ReadGuestSysfs(fsys fs.FS) (Guest, []reasons.Warning) {
 	host, problems := Read(fsys, nil, All)
 	return Guest{Source: "snapshot", Devices: host.Devices, IDs: true, Nodes: true, Paths: true}.withTree(), problems
 }

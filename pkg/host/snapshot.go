@@ -36,7 +36,11 @@ func OpenSysfs(name string) (fs.FS, error) {
 	case err != nil:
 		return nil, fmt.Errorf("open sysfs: %w", err)
 	case info.IsDir():
-		return openDirectory(name)
+		root, err := os.OpenRoot(name)
+		if err != nil {
+			return nil, fmt.Errorf("open sysfs: %w", err)
+		}
+		return machineDir{root.FS().(rootFS), dirOpener(name)}, nil
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("open sysfs: %s is neither a directory nor a snapshot file", name)
 	case info.Size() > maxSnapshotBytes:

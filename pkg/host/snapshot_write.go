@@ -43,8 +43,8 @@ const (
 )
 
 // TakeSnapshot reads a sysfs tree. A file that cannot be read is left out and
-// becomes a Problem; a tree without PCI devices is an error.
-func TakeSnapshot(fsys fs.FS) (*Snapshot, []reasons.Problem, error) {
+// becomes a warning; a tree without PCI devices is an error.
+func TakeSnapshot(fsys fs.FS) (*Snapshot, []reasons.Warning, error) {
 	w := &snapshotWriter{hostReader: newHostReader(fsys, 0), seen: map[string]bool{}}
 	defer w.close()
 	if _, err := w.tree.list(pciDevices); err != nil {
@@ -61,7 +61,7 @@ func TakeSnapshot(fsys fs.FS) (*Snapshot, []reasons.Problem, error) {
 	w.groups()
 	slices.SortFunc(w.out, func(a, b txtar.File) int { return cmp.Compare(pathOf(a), pathOf(b)) })
 	s := &Snapshot{Nodes: len(w.hostReader.nodes), Functions: len(functions), MDEVs: len(mdevs), files: w.out}
-	return s, reasons.SortProblems(w.problems), nil
+	return s, reasons.Sort(w.problems), nil
 }
 
 // pathOf returns the path of an entry, without the target of a link.
@@ -162,25 +162,14 @@ func (w *snapshotWriter) function(a topology.Address) {
 	if w.configSize(dir) == conventionalBytes {
 		w.emit(path.Join(dir, configSizeFile), fmt.Appendln(nil, conventionalBytes))
 	}
-	w.capabilities(dir)
+	details := &topology.Details{}
+	if w.extended(details, dir); details.ExtendedConfig {
+		w.emit(path.Join(dir, listedFile), []byte(list(details)))
+	}
 	for _, kind := range w.entries(path.Join(dir, mdevTypes)) {
 		w.copyFiles(path.Join(dir, mdevTypes, kind), typeFiles)
 	}
 	w.copyFiles(path.Join(dir, vgpuDir), vgpuFiles)
-}
-
-// capabilities takes the extended capabilities, where they can be read.
-func (w *snapshotWriter) capabilities(dir string) {
-	d := &topology.Details{}
-	if config, err := w.tree.raw(dir + "/config"); err == nil {
-		readCapabilities(d, []byte(config))
-	}
-	if !d.ExtendedConfig {
-		w.readListed(d, dir)
-	}
-	if d.ExtendedConfig {
-		w.emit(path.Join(dir, listedFile), []byte(list(d)))
-	}
 }
 
 func (w *snapshotWriter) mdev(u topology.UUID) {

@@ -47,12 +47,11 @@ const (
 	// them only for a policy key, because the kernel wakes a device to read the state of
 	// its link.
 	Details = details | LinkSpeeds
-	// Warnings are the inputs of a plan's warnings: drivers, BARs and the members of the
-	// IOMMU groups.
+	// Warnings are the inputs of a plan's warnings: drivers, BARs, the ids of vendor and device,
+	// and the members of the IOMMU groups.
 	Warnings = warnings | Classes | Groups
-	// Related are the ids of vendor and device, and the functions that belong to a device:
-	// the bridges above it, the other functions of the same device and its physical
-	// function.
+	// Related are the functions that belong to a device: the bridges above it, the other
+	// functions of the same device and its physical function.
 	Related = related | Warnings
 	// All is all PCI functions and mediated devices.
 	All = all | Related
@@ -62,10 +61,10 @@ const (
 func (n Needs) Has(others Needs) bool { return n&others == others }
 
 // Read reads devices, and the parents of mediated devices, from a sysfs tree. A device
-// without an entry becomes a Problem with the code no-sysfs. A file that cannot be read or
-// parsed becomes a Problem and counts as absent; an absent file is not a Problem. For no
+// without an entry becomes a warning with the code no-sysfs. A file that cannot be read or
+// parsed becomes a warning and counts as absent; an absent file is not a warning. For no
 // devices nothing is read, unless all are needed.
-func Read(fsys fs.FS, ids []topology.DeviceID, needs Needs) (*topology.Host, []reasons.Problem) {
+func Read(fsys fs.FS, ids []topology.DeviceID, needs Needs) (*topology.Host, []reasons.Warning) {
 	if len(ids) == 0 && !needs.Has(All) {
 		return &topology.Host{}, nil
 	}
@@ -91,7 +90,7 @@ func Read(fsys fs.FS, ids []topology.DeviceID, needs Needs) (*topology.Host, []r
 type hostReader struct {
 	tree     *tree
 	needs    Needs
-	problems []reasons.Problem
+	problems []reasons.Warning
 
 	nodes   []topology.NUMANode
 	devices map[topology.Address]*topology.Device // nil: cannot be read
@@ -147,14 +146,13 @@ func (r *hostReader) close() {
 }
 
 func (r *hostReader) problem(code reasons.Code, source, text string) {
-	r.problems = append(r.problems, reasons.Problem{Code: code, Source: source, Text: text})
+	r.problems = append(r.problems, reasons.NewProblem(code, source, text))
 }
 
 // notShown adds the problem that a device has no entry in its directory.
 func (r *hostReader) notShown(id topology.DeviceID, dir string) {
-	r.problems = append(r.problems, reasons.Problem{
-		Code: reasons.CodeNoSysfs, Device: id, Source: path.Join(dir, id.String()), Text: "sysfs does not show this device",
-	})
+	text := path.Join(dir, id.String()) + ": sysfs does not show this device"
+	r.problems = append(r.problems, reasons.NewWarning(reasons.CodeNoSysfs, &id, text))
 }
 
 // check adds the problem of reading a file, unless it is absent.
@@ -188,7 +186,7 @@ func (r *hostReader) linkBase(name string) string {
 }
 
 // deviceDir returns the directory that an entry of pciDevices or mdevDevices links to, or
-// "" and a Problem when the target is not a real directory of the same name. It is false
+// "" and a warning when the target is not a real directory of the same name. It is false
 // when there is no such entry.
 func (r *hostReader) deviceDir(link string) (dir string, shown bool) {
 	if _, err := r.tree.dir(path.Dir(link)); err != nil {
@@ -254,7 +252,7 @@ func (r *hostReader) addGroup(device *topology.Device) {
 }
 
 // add reads a PCI function, and the bridges above it. It returns false when sysfs does not
-// show the function, and nil when it cannot be read, which is a Problem.
+// show the function, and nil when it cannot be read, which is a warning.
 func (r *hostReader) add(a topology.Address) (device *topology.Device, shown bool) {
 	if device, seen := r.devices[a]; seen {
 		return device, true
@@ -281,7 +279,7 @@ func (r *hostReader) add(a topology.Address) (device *topology.Device, shown boo
 }
 
 // fill adds the devices that were read to the host, sorted.
-func (r *hostReader) fill(host *topology.Host) (*topology.Host, []reasons.Problem) {
+func (r *hostReader) fill(host *topology.Host) (*topology.Host, []reasons.Warning) {
 	r.close()
 	for _, a := range slices.SortedFunc(maps.Keys(r.devices), topology.Address.Compare) {
 		if device := r.devices[a]; device != nil {
@@ -293,5 +291,5 @@ func (r *hostReader) fill(host *topology.Host) (*topology.Host, []reasons.Proble
 			host.MDEVs = append(host.MDEVs, *m)
 		}
 	}
-	return host, reasons.SortProblems(r.problems)
+	return host, reasons.Sort(r.problems)
 }

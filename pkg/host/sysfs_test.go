@@ -138,8 +138,8 @@ func TestReadHostAbsent(t *testing.T) {
 			"no-sysfs bus/pci/devices/0000:99:00.0: does not show this device",
 			"no-sysfs bus/mdev/devices/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01: does not show this device",
 		})
-		// Sorted by source: bus/mdev before bus/pci.
-		if named := []topology.DeviceID{problems[0].Device, problems[1].Device}; !slices.Equal(named, []topology.DeviceID{ids[1], ids[0]}) {
+		// Sorted by device: PCI before mdev.
+		if named := []topology.DeviceID{*problems[0].Device, *problems[1].Device}; !slices.Equal(named, []topology.DeviceID{ids[0], ids[1]}) {
 			t.Errorf("%s: the problems are about %v", name, named)
 		}
 		if len(host.Devices)+len(host.MDEVs) > 0 {

@@ -24,7 +24,6 @@ const maxLinkBytes = 4096
 // (fstest.MapFS overflows the stack on one).
 type tree struct {
 	fsys fs.FS
-	top  opener             // of fsys; nil where it cannot be kept open
 	dirs map[string]treeDir // by path
 	data []byte             // buffer of reads
 }
@@ -42,16 +41,22 @@ type directory interface {
 	close() error
 }
 
-// opener is a directory that opens those under it, by their paths.
-type opener interface {
-	directory
-	dir(name string) (directory, error)
-}
-
 // entry is a file, directory or link of the tree.
 type entry struct {
 	mode fs.FileMode // its type
 	size int64
+}
+
+// machineDir is the file system of a directory of this machine. No path leads out of it.
+type machineDir struct {
+	rootFS
+	openDir func(name string) (directory, error) // fails where directories cannot be kept open
+}
+
+// rootFS is implemented by the file system of an os.Root.
+type rootFS interface {
+	fs.ReadDirFS
+	fs.ReadLinkFS
 }
 
 // treeDir is a directory, or the error of opening it.
@@ -65,11 +70,7 @@ type treeDir struct {
 const maxOpen = 256
 
 func newTree(fsys fs.FS) *tree {
-	t := &tree{fsys: fsys, dirs: map[string]treeDir{}, data: make([]byte, maxFileBytes+1)}
-	if d, ok := fsys.(*machineDir); ok {
-		t.top = d.top
-	}
-	return t
+	return &tree{fsys: fsys, dirs: map[string]treeDir{}, data: make([]byte, maxFileBytes+1)}
 }
 
 // dir returns a directory. The error is fs.ErrNotExist when it or one above it is absent.
@@ -88,9 +89,9 @@ func (t *tree) openDir(name string) (directory, error) {
 			return nil, err
 		}
 	}
-	if t.top != nil {
+	if machine, ok := t.fsys.(machineDir); ok {
 		// An error does not name its cause, and openat2(2) may be missing.
-		if at, err := t.top.dir(name); err == nil {
+		if at, err := machine.openDir(name); err == nil {
 			return at, nil
 		}
 	}
@@ -222,10 +223,6 @@ func WithoutPath(err error) error {
 type pathDir struct {
 	fsys fs.FS
 	name string
-}
-
-func (d pathDir) dir(name string) (directory, error) {
-	return pathDir{d.fsys, path.Join(d.name, name)}, nil
 }
 
 func (d pathDir) entry(name string) (entry, error) {

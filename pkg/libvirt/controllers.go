@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/topology"
 )
 
 // MaxIndex is the highest index of a PCI controller (libvirt
@@ -65,18 +66,8 @@ func WithRootPorts(d *domain.Domain, indexes []int) *domain.Domain {
 // Unaddressed counts the devices that libvirt plugs into a root port of the root bus, or may; a
 // bridge that it adds comes with its own.
 func Unaddressed(d *domain.Domain, devices []Device) int {
-	count := 0
-	for _, o := range devices {
-		if o.takesPort() && o.Address == nil {
-			count++
-		}
-	}
-	for _, h := range d.Hostdevs {
-		if h.Address == nil && !h.Unassigned {
-			count++
-		}
-	}
-	return count
+	return topology.CountFunc(devices, func(o Device) bool { return o.takesPort() && o.Address == nil }) +
+		topology.CountFunc(d.Hostdevs, func(h domain.Hostdev) bool { return h.Address == nil && !h.Unassigned })
 }
 
 // takesPort reports whether libvirt plugs the device into a free port, or may.
@@ -97,11 +88,5 @@ func LacksBridge(devices []Device) bool {
 // others: libvirt gives each the lowest number less two (src/qemu/qemu_domain_address.c,
 // qemuDomainAddressFindNewBusNr; measured, libvirt 9).
 func AutomaticBusNumbers(d *domain.Domain) int {
-	count := 0
-	for _, c := range d.Controllers {
-		if c.Model == domain.ExpanderBus && c.BusNr == nil {
-			count += 2
-		}
-	}
-	return count
+	return 2 * topology.CountFunc(d.Controllers, func(c domain.Controller) bool { return c.Model == domain.ExpanderBus && c.BusNr == nil })
 }

@@ -28,7 +28,7 @@ type File struct {
 // ncclTopoGetXmlFromSys and ncclTopoGetXmlFromCpu).
 func New(plan *placement.Plan) File {
 	b := builder{plan: plan, switches: map[*topology.Node]*element{}, addresses: guestAddresses(plan)}
-	for _, cell := range plan.Domain().Cells {
+	for _, cell := range plan.Domain().CPUCells() {
 		b.cpu(int(cell.ID))
 	}
 	for _, d := range plan.Devices {

@@ -17,6 +17,7 @@ import (
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/test/cases"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/matrix"
 	"hook-sidecar/test/tree"
@@ -48,6 +49,15 @@ func wholeHost(t *testing.T, host fs.FS) []byte {
 		numa = append(numa, []int{node})
 	}
 	return matrix.Domain(numa, devices)
+}
+
+// TestGrace: a cell that is a GPU's memory is no CPU.
+func TestGrace(t *testing.T) {
+	c := cases.Named(t, "../..", "grace-gb200")
+	text := nccl.New(c.Mutator.Read(c.Request).Plan().Plan).String()
+	if cpus := strings.Count(text, "<cpu "); cpus != 2 || strings.Count(text, "<pci ") != 3 {
+		t.Errorf("%d CPUs, want the 2 cells with CPUs and 3 devices:\n%s", cpus, text)
+	}
 }
 
 func planOf(t *testing.T, host fs.FS, domain []byte, layout policy.Layout) *placement.Plan {

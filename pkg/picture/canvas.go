@@ -28,11 +28,11 @@ const (
 	middleWidth = 104 // between the devices of host and guest
 	chipWidth   = 84
 	chipHeight  = 18
-	barWidth    = 190
 	legendPitch = 20
 	leastWidth  = 560
 	monoTenths  = 67 // tenths of a pixel that a character takes at most
-	noteTenths  = 62 // the same, of a note
+	noteTenths  = 62 // the same, of a note on average
+	nameTenths  = 71 // the same, of a name in bold
 )
 
 // styleSheet has no variables or nesting: librsvg and others know CSS 2 only, and what they
@@ -120,9 +120,7 @@ func (c *canvas) bar(b bar) {
 		before = after
 	}
 	rect("frame", b.x, b.w)
-	if b.text != "" {
-		fmt.Fprintf(c, `<text class="middle" x="%d" y="%d">%s</text>`, b.x+b.w/2, b.y+b.h/2+baseline, escape(b.text))
-	}
+	fmt.Fprintf(c, `<text class="middle" x="%d" y="%d">%s</text>`, b.x+b.w/2, b.y+b.h/2+baseline, escape(b.text))
 	c.WriteString("</g>\n")
 }
 
@@ -165,39 +163,4 @@ func escape(text string) string {
 		lines[i] = html.EscapeString(topology.Printable(line))
 	}
 	return strings.Join(lines, "\n")
-}
-
-// textPixels is about how wide a text of 12 pixels in bold is.
-func textPixels(text string) int {
-	tenths := 0
-	for _, r := range text {
-		switch {
-		case strings.ContainsRune("iIjlt.,:;'|!()[] -f", r):
-			tenths += 45
-		case strings.ContainsRune("mwMW@%", r):
-			tenths += 110
-		case r >= 'A' && r <= 'Z', r > 0x7f:
-			tenths += 90
-		default:
-			tenths += 74
-		}
-	}
-	return tenths / 10
-}
-
-// fitPixels cuts the middle out of a text that is too wide.
-func fitPixels(text string, pixels int) string {
-	if textPixels(text) <= pixels {
-		return text
-	}
-	runes := []rune(text)
-	start, end := runes[:(len(runes)+1)/2], runes[(len(runes)+1)/2:]
-	for len(start) > 0 && textPixels(string(start)+"…"+string(end)) > pixels {
-		if len(end) == len(start) {
-			end = end[1:]
-		} else {
-			start = start[:len(start)-1]
-		}
-	}
-	return string(start) + "…" + string(end)
 }

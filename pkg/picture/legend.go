@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/report"
@@ -41,7 +42,7 @@ func (c *canvas) families(r report.Report, hasPorts bool, room, y int) int {
 		if text == "" {
 			continue
 		}
-		w := 30 + textPixels(text) + 22
+		w := 30 + utf8.RuneCountInString(text)*noteTenths/10 + 22
 		if x > margin && x+w > room {
 			break
 		}
@@ -76,18 +77,11 @@ func (c *canvas) swatches(r report.Report, room, y int) int {
 		y = c.notes(margin+22, y, room-22, text)
 	}
 	tally := r.Tally(report.AllDevices)
-	switch n := tally.By[report.Same]; {
-	case n == 1:
-		swatch(report.Same, "1 pair of devices has the path type that it has on the host")
-	case n > 1:
-		swatch(report.Same, topology.Counted(n, "pair")+" of devices have the path type that they have on the host")
+	if n := tally.By[report.Same]; n > 0 {
+		swatch(report.Same, topology.Counted(n, "pair")+" of devices as on the host")
 	}
 	for _, d := range tally.Differences {
-		verb := "are"
-		if d.Pairs == 1 {
-			verb = "is"
-		}
-		swatch(d.Change(), fmt.Sprintf("%s %s %s on the host and %s in the guest: %s", topology.Counted(d.Pairs, "pair"), verb, d.Host, d.Guest, d.Change()))
+		swatch(d.Change(), d.String())
 	}
 	isUnknown := func(d report.Device) bool { return !d.IsShown() }
 	if tally.By[report.Unknown] > 0 || tally.All == 0 && slices.ContainsFunc(r.Devices, isUnknown) {

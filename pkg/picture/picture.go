@@ -29,8 +29,12 @@ func Write(w io.Writer, r report.Report) error {
 	var c canvas
 	c.heading(r, width)
 	if len(r.Devices) > 0 {
+		guest := "Guest"
+		if r.IsCurrent() {
+			guest += ", current domain"
+		}
 		c.words("side", margin, headHeight-12, "Host")
-		c.words("side", width-margin-right.width, headHeight-12, guestTitle(r))
+		c.words("side", width-margin-right.width, headHeight-12, guest)
 	}
 	c.WriteString(left.String() + right.String())
 	c.joins(r, left, right)
@@ -44,14 +48,10 @@ func Write(w io.Writer, r report.Report) error {
 	return err
 }
 
-// heading writes title and subtitle, and a bar of all pairs if there is room.
+// heading writes title and subtitle.
 func (c *canvas) heading(r report.Report, width int) {
 	c.words("heading", margin, 22, title(r))
-	c.words("note", margin, 44, fitPixels(subtitle(r), width-2*margin))
-	tally := r.Tally(report.AllDevices)
-	if hasKnownPairs(tally) && width-margin-barWidth > margin+textPixels(title(r))*17/12 {
-		c.bar(bar{tally: tally, x: width - margin - barWidth, y: 15, w: barWidth, h: 14})
-	}
+	c.words("note", margin, 44, report.FitMiddle(subtitle(r), (width-2*margin)*10/noteTenths))
 }
 
 // stack draws the areas of both sides, those of the same devices with the same height, and
@@ -73,8 +73,6 @@ func stack(left, right *side) int {
 	return max(tops[0], tops[1])
 }
 
-func hasKnownPairs(t report.Tally) bool { return t.All > t.By[report.Unknown] }
-
 // title is the first part of the headline.
 func title(r report.Report) string {
 	if len(r.Headline) == 0 {
@@ -95,13 +93,6 @@ func subtitle(r report.Report) string {
 	}
 	parts = append(parts, outcomes(r), r.Inventory())
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), " · ")
-}
-
-func guestTitle(r report.Report) string {
-	if r.IsCurrent() {
-		return "Guest, current domain"
-	}
-	return "Guest"
 }
 
 func outcomes(r report.Report) string {

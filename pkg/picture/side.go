@@ -16,6 +16,7 @@ type side struct {
 	report   report.Report
 	columns  []int // their widths, without that of the devices
 	boxWidth int   // width of a device
+	memory   int   // of that, the width of the cells that are its own memory
 	width    int
 	mirrored int         // width of the picture when columns run from the right, else 0
 	rows     map[int]int // y of each device, by its number
@@ -27,10 +28,11 @@ func newSide(r report.Report, t report.Tree) *side {
 	if r.Details {
 		s.boxWidth += linkWidth
 	}
-	s.width = 2*areaPadding + s.boxWidth
 	for _, a := range t.Areas {
 		s.measure(a.Roots, 0)
 	}
+	s.boxWidth += s.memory
+	s.width = 2*areaPadding + s.boxWidth
 	for _, w := range s.columns {
 		s.width += w + columnGap
 	}
@@ -41,6 +43,7 @@ func newSide(r report.Report, t report.Tree) *side {
 func (s *side) measure(nodes []*topology.Node, depth int) {
 	for _, n := range nodes {
 		if n.Kind == topology.Endpoint {
+			s.memory = max(s.memory, len(s.Memory(n))*monoTenths/9)
 			continue
 		}
 		if depth == len(s.columns) {
@@ -129,15 +132,19 @@ func (s *side) endpoint(n *topology.Node, x, y int) {
 	if d.Predicted != nil {
 		tip += "\nguest " + d.Predicted.String()
 	}
-	room := s.boxWidth - 2*textInset + 4
+	room := s.boxWidth - s.memory - 2*textInset + 4
 	class := "device " + string(d.Family())
 	if d.Outcome == placement.Unplaced {
 		class += " unplaced"
 	}
 	s.box(box{
 		class: class, id: fmt.Sprintf("%s-%d", s.Side, number), radius: cornerOf(d.Family()),
-		x: x, y: y, w: s.boxWidth, h: rowHeight, text: fitPixels(name, room), more: report.Style{Unicode: true}.Fit(detail, room*10/monoTenths), tip: tip,
+		x: x, y: y, w: s.boxWidth, h: rowHeight, text: report.FitMiddle(name, room*10/nameTenths), more: report.Fit(detail, room*10/monoTenths), tip: tip,
 	})
+	if memory := s.Memory(n); memory != "" { // a cell as the areas are
+		const inset = 4
+		s.box(box{class: "area", x: x + s.boxWidth - s.memory - inset, y: y + inset, w: s.memory, h: rowHeight - 2*inset, text: memory, tip: name + "'s memory"})
+	}
 }
 
 // cornerOf is the radius of a device's corners, which shows its family without its tint.

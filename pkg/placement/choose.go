@@ -75,13 +75,8 @@ func choose(s start) proposal {
 // switch ports advertise for that of a device which it pairs with others: two GPUs,
 // accelerators or NICs are passed through, and one of them is under a switch of the guest.
 func hasFalseLinkSpeed(devices []Decision, guest *topology.Tree) bool {
-	paired := 0
-	for _, d := range devices {
-		if d.Function.IsPaired() {
-			paired++
-		}
-	}
-	return paired > 1 && anyPairedUnderSwitch(devices, guest)
+	isPaired := func(d Decision) bool { return d.Function.IsPaired() }
+	return topology.CountFunc(devices, isPaired) > 1 && anyPairedUnderSwitch(devices, guest)
 }
 
 // anyPairedUnderSwitch reports whether a device that NCCL pairs is under a switch in each tree.

@@ -61,7 +61,7 @@ func inPairs(s start, p proposal) bool {
 // choice: in two cells they are SYS, though of one PCIe root, and in one not, though of two
 // nodes. Of a device that stays a warning names the others. Left out are devices that the
 // host does not show, that are added or that are hidden from the guest.
-func comparePairs(s start, decisions []Decision, result bus.Guest) (warnings []reasons.Warning, violations []bus.Violation) {
+func comparePairs(s start, decisions []Decision, result bus.Guest) (warnings []reasons.Warning, violations []reasons.Warning) {
 	current, next := s.current.Tree.Devices(s.ids), result.Settled().Tree.Devices(s.ids)
 	isCompared := func(d Decision) bool { return d.Function != nil && !d.Added && !d.unassigned }
 	for i, x := range decisions {
@@ -77,7 +77,7 @@ func comparePairs(s start, decisions []Decision, result bus.Guest) (warnings []r
 				others = append(others, fmt.Sprintf("%s (%s on the host, %s without the hook, %s with it)", y.ID, host, without, with))
 			case (without == topology.SYS) != (compareCells(x.Cell, y.Cell) == 0):
 				text := fmt.Sprintf("%s and %s are %s on the host and would go from %s to %s", x.ID, y.ID, host, without, with)
-				return nil, []bus.Violation{{Code: reasons.CodeFurtherApart, Text: text}}
+				return nil, []reasons.Warning{reasons.NewWarning(reasons.CodeFurtherApart, nil, text)}
 			}
 		}
 		if len(others) > 0 {

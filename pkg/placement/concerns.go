@@ -3,6 +3,7 @@ package placement
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/policy"
@@ -24,7 +25,7 @@ func (p *Plan) Diagnosed(host *topology.Host, warnings []reasons.Warning) *Plan 
 			next.Devices[i].Function, next.Devices[i].IOMMUGroup = now.Function, now.IOMMUGroup
 		}
 	}
-	next.Budgets.BARBytes64 = barBytes64(next.Devices)
+	next.Budgets.BARs.Bytes64 = barBytes64(next.Devices)
 	next.Warnings = reasons.Sort(slices.Concat(p.Warnings, warnings, concerns(&next)))
 	return &next
 }
@@ -43,7 +44,7 @@ func concerns(p *Plan) []reasons.Warning {
 	if n := p.input.SSIDSizes; n > 0 {
 		warn(reasons.CodeSSIDSize, "%d SMMUv3 with ssidSize, as KubeVirt writes it: libvirt 12.7 and later know ssidsize, and drop the other without a word", n)
 	}
-	warnings = append(warnings, blockedGroups(p.Host, devices)...)
+	warnings = slices.Concat(warnings, graceConcerns(p), blockedGroups(p.Host, devices))
 	if !slices.ContainsFunc(devices, func(d Decision) bool { return d.Outcome == Placed || d.Reason == reasons.AlreadyAligned }) {
 		return warnings
 	}
@@ -54,7 +55,7 @@ func concerns(p *Plan) []reasons.Warning {
 	if p.Policy.NCCLTopology == policy.NCCLTopologyNone && hasFalseLinkSpeed(devices, p.GuestTree) {
 		warn(reasons.CodeSwitchPortSpeed, "emulated switch ports advertise 2.5 GT/s x1: NCCL underestimates these links")
 	}
-	if open := openSwitchPorts(result); result.UEFI && open > maxHotplugSwitchPorts {
+	if open := topology.CountFunc(result.Controllers, isOpenSwitchPort); result.UEFI && open > maxHotplugSwitchPorts {
 		warn(reasons.CodeSwitchPortHotplug, "%d switch ports stay hotpluggable, and UEFI may end without a BAR for the devices under them", open)
 	}
 	return warnings
@@ -64,15 +65,8 @@ func concerns(p *Plan) []reasons.Warning {
 // device (measured with OVMF 2022.11: 12 lose none, 16 lose all).
 const maxHotplugSwitchPorts = 12
 
-// openSwitchPorts counts the downstream ports of a domain that can hotplug.
-func openSwitchPorts(d *domain.Domain) int {
-	count := 0
-	for _, c := range d.Controllers {
-		if c.Model == domain.DownstreamPort && !c.HotplugOff {
-			count++
-		}
-	}
-	return count
+func isOpenSwitchPort(c domain.Controller) bool {
+	return c.Model == domain.DownstreamPort && !c.HotplugOff
 }
 
 // ioPorts counts the ports that have a device with an I/O BAR under them. A
@@ -125,4 +119,53 @@ func barBytes64(devices []Decision) (sum uint64) {
 		}
 	}
 	return sum
+}
+
+// HasIOMMU reports whether the guest has an IOMMU after Changes.
+func (p *Plan) HasIOMMU() bool { return len(p.result.IOMMUs()) > 0 || p.result.CommandLineIOMMU }
+
+// iommuConcerns warns of the limits of the guest's IOMMU.
+func iommuConcerns(p *Plan) []reasons.Warning {
+	warnings := untestedIOMMUs(p)
+	if !p.HasIOMMU() {
+		return warnings
+	}
+	for _, root := range p.GuestTree.Roots {
+		for port := range root.Walk() {
+			if port.Kind != topology.DownstreamPort || slices.ContainsFunc(port.Parent.Path(), isDownstreamPort) {
+				continue
+			}
+			var devices []string
+			parents := map[*topology.Node]bool{}
+			for device := range port.Endpoints() {
+				devices = append(devices, device.ID.String())
+				parents[device.Parent] = true
+			}
+			if len(parents) > 1 {
+				warnings = append(warnings, reasons.NewWarning(reasons.CodeVIOMMUGroup, nil,
+					"devices under one port of a switch share an IOMMU group in the guest: "+strings.Join(devices, ", ")))
+			}
+		}
+	}
+	return warnings
+}
+
+// isDownstreamPort reports whether a node is a switch's port. QEMU's have no ACS
+// (hw/pci-bridge/xio3130_downstream.c), so that a guest's kernel puts all under one
+// into a group (Linux drivers/iommu/iommu.c, pci_device_group).
+func isDownstreamPort(n *topology.Node) bool { return n.Kind == topology.DownstreamPort }
+
+// untestedIOMMUs warns of IOMMUs that are not known to serve devices under expander
+// buses. VT-d does (test/boot, TestVIOMMU).
+func untestedIOMMUs(p *Plan) []reasons.Warning {
+	var warnings []reasons.Warning
+	for _, iommu := range p.result.IOMMUs() {
+		if iommu.Model != "intel" {
+			warnings = append(warnings, reasons.NewWarning(reasons.CodeVIOMMU, nil, fmt.Sprintf("the domain has a vIOMMU of model %q", topology.Abridge(iommu.Model))))
+		}
+	}
+	if p.result.CommandLineIOMMU {
+		warnings = append(warnings, reasons.NewWarning(reasons.CodeVIOMMU, nil, "the domain has a vIOMMU in qemu:commandline, which libvirt does not know"))
+	}
+	return warnings
 }

@@ -31,9 +31,10 @@ type Decision struct {
 	Reason  reasons.Reason
 	Cell    *topology.CellID // of the expander bus that it is under; nil without one
 
-	Address   *domain.GuestAddress // after the plan; nil until libvirt gives one
-	GuestPath []int                // controller indexes, expander first; nil without an address
-	Predicted *topology.Address    // its address in the guest's kernel; nil when unknown
+	Address     *domain.GuestAddress // after the plan; nil until libvirt gives one
+	GuestPath   []int                // controller indexes, expander first; nil without an address
+	Predicted   *topology.Address    // its address in the guest's kernel; nil when unknown
+	MemoryCells string               // cells that are a GPU's own memory, "" for none
 }
 
 // decide decides for each device whether it moves and, with a layout, which

@@ -19,6 +19,5 @@
 //	compare.go    current tree, wanted tree        -> is it as good already
 //	place.go      these stages and number in turn  -> changes, checked by bus
 //	plan.go       all of it                        -> the plan
-//	apply.go      the changed bytes, verified
-//	concerns.go   warnings about the result (iommu.go)
+//	concerns.go   warnings about the result
 package placement

@@ -7,30 +7,23 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
-// KubeVirt's count of free root ports for hotplug, topology v3 (KubeVirt
-// pkg/virt-launcher/virtwrap/manager.go, calculateHotplugPortCountV2).
-const (
-	largeMemory     = 2 << 30 // bytes
-	largeTotalPorts = 16
-	largeFreePorts  = 6
-	smallTotalPorts = 8
-	smallFreePorts  = 3
-)
-
 // portsOf is how many root ports are to stay free for hotplug: as the policy says, or
-// as KubeVirt gives a domain of this size.
+// as KubeVirt gives a domain of this size in topology v3 (KubeVirt
+// pkg/virt-launcher/virtwrap/manager.go, calculateHotplugPortCountV2).
 func portsOf(in Input, current bus.Guest, devices []Device) bus.Ports {
 	p := bus.Ports{Hook: in.Policy.HotplugPorts}
 	if !in.onRootComplex() {
-		total, free := smallTotalPorts, smallFreePorts
-		if in.Domain.MemoryBytes > largeMemory {
-			total, free = largeTotalPorts, largeFreePorts
+		const large = 2 << 30 // bytes
+		total, free := 8, 3
+		if in.Domain.MemoryBytes > large {
+			total, free = 16, 6
 		}
 		p.KubeVirt = max(total-portsInUse(current, devices), free)
 	}
@@ -44,33 +37,22 @@ func portsOf(in Input, current bus.Guest, devices []Device) bus.Ports {
 // (converter/pci-placement.go, CountPCIDevices): without placeholder NICs, SATA
 // controllers and mediated devices. Hostdevs count wherever they are.
 func portsInUse(current bus.Guest, devices []Device) int {
-	count := 0
-	for _, d := range devices {
-		if d.ID.Kind() == topology.KindPCI {
-			count++
-		}
-	}
-	for _, o := range current.Others {
+	isPCI := func(d Device) bool { return d.ID.Kind() == topology.KindPCI }
+	return topology.CountFunc(devices, isPCI) + topology.CountFunc(current.Others, func(o libvirt.Device) bool {
 		switch o.Element {
 		case "interface":
-			if !strings.HasPrefix(o.Alias, "placeholder-") {
-				count++
-			}
+			return !strings.HasPrefix(o.Alias, "placeholder-")
 		case "controller":
-			if o.Type != "sata" {
-				count++
-			}
-		case "disk", "input", "watchdog", "rng", "memballoon":
-			count++
+			return o.Type != "sata"
 		}
-	}
-	return count
+		return slices.Contains([]string{"disk", "input", "watchdog", "rng", "memballoon"}, o.Element)
+	})
 }
 
 // fit tries a plan with as many root ports reserved for hotplug as are wanted,
 // else with as many as the budgets allow, and never with fewer than least. The last try
 // is the one that fits; if none does, it returns the violations with least.
-func fit(most bus.Ports, least int, try func(bus.Ports) []bus.Violation) (bus.Ports, []bus.Violation) {
+func fit(most bus.Ports, least int, try func(bus.Ports) []reasons.Warning) (bus.Ports, []reasons.Warning) {
 	violations := try(most)
 	if len(violations) == 0 || least >= most.Hook {
 		return most, violations

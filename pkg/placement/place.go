@@ -45,7 +45,7 @@ func place(s start) placing {
 }
 
 // attempt is the placing of a proposal, or the rules and budgets that it violates.
-func attempt(s start, p proposal) (built placing, violations []bus.Violation) {
+func attempt(s start, p proposal) (built placing, violations []reasons.Warning) {
 	if inCells(s, p) && inPairs(s, p) {
 		kept, violations := keep(s, p)
 		if len(violations) == 0 || len(p.managed) == 0 {
@@ -54,7 +54,7 @@ func attempt(s start, p proposal) (built placing, violations []bus.Violation) {
 	}
 	// A number of ports that a user asks for gives way to the devices, the one
 	// that KubeVirt would keep does not.
-	_, violations = fit(s.ports, s.ports.KubeVirt, func(ports bus.Ports) (violations []bus.Violation) {
+	_, violations = fit(s.ports, s.ports.KubeVirt, func(ports bus.Ports) (violations []reasons.Warning) {
 		built, violations = build(s, p, ports)
 		return violations
 	})
@@ -69,10 +69,10 @@ func attempt(s start, p proposal) (built placing, violations []bus.Violation) {
 // every device is in its cell, and every pair has the host's path type or the one that the layout
 // gives. Or it is the rules and budgets that the domain violates. Without managed devices, expander
 // buses of others are not checked.
-func keep(s start, p proposal) (placing, []bus.Violation) {
+func keep(s start, p proposal) (placing, []reasons.Warning) {
 	kept := placing{proposal: withFiner(s, p), changes: s.base, ports: s.ports}
 	if len(kept.managed) > 0 {
-		fits, violations := fit(s.ports, 0, func(ports bus.Ports) []bus.Violation { return s.current.Check(kept.managed, ports) })
+		fits, violations := fit(s.ports, 0, func(ports bus.Ports) []reasons.Warning { return s.current.Check(kept.managed, ports) })
 		if len(violations) > 0 {
 			return placing{}, violations
 		}
@@ -86,7 +86,7 @@ func keep(s start, p proposal) (placing, []bus.Violation) {
 
 // build replaces the managed controllers by the tree that is wanted, or returns
 // the rules and budgets that it violates.
-func build(s start, p proposal, ports bus.Ports) (placing, []bus.Violation) {
+func build(s start, p proposal, ports bus.Ports) (placing, []reasons.Warning) {
 	numbers, violations := number.Assign(layoutFor(s, p, ports))
 	if len(violations) > 0 {
 		return placing{}, violations
@@ -133,7 +133,7 @@ func changesFor(s start, decisions []Decision, n number.Numbers) domain.Changes 
 // another is the next layout that fits where p does not: a finer one where p takes placed devices
 // further apart, else with auto a coarser one, with a warning. Where none fits it returns the
 // violations of p.
-func another(s start, p proposal, violations []bus.Violation) (placing, []bus.Violation) {
+func another(s start, p proposal, violations []reasons.Warning) (placing, []reasons.Warning) {
 	layouts := policy.TreeLayouts()
 	at := slices.Index(layouts, p.Layout)
 	isFiner := violations[0].Code == reasons.CodeFurtherApart
@@ -160,17 +160,13 @@ func another(s start, p proposal, violations []bus.Violation) (placing, []bus.Vi
 }
 
 // giveUp leaves every device where it is.
-func giveUp(s start, p proposal, violations []bus.Violation) placing {
+func giveUp(s start, p proposal, violations []reasons.Warning) placing {
 	reason := reasons.BrokenRule
-	var warnings []reasons.Warning
-	for _, v := range violations {
-		warnings = append(warnings, reasons.NewWarning(v.Code, nil, v.Text))
-		if v.Code == reasons.CodeBudget {
-			reason = reasons.Budget
-		}
+	if slices.ContainsFunc(violations, func(v reasons.Warning) bool { return v.Code == reasons.CodeBudget }) {
+		reason = reasons.Budget
 	}
 	p.decisions = withOutcome(p.decisions, Unplaced, reason)
-	return placing{p, s.base, s.after(s.base), s.ports, warnings}
+	return placing{p, s.base, s.after(s.base), s.ports, violations}
 }
 
 // withOutcome is the decisions with another outcome of those that were placed.

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"hook-sidecar/pkg/domain"
@@ -24,12 +25,6 @@ type Controller struct {
 	Predicted *topology.Address // of a bridge: its address in the guest's kernel; nil when unknown
 }
 
-// Budgets are those of the guest after the plan.
-type Budgets struct {
-	bus.Budgets
-	BARBytes64 uint64 // sum of the 64-bit BARs of the devices; 0 before Diagnosed
-}
-
 // Extra is a line about a policy key that gives the guest more than places.
 type Extra struct {
 	Key  policy.Key `json:"key"`  // the policy key
@@ -42,7 +37,7 @@ type Plan struct {
 	Choice                   // of the layout
 	Devices     []Decision   // by id
 	Controllers []Controller // by index
-	Budgets     Budgets
+	Budgets     bus.Budgets  // of the guest after Changes; 0 bytes of BARs before Diagnosed
 	Warnings    []reasons.Warning
 	Changes     domain.Changes
 	Extras      []Extra
@@ -120,7 +115,7 @@ func finish(s start, placed placing) *Plan {
 	g, result := placed.result, placed.result.Source
 	seen := g.Predict()
 	p := &Plan{
-		Policy: s.Policy, Choice: placed.Choice, Changes: placed.changes, Budgets: Budgets{Budgets: g.Budgets(placed.ports)},
+		Policy: s.Policy, Choice: placed.Choice, Changes: placed.changes, Budgets: g.Budgets(placed.ports),
 		Host: s.Host, HostTree: s.hostTree, GuestTree: g.Tree, input: s.Domain, result: result,
 	}
 	p.Controllers = make([]Controller, 0, len(result.Controllers))
@@ -134,7 +129,7 @@ func finish(s start, placed placing) *Plan {
 		}
 		p.Controllers = append(p.Controllers, controller)
 	}
-	slices.SortFunc(p.Budgets.Expanders, func(x, y bus.ExpanderBudget) int { return cmp.Compare(x.Index, y.Index) })
+	slices.SortFunc(p.Budgets.BusNumbers.Expanders, func(x, y bus.ExpanderBudget) int { return cmp.Compare(x.Index, y.Index) })
 	slices.SortFunc(p.Controllers, func(a, b Controller) int { return cmp.Compare(a.Index, b.Index) })
 	p.Devices = slices.Clone(placed.decisions)
 	for i := range p.Devices {
@@ -143,7 +138,62 @@ func finish(s start, placed placing) *Plan {
 			d.GuestPath = g.Path(d.Address.Bus)
 			d.Predicted = seen(*d.Address)
 		}
-		d.Cell = bus.CellOf(g.Expander(d.Address))
+		d.Cell, d.MemoryCells = bus.CellOf(g.Expander(d.Address)), result.MemoryCells(result.Hostdevs[d.position])
 	}
 	return p
+}
+
+// Apply is the changed domain: the bytes of the domain that was planned for, with
+// Changes. It is nil for a plan that changes nothing. The result is read again
+// and compared with the plan; an error is a fault of this program, not of the
+// input.
+func (p *Plan) Apply() ([]byte, error) {
+	if p.Changes.IsZero() {
+		return nil, nil
+	}
+	changed, err := p.input.Apply(p.Changes)
+	if err != nil {
+		return nil, fmt.Errorf("apply the plan: %w", err)
+	}
+	again, err := domain.Parse(changed)
+	if err != nil {
+		return nil, fmt.Errorf("parse the result: %w", err)
+	}
+	if err := again.Verify(p.result); err != nil {
+		return nil, fmt.Errorf("verify the result: %w", err)
+	}
+	return changed, nil
+}
+
+// TreeLayout is the layout whose tree the guest has, "" where no device is under an
+// expander bus. Only mirror builds switches, only numa has devices of several PCIe
+// roots under one expander bus, and it has neither several in a cell nor one without.
+func (p *Plan) TreeLayout() policy.Layout {
+	layout := policy.Layout("")
+	rootOf, expanderOf := map[*topology.Node]topology.PCIeRoot{}, map[int]*topology.Node{}
+	for _, d := range p.Devices {
+		n := p.GuestTree.Node(d.ID)
+		expander := n.Top()
+		switch root, isKnown := rootOf[expander]; {
+		case expander.ID == topology.Index(0) || d.Address == nil:
+			continue
+		case n.IsUnderSwitch():
+			return policy.LayoutMirror
+		case isKnown && d.PCIeRoot != "" && root != d.PCIeRoot:
+			return policy.LayoutNUMA
+		case layout == "":
+			layout = policy.LayoutNUMA
+		}
+		cell := expander.NUMA
+		if cell == nil || expanderOf[*cell] != nil && expanderOf[*cell] != expander {
+			layout = policy.LayoutRoot
+		}
+		if cell != nil {
+			expanderOf[*cell] = expander
+		}
+		if d.PCIeRoot != "" {
+			rootOf[expander] = d.PCIeRoot
+		}
+	}
+	return layout
 }

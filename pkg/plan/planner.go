@@ -19,7 +19,7 @@ import (
 type Planner struct {
 	Sysfs     fs.FS // the host, or a snapshot of one
 	Variables []env.Variable
-	Problems  []reasons.Problem // of the variables; every plan reports them
+	Problems  []reasons.Warning // of the variables; every plan reports them
 
 	policy.Source // of the policy, without the VMI's annotations
 
@@ -49,7 +49,7 @@ type Request struct {
 // reading is the result of reading a host.
 type reading struct {
 	host     *topology.Host
-	problems []reasons.Problem
+	problems []reasons.Warning
 	needs    host.Needs // that it was read for
 }
 
@@ -60,7 +60,7 @@ func (p Planner) readHost(ids []topology.DeviceID, needs host.Needs) reading {
 
 // WholeHost returns the planner after it has read all of its host with details, and the
 // result. Its VMs read nothing more.
-func (p Planner) WholeHost() (Planner, *topology.Host, []reasons.Problem) {
+func (p Planner) WholeHost() (Planner, *topology.Host, []reasons.Warning) {
 	whole := p.readHost(nil, host.All|host.Details)
 	p.whole = &whole
 	return p, whole.host, whole.problems

@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"strings"
 
 	"hook-sidecar/pkg/placement"
@@ -26,7 +27,13 @@ func refusal(plan *placement.Plan) error {
 	if len(complaints) == 0 {
 		return nil
 	}
-	return fmt.Errorf("strict: %s", join(complaints, maxRefusal))
+	var text string
+	for _, shown := range []int{math.MaxInt, 16, 8, 4, 1} {
+		if text = join(complaints, shown); len(text) <= maxRefusal {
+			break
+		}
+	}
+	return fmt.Errorf("strict: %s", topology.AbridgeTo(text, maxRefusal))
 }
 
 // complaint is one cause of a refusal, with its devices.
@@ -67,41 +74,18 @@ func complaintsOf(plan *placement.Plan) []complaint {
 	return all
 }
 
-// join leaves out devices, and then complaints, that do not fit.
-func join(complaints []complaint, limit int) string {
-	const most = "; and more, which explain shows"
+// join names at most so many devices of each complaint.
+func join(complaints []complaint, shown int) string {
 	var texts []string
-	for i, c := range complaints {
-		share := (limit - len(most)) / (len(complaints) - i)
-		text := c.text(share)
-		if len(text)+len(most) > limit {
-			texts = append(texts, strings.TrimPrefix(most, "; "))
-			break
+	for _, c := range complaints {
+		list := topology.FirstOf(c.about, shown, c.comma)
+		switch {
+		case c.reason != "" && len(c.about) == 1:
+			list += " is not placed: " + c.reason
+		case c.reason != "":
+			list += " are not placed: " + c.reason
 		}
-		texts = append(texts, text)
-		limit -= len(text) + len("; ")
+		texts = append(texts, list+c.remedy)
 	}
 	return strings.Join(texts, "; ")
-}
-
-// text names as many devices as fit, but at least one.
-func (c complaint) text(limit int) string {
-	whole := func(shown int) string {
-		list := strings.Join(c.about[:shown], c.comma)
-		if left := len(c.about) - shown; left > 0 {
-			list += fmt.Sprintf(" and %d more", left)
-		}
-		switch {
-		case c.reason == "":
-			return list + c.remedy
-		case len(c.about) == 1:
-			return list + " is not placed: " + c.reason + c.remedy
-		}
-		return list + " are not placed: " + c.reason + c.remedy
-	}
-	shown := len(c.about)
-	for shown > 1 && len(whole(shown)) > limit {
-		shown--
-	}
-	return whole(shown)
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -161,7 +162,7 @@ func (v *VM) answer(of variant) Result {
 func (v *VM) place(of variant, wanted resolved) (*placement.Plan, error) {
 	plan, err := placement.New(placement.Input{
 		Domain: v.domain, Host: v.shown.host, Variables: v.planner.Variables, VMI: v.VMI, Policy: wanted.Policy,
-		Warnings: slices.Concat(wanted.Warnings, reasons.Warnings(v.shown.problems), reasons.Warnings(v.planner.Problems)),
+		Warnings: slices.Concat(wanted.Warnings, v.shown.problems, v.planner.Problems),
 	})
 	if err != nil || of.current {
 		return plan, err
@@ -172,7 +173,7 @@ func (v *VM) place(of variant, wanted resolved) (*placement.Plan, error) {
 // diagnosed adds the host's facts about the devices to a result, and their warnings.
 func (v *VM) diagnosed(result Result) Result {
 	if result.Plan != nil {
-		plan := result.Plan.Diagnosed(v.shown.host, reasons.Warnings(v.shown.problems))
+		plan := result.Plan.Diagnosed(v.shown.host, v.shown.problems)
 		result.Plan = plan.With(plan.Changes.Managed, nil, guest.SpeedWarnings(plan))
 	}
 	return result
@@ -201,3 +202,52 @@ func (v *VM) policyOf(of variant) resolved {
 	source.Flags = flags
 	return resolve(source)
 }
+
+// Result is a plan, and the domain that it results in.
+type Result struct {
+	Domain []byte          // the bytes to return
+	Plan   *placement.Plan // nil when an error came before it
+	Policy policy.Policy   // zero when an error came before it
+	VMI    *env.VMI        // nil when there is none
+	Strict bool            // whether Err has to fail the call
+	Err    error           // of the kind Kind
+	Kind   Kind
+
+	vm *VM
+}
+
+// Changed reports whether the plan changes anything, in a dry run too.
+func (r Result) Changed() bool {
+	return r.Plan != nil && !r.Plan.Changes.IsZero()
+}
+
+// PlanError returns why there is no plan, nil where there is one.
+func (r Result) PlanError() error {
+	if r.Plan != nil {
+		return nil
+	}
+	return r.Err
+}
+
+// IsRefused reports whether strict policy, or a limit, refuses the plan.
+func (r Result) IsRefused() bool {
+	return r.Err != nil && r.Kind == Refused
+}
+
+// Kind is the cause of an error.
+type Kind int
+
+// The kinds of error.
+const (
+	Internal  Kind = iota // a bug in this program
+	Malformed             // the domain, the VMI or the policy is invalid
+	Refused               // strict policy and an unplaced device, or a result over Limit.Result
+)
+
+// PanicError is a panic that was caught.
+type PanicError struct {
+	Cause any
+	Stack []byte
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("internal error: %v", e.Cause) }

@@ -30,21 +30,10 @@ const (
 	KeyClique       Key = "gpudirect-clique"
 )
 
-// The types of keys whose values are words that placement and others distinguish.
-type (
-	// Layout is the shape of the guest's tree.
-	Layout string
-	// Add selects the devices in environment variables that are added to the domain.
-	Add string
-	// Companions decides about functions of a device that are not in the domain.
-	Companions string
-	// NCCLTopology is the way in which the guest gets the topology file for NCCL.
-	NCCLTopology string
-	// VIOMMU is the IOMMU that the guest gets.
-	VIOMMU string
-)
+// Layout is the shape of the guest's tree.
+type Layout string
 
-// The values of these types.
+// The values that placement and others distinguish.
 const (
 	LayoutAuto   Layout = "auto"   // the finest of the others that shows NCCL no false link speed
 	LayoutKeep   Layout = "keep"   // changes no address
@@ -52,20 +41,20 @@ const (
 	LayoutRoot   Layout = "root"   // one expander bus per host PCIe root
 	LayoutMirror Layout = "mirror" // as root, with the host's switches
 
-	AddRequested Add = "requested" // those that the VMI names
-	AddAll       Add = "all"       // every other primary device too
-	AddNone      Add = "none"
+	AddRequested = "requested" // those that the VMI names
+	AddAll       = "all"       // every other primary device too
+	AddNone      = "none"
 
-	CompanionsKeep Companions = "keep" // only functions of the domain
-	CompanionsAdd  Companions = "add"  // VFIO-bound functions of the same IOMMU group too
+	CompanionsKeep = "keep" // only functions of the domain
+	CompanionsAdd  = "add"  // VFIO-bound functions of the same IOMMU group too
 
-	NCCLTopologyNone      NCCLTopology = "none"      // not from the hook
-	NCCLTopologyFWCfg     NCCLTopology = "fwcfg"     // as an entry of QEMU's fw_cfg device
-	NCCLTopologyCloudInit NCCLTopology = "cloudinit" // the same, and cloud-init copies it to NCCL's place
+	NCCLTopologyNone      = "none"      // not from the hook
+	NCCLTopologyFWCfg     = "fwcfg"     // as an entry of QEMU's fw_cfg device
+	NCCLTopologyCloudInit = "cloudinit" // the same, and cloud-init copies it to NCCL's place
 
-	VIOMMUNone   VIOMMU = "none"   // none from the hook
-	VIOMMUIntel  VIOMMU = "intel"  // VT-d, on x86
-	VIOMMUSMMUv3 VIOMMU = "smmuv3" // on aarch64
+	VIOMMUNone   = "none"   // none from the hook
+	VIOMMUIntel  = "intel"  // VT-d, on x86
+	VIOMMUSMMUv3 = "smmuv3" // on aarch64
 )
 
 // TreeLayouts returns the layouts that build a tree, from the simplest, which is also the
@@ -92,14 +81,14 @@ const (
 type Policy struct {
 	Layout       Layout
 	Strict       bool
-	Add          Add
-	Companions   Companions
+	Add          string
+	Companions   string
 	HotplugPorts int // free root ports to reserve, or HotplugAuto
 	DryRun       bool
-	NCCLTopology NCCLTopology
+	NCCLTopology string
 	PortSpeed    string
 	MMIOWindow   string
-	VIOMMU       VIOMMU
+	VIOMMU       string
 	Clique       string
 
 	Keep    []string       // aliases of devices that are not moved
@@ -135,12 +124,12 @@ func Settings() []Setting {
 		{
 			Key: KeyAdd, Default: "requested", WithoutVMI: "all", Values: []string{"requested", "all", "none"},
 			Meaning: "devices in environment variables to add: requested (by the VMI), all or none",
-			field:   func(p *Policy) any { return (*string)(&p.Add) },
+			field:   func(p *Policy) any { return &p.Add },
 		},
 		{
 			Key: KeyCompanions, Default: "keep", Values: []string{"keep", "add"},
 			Meaning: "functions of a device that the domain lacks: keep (leave out) or add",
-			field:   func(p *Policy) any { return (*string)(&p.Companions) },
+			field:   func(p *Policy) any { return &p.Companions },
 		},
 		{
 			Key: KeyHotplugPorts, Default: hotplugAuto, Values: []string{hotplugAuto},
@@ -155,7 +144,7 @@ func Settings() []Setting {
 		{
 			Key: KeyNCCLTopology, Default: "none", Values: []string{"none", "fwcfg", "cloudinit"},
 			Meaning: "topology file for NCCL in the guest: none, fwcfg (in QEMU's fw_cfg) or cloudinit (and cloud-init fetches it)",
-			field:   func(p *Policy) any { return (*string)(&p.NCCLTopology) },
+			field:   func(p *Policy) any { return &p.NCCLTopology },
 		},
 		{
 			Key: KeyPortSpeed, Default: "default", Values: []string{"default", "host"},
@@ -170,7 +159,7 @@ func Settings() []Setting {
 		{
 			Key: KeyVIOMMU, Default: "none", Values: []string{"none", "intel", "smmuv3"},
 			Meaning: "IOMMU for the guest: none, intel (x86) or smmuv3 (aarch64)",
-			field:   func(p *Policy) any { return (*string)(&p.VIOMMU) },
+			field:   func(p *Policy) any { return &p.VIOMMU },
 		},
 		{
 			Key: KeyClique, Default: "none", Values: []string{"none", "host"},

@@ -95,7 +95,7 @@ func TestPolicyPrecedence(t *testing.T) {
 func TestPolicyAdd(t *testing.T) {
 	for _, c := range []struct {
 		source policy.Source
-		want   policy.Add
+		want   string
 	}{
 		{policy.Source{}, policy.AddAll},
 		{policy.Source{HasVMI: true}, policy.AddRequested},

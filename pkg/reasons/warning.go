@@ -22,6 +22,7 @@ const (
 	CodeVIOMMURefused      Code = "viommu-refused"
 	CodeVIOMMUGroup        Code = "viommu-shared-group"
 	CodeSSIDSize           Code = "ssid-size"
+	CodeGrace              Code = "grace"
 	CodeCliqueRefused      Code = "gpudirect-clique-refused"
 	CodeLaunchSecurity     Code = "launch-security"
 	CodeIOSpace            Code = "io-space"
@@ -62,6 +63,7 @@ func codeTable() []entry[Code] {
 		{code: CodeVIOMMURefused, remedy: "viommu=intel is for machine q35, viommu=smmuv3 for aarch64's virt without passthrough devices; remove what the domain has of its own", check: "viommu"},
 		{code: CodeVIOMMUGroup, remedy: "choose layout root or numa, where each device has a root port and a group of its own, or pass these devices to one nested guest", check: "viommu"},
 		{code: CodeSSIDSize, remedy: "the hook writes ssidsize in its place; without the hook, update KubeVirt", check: "viommu"},
+		{code: CodeGrace, remedy: "as the warning says", check: "grace"},
 		{code: CodeCliqueRefused, remedy: "pass GPUs of one switch whose ports do not redirect peer requests, and let the hook see it; else leave gpudirect-clique out"},
 		{code: CodeLaunchSecurity, remedy: "check that the guest has every device: confidential guests with expander buses are not tested", check: "launch-security"},
 		{code: CodeIOSpace, remedy: "pass fewer through: SeaBIOS stops if more than 14 ports have a device with an I/O BAR, and UEFI has room for 9", check: "io-space"},
@@ -106,33 +108,10 @@ func NewWarning(code Code, device *topology.DeviceID, text string) Warning {
 	return Warning{Code: code, Device: device, Text: text, Remedy: code.Remedy()}
 }
 
-// Problem is a part of an input that cannot be used. The rest is used.
-type Problem struct {
-	Code   Code              // bad-variable-value, variable-conflict, no-sysfs or bad-sysfs
-	Device topology.DeviceID // the device that sysfs does not show; else zero
-	Source string            // the environment variable, or the path in /sys: "PCI_RESOURCE_NVIDIA_COM_GPU"
-	Text   string            // the fault, abridged
-}
-
-// Warnings returns problems as warnings of a plan.
-func Warnings(problems []Problem) []Warning {
-	warnings := make([]Warning, len(problems))
-	for i, p := range problems {
-		warnings[i] = NewWarning(p.Code, nil, p.Source+": "+p.Text)
-		if p.Device != (topology.DeviceID{}) {
-			warnings[i].Device = &p.Device
-		}
-	}
-	return warnings
-}
-
-// SortProblems sorts problems and removes duplicates, so that the result does not depend on
-// the order of devices or files.
-func SortProblems(problems []Problem) []Problem {
-	slices.SortFunc(problems, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Text, b.Text))
-	})
-	return slices.Compact(problems)
+// NewProblem returns a warning of a part of an input that cannot be used; the rest is used. The
+// source is an environment variable, or a path in /sys.
+func NewProblem(code Code, source, text string) Warning {
+	return NewWarning(code, nil, source+": "+text)
 }
 
 // Sort orders warnings by code, device and text, and drops duplicates.

@@ -30,7 +30,7 @@ func AsIs(current, planned Report) Report {
 			})
 		}
 	}
-	p.ControllersAdded = count(planned.Controllers, func(c Controller) bool { return c.Origin == placement.ControllerPlanned })
+	p.ControllersAdded = topology.CountFunc(planned.Controllers, func(c Controller) bool { return c.Origin == placement.ControllerPlanned })
 	p.ControllersRemoved = len(current.Controllers) + p.ControllersAdded - len(planned.Controllers)
 	if current.WouldChange = &p; planned.plan != nil {
 		current.Headline = Headline(current.plan, planned.plan)
@@ -68,10 +68,10 @@ func (p *printer) prospect(r Report) {
 			topology.Counted(would.ControllersAdded, "controller"), would.ControllersRemoved))
 	}
 	for _, m := range would.Devices {
-		id := shortID(m.ID)
+		id := r.shortID(m.ID)
 		move := fmt.Sprintf("%s -> %s (%s)", m.from, m.to, m.Reason)
 		room := p.width() - columns(id+move) - len("   : ")
-		p.line(fmt.Sprintf("  %s %s: %s", id, p.FitMiddle(title(m.Alias), min(room, 24)), move))
+		p.line(fmt.Sprintf("  %s %s: %s", id, FitMiddle(title(m.Alias), min(room, 24)), move))
 	}
 	p.causes(would.planned)
 }

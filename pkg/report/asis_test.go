@@ -29,7 +29,7 @@ func TestAsIs(t *testing.T) {
 	got := text(t, a, report.Style{})
 	for _, want := range []string{
 		"16 devices in the current domain", "GUEST, current domain", "LAYOUT numa WOULD CHANGE",
-		"0000:1b:00.0 ua-gpu-gpu2: 07:00.0, no cell -> e2:00.0, cell 0 (memnode)",
+		"  1b:00.0 ua-gpu-gpu2: 07:00.0, no cell -> e2:00.0, cell 0 (memnode)",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)

@@ -20,15 +20,8 @@ func WriteBelief(w io.Writer, name string, guest host.Guest, style Style) error 
 		p.line("without their classes GPUs and NICs are not recognised; lspci prints them with -nn")
 		return p.to(w)
 	}
-	known, nodes := 0, 0
-	for _, i := range devices {
-		if _, hasNode := guest.Devices[i].Node.Node(); hasNode {
-			nodes++
-		}
-		if guest.KnowsNode(&guest.Devices[i]) {
-			known++
-		}
-	}
+	known := topology.CountFunc(devices, func(i int) bool { return guest.KnowsNode(&guest.Devices[i]) })
+	nodes := topology.CountFunc(devices, func(i int) bool { return guest.Devices[i].Node != topology.Affinity{} })
 	numa := fmt.Sprintf("%d of %d know their node", nodes, known)
 	if known == 0 {
 		numa = "nodes are not in the file"
@@ -48,7 +41,7 @@ func WriteBelief(w io.Writer, name string, guest host.Guest, style Style) error 
 	pairs := len(devices) * (len(devices) - 1) / 2
 	for _, t := range []topology.PathType{topology.PIX, topology.PXB} {
 		if len(between) > 0 {
-			p.wrapped(plain, fmt.Sprintf("%s: %d of %s %s", t, len(between[t]), topology.Counted(pairs, "pair"), firstOf(between[t])))
+			p.wrapped(plain, fmt.Sprintf("%s: %d of %s %s", t, len(between[t]), topology.Counted(pairs, "pair"), topology.FirstOf(between[t], 8, " ")))
 		}
 	}
 	if nodes == 0 && len(between[topology.PHB]) == pairs && pairs > 0 {
@@ -71,15 +64,6 @@ func rootBuses(guest host.Guest, between map[topology.PathType][]string) string 
 		return "all devices are under one CPU"
 	}
 	return "all devices are on one root bus"
-}
-
-// firstOf lists some pairs.
-func firstOf(pairs []string) string {
-	const shown = 8
-	if more := len(pairs) - shown; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(pairs[:shown], " "), more)
-	}
-	return strings.Join(pairs, " ")
 }
 
 // label is the short name of a device of the guest.

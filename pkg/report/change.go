@@ -76,7 +76,10 @@ const AllDevices = -1
 // Tally counts the pairs of the device at a position, or of AllDevices.
 func (r Report) Tally(device int) Tally {
 	t := Tally{By: map[Change]int{}}
-	for i, j := range r.pairsOf(device) {
+	for i, j := range r.pairs() {
+		if device != AllDevices && device != i && device != j {
+			continue
+		}
 		change := r.PairChange(i, j)
 		t.All++
 		t.By[change]++
@@ -94,16 +97,12 @@ func (r Report) Tally(device int) Tally {
 	return t
 }
 
-// pairsOf yields the pairs of one device, or of AllDevices.
-func (r Report) pairsOf(device int) iter.Seq2[int, int] {
+// pairs yields the positions of each two devices.
+func (r Report) pairs() iter.Seq2[int, int] {
 	return func(yield func(int, int) bool) {
 		for i := range r.Devices {
-			if device != AllDevices && device != i {
-				continue
-			}
-			for j := range r.Devices {
-				isPair := j < i || device != AllDevices && j != i
-				if isPair && !yield(i, j) {
+			for j := range i {
+				if !yield(i, j) {
 					return
 				}
 			}
@@ -128,7 +127,7 @@ func (r Report) DeviceChange(device int) Change {
 // UsedPathTypes are the path types between the devices, with their meanings.
 func (r Report) UsedPathTypes() []string {
 	seen := map[topology.PathType]bool{}
-	for i, j := range r.pairsOf(AllDevices) {
+	for i, j := range r.pairs() {
 		if r.PairChange(i, j) != Unknown {
 			seen[r.Paths.Host.Between(i, j)] = true
 		}

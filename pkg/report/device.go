@@ -23,7 +23,7 @@ func (d Device) IsShown() bool { return d.function != nil }
 
 // IsElsewhere reports whether the host shows none of the devices: it is not the VM's node.
 func (r Report) IsElsewhere() bool {
-	missing := count(r.Warnings, isMissing)
+	missing := topology.CountFunc(r.Warnings, isMissing)
 	return missing > 0 && missing == len(r.Devices)
 }
 
@@ -84,48 +84,27 @@ func (d Device) class() class {
 	return cmp.Or(subclasses[d.function.Class>>8], classes[d.function.Class>>16], pci)
 }
 
-// Inventory counts the devices: "8 GPUs and 8 NICs".
+// Inventory counts the devices: "8 GPUs, 8 NICs".
 func (r Report) Inventory() string {
+	counts := map[string]int{}
+	for _, d := range r.Devices {
+		counts[d.Noun()]++
+	}
 	var all []string
-	named, others := 0, 0
-	for _, family := range []Family{GPU, NIC, Other} {
-		counts := map[string]int{}
-		named, others = len(all), 0
-		for _, d := range r.Devices {
-			if d.Family() == family {
-				counts[d.Noun()]++
-				others++
-			}
-		}
-		for _, noun := range slices.Sorted(maps.Keys(counts)) {
-			all = append(all, topology.Counted(counts[noun], noun))
-		}
+	for _, noun := range slices.Sorted(maps.Keys(counts)) {
+		all = append(all, topology.Counted(counts[noun], noun))
 	}
-	if len(all) > 3 && others > 0 {
-		all = append(all[:named], topology.Counted(others, "other device"))
-	}
-	if len(all) < 2 {
-		return strings.Join(all, "")
-	}
-	return strings.Join(all[:len(all)-1], ", ") + " and " + all[len(all)-1]
+	return strings.Join(all, ", ")
 }
 
 // Count is how many devices have an outcome.
 func (r Report) Count(outcome placement.Outcome) int {
-	return count(r.Devices, func(d Device) bool { return d.Outcome == outcome })
+	return topology.CountFunc(r.Devices, func(d Device) bool { return d.Outcome == outcome })
 }
 
 // Added is how many devices are added.
-func (r Report) Added() int { return count(r.Devices, func(d Device) bool { return d.Added }) }
-
-func count[T any](items []T, fits func(T) bool) int {
-	n := 0
-	for _, item := range items {
-		if fits(item) {
-			n++
-		}
-	}
-	return n
+func (r Report) Added() int {
+	return topology.CountFunc(r.Devices, func(d Device) bool { return d.Added })
 }
 
 // ReasonsOf are the reasons of the devices with an outcome, each once.
@@ -171,20 +150,12 @@ func shortOr(a *topology.Address, unknown string) string {
 	return fmt.Sprintf("%02x:%02x.%x", a.Bus, a.Device, a.Function)
 }
 
-// shortID shortens an id in a report: an address by short, a UUID by shortID.
+// shortID shortens an id: an address by short, a UUID to its first part.
 func (r Report) shortID(id topology.DeviceID) string {
 	if pci, isPCI := id.PCI(); isPCI {
 		return r.short(pci)
 	}
-	return shortID(id)
-}
-
-// shortID is an id, of a mediated device the first part of its UUID.
-func shortID(id topology.DeviceID) string {
-	if uuid, isMDEV := id.MDEV(); isMDEV {
-		return string(uuid[:len("4a1f0b5c")]) + "-.."
-	}
-	return id.String()
+	return id.String()[:len("4a1f0b5c")]
 }
 
 func or[T any](v *T, unknown string) string {

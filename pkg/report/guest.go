@@ -155,7 +155,7 @@ func (r Report) typeDifferences(i int, positions []int, guest host.Guest) []stri
 
 // Count is how many devices have an outcome.
 func (c GuestComparison) Count(outcome GuestOutcome) int {
-	return count(c.Devices, func(d GuestDevice) bool { return d.Outcome == outcome })
+	return topology.CountFunc(c.Devices, func(d GuestDevice) bool { return d.Outcome == outcome })
 }
 
 // guestDifferences are the differences between a device whose address is predicted and what the
@@ -252,7 +252,7 @@ func (c GuestComparison) WriteText(w io.Writer, style Style) error {
 		colour := map[GuestOutcome]Colour{AsPlanned: Green, Differs: Red, NotCompared: Yellow}[d.Outcome]
 		line := fmt.Sprintf("%-*s  %-*s  %s  %s", len(NotCompared), d.Outcome, len("0000:00:00.0"), or(d.Predicted, "address not known yet"),
 			d.ID, title(d.Alias))
-		p.line(p.Paint(colour, p.Fit(line, p.width())))
+		p.line(p.Paint(colour, Fit(line, p.width())))
 		for _, difference := range d.Differences {
 			p.line("  " + p.wrap(difference, 2, 4))
 		}

@@ -46,7 +46,7 @@ func Headline(shown, planned *placement.Plan) []string {
 
 // WithoutPlace returns how many devices of a plan have no place.
 func WithoutPlace(plan *placement.Plan) int {
-	return count(plan.Devices, func(d placement.Decision) bool { return d.Outcome == placement.Unplaced })
+	return topology.CountFunc(plan.Devices, func(d placement.Decision) bool { return d.Outcome == placement.Unplaced })
 }
 
 // LacksCells reports whether the guest has no NUMA cells, and so no expander bus that shows

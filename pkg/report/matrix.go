@@ -63,7 +63,7 @@ func (p *printer) matrix(r Report, name string, cell func(i, j int) string, titl
 	blocks := divideUp(len(r.Devices), (p.width()-label)/cellWidth)
 	size := divideUp(len(r.Devices), blocks)
 	widest := columns(title)
-	short := func(d Device) string { return p.Fit(affinity(d), p.width()/3) }
+	short := func(d Device) string { return Fit(affinity(d), p.width()/3) }
 	for _, d := range r.Devices {
 		widest = max(widest, columns(short(d)))
 	}
@@ -79,7 +79,7 @@ func (p *printer) matrix(r Report, name string, cell func(i, j int) string, titl
 		}
 		p.line(line)
 		for i, d := range r.Devices {
-			line := pad(p.FitMiddle(fmt.Sprintf("%-3s %s", fmt.Sprintf("#%d", i), d.Title()), label-1), label)
+			line := pad(FitMiddle(fmt.Sprintf("%-3s %s", fmt.Sprintf("#%d", i), d.Title()), label-1), label)
 			for j := from; j < to; j++ {
 				line += cell(i, j)
 			}

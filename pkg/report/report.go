@@ -34,7 +34,7 @@ type Report struct {
 	Devices       []Device               `json:"devices"`       // by id, PCI before mdev
 	Controllers   []Controller           `json:"controllers"`   // after the plan, by index; the root bus, index 0, only if the domain names it
 	Paths         Paths                  `json:"paths"`         // the path types between devices
-	Budgets       Budgets                `json:"budgets"`       // how much of each scarce resource is used
+	Budgets       bus.Budgets            `json:"budgets"`       // how much of each scarce resource is used
 	Warnings      []reasons.Warning      `json:"warnings"`      // by code
 	Extras        []placement.Extra      `json:"extras"`        // results of policy keys besides places
 
@@ -74,6 +74,8 @@ type Device struct {
 	GuestAddress *topology.Address  `json:"guestAddress"` // as libvirt numbers it: the bus is a controller's index in hex; null until libvirt gives one
 	GuestPath    []int              `json:"guestPath"`    // indexes of the controllers above it, expander bus first; empty on the root bus and without an address
 	Predicted    *topology.Address  `json:"predicted"`    // address in the guest's kernel; null until it is known
+
+	MemoryCells string `json:"memoryCells,omitempty"` // cells that are the GPU's own memory (Grace), such as 2-9; missing for other devices
 
 	function *topology.Device // on the host; the parent of a mediated device
 	link     *topology.Link   // that the device supports on the host; nil if not known
@@ -119,18 +121,6 @@ func (p PathTypes) MarshalJSON() ([]byte, error) {
 		}
 	}
 	return json.Marshal(rows)
-}
-
-// Budgets are how much of each scarce resource is used.
-type Budgets struct {
-	BusNumbers struct {
-		bus.Budget
-		Expanders []bus.ExpanderBudget `json:"expanders"` // per expander bus
-	} `json:"busNumbers"` // of the root bus, pending ports included; its limit is the first expander bus's number, less two per expander bus whose number libvirt chooses
-	ControllerIndexes bus.Budget `json:"controllerIndexes"` // of 256
-	BARs              struct {
-		Bytes64 uint64 `json:"bytes64"` // sum of the PCI devices' 64-bit memory BARs
-	} `json:"bars"` // that the guest's 64-bit window has to hold
 }
 
 // Prospect is the changes that a layout would make to a domain.
@@ -216,9 +206,8 @@ func New(plan *placement.Plan, changed bool, err error) Report {
 	}
 	ids := plan.IDs()
 	r.Paths = Paths{Devices: ids, Host: PathTypes{r.host, ids}, Guest: PathTypes{r.guest, ids}}
-	r.Budgets.BusNumbers.Budget, r.Budgets.ControllerIndexes = plan.Budgets.BusNumbers, plan.Budgets.ControllerIndexes
-	r.Budgets.BusNumbers.Expanders = append(r.Budgets.BusNumbers.Expanders, plan.Budgets.Expanders...)
-	r.Budgets.BARs.Bytes64 = plan.Budgets.BARBytes64
+	r.Budgets = plan.Budgets
+	r.Budgets.BusNumbers.Expanders = append([]bus.ExpanderBudget{}, plan.Budgets.BusNumbers.Expanders...)
 	r.Warnings, r.Extras = append(r.Warnings, plan.Warnings...), append(r.Extras, plan.Extras...)
 	return r
 }
@@ -228,7 +217,7 @@ func device(d placement.Decision, link *topology.Link) Device {
 		ID: d.ID, Alias: unlessZero(d.Alias), Kind: d.ID.Kind(), Resource: unlessZero(d.Resource), Added: d.Added,
 		PCIeRoot: unlessZero(d.PCIeRoot), HostPath: append([]topology.Address{}, d.HostPath...), IOMMUGroup: d.IOMMUGroup,
 		Outcome: d.Outcome, Reason: d.Reason,
-		GuestCell: d.Cell, GuestPath: append([]int{}, d.GuestPath...), Predicted: d.Predicted, function: d.Function, link: link,
+		GuestCell: d.Cell, GuestPath: append([]int{}, d.GuestPath...), Predicted: d.Predicted, MemoryCells: d.MemoryCells, function: d.Function, link: link,
 	}
 	if node, known := d.HostNode.Node(); known {
 		out.HostNode = &node

@@ -11,9 +11,8 @@ import (
 
 // Style is how text is written for a terminal or a file.
 type Style struct {
-	Colour  bool // ANSI colours, for a terminal
-	Unicode bool // lines of box characters instead of ASCII
-	Width   int  // columns of the terminal; 0 if there is none
+	Colour bool // ANSI colours, for a terminal
+	Width  int  // columns of the terminal; 0 if there is none
 }
 
 // Text takes as many columns as the terminal: at least the width of a table, at most one that is
@@ -53,34 +52,24 @@ func (s Style) Paint(colour Colour, text string) string {
 	return "\x1b[" + string(colour) + "m" + text + "\x1b[0m"
 }
 
-// lines are the parts that a tree is drawn with.
-type lines struct{ fork, last, pass, gap, chain, cut, between string }
-
-func (s Style) lines() lines {
-	if s.Unicode {
-		return lines{fork: "├─", last: "└─", pass: "│ ", gap: "  ", chain: "──", cut: "…", between: " · "}
-	}
-	return lines{fork: "|-", last: "`-", pass: "| ", gap: "  ", chain: "--", cut: "..", between: " | "}
-}
+// cut stands for the characters that a text has lost.
+const cut = ".."
 
 // Fit cuts a text that takes more than width columns.
-func (s Style) Fit(text string, width int) string {
+func Fit(text string, width int) string {
 	if columns(text) <= width {
 		return text
 	}
-	cut := s.lines().cut
-	runes := []rune(text)
-	return string(runes[:max(0, width-columns(cut))]) + cut
+	return string([]rune(text)[:max(0, width-len(cut))]) + cut
 }
 
 // FitMiddle is Fit for aliases, which differ at their ends.
-func (s Style) FitMiddle(text string, width int) string {
-	runes, cut := []rune(text), s.lines().cut
-	end := max(0, width-columns(cut)) / 2
+func FitMiddle(text string, width int) string {
+	runes, end := []rune(text), max(0, width-len(cut))/2
 	if len(runes) <= width {
 		return text
 	}
-	return s.Fit(text, width-end) + string(runes[len(runes)-end:])
+	return Fit(text, width-end) + string(runes[len(runes)-end:])
 }
 
 func pad(text string, width int) string {
@@ -135,14 +124,7 @@ func (p *printer) remedy(text string) {
 	p.line("  " + p.Paint(Green, "remedy:") + " " + p.wrap(topology.Printable(text), len(head), len(head)))
 }
 
-// table writes rows in columns as wide as their widest cell.
-func (p *printer) table(gap int, rows [][]string) {
-	widths := columnWidths(rows)
-	for _, row := range rows {
-		p.line(rowText(row, widths, gap))
-	}
-}
-
+// columnWidths are those of the widest cells.
 func columnWidths(rows [][]string) []int {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {

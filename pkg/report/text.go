@@ -20,33 +20,21 @@ import (
 func (r Report) WriteText(w io.Writer, style Style) error {
 	p := &printer{Style: style}
 	p.subject(r.Subject)
-	head := r.head()
-	if r.DryRun {
-		head += " (dry run)"
-	}
 	p.headline(r)
-	if len(r.Devices) == 0 { // the headline says all
-		if r.Error != nil {
-			p.line(p.Paint(Red, p.wrap("error: "+topology.Printable(*r.Error), 0, len("error: "))))
-		}
-		p.warnings(r)
-		return p.to(w)
-	}
-	p.line(head)
-	p.causes(r)
-	if choice := r.choice(); choice != "" && !r.IsElsewhere() {
-		p.wrapped(plain, choice)
-	}
-	for _, extra := range r.Extras {
-		p.wrapped(plain, r.extraLine(extra))
+	hasDevices := len(r.Devices) > 0 // else the headline says all
+	if hasDevices {
+		p.outcome(r)
 	}
 	if r.Error != nil {
 		p.line(p.Paint(Red, p.wrap("error: "+topology.Printable(*r.Error), 0, len("error: "))))
 	}
 	switch {
+	case !hasDevices:
+		p.warnings(r)
+		return p.to(w)
 	case r.IsElsewhere() && !r.IsCurrent():
 		p.devices(r)
-	case len(r.Devices) > 0:
+	default:
 		p.trees(r)
 		p.matrices(r)
 		p.devices(r)
@@ -70,7 +58,7 @@ func (p *printer) subject(s Subject) {
 	line, column := "", 0
 	for _, part := range []string{s.VM, s.Host, s.Source, s.Tool} {
 		part = topology.Printable(part)
-		between := p.lines().between
+		between := " | "
 		switch {
 		case part == "":
 			continue
@@ -90,12 +78,24 @@ func (p *printer) subject(s Subject) {
 	}
 }
 
-func (r Report) head() string {
-	if r.IsCurrent() {
-		return topology.Counted(len(r.Devices), "device") + " in the current domain"
+// outcome writes what became of the devices, and why.
+func (p *printer) outcome(r Report) {
+	head := topology.Counted(len(r.Devices), "device") + " in the current domain"
+	if !r.IsCurrent() {
+		head = fmt.Sprintf("layout %s: %d placed, %d kept, %d unplaced, %d added", r.Layout,
+			r.Count(placement.Placed), r.Count(placement.Kept), r.Count(placement.Unplaced), r.Added())
 	}
-	return fmt.Sprintf("layout %s: %d placed, %d kept, %d unplaced, %d added", r.Layout,
-		r.Count(placement.Placed), r.Count(placement.Kept), r.Count(placement.Unplaced), r.Added())
+	if r.DryRun {
+		head += " (dry run)"
+	}
+	p.line(head)
+	p.causes(r)
+	if choice := r.choice(); choice != "" && !r.IsElsewhere() {
+		p.wrapped(plain, choice)
+	}
+	for _, e := range r.Extras {
+		p.wrapped(plain, fmt.Sprintf("%s %s: %s", e.Key, r.Policy[e.Key].Value, e.Text))
+	}
 }
 
 // choice is which layout was chosen and why; "" if the policy names it.
@@ -104,10 +104,6 @@ func (r Report) choice() string {
 		return ""
 	}
 	return fmt.Sprintf("layout %s: %s, since %s", r.Policy[policy.KeyLayout].Value, r.Layout, *r.LayoutReason)
-}
-
-func (r Report) extraLine(e placement.Extra) string {
-	return fmt.Sprintf("%s %s: %s", e.Key, r.Policy[e.Key].Value, e.Text)
 }
 
 // headline writes the outcome, and the remedy where another host or guest NUMA cells come
@@ -173,7 +169,7 @@ func (p *printer) devices(r Report) {
 	if n := excess(); n > 0 {
 		width := max(len("ALIAS"), columnWidths(rows)[aliasColumn]-n)
 		for _, row := range rows {
-			row[aliasColumn] = p.FitMiddle(row[aliasColumn], width)
+			row[aliasColumn] = FitMiddle(row[aliasColumn], width)
 		}
 	}
 	widths := columnWidths(rows)
@@ -230,10 +226,13 @@ func (p *printer) links(r Report) {
 	for i, d := range r.Devices {
 		host, guest := r.Link(HostSide, d), r.Link(GuestSide, d)
 		rows = append(rows, []string{
-			fmt.Sprintf("#%d", i), p.FitMiddle(d.Title(), p.width()/2), cmp.Or(host, "not known"), cmp.Or(guest, "-"),
+			fmt.Sprintf("#%d", i), FitMiddle(d.Title(), p.width()/2), cmp.Or(host, "not known"), cmp.Or(guest, "-"),
 		})
 	}
-	p.table(2, rows)
+	widths := columnWidths(rows)
+	for _, row := range rows {
+		p.line(rowText(row, widths, 2))
+	}
 }
 
 func (p *printer) budgets(r Report) {

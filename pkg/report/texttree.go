@@ -19,11 +19,11 @@ func (p *printer) trees(r Report) {
 	if r.IsCurrent() {
 		title = "GUEST, current domain"
 	}
-	left, right := linesOf(host, half, p.Style, true), linesOf(guest, half, p.Style, true)
+	left, right := linesOf(host, half, true), linesOf(guest, half, true)
 	if max(widest(left), widest(right)) > half { // the number is enough to find a device again
-		right = linesOf(guest, half, p.Style, false)
+		right = linesOf(guest, half, false)
 		half = p.width() - gutter - min(half, widest(right))
-		left = linesOf(host, half, p.Style, true)
+		left = linesOf(host, half, true)
 	}
 	p.line("\n" + p.Paint(bold, pad("HOST", half+gutter)) + p.Paint(bold, title))
 	if !AreAligned(host, guest) {
@@ -40,11 +40,11 @@ func (p *printer) beside(left, right []treeLine, column int) {
 		var l, r treeLine
 		if i < len(left) {
 			l = left[i]
-			l.text = p.Fit(l.text, column-gutter)
+			l.text = Fit(l.text, column-gutter)
 		}
 		if i < len(right) {
 			r = right[i]
-			r.text = p.Fit(r.text, p.width()-column)
+			r.text = Fit(r.text, p.width()-column)
 		}
 		p.line(p.Paint(l.colour, l.text) + strings.Repeat(" ", column-columns(l.text)) + p.Paint(r.colour, r.text))
 	}
@@ -64,10 +64,10 @@ func widest(areas [][]treeLine) int {
 }
 
 // linesOf are the lines of each area of a tree.
-func linesOf(t Tree, width int, style Style, hasAliases bool) [][]treeLine {
+func linesOf(t Tree, width int, hasAliases bool) [][]treeLine {
 	var areas [][]treeLine
 	for _, a := range t.Areas {
-		text := treeText{Tree: t, style: style, width: width, hasAliases: hasAliases}
+		text := treeText{Tree: t, width: width, hasAliases: hasAliases}
 		text.line(a.Name, bold)
 		text.children(a.Roots, "")
 		areas = append(areas, text.out)
@@ -78,7 +78,6 @@ func linesOf(t Tree, width int, style Style, hasAliases bool) [][]treeLine {
 // treeText writes a tree like lspci -tv: a single child is on its parent's line.
 type treeText struct {
 	Tree
-	style      Style
 	width      int
 	hasAliases bool
 	out        []treeLine
@@ -89,11 +88,10 @@ func (t *treeText) line(text string, colour Colour) {
 }
 
 func (t *treeText) children(nodes []*topology.Node, indent string) {
-	lines := t.style.lines()
 	for i, n := range nodes {
-		branch, next := lines.fork, lines.pass
+		branch, next := "|-", "| "
 		if i == len(nodes)-1 {
-			branch, next = lines.last, lines.gap
+			branch, next = "`-", "  "
 		}
 		t.node(n, indent+branch, indent+next)
 	}
@@ -101,10 +99,15 @@ func (t *treeText) children(nodes []*topology.Node, indent string) {
 
 // node writes a node after the text that is on its line already.
 func (t *treeText) node(n *topology.Node, line, indent string) {
-	text, chain := line+t.text(n), t.style.lines().chain
+	const chain = "--"
+	text := line + t.text(n)
 	switch {
 	case n.Kind == topology.Endpoint:
-		t.line(text, t.report.DeviceChange(t.report.Number(n.ID)).colour())
+		number := t.report.Number(n.ID)
+		t.line(text, t.report.DeviceChange(number).colour())
+		if memory := t.Memory(n); memory != "" {
+			t.line(fmt.Sprintf("%s`-memory of #%d: NUMA %s", indent, number, memory), plain)
+		}
 	case len(n.Children) == 1 && columns(text+chain+t.text(n.Children[0])) <= t.width:
 		t.node(n.Children[0], text+chain, indent)
 	default:

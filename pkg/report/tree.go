@@ -129,6 +129,14 @@ func (t Tree) Label(n *topology.Node) (name, detail string) {
 	return t.address(n), ""
 }
 
+// Memory names the cells of the guest that are a device's own memory, "" for none.
+func (t Tree) Memory(n *topology.Node) string {
+	if cells := t.device(n).MemoryCells; cells != "" && t.Side == GuestSide {
+		return "cells " + topology.Abridge(cells)
+	}
+	return ""
+}
+
 func (t Tree) device(n *topology.Node) Device { return t.report.Devices[t.report.Number(n.ID)] }
 
 func (t Tree) rootLabel(n *topology.Node) (name, detail string) {
@@ -157,16 +165,13 @@ func (t Tree) address(n *topology.Node) string {
 		return shortOr(t.report.controller(id).predicted, fmt.Sprintf("index %d", id))
 	}
 	d := t.device(n)
-	pci, isPCI := d.ID.PCI()
 	switch {
-	case t.Side == GuestSide && d.GuestAddress == nil:
+	case t.Side == HostSide:
+		return t.report.shortID(d.ID)
+	case d.GuestAddress == nil:
 		return "no address yet"
-	case t.Side == GuestSide:
-		return shortOr(d.Predicted, "bus not known yet")
-	case isPCI:
-		return t.report.short(pci)
 	}
-	return d.ID.String()[:len("4a1f0b5c")]
+	return shortOr(d.Predicted, "bus not known yet")
 }
 
 // Link is the speed of a device's link: on the host the fastest that the device supports,

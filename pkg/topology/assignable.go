@@ -62,9 +62,3 @@ func (h *Host) Shows(id DeviceID) bool {
 	}
 	return h.Function(id) != nil
 }
-
-// IsVirtualFunction reports whether the host shows a as a virtual function.
-func (h *Host) IsVirtualFunction(a Address) bool {
-	f := h.Device(a)
-	return f != nil && f.PhysFn != nil
-}

@@ -62,27 +62,11 @@ type Host struct {
 
 // Device returns the PCI function at a, or nil when the host has none.
 func (h *Host) Device(a Address) *Device {
-	i, found := h.search(a)
+	i, found := slices.BinarySearchFunc(h.Devices, a, func(d Device, a Address) int { return d.Address.Compare(a) })
 	if !found {
 		return nil
 	}
 	return &h.Devices[i]
-}
-
-// search returns the position of the function at a, or where it would be.
-func (h *Host) search(a Address) (int, bool) {
-	return slices.BinarySearchFunc(h.Devices, a, func(d Device, a Address) int { return d.Address.Compare(a) })
-}
-
-// Functions returns the PCI functions of the device that a is a function of.
-func (h *Host) Functions(a Address) []Device {
-	a.Function = 0
-	first, _ := h.search(a)
-	end := first
-	for end < len(h.Devices) && h.Devices[end].Address.SameDevice(a) {
-		end++
-	}
-	return h.Devices[first:end]
 }
 
 // MDEV returns the mediated device u, or nil when the host does not have it.

@@ -103,3 +103,11 @@ func formatBytes(bytes uint64, up bool) string {
 	}
 	return fmt.Sprintf("%d.%d %s", whole, tenths, unit)
 }
+
+// FirstOf lists the first few texts, and how many more there are.
+func FirstOf(texts []string, shown int, separator string) string {
+	if more := len(texts) - shown; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(texts[:shown], separator), more)
+	}
+	return strings.Join(texts, separator)
+}

@@ -85,29 +85,30 @@ func (t *Tree) Add(parent *Node, n Node) *Node {
 	if known := t.Node(n.ID); known != nil {
 		return known
 	}
-	n.Parent, n.Children = parent, nil
+	added := new(n) // here, and not &n: that would allocate for a known node, too
+	added.Parent, added.Children = parent, nil
 	switch id := n.ID.(type) {
 	case nil:
 	case DeviceID:
-		t.devices[id] = &n
+		t.devices[id] = added
 	case Index:
 		if missing := int(id) + 1 - len(t.controllers); missing > 0 {
 			t.controllers = append(t.controllers, make([]*Node, missing)...)
 		}
-		t.controllers[id] = &n
+		t.controllers[id] = added
 	default:
-		t.others[id] = &n
+		t.others[id] = added
 	}
 	if parent == nil {
-		t.Roots = append(t.Roots, &n)
-		return &n
+		t.Roots = append(t.Roots, added)
+		return added
 	}
-	parent.Children = append(parent.Children, &n)
-	n.depth, n.switches = parent.depth+1, parent.switches
+	parent.Children = append(parent.Children, added)
+	added.depth, added.switches = parent.depth+1, parent.switches
 	if parent.Kind.IsSwitch() {
-		n.switches++
+		added.switches++
 	}
-	return &n
+	return added
 }
 
 // Node returns the node with an ID, or nil.
@@ -232,4 +233,15 @@ func Same[T comparable](a, b *T) bool {
 		return a == b
 	}
 	return *a == *b
+}
+
+// CountFunc counts the items that satisfy f.
+func CountFunc[T any](items []T, f func(T) bool) int {
+	n := 0
+	for _, item := range items {
+		if f(item) {
+			n++
+		}
+	}
+	return n
 }

@@ -62,6 +62,16 @@ func Load(tb testing.TB, root string) []Case {
 	return all
 }
 
+// Named loads the case with a name.
+func Named(tb testing.TB, root, name string) Case {
+	tb.Helper()
+	c, err := load(root, filepath.Join(root, "testdata", "cases", name+".txtar"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return c
+}
+
 func load(root, file string) (Case, error) {
 	archive, err := txtar.ParseFile(file)
 	if err != nil {

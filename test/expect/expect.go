@@ -58,14 +58,15 @@ func Golden(tb testing.TB, update bool, file string, got []byte) {
 
 // Problems checks that got has each problem of want, "CODE SOURCE: part of the
 // text", and no other.
-func Problems(t *testing.T, got []reasons.Problem, want []string) {
+func Problems(t *testing.T, got []reasons.Warning, want []string) {
 	t.Helper()
 	expected := make([]bool, len(got))
 	for _, w := range want {
 		head, part, _ := strings.Cut(w, ": ")
 		found := false
 		for i, p := range got {
-			if string(p.Code)+" "+p.Source == head && strings.Contains(p.Text, part) {
+			source, text, _ := strings.Cut(p.Text, ": ")
+			if string(p.Code)+" "+source == head && strings.Contains(text, part) {
 				found, expected[i] = true, true
 			}
 		}

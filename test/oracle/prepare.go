@@ -5,6 +5,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 
 	"hook-sidecar/test/tree"
 )
@@ -37,6 +38,7 @@ func rules() []rule {
 		{name: "driver of a hostdev is put before its source: the schema allows no address between them", from: version(12, 2), apply: driverFirst},
 		{name: "acpi nodeset of a hostdev is left out: libvirt 11.8", until: version(11, 8), apply: withoutNodeset},
 		{name: "iommu with a driver pciBus is left out: libvirt 11.10", until: version(11, 10), apply: withoutPCIBus},
+		{name: "pcihole64 of machine virt is left out: libvirt 12.8", until: version(12, 8), apply: withoutVirtHole},
 		{name: "ssidSize of an iommu is named as in the schema, ssidsize", from: version(11, 10), apply: lowerSSIDSize},
 	}
 }
@@ -215,6 +217,14 @@ func withoutPCIBus(s *splices, root *tree.Node) {
 	for _, iommu := range root.Find("devices").All("iommu") {
 		if iommu.Find("driver").Attr("pciBus") != "" {
 			s.drop(iommu)
+		}
+	}
+}
+
+func withoutVirtHole(s *splices, root *tree.Node) {
+	for _, controller := range root.Find("devices").All("controller") {
+		if strings.HasPrefix(root.Find("os", "type").Attr("machine"), "virt") {
+			s.drop(controller.Find("pcihole64"))
 		}
 	}
 }

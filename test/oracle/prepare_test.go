@@ -31,6 +31,7 @@ const demanding = `<domain type="kvm" xmlns:qemu="http://libvirt.org/schemas/dom
 			<capacity>214748364800</capacity>
 		</disk>
 		<controller type="usb" index="0" model="none"></controller>
+		<controller type="pci" index="0" model="pcie-root"><pcihole64 unit="KiB">1073741824</pcihole64></controller>
 		<controller type="pci" index="1" model="pcie-expander-bus"><target busNr="200"></target></controller>
 		<controller type="pci" index="2" model="pcie-root-port"><address type="pci" domain="0x0000" bus="1" slot="0x00" function="0x0"></address></controller>
 		<hostdev type="pci" managed="no">

@@ -71,7 +71,7 @@ func closed(text string, at int, open, close, what string) (int, error) {
 // declaration checks the XML declaration at offset at (productions XMLDecl to SDDecl) and
 // returns the offset after it.
 func declaration(text string, at int) (int, error) {
-	attrs, end, err := attributes(text, at+len("<?xml"))
+	attrs, end, err := attributes(text, at+len("<?xml"), nil)
 	if err != nil {
 		return 0, err
 	}

@@ -29,6 +29,7 @@ type parser struct {
 	text  string
 	root  *Element
 	open  []*Element          // the elements that are not closed yet
+	attrs []Attr              // of the tag that is read; memory for the next tag's
 	scope map[string][]string // prefix -> the URIs that it is bound to, innermost last
 }
 
@@ -132,17 +133,18 @@ func (p *parser) start(at int) (int, error) {
 
 // openTag reads e's open tag from after its name, and returns the offset after it.
 func (p *parser) openTag(e *Element, at int) (int, error) {
-	attrs, end, err := attributes(p.text, at)
+	attrs, end, err := attributes(p.text, at, p.attrs[:0])
 	if err != nil {
 		return 0, err
 	}
+	p.attrs = attrs
 	if p.text[end] == '?' {
 		return 0, p.fail(end, "a tag cannot end with ?>")
 	}
 	if i := duplicate(attrs); i >= 0 {
 		return 0, p.fail(attrs[i].Whole().Start, "duplicate attribute %s in <%s>", topology.Abridge(attrs[i].Name), topology.Abridge(e.Name))
 	}
-	e.Attrs = attrs
+	e.Attrs = slices.Clone(attrs)
 	if p.text[end] == '/' {
 		end += len("/")
 	}
@@ -191,10 +193,10 @@ func (p *parser) end(at int) (int, error) {
 	return end, nil
 }
 
-// attributes reads the attributes from offset at on, after the name of a tag, and returns the
-// offset of the >, /> or ?> that closes the tag (XML 1.0, productions STag, EmptyElemTag,
-// XMLDecl).
-func attributes(text string, at int) (attrs []Attr, end int, err error) {
+// attributes appends the attributes from offset at on, after the name of a tag, to attrs, and
+// returns the offset of the >, /> or ?> that closes the tag (XML 1.0, productions STag,
+// EmptyElemTag, XMLDecl).
+func attributes(text string, at int, attrs []Attr) (all []Attr, end int, err error) {
 	for {
 		next := skip(text, at)
 		switch {

@@ -1,4 +1,4 @@
-// Package api has KubeVirt's hook protocols, one directory per version: a .proto
+// Package api has KubeVirt's hook protocols, one directory per service: a .proto
 // file that is compatible on the wire, and the code generated from it. The
 // generated packages have no other code, so they can be imported without the
 // server.

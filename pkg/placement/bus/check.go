@@ -10,26 +10,20 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Violation is a rule that a guest violates, or a budget that it exceeds.
-type Violation struct {
-	Code reasons.Code // CodeBrokenRule, CodeBudget or CodeFurtherApart
-	Text string
+// Violated is the warning of a rule that a guest violates.
+func Violated(format string, args ...any) reasons.Warning {
+	return reasons.NewWarning(reasons.CodeBrokenRule, nil, fmt.Sprintf(format, args...))
 }
 
-// Violated is the violation of a rule.
-func Violated(format string, args ...any) Violation {
-	return Violation{reasons.CodeBrokenRule, fmt.Sprintf(format, args...)}
-}
-
-// Exceeded is a budget that is exceeded.
-func Exceeded(format string, args ...any) Violation {
-	return Violation{reasons.CodeBudget, fmt.Sprintf(format, args...)}
+// Exceeded is the warning of a budget that is exceeded.
+func Exceeded(format string, args ...any) reasons.Warning {
+	return reasons.NewWarning(reasons.CodeBudget, nil, fmt.Sprintf(format, args...))
 }
 
 // Check lists the rules and budgets that a guest violates, though libvirt accepts it: QEMU or
 // the firmware then lose devices silently. Only expander buses that hold a
 // managed device or nothing at all are checked; budgets count for all.
-func (g Guest) Check(managed Devices, ports Ports) []Violation {
+func (g Guest) Check(managed Devices, ports Ports) []reasons.Warning {
 	violations := g.checkBudgets(ports)
 	trees := g.Managed(managed)
 	referenced := g.Referenced()
@@ -51,23 +45,23 @@ func (g Guest) Check(managed Devices, ports Ports) []Violation {
 
 // checkBridges checks that each bridge without an address finds a free port:
 // libvirt adds none for it ("Cannot automatically add a new PCI bus for a device").
-func (g Guest) checkBridges() []Violation {
+func (g Guest) checkBridges() []reasons.Warning {
 	ports, bridges := g.openPorts()
 	if len(bridges) <= len(ports) {
 		return nil
 	}
-	return []Violation{Violated("controller with index %d has no address, and no port is free for it", bridges[len(ports)])}
+	return []reasons.Warning{Violated("controller with index %d has no address, and no port is free for it", bridges[len(ports)])}
 }
 
 // checkBudgets checks that each root bus has room for its bridges before the
 // next one begins (QEMU docs/pcie.txt; measured exact to one), and that what is
 // still to come finds an index and a slot.
-func (g Guest) checkBudgets(ports Ports) []Violation {
-	var violations []Violation
+func (g Guest) checkBudgets(ports Ports) []reasons.Warning {
+	var violations []reasons.Warning
 	highest := g.HighestIndex()
 	root := g.RootBus(ports, highest)
 	budgets := g.budgets(root, highest)
-	for _, e := range budgets.Expanders {
+	for _, e := range budgets.BusNumbers.Expanders {
 		if e.Used > e.Limit {
 			violations = append(violations, Exceeded("bus numbers: the expander bus with index %d needs %d from %d on, there is room for %d: %d too many",
 				e.Index, e.Used, e.BusNr, e.Limit, e.Used-e.Limit))
@@ -91,8 +85,8 @@ func (g Guest) checkBudgets(ports Ports) []Violation {
 }
 
 // checkPorts checks the controllers under an expander bus.
-func (g Guest) checkPorts(expander *topology.Node, managed Devices) []Violation {
-	var violations []Violation
+func (g Guest) checkPorts(expander *topology.Node, managed Devices) []reasons.Warning {
+	var violations []reasons.Warning
 	for _, c := range g.Controllers {
 		n := g.Node(c.Index)
 		if n == expander || n.Top() != expander {
@@ -127,8 +121,8 @@ func ModelUnder(bus topology.NodeKind) domain.Model {
 // checkFunctions checks that function 0 is there where a managed device has
 // another function: the guest does not look for it without (PCI 3.0,
 // 3.2.2.3.4). Slots without a managed device are not checked.
-func (g Guest) checkFunctions(managed Devices) []Violation {
-	var violations []Violation
+func (g Guest) checkFunctions(managed Devices) []reasons.Warning {
+	var violations []reasons.Warning
 	for _, h := range g.Hostdevs {
 		n := g.Tree.Node(h.ID)
 		if a := h.Address; a == nil || a.Function == 0 || a.Bus == 0 || !managed[h.ID] {
@@ -142,4 +136,51 @@ func (g Guest) checkFunctions(managed Devices) []Violation {
 		}
 	}
 	return violations
+}
+
+// NumberCount is how many bus numbers a PCI domain has.
+const NumberCount = 256
+
+// Budgets are how much of each scarce resource a guest uses.
+type Budgets struct {
+	BusNumbers struct {
+		Budget
+		Expanders []ExpanderBudget `json:"expanders"` // per expander bus
+	} `json:"busNumbers"` // of the root bus, pending ports included; its limit is the first expander bus's number, less two per expander bus whose number libvirt chooses
+	ControllerIndexes Budget `json:"controllerIndexes"` // of 256
+	BARs              struct {
+		Bytes64 uint64 `json:"bytes64"` // sum of the PCI devices' 64-bit memory BARs
+	} `json:"bars"` // that the guest's 64-bit window has to hold
+}
+
+// Budget is a limit and how much of it is used.
+type Budget struct {
+	Used  int `json:"used"`  // how many are used
+	Limit int `json:"limit"` // how many there are
+}
+
+// ExpanderBudget is the budget of bus numbers of an expander bus.
+type ExpanderBudget struct {
+	Index int `json:"index"` // of its controller
+	BusNr int `json:"busNr"` // its first bus number
+	Budget
+}
+
+// Budgets are those of the guest with a number of root ports reserved for hotplug, without those
+// of the BARs. The expander bus with the highest number is first.
+func (g Guest) Budgets(ports Ports) Budgets {
+	highest := g.HighestIndex()
+	return g.budgets(g.RootBus(ports, highest), highest)
+}
+
+func (g Guest) budgets(root RootBus, highest int) Budgets {
+	b := Budgets{ControllerIndexes: Budget{Used: highest + 1 + root.Added, Limit: libvirt.MaxIndex + 1}}
+	end := NumberCount
+	for _, e := range g.Numbered() {
+		used := Budget{Used: g.Node(e.Index).Bridges(), Limit: end - *e.BusNr}
+		b.BusNumbers.Expanders = append(b.BusNumbers.Expanders, ExpanderBudget{Index: e.Index, BusNr: *e.BusNr, Budget: used})
+		end = *e.BusNr
+	}
+	b.BusNumbers.Budget = Budget{Used: root.BusNumbers(), Limit: end - libvirt.AutomaticBusNumbers(g.Domain)}
+	return b
 }

@@ -6,6 +6,7 @@ import (
 
 	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/placement/bus"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -17,7 +18,7 @@ type span struct{ first, end int }
 // into the next root bus and then loses devices (QEMU docs/pcie.txt; measured
 // with SeaBIOS and OVMF). Ranges are of one size as long as that fits, so that
 // one more device moves no other.
-func busNumbersOf(expanders []*topology.Node, beside bus.Guest, root bus.RootBus) ([]int, []bus.Violation) {
+func busNumbersOf(expanders []*topology.Node, beside bus.Guest, root bus.RootBus) ([]int, []reasons.Warning) {
 	needs := make([]int, len(expanders))
 	for i, expander := range expanders {
 		needs[i] = expander.Bridges()
@@ -31,13 +32,13 @@ func busNumbersOf(expanders []*topology.Node, beside bus.Guest, root bus.RootBus
 			return firsts, nil
 		}
 	}
-	return nil, []bus.Violation{busNumbersExceeded(needs, firsts, taken, floor)}
+	return nil, []reasons.Warning{busNumbersExceeded(needs, firsts, taken, floor)}
 }
 
 // busNumbersExceeded names by how much needs do not fit: the numbers are too few
 // in all, or those that are left are in pieces. firsts are the ranges that were
 // found from the top down.
-func busNumbersExceeded(needs, firsts []int, taken []span, floor int) bus.Violation {
+func busNumbersExceeded(needs, firsts []int, taken []span, floor int) reasons.Warning {
 	need, free := 0, bus.NumberCount-floor
 	for _, count := range needs {
 		need += count

@@ -9,6 +9,7 @@ import (
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/placement/bus"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -30,9 +31,9 @@ type Numbers struct {
 }
 
 // Assign gives a layout its numbers, or returns the budgets that it exceeds.
-func Assign(l Layout) (Numbers, []bus.Violation) {
+func Assign(l Layout) (Numbers, []reasons.Warning) {
 	r := reserve(l)
-	var violations []bus.Violation
+	var violations []reasons.Warning
 	if need, free := countControllers(r.expanders), max(0, libvirt.MaxIndex-r.highest+len(r.freed)-r.rootBus.Added); need > free {
 		violations = append(violations, bus.Exceeded("controller indexes: the layout needs %d, %d are free: %d too many", need, free, need-free))
 	}
@@ -54,7 +55,7 @@ func Assign(l Layout) (Numbers, []bus.Violation) {
 	}
 	for _, c := range n.Controllers[len(r.ports):] {
 		if slices.Contains(r.guest.References, c.Index) {
-			return Numbers{}, []bus.Violation{bus.Violated("the layout needs the controller index %d, which the domain already names as pci.%d", c.Index, c.Index)}
+			return Numbers{}, []reasons.Warning{bus.Violated("the layout needs the controller index %d, which the domain already names as pci.%d", c.Index, c.Index)}
 		}
 	}
 	return n.Numbers, nil
@@ -63,7 +64,7 @@ func Assign(l Layout) (Numbers, []bus.Violation) {
 // expanderPlaces are addresses on the root bus for the expander buses, or the budget
 // that they exceed. They take the places of those that they replace: a port
 // that libvirt would put there moves disks and NICs.
-func expanderPlaces(r reservation) ([]domain.GuestAddress, []bus.Violation) {
+func expanderPlaces(r reservation) ([]domain.GuestAddress, []reasons.Warning) {
 	count := len(r.expanders)
 	places := slices.Clone(r.vacant[:min(count, len(r.vacant))])
 	free, left := r.guest.FreeSlots(), r.rootBus.SlotsLeft()
@@ -74,7 +75,7 @@ func expanderPlaces(r reservation) ([]domain.GuestAddress, []bus.Violation) {
 	}
 	more := count - len(places)
 	if left = max(0, min(len(free), left)); more > left {
-		return nil, []bus.Violation{bus.Exceeded("slots of the root bus: the layout needs %d, %d are free: %d too many", count, len(places)+left, more-left)}
+		return nil, []reasons.Warning{bus.Exceeded("slots of the root bus: the layout needs %d, %d are free: %d too many", count, len(places)+left, more-left)}
 	}
 	for _, slot := range free[:more] {
 		places = append(places, domain.GuestAddress{Slot: slot})

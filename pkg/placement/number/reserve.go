@@ -41,15 +41,17 @@ func reserve(l Layout) reservation {
 		r.expanders = append(slices.Clip(r.expanders), &topology.Node{Kind: topology.Root})
 	}
 	controllers := countControllers(r.expanders)
-	rest := remaining(l, gone)
-	r.highest = libvirt.HighestIndex(rest, current.Others)
+	rest := *current.Source // without these controllers and without the devices that are placed
+	rest.Controllers = slices.DeleteFunc(slices.Clone(rest.Controllers), func(c domain.Controller) bool { return gone[c.Index] })
+	rest.Hostdevs = l.Unplaced
+	r.highest = libvirt.HighestIndex(&rest, current.Others)
 	for index := range gone {
 		if index < r.highest {
 			r.freed = append(r.freed, index)
 		}
 	}
 	slices.Sort(r.freed)
-	holes := slices.DeleteFunc(libvirt.Holes(rest, current.Others), func(index int) bool { return slices.Contains(r.freed, index) })
+	holes := slices.DeleteFunc(libvirt.Holes(&rest, current.Others), func(index int) bool { return slices.Contains(r.freed, index) })
 	r.ports = holePorts(current, holes)
 	for _, i := range left {
 		awaited = append(awaited, current.Source.Controllers[i])
@@ -62,7 +64,7 @@ func reserve(l Layout) reservation {
 	rest.Controllers = slices.Concat(rest.Controllers, r.ports)
 	// Freed indexes that the layout does not take become root ports, too.
 	unused := r.freed[min(len(r.freed), controllers):]
-	r.guest = bus.WithRootPorts(rest, current.Others, unused)
+	r.guest = bus.WithRootPorts(&rest, current.Others, unused)
 	r.ports = append(r.ports, unusedPorts(r.guest, r.vacant, unused)...)
 	r.rootBus = r.guest.RootBus(l.Ports, r.highest+max(0, controllers-len(r.freed)))
 	return r
@@ -118,13 +120,4 @@ func portsLeft(l Layout) (positions []int, added []domain.Controller) {
 		return nil, nil
 	}
 	return positions, added
-}
-
-// remaining is the domain without the controllers whose indexes are gone and without
-// the devices that are placed.
-func remaining(l Layout, gone map[int]bool) *domain.Domain {
-	rest := *l.Current.Source
-	rest.Controllers = slices.DeleteFunc(slices.Clone(rest.Controllers), func(c domain.Controller) bool { return gone[c.Index] })
-	rest.Hostdevs = l.Unplaced
-	return &rest
 }

@@ -191,7 +191,8 @@ func primariesFirst(host *topology.Host, ids []topology.DeviceID) []topology.Dev
 func companionsAmong(host *topology.Host, ids []topology.DeviceID) map[topology.DeviceID]bool {
 	functions := map[topology.Address][]topology.Address{} // by function 0 of the device
 	for _, id := range ids {
-		if pci, ok := id.PCI(); ok && !host.IsVirtualFunction(pci) {
+		pci, ok := id.PCI()
+		if f := host.Function(id); ok && (f == nil || f.PhysFn == nil) {
 			lead := topology.Address{Domain: pci.Domain, Bus: pci.Bus, Device: pci.Device}
 			functions[lead] = append(functions[lead], pci)
 		}
@@ -218,7 +219,11 @@ func (a *adder) hostdev(l list, r env.Request, id topology.DeviceID) domain.Host
 	// qemuValidateDomainMdevDefVFIOPCI).
 	hasGraphics := slices.ContainsFunc(a.domain.Others, func(o domain.Device) bool { return o.Element == "graphics" })
 	if l.gpus && hasGraphics {
-		h.Display, h.RamFB = displayOf(r, l.requests, id, !a.hasMediatedGPU())
+		isMediatedGPU := func(h domain.Hostdev) bool {
+			return h.ID.Kind() == topology.KindMDEV && strings.HasPrefix(h.Alias, "ua-gpu-")
+		}
+		isFirst := !slices.ContainsFunc(slices.Concat(a.domain.Hostdevs, a.added), isMediatedGPU)
+		h.Display, h.RamFB = displayOf(r, l.requests, id, isFirst)
 	}
 	return h
 }
@@ -244,14 +249,6 @@ func displayOf(r env.Request, gpus []env.Request, id topology.DeviceID, first bo
 	return display, display && isEnabled(options.RamFB.Enabled)
 }
 
-// hasMediatedGPU reports whether a mediated device of the VMI's gpus is in the
-// domain or was added.
-func (a *adder) hasMediatedGPU() bool {
-	return slices.ContainsFunc(slices.Concat(a.domain.Hostdevs, a.added), func(h domain.Hostdev) bool {
-		return h.ID.Kind() == topology.KindMDEV && strings.HasPrefix(h.Alias, "ua-gpu-")
-	})
-}
-
 // addOthers adds each further device of the variables that is no companion.
 func (a *adder) addOthers() {
 	ids := slices.Collect(maps.Keys(a.taken))
@@ -260,21 +257,13 @@ func (a *adder) addOthers() {
 	}
 	isCompanion := companionsAmong(a.host, ids)
 	for i, v := range a.variables {
+		name := slices.Concat(a.resources[i], []string{v.Suffix})[0] // the VMI may have no resource for it
 		ids := slices.DeleteFunc(slices.Clone(v.IDs), func(id topology.DeviceID) bool { return a.taken[id] || isCompanion[id] })
 		slices.SortFunc(ids, topology.DeviceID.Compare)
 		for _, id := range ids {
-			a.add(domain.Hostdev{ID: id, Alias: a.freeAlias("ua-hostdevice-" + aliasPart(a.nameOf(i)))})
+			a.add(domain.Hostdev{ID: id, Alias: a.freeAlias("ua-hostdevice-" + aliasPart(name))})
 		}
 	}
-}
-
-// nameOf is the resource of variable i, or its name without the prefix where
-// the VMI has no resource for it.
-func (a *adder) nameOf(i int) string {
-	if resources := a.resources[i]; len(resources) > 0 {
-		return resources[0]
-	}
-	return a.variables[i].Suffix
 }
 
 // freeAlias is prefix-0, prefix-1 or the next that the domain does not use.
@@ -309,14 +298,15 @@ func (a *adder) addCompanions() {
 		if own == nil || own.IOMMUGroup == nil || own.PhysFn != nil {
 			continue
 		}
-		for _, f := range a.host.Functions(pci) {
-			id := topology.PCIDevice(f.Address)
-			if a.taken[id] || f.PhysFn != nil || !f.IsVFIO() ||
+		for function := range uint8(8) {
+			pci.Function = function
+			id, f := topology.PCIDevice(pci), a.host.Device(pci)
+			if f == nil || a.taken[id] || f.PhysFn != nil || !f.IsVFIO() ||
 				f.IOMMUGroup == nil || *f.IOMMUGroup != *own.IOMMUGroup {
 				continue
 			}
 			companion := domain.Hostdev{ID: id}
-			alias := fmt.Sprintf("%s-fn%d", lead.Alias, f.Address.Function)
+			alias := fmt.Sprintf("%s-fn%d", lead.Alias, function)
 			if lead.Alias != "" && !a.aliases[alias] { // libvirt refuses one twice
 				companion.Alias = alias
 			}

@@ -3,7 +3,8 @@
 // - protoc-gen-go-grpc v1.6.0
 // source: pkg/hooks/api/v1alpha3/callbacks.proto
 
-// v1alpha2 and Shutdown.
+// The calls to a hook sidecar. v1alpha1 has only OnDefineDomain and v1alpha2 no Shutdown, with
+// the same messages.
 // Names and numbers are those of KubeVirt v1.9.0,
 // pkg/hooks/v1alpha3/api_v1alpha3.proto.
 
