@@ -17,6 +17,7 @@
 //	test/matrix    the largest guests: TestBudgets, TestSixteenSwitches, TestShrink
 //	pkg/placement  controllers of others, and predicted addresses: TestUnmanagedControllers, TestPredictMirror
 //	pkg/domain     bytes outside the edits stay: TestSamplesWithoutEdits, TestLibvirtTestdata, FuzzApply
+//	pkg/fit        VMs that fit are those that the scheduler allocates: TestHosts, TestRandomFleets, TestPage
 //	pkg/why        what programs print has one cause, logs of VMs that are well have none; no secrets: TestCauses, TestWell, TestSecrets
 //	test/tree      the tests' own reader and its rules can fail: TestRead, TestViolations
 //	test/docs      pages agree with tables and code: TestTablesHaveEveryConstant, TestGenerated, TestLinks
@@ -49,9 +50,9 @@
 //	pkg/hooks         errors and panics return the input: TestRefusal, TestInputIsReturned, TestPreCloudInitIso
 //	pkg/hooks         sockets and the end: TestStaleSocketIsReplaced, TestOtherFileIsLeftAlone, TestEnd
 //	cmd/hook-sidecar  answers over 4 MiB, panics, standard error: TestAnswerTooLong, TestLogPanic, TestLogThatHangs
-//	pkg/cli           control characters: FuzzEscaped
+//	pkg/cli           control characters: FuzzUntrusted
 //	test/abuse        paths, quotes, devices that vanish: TestPathsStayInside, TestNothingUnescaped, TestSysfsVanishes
-//	test/sidecar      the process: TestMemory, TestTermDuringCalls, TestFullDisk, TestLauncherEnds, TestPrivileges
+//	test/sidecar      the process: TestMemory, TestTermDuringCalls, TestFullDisk, TestLauncherEnds, TestPrivileges, TestWrongArguments
 //	test/speed        a host that changes: TestLikeFresh
 //	pkg/cloudinit     data that cannot be merged: TestAnswerRefuses, TestMergeRefuses
 package test

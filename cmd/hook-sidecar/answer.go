@@ -65,21 +65,19 @@ func (a answerer) Mutate(ctx context.Context, call hooks.Call) ([]byte, error) {
 }
 
 // hookAnswerer returns the answerer of serve and onDefineDomain: it takes the environment
-// variables of this process.
+// variables of this process. The error is that of its flags, and the answerer has the valid ones.
 //
 // A host that cannot be opened is not an error, because the hook must not keep a VM from
 // starting. Its devices have the reason no-sysfs.
 func (a *app) hookAnswerer(log *slog.Logger, sysfs string, flags *cli.PolicyFlags) (answerer, error) {
-	m, err := a.withoutHost("", flags)
-	if err != nil {
-		return answerer{}, err
-	}
+	m, invalid := a.withoutHost("", flags)
 	m.PhysBits = physBitsOf(sysfs)
+	var err error
 	if m.Sysfs, err = openSysfs(sysfs); err != nil {
 		log.Error("the host cannot be read, no device will be placed", "sysfs", sysfs, "error", err)
 		m.Sysfs = embed.FS{} // without any file
 	}
-	return answerer{mutator: m, log: log, logs: &a.calls}, nil
+	return answerer{mutator: m, log: log, logs: &a.calls}, invalid
 }
 
 // logAnswer logs one line per call, device and warning, with the field names of the report. It
@@ -173,7 +171,7 @@ func errorAttrs(err error) []any {
 
 // announcesCloudInit reports whether the hook requests the VM's cloud-init data.
 func (a answerer) announcesCloudInit() bool {
-	return a.mutator.Flags[policy.KeyNCCLTopology] == policy.NCCLTopologyCloudInit
+	return a.mutator.Invalid == nil && a.mutator.Flags[policy.KeyNCCLTopology] == policy.NCCLTopologyCloudInit
 }
 
 // noReader returns the reason why a protocol has no call for cloud-init's data; "" if it

@@ -16,8 +16,9 @@ import (
 )
 
 func (a *app) newCall() *cobra.Command {
-	var socket, domainFile, vmiFile, output, plugin string
+	var socket, output, plugin string
 	var showDiff bool
+	in := &inputFlags{}
 	cmd := &cobra.Command{
 		Use:   "call --socket FILE --domain FILE --vmi FILE",
 		Short: "Call a hook on its socket, as virt-launcher does",
@@ -36,8 +37,8 @@ Exit status:
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&socket, "socket", "", "socket of the hook")
-	addDomainFlag(flags, &domainFile)
-	addVMIFlag(flags, &vmiFile)
+	in.addDomain(flags, ", the default")
+	addVMIFlag(flags, &in.vmi)
 	flags.StringVar(&plugin, "plugin", "", "call a structured plugin as KubeVirt `VERSION` 1.9 or 1.10 does, not OnDefineDomain")
 	flags.Lookup("plugin").NoOptDefVal = pluginOf19
 	cli.Complete(cmd, "plugin", pluginOf19, pluginOf110)
@@ -50,15 +51,17 @@ Exit status:
 		if plugin != "" && plugin != pluginOf19 && plugin != pluginOf110 {
 			return cli.Failed(cli.SeeHelp(cmd), fmt.Errorf("invalid --plugin %q: must be %s or %s", plugin, pluginOf19, pluginOf110))
 		}
-		before, err := a.readDomain(domainFile, vmiFile)
+		file, err := in.domain()
 		if err != nil {
 			return err
 		}
-		var vmi []byte
-		if vmiFile != "" {
-			if vmi, err = a.readVMIJSON(vmiFile); err != nil {
-				return err
-			}
+		before, err := a.readDomain(file, in.vmi)
+		if err != nil {
+			return err
+		}
+		vmi, err := a.readVMIJSON(in.vmi)
+		if err != nil {
+			return err
 		}
 		answered := func(call string, took time.Duration) {
 			a.Say("%s answered in %.1f ms", call, float64(took.Microseconds())/1000)

@@ -11,18 +11,16 @@ import (
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/doctor"
 	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/plan"
 )
 
 // doctorFlags are the flags of doctor except for its inputs.
 type doctorFlags struct {
 	cli.Output
 	quiet             bool
-	domains           []string
 	socketDir, cgroup string
 	physBits          int
 }
-
-func doctorFormats() []string { return []string{cli.Text, cli.JSON, cli.YAML} }
 
 func (a *app) newDoctor() *cobra.Command {
 	var flags doctorFlags
@@ -48,8 +46,8 @@ Exit status:
   hook-sidecar doctor --format json | jq '.results[] | select(.status == "FAIL")'`,
 	}
 	in := addInputFlags(cmd.Flags())
-	cmd.Flags().StringArrayVarP(&flags.domains, "domain", "d", nil, domainUsage+" (default: none);\nrepeat it, or pass a directory of *.xml, for several VMs of a node")
-	flags.Output.Add(cmd, doctorFormats()...)
+	in.addDomain(cmd.Flags(), " (default: none);\nrepeat it, or pass a directory of *.xml, for several VMs of a node")
+	flags.Output.Add(cmd, cli.Text, cli.JSON, cli.YAML)
 	cli.AddQuiet(cmd, &flags.quiet)
 	cmd.Flags().StringVar(&flags.socketDir, "socket-dir", socketDirectory, "directory of the hook sockets; \"\" skips its checks")
 	cmd.Flags().StringVar(&flags.cgroup, "cgroup", "/sys/fs/cgroup", "cgroup v2 directory with the limits of this container; \"\" skips\ntheir checks")
@@ -76,7 +74,7 @@ func domainFiles(given []string) (names []string, node bool, err error) {
 }
 
 func (a *app) doctor(in *inputFlags, flags doctorFlags) error {
-	if err := flags.Check(doctorFormats()...); err != nil {
+	if err := flags.Check(); err != nil {
 		return err
 	}
 	if flags.physBits < 0 || flags.physBits > maxPhysBits {
@@ -98,7 +96,7 @@ func (a *app) doctor(in *inputFlags, flags doctorFlags) error {
 	if inputs.IsGuest() {
 		a.Say("hint: this is a guest: hook-sidecar guest says what it believes about its devices, and what to send to whoever runs the cluster")
 	}
-	if len(flags.domains) == 0 && (err == nil || errors.Is(err, cli.ErrFound)) {
+	if len(in.domains) == 0 && (err == nil || errors.Is(err, cli.ErrFound)) {
 		a.Say("hint: --domain and --vmi check a VM too")
 	}
 	return err
@@ -106,7 +104,7 @@ func (a *app) doctor(in *inputFlags, flags doctorFlags) error {
 
 // doctorInputs reads the whole host and the inputs that are given.
 func (a *app) doctorInputs(in *inputFlags, flags doctorFlags) (doctor.Inputs, error) {
-	files, node, err := domainFiles(flags.domains)
+	files, node, err := domainFiles(in.domains)
 	if err != nil {
 		return doctor.Inputs{}, err
 	}
@@ -135,11 +133,15 @@ func (a *app) doctorInputs(in *inputFlags, flags doctorFlags) (doctor.Inputs, er
 		return inputs, err
 	}
 	for i, file := range files {
-		req, _, err := a.readRequest(&inputFlags{domain: file, vmi: in.vmi})
+		domain, err := a.readDomain(file, in.vmi)
 		if err != nil {
 			return inputs, err
 		}
-		vm := doctor.NewVM(planner.Read(req), inputName(file))
+		vmi, err := a.readVMI(in.vmi)
+		if err != nil {
+			return inputs, err
+		}
+		vm := doctor.NewVM(planner.Read(plan.Request{Domain: domain.XML, Parsed: vmi}), inputName(file))
 		switch {
 		case vm.Err != nil && !vm.IsRefused() && node:
 			return inputs, fmt.Errorf("%s: %w", inputName(file), failureOf(vm.Result))

@@ -17,8 +17,6 @@ type explainFlags struct {
 	asIs            bool
 }
 
-func explainFormats() []string { return []string{cli.Text, cli.JSON, cli.YAML, cli.SVG, cli.NCCL} }
-
 func (a *app) newExplain() *cobra.Command {
 	var flags explainFlags
 	cmd := &cobra.Command{
@@ -45,8 +43,8 @@ Exit status:
   hook-sidecar explain --format json < vm.xml | jq .devices`,
 	}
 	in := addInputFlags(cmd.Flags())
-	addDomainFlag(cmd.Flags(), &in.domain)
-	flags.Output.Add(cmd, explainFormats()...)
+	in.addDomain(cmd.Flags(), ", the default")
+	flags.Output.Add(cmd, cli.Text, cli.JSON, cli.YAML, cli.SVG, cli.NCCL)
 	cli.AddDetails(cmd, &flags.Details)
 	cmd.Flags().BoolVar(&flags.asIs, "as-is", false, "explain the current domain, and what the layout would change")
 	cmd.Flags().StringVar(&flags.guest, "guest", "", "compare the plan with the guest: the output of lspci -Dvmmnn,\nlstopo --of xml, nvidia-smi topo -mp or hook-sidecar snapshot\nin the guest, or the file of NCCL_TOPO_DUMP_FILE")
@@ -55,7 +53,7 @@ Exit status:
 }
 
 func (a *app) explain(in *inputFlags, flags explainFlags) error {
-	formats := explainFormats()
+	var formats []string
 	switch {
 	case flags.guest != "":
 		formats = []string{cli.Text, cli.JSON, cli.YAML}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -12,10 +13,21 @@ import (
 )
 
 // domainUsage describes --domain.
-const domainUsage = "libvirt domain XML, base64 of it, or a virt-launcher log with such a dump,\nalso compressed by gzip, or - for standard input"
+const domainUsage = "`FILE` of libvirt domain XML, base64 of it, or a virt-launcher log with such a dump,\nalso compressed by gzip, or - for standard input"
 
-func addDomainFlag(flags *pflag.FlagSet, domain *string) {
-	cli.Once(flags, domain, "domain", "d", "-", domainUsage)
+func (in *inputFlags) addDomain(flags *pflag.FlagSet, usage string) {
+	flags.StringArrayVarP(&in.domains, "domain", "d", nil, domainUsage+usage)
+}
+
+// domain returns the file of the one domain.
+func (in *inputFlags) domain() (string, error) {
+	switch len(in.domains) {
+	case 0:
+		return "-", nil
+	case 1:
+		return in.domains[0], nil
+	}
+	return "", cli.Failed("name one domain; doctor takes several", errors.New("flag --domain appears twice"))
 }
 
 func addVMIFlag(flags *pflag.FlagSet, vmi *string) {

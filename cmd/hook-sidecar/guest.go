@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -23,7 +22,7 @@ to whoever runs the cluster. It needs neither the domain nor the host.
 Without a FILE it reads the /sys of this machine. A FILE, or - for standard input,
 is the output of lspci -Dvmmnn, lstopo --of xml, nvidia-smi topo -mp or
 hook-sidecar snapshot in the guest, or NCCL's file of NCCL_TOPO_DUMP_FILE.
-docs/guest.md says what each of them shows.
+` + cli.Page("docs/guest.md") + ` says what each of them shows.
 
 Exit status:
   0  success
@@ -31,33 +30,31 @@ Exit status:
 		Example: `  hook-sidecar guest
   nvidia-smi topo -mp | hook-sidecar guest -
   NCCL_TOPO_DUMP_FILE=topo.xml all_reduce_perf -g 8 && hook-sidecar guest topo.xml`,
-		Args: cobra.MaximumNArgs(1),
+		Args: cli.AtMostOne,
 		RunE: func(_ *cobra.Command, args []string) error { return a.guest(args) },
 	}
 }
 
 func (a *app) guest(args []string) error {
 	var guest host.Guest
-	var problems []reasons.Warning
 	name := liveSysfs
 	if len(args) == 0 {
 		fsys, err := openSysfs(liveSysfs)
 		if err != nil {
 			return err
 		}
+		var problems []reasons.Warning
 		guest, problems = host.ReadGuestSysfs(fsys)
+		a.Warn(problems)
 	} else {
 		data, err := a.readInput(args[0])
 		if err != nil {
 			return err
 		}
 		name = fileName(args[0])
-		if guest, problems, err = host.ReadGuest(data); err != nil {
-			return cli.Failed("see hook-sidecar guest --help for the formats", fmt.Errorf("%s: %w", inputName(args[0]), err))
+		if guest, err = a.ReadGuest(inputName(args[0]), data); err != nil {
+			return err
 		}
-	}
-	for _, problem := range problems {
-		a.Say("warning: %s: %s", problem.Code, problem.Text)
 	}
 	var out bytes.Buffer
 	if err := report.WriteBelief(&out, name, guest, a.Style("")); err != nil {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -25,8 +24,9 @@ const liveSysfs = "/sys"
 
 // inputFlags are the inputs of mutate, explain and doctor, which has no domain or several.
 type inputFlags struct {
-	domain, vmi, environ, sysfs string
-	policy                      *cli.PolicyFlags
+	domains             []string
+	vmi, environ, sysfs string
+	policy              *cli.PolicyFlags
 }
 
 func addInputFlags(flags *pflag.FlagSet) *inputFlags {
@@ -51,26 +51,21 @@ func (a *app) read(in *inputFlags, details bool) (input, error) {
 	if err != nil {
 		return input{}, err
 	}
-	req, source, err := a.readRequest(in)
+	file, err := in.domain()
 	if err != nil {
 		return input{}, err
 	}
-	planner.Details = details
-	return input{planner.Read(req), req.Domain, source}, nil
-}
-
-// readRequest reads the domain and the VMI. source names the file of the domain.
-func (a *app) readRequest(in *inputFlags) (req plan.Request, source string, err error) {
-	domain, err := a.readDomain(in.domain, in.vmi)
+	domain, err := a.readDomain(file, in.vmi)
 	if err != nil {
-		return req, "", err
+		return input{}, err
 	}
-	source = fileName(in.domain)
+	source := fileName(file)
 	if domain.Dumps > 0 {
 		source += fmt.Sprintf(", dump %d of %[1]d", domain.Dumps)
 	}
 	vmi, err := a.readVMI(in.vmi)
-	return plan.Request{Domain: domain.XML, Parsed: vmi}, source, err
+	planner.Details = details
+	return input{planner.Read(plan.Request{Domain: domain.XML, Parsed: vmi}), domain.XML, source}, err
 }
 
 // planner returns a Planner with the host, the variables and the flags.
@@ -105,12 +100,10 @@ func checkSysfs(host fs.FS, name string) error {
 	return nil
 }
 
-// withoutHost returns a Planner with the variables and the flags.
+// withoutHost returns a Planner with the variables and the flags. With wrong flags it has those
+// that are valid.
 func (a *app) withoutHost(environFile string, policy *cli.PolicyFlags) (plan.Planner, error) {
-	source, err := policy.Given()
-	if err != nil {
-		return plan.Planner{}, err
-	}
+	source, invalid := policy.Given()
 	environ := []string(a.Environ)
 	if environFile != "" {
 		data, err := a.readFile(environFile)
@@ -122,7 +115,7 @@ func (a *app) withoutHost(environFile string, policy *cli.PolicyFlags) (plan.Pla
 		}
 	}
 	variables, problems := env.ParseVariables(environ)
-	return plan.Planner{Variables: variables, Problems: problems, Source: source}, nil
+	return plan.Planner{Variables: variables, Problems: problems, Source: source}, invalid
 }
 
 // readDomain reads the domain from file, before the VMI from vmiFile.
@@ -147,11 +140,8 @@ func (a *app) readDomain(file, vmiFile string) (env.FoundDomain, error) {
 
 // readVMI reads the VMI from a file, nil when there is none.
 func (a *app) readVMI(file string) (*env.VMI, error) {
-	if file == "" {
-		return nil, nil
-	}
 	data, err := a.readVMIJSON(file)
-	if err != nil {
+	if err != nil || data == nil {
 		return nil, err
 	}
 	vmi, err := env.ParseVMI(data)
@@ -161,43 +151,19 @@ func (a *app) readVMI(file string) (*env.VMI, error) {
 	return vmi, nil
 }
 
-// readVMIJSON reads a VMI from a file as JSON.
+// readVMIJSON reads a VMI from a file of JSON or YAML, nil when there is none.
 func (a *app) readVMIJSON(file string) ([]byte, error) {
+	if file == "" {
+		return nil, nil
+	}
 	data, err := a.readInput(file)
-	if err != nil {
-		return nil, err
+	if err != nil || bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
+		return data, err
 	}
-	if data, err = vmiJSON(data); err != nil {
-		err = fmt.Errorf("%s: %w", inputName(file), err)
+	if data, err = yaml.YAMLToJSON(data); err != nil { // which may show passwords
+		return nil, fmt.Errorf("%s: parse VMI: neither JSON nor YAML", inputName(file))
 	}
-	return data, err
-}
-
-// vmiJSON returns a VMI as JSON: of YAML, and of a VirtualMachine the VMI of its template.
-func vmiJSON(data []byte) ([]byte, error) {
-	if !bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
-		converted, err := yaml.YAMLToJSON(data)
-		if err != nil { // which may show passwords
-			return nil, errors.New("parse VMI: neither JSON nor YAML")
-		}
-		data = converted
-	}
-	var vm struct {
-		Kind     string         `json:"kind"`
-		Metadata map[string]any `json:"metadata"`
-		Spec     struct {
-			Template map[string]any `json:"template"`
-		} `json:"spec"`
-	}
-	if json.Unmarshal(data, &vm) != nil || vm.Kind != "VirtualMachine" || vm.Spec.Template == nil {
-		return data, nil
-	}
-	metadata, _ := vm.Spec.Template["metadata"].(map[string]any)
-	if metadata == nil {
-		metadata = map[string]any{}
-	}
-	metadata["name"], metadata["namespace"] = vm.Metadata["name"], vm.Metadata["namespace"]
-	return json.Marshal(map[string]any{"kind": "VirtualMachineInstance", "metadata": metadata, "spec": vm.Spec.Template["spec"]})
+	return data, nil
 }
 
 // inputName returns the name of an input file for messages.

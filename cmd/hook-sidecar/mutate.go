@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"strings"
 
@@ -33,7 +32,7 @@ Exit status:
   hook-sidecar mutate --env launcher.env --sysfs host.txtar -o placed.xml < vm.xml`,
 	}
 	in := addInputFlags(cmd.Flags())
-	addDomainFlag(cmd.Flags(), &in.domain)
+	in.addDomain(cmd.Flags(), ", the default")
 	cmd.Flags().BoolVar(&showDiff, "diff", false, "print a unified diff instead of the domain")
 	cmd.Flags().BoolVar(&check, "check", false, "print no domain; exit status 1 on a change")
 	cli.AddOutput(cmd.Flags(), &output)
@@ -96,21 +95,12 @@ func colouredDiff(diff []byte, style report.Style) []byte {
 	if !style.Colour {
 		return diff
 	}
-	var b bytes.Buffer
-	for line := range bytes.Lines(diff) {
-		text, isWhole := strings.CutSuffix(string(line), "\n")
-		switch {
-		case strings.HasPrefix(text, "@@"):
-			text = style.Paint(report.Cyan, text)
-		case strings.HasPrefix(text, "-"):
-			text = style.Paint(report.Red, text)
-		case strings.HasPrefix(text, "+"):
-			text = style.Paint(report.Green, text)
-		}
-		b.WriteString(text)
-		if isWhole {
-			b.WriteByte('\n')
+	colours := map[byte]report.Colour{'@': report.Cyan, '-': report.Red, '+': report.Green}
+	lines := strings.Split(string(diff), "\n")
+	for i, line := range lines {
+		if line != "" {
+			lines[i] = style.Paint(colours[line[0]], line)
 		}
 	}
-	return b.Bytes()
+	return []byte(strings.Join(lines, "\n"))
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 // app has the state that the commands share.
 type app struct {
 	cli.Program
+	words []string       // the command and its arguments
 	log   *logWriter     // nil unless standard error is written in the background
 	calls sync.WaitGroup // that are not logged yet
 }
@@ -26,12 +28,15 @@ func run(ctx context.Context, args, environ []string, streams cli.Streams) int {
 	root := a.newRoot()
 	var help bytes.Buffer // cobra ignores errors when it prints
 	root.SetOut(&help)
-	root.SetArgs(withCommand(args))
+	// The first process of a container of a VM's pod ends with it.
+	_, err := os.Stat(socketDirectory)
+	a.words = withCommand(args, err == nil && os.Getpid() == 1)
+	root.SetArgs(a.words)
 	if len(args) == 1 && filepath.Base(args[0]) != onDefineDomainName && cli.IsTerminal(streams.Out) {
 		root.SetArgs([]string{"help"}) // KubeVirt gives a sidecar no terminal
 	}
 	completeValues(root)
-	err := root.ExecuteContext(ctx)
+	err = root.ExecuteContext(ctx)
 	if help.Len() > 0 {
 		err = errors.Join(err, a.Write("", help.Bytes()))
 	}
@@ -45,14 +50,16 @@ func run(ctx context.Context, args, environ []string, streams cli.Streams) int {
 // withCommand returns the arguments with the command that they leave out: onDefineDomain
 // when KubeVirt's sidecar-shim calls the program by that name, else serve when the first
 // argument is a flag, because KubeVirt passes a sidecar its args only. A --version without
-// a value is the program's, not serve's.
-func withCommand(args []string) []string {
+// a value is the program's, not serve's, but a sidecar has no other command.
+func withCommand(args []string, isSidecar bool) []string {
 	name, rest := filepath.Base(args[0]), args[1:]
 	switch {
 	case name == onDefineDomainName:
 		return append([]string{onDefineDomainName}, rest...)
 	case len(rest) == 0:
 		return []string{"serve"}
+	case isSidecar && rest[0] != "serve":
+		return append([]string{"serve"}, rest...)
 	case len(rest) == 1 && rest[0] == "--version":
 		return []string{"version"}
 	case strings.HasPrefix(rest[0], "-") && rest[0] != "-h" && rest[0] != "--help":

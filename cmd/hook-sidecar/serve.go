@@ -1,11 +1,16 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -13,14 +18,21 @@ import (
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/hooks"
+	"hook-sidecar/pkg/reasons"
 )
 
 // socketDirectory is where KubeVirt mounts the directory of a sidecar's socket.
 const socketDirectory = "/var/run/kubevirt-hooks"
 
+// serveFlags are the flags of serve.
+type serveFlags struct {
+	socketDir, pluginSocket, sysfs string
+	versions                       []string
+	policy                         *cli.PolicyFlags
+}
+
 func (a *app) newServe() *cobra.Command {
-	var socketDir, pluginSocket, sysfs string
-	var versions []string
+	var flags serveFlags
 	cmd := &cobra.Command{
 		Use:   "serve [flags]",
 		Short: "Serve KubeVirt's hooks on a socket",
@@ -36,43 +48,64 @@ one at a time, and GOMEMLIMIT defaults to 32MiB.
 With --nccl-topology=cloudinit it also asks virt-launcher for the VM's cloud-init
 data. Such a VM needs a cloud-init volume: virt-launcher 1.9.0 panics without one.
 
+With wrong arguments it returns each domain unchanged and logs why; with --strict it
+refuses the call.
+
 Exit status:
   0  ended by virt-launcher or by a signal
-  2  usage error, or a socket cannot be served`,
+  2  a socket cannot be served`,
 		Example: `  hook-sidecar --version v1alpha3
   hook-sidecar serve --layout mirror --lock strict
   hook-sidecar serve --socket-dir "" --plugin-socket /var/run/kubevirt-plugin/hostdev/hook.sock`,
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&socketDir, "socket-dir", socketDirectory, "directory of the hook socket; \"\" serves no hooks")
-	flags.StringSliceVar(&versions, "version", nil, "hook versions to serve: v1alpha1, v1alpha2, v1alpha3 (default all)")
-	flags.StringVar(&pluginSocket, "plugin-socket", "", "socket for structured plugins")
-	addSysfsFlag(flags, &sysfs)
-	policy := cli.AddHookPolicyFlags(flags)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		a.fitIntoSidecar()
-		a.logInBackground()
-		log := newLog(a.Err)
-		answerer, err := a.hookAnswerer(log, sysfs, policy)
-		if err != nil {
-			return err
-		}
-		answerer.mutator.Limit = serveLimit()
-		config := hooks.Config{
-			Mutator: answerer, Logger: log, Versions: versions,
-			PluginSocket: pluginSocket,
-		}
-		// A flag decides, because the VMI is unknown when virt-launcher calls Info.
-		// Announced, the call affects all VMs (hooks.Config.CloudInit).
-		if answerer.announcesCloudInit() {
-			config.CloudInit = answerer.cloudInit
-		}
-		if socketDir != "" {
-			config.HookSocket = filepath.Join(socketDir, hooks.SocketName(a.Environ.Variable("CONTAINER_NAME")))
-		}
-		return serveFailure(hooks.New(config).Run(untilSignal(cmd.Context())))
+	cmd.Flags().StringVar(&flags.socketDir, "socket-dir", socketDirectory, "directory of the hook socket; \"\" serves no hooks")
+	cmd.Flags().StringSliceVar(&flags.versions, "version", nil, "hook versions to serve: v1alpha1, v1alpha2, v1alpha3 (default all)")
+	cmd.Flags().StringVar(&flags.pluginSocket, "plugin-socket", "", "socket for structured plugins")
+	addSysfsFlag(cmd.Flags(), &flags.sysfs)
+	flags.policy = cli.AddHookPolicyFlags(cmd.Flags())
+	cmd.Args = cobra.ArbitraryArgs // serve carries the error of an argument
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return a.serve(cmd.Context(), flags, cli.NoArguments(cmd, args))
 	}
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		flags.policy.ParseValid(a.words[1:])
+		return a.serve(cmd.Context(), flags, cmd.Parent().FlagErrorFunc()(cmd, err))
+	})
 	return cmd
+}
+
+// serve answers calls. Wrong arguments do not end it: virt-launcher would wait minutes for the
+// socket, without an event, and then fail the VM (KubeVirt pkg/hooks/manager.go,
+// collectSideCarSockets).
+func (a *app) serve(ctx context.Context, flags serveFlags, invalid error) error {
+	a.fitIntoSidecar()
+	a.logInBackground()
+	log := newLog(a.Err)
+	answerer, err := a.hookAnswerer(log, flags.sysfs, flags.policy)
+	answerer.mutator.Limit = serveLimit()
+	invalid = cmp.Or(invalid, err)
+	for _, version := range flags.versions {
+		if all := hooks.Versions(); invalid == nil && !slices.Contains(all, version) {
+			invalid = cli.Failed("see hook-sidecar serve --help", fmt.Errorf("invalid --version %q: must be one of %s", version, strings.Join(all, ", ")))
+		}
+	}
+	if invalid != nil {
+		answerer.mutator.Invalid = fmt.Errorf("the arguments of the hook are wrong: %w (%s)", invalid, reasons.HintOf(invalid))
+		log.Error("no domain will be changed", "error", answerer.mutator.Invalid)
+	}
+	config := hooks.Config{Mutator: answerer, Logger: log, Versions: flags.versions, PluginSocket: flags.pluginSocket}
+	// A flag decides, because the VMI is unknown when virt-launcher calls Info.
+	// Announced, the call affects all VMs (hooks.Config.CloudInit).
+	if answerer.announcesCloudInit() {
+		config.CloudInit = answerer.cloudInit
+	}
+	if flags.socketDir != "" {
+		config.HookSocket = filepath.Join(flags.socketDir, hooks.SocketName(a.Environ.Variable("CONTAINER_NAME")))
+	}
+	if err := hooks.New(config).Run(untilSignal(ctx)); err != nil {
+		return cmp.Or(invalid, serveFailure(err))
+	}
+	return nil
 }
 
 // serveFailure adds a hint to the error of a socket that cannot be served.

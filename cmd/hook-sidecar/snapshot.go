@@ -22,8 +22,7 @@ accept it as --sysfs in place of the host. It has no serial numbers, MAC
 addresses, machine UUIDs or host names; UUIDs of mediated devices stay, because
 they are their names.
 
-A snapshot of a snapshot is the same file. The environment variable
-SOURCE_DATE_EPOCH, in seconds, replaces the current time in the header.
+A snapshot of a snapshot is the same file.
 
 Exit status:
   0  success

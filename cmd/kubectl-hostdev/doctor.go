@@ -9,7 +9,9 @@ import (
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/cluster"
 	"hook-sidecar/pkg/doctor"
+	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/plan"
+	"hook-sidecar/pkg/reasons"
 )
 
 // doctorFlags are the flags of doctor.
@@ -42,13 +44,12 @@ Exit status:
 		Example: `  kubectl hostdev doctor dgx -n ml
   kubectl hostdev doctor -A -q
   kubectl hostdev doctor`,
-		Args: cobra.MaximumNArgs(1),
+		Args: cli.AtMostOne,
 	}
-	formats := []string{cli.Text, cli.JSON, cli.YAML}
-	flags.add(cmd, formats...)
+	flags.add(cmd, cli.Text, cli.JSON, cli.YAML)
 	cli.AddQuiet(cmd, &flags.quiet)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := flags.check(args, formats...); err != nil {
+		if err := flags.check(args); err != nil {
 			return err
 		}
 		switch {
@@ -81,13 +82,37 @@ func (a *app) doctorOfCluster(ctx context.Context, flags doctorFlags) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
-	installation, err := client.Installation(ctx)
+	report, err := a.installation(ctx, client)
 	if err != nil {
 		return err
 	}
-	return a.Doctor(doctor.NewInstallationReport(installation), "", flags.quiet, flags.Output)
+	return a.Doctor(report, "", flags.quiet, flags.Output)
+}
+
+// installation checks what the cluster has of KubeVirt and of this hook.
+func (a *app) installation(ctx context.Context, client *cluster.Client) (doctor.Report, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	in, err := client.Installation(ctx)
+	if err != nil {
+		return doctor.Report{}, err
+	}
+	return doctor.NewInstallationReport(in), nil
+}
+
+// problems returns what doctor finds wrong with the installation, as lines.
+func (a *app) problems(ctx context.Context, client *cluster.Client) (lines []string, err error) {
+	report, err := a.installation(ctx, client)
+	for _, result := range report.Problems() {
+		lines = append(lines, result.String())
+	}
+	return lines, err
+}
+
+// lacksHook reports whether a running VM requests the hook, which would place devices that it did
+// not place.
+func lacksHook(vm cluster.VM, running cli.Running) bool {
+	return env.RequestsHook(vm.Labels, vm.Annotations) && running.Layout == "" && running.Planned.Changed() && !running.Planned.Policy.DryRun
 }
 
 // doctorAll checks many VMs, whose names the results have. One that cannot be read is a warning.
@@ -96,13 +121,10 @@ func (a *app) doctorAll(ctx context.Context, flags doctorFlags) error {
 	if err != nil {
 		return err
 	}
-	results := make([][]doctor.Result, len(all))
-	err = a.forEach(all, flags.concurrency, func(i int) (err error) {
-		results[i], err = a.results(ctx, client, all[i])
-		return err
-	}, func(_ int, err error) {
+	read := func(in cluster.Instance) ([]doctor.Result, error) { return a.results(ctx, client, in) }
+	results, err := forEach(a, all, flags.concurrency, read, func(_ []doctor.Result, err error) {
 		if err != nil {
-			a.Say("warning: not checked: %v", err)
+			a.Say("warning: not checked: %s", reasons.Text(err))
 		}
 	})
 	if err != nil {
@@ -113,13 +135,7 @@ func (a *app) doctorAll(ctx context.Context, flags doctorFlags) error {
 
 // results returns those of one of many VMs.
 func (a *app) results(ctx context.Context, client *cluster.Client, in cluster.Instance) ([]doctor.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
-	vm, err := client.VM(ctx, in, cluster.WholeNode)
-	if err != nil {
-		return nil, err
-	}
-	inputs, _, err := check(vm)
+	inputs, _, err := a.checked(ctx, client, in, cluster.WholeNode)
 	if err != nil {
 		return nil, err
 	}
@@ -130,12 +146,27 @@ func (a *app) results(ctx context.Context, client *cluster.Client, in cluster.In
 	return found, nil
 }
 
+// checked reads one of many VMs, and returns what check does.
+func (a *app) checked(ctx context.Context, client *cluster.Client, in cluster.Instance, scope cluster.Scope) (doctor.Inputs, cli.Running, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	vm, err := client.VM(ctx, in, scope)
+	if err != nil {
+		return doctor.Inputs{}, cli.Running{}, err
+	}
+	return check(vm)
+}
+
 // check plans a VM on the part of its node that was read, and returns doctor's inputs.
 func check(vm cluster.VM) (doctor.Inputs, cli.Running, error) {
 	inputs, planner := doctor.NewInputs(plan.Planner{Sysfs: vm.Host})
 	running, err := newRunning(vm, planner)
 	if err == nil {
 		inputs.VM = doctor.NewVM(running.VM, vm.Name)
+	}
+	if err == nil && vm.Environ != nil { // not the planner's: the hook has none
+		variables, problems := env.ParseVariables(vm.Environ)
+		inputs.Variables, inputs.Problems = append([]env.Variable{}, variables...), append(inputs.Problems, problems...)
 	}
 	return inputs, running, err
 }

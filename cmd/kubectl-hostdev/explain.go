@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/cluster"
+	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/report"
 )
 
@@ -19,10 +22,6 @@ type explainFlags struct {
 	fleetFlags
 	layout, guestFile string
 	guest, details    bool
-}
-
-func explainFormats() []string {
-	return []string{cli.Text, cli.Wide, cli.JSON, cli.YAML, cli.Name, cli.SVG, cli.NCCL}
 }
 
 func (a *app) newExplain() *cobra.Command {
@@ -46,9 +45,9 @@ Exit status:
 		Example: `  kubectl hostdev explain dgx -n ml
   kubectl hostdev explain dgx --layout mirror -o svg > dgx.svg
   kubectl hostdev explain -A -o wide`,
-		Args: cobra.MaximumNArgs(1),
+		Args: cli.AtMostOne,
 	}
-	flags.add(cmd, explainFormats()...)
+	flags.add(cmd, cli.Text, cli.Wide, cli.JSON, cli.YAML, cli.Name, cli.SVG, cli.NCCL)
 	cli.AddDetails(cmd, &flags.details)
 	cmd.Flags().StringVar(&flags.layout, "layout", "", "show what this layout would build, instead of what the VM has")
 	cmd.Flags().BoolVar(&flags.guest, "guest", false, "compare the VM with what its guest sees, by the guest agent; exit status 1 on a\ndifference")
@@ -74,23 +73,21 @@ Exit status:
 // check checks the flags of explain with these arguments.
 func (f *explainFlags) check(args []string) error {
 	f.guest = f.guest || f.guestFile != ""
-	formats := explainFormats()
+	var formats []string
 	switch {
+	case len(args) == 0 && (f.layout != "" || f.details || f.guest):
+		return cli.Failed("name the VM", errors.New("--layout, --details and --guest require a VM name"))
+	case f.guest && (f.layout != "" || f.details):
+		return cli.Failed("leave out one of them", errors.New("--guest cannot be combined with --layout or --details"))
 	case f.guest:
 		formats = []string{cli.Text, cli.JSON, cli.YAML}
 	case len(args) == 0:
-		formats = formats[:5] // no picture
+		formats = []string{cli.Text, cli.Wide, cli.JSON, cli.YAML, cli.Name}
 	case f.details:
 		formats = []string{cli.Text, cli.SVG}
 	}
-	if err := f.fleetFlags.check(args, formats...); err != nil {
+	if err := f.fleetFlags.check(args, formats...); err != nil || f.layout == "" {
 		return err
-	}
-	if f.guest && (f.layout != "" || f.details) {
-		return cli.Failed("leave out one of them", errors.New("--guest cannot be combined with --layout or --details"))
-	}
-	if f.layout == "" {
-		return nil
 	}
 	_, _, err := policy.Resolve(policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: f.layout}})
 	return err
@@ -120,6 +117,24 @@ func (a *app) explain(ctx context.Context, argument string, flags explainFlags) 
 	}
 	e.Heading, e.Subject = running.Heading(), report.NewSubject(running.Planned.Plan.Domain(), vm.VMI)
 	e.Subject.Host, e.Subject.Source, e.Subject.Tool = "node "+vm.Node, "pod "+vm.Pod, a.Version()
+	if slices.ContainsFunc(slices.Concat(vm.GPUs, vm.HostDevices), env.Request.IsClaim) {
+		claims, nearer, err := a.claims(ctx, client, vm)
+		if err != nil {
+			return err
+		}
+		if e.Claims = claims; nearer != "" {
+			e.Heading += "nearer devices of the same drivers are free on its node: " + nearer + " (kubectl hostdev fit --claim)\n\n"
+		}
+	}
+	if lacksHook(vm, running) {
+		problems, err := a.problems(ctx, client)
+		if err != nil {
+			a.Say("warning: not read: %s", reasons.Text(err))
+		}
+		for _, problem := range problems {
+			a.Say("warning: the VM requests the hook, which did not place its devices: %s", problem)
+		}
+	}
 	if !flags.guest {
 		return a.Explain(e, running.VM, shown, flags.layout == "")
 	}

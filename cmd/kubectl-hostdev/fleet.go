@@ -62,13 +62,13 @@ func (a *app) instances(ctx context.Context, f fleetFlags) (*cluster.Client, []c
 // forEach reads VMs, some at a time, and shows each when it is read. The next one is on the node
 // of which the fewest are being read: a slow node delays its own VMs only. Where every VM has an
 // error, forEach returns the first.
-func (a *app) forEach(all []cluster.Instance, concurrency int, read func(i int) error, show func(i int, err error)) error {
+func forEach[T any](a *app, all []cluster.Instance, concurrency int, read func(cluster.Instance) (T, error), show func(T, error)) ([]T, error) {
 	done, reading, waiting := make(chan int), map[string]int{}, make([]int, len(all))
 	for i := range waiting {
 		waiting[i] = i
 	}
 	byNode := func(x, y int) int { return cmp.Compare(reading[all[x].Node], reading[all[y].Node]) }
-	failures := make([]error, len(all))
+	results, failures := make([]T, len(all)), make([]error, len(all))
 	for started, ended := 0, 0; ended < len(all); {
 		if started < len(all) && started-ended < concurrency {
 			next := slices.MinFunc(waiting, byNode)
@@ -76,7 +76,7 @@ func (a *app) forEach(all []cluster.Instance, concurrency int, read func(i int) 
 			reading[all[next].Node]++
 			started++
 			go func() {
-				failures[next] = read(next)
+				results[next], failures[next] = read(all[next])
 				done <- next
 			}()
 			continue
@@ -85,12 +85,12 @@ func (a *app) forEach(all []cluster.Instance, concurrency int, read func(i int) 
 		reading[all[i].Node]--
 		ended++
 		a.Progress("")
-		show(i, failures[i])
+		show(results[i], failures[i])
 		a.Progress(fmt.Sprintf("%d of %d VMs read", ended, len(all)))
 	}
 	a.Progress("")
 	if len(all) > 0 && !slices.Contains(failures, nil) {
-		return failures[0]
+		return nil, failures[0]
 	}
-	return nil
+	return results, nil
 }

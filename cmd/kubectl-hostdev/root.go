@@ -67,7 +67,7 @@ pods/exec in the VM's namespace: ` + cli.Page("manifests/kubectl/clusterrole.yam
 	root.CompletionOptions.DisableDefaultCmd = true
 	a.config.AddFlags(root.PersistentFlags())
 	root.PersistentFlags().DurationVar(&a.timeout, "timeout", 30*time.Second, "how long reading one VM may take")
-	a.Root(root, a.newExplain(), a.newDoctor(), a.newWhy(), a.newSnapshot(), a.newCompletion())
+	a.Root(root, a.newExplain(), a.newDoctor(), a.newFit(), a.newWhy(), a.newSnapshot())
 	root.Version = a.Version() + " " + runtime.Version()
 	root.SetVersionTemplate("{{.Version}}\n")
 	return root

@@ -5,13 +5,19 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/go-logr/logr"
 	"github.com/rogpeppe/go-internal/testscript"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/klog/v2"
+	"sigs.k8s.io/yaml"
 
 	"hook-sidecar/test/apiserver"
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/script"
 )
 
@@ -36,6 +42,40 @@ func TestScript(t *testing.T) {
 	})
 }
 
+// TestClusterRole: manifests/kubectl has each rule that the scripts see in a hint.
+func TestClusterRole(t *testing.T) {
+	var granted []string
+	for _, text := range strings.Split(string(expect.File(t, "../../manifests/kubectl/clusterrole.yaml")), "\n---\n") {
+		var role rbacv1.ClusterRole
+		expect.NoError(t, yaml.UnmarshalStrict([]byte(text), &role))
+		for _, rule := range role.Rules {
+			for _, resource := range rule.Resources {
+				for _, verb := range rule.Verbs {
+					granted = append(granted, fmt.Sprintf(`{apiGroups: [%q], resources: [%q], verbs: [%q]}`, rule.APIGroups[0], resource, verb))
+				}
+			}
+		}
+	}
+	slices.Sort(granted)
+	granted = slices.Compact(granted) // of several roles
+	scripts, err := filepath.Glob(filepath.Join("testdata", "script", "*.txtar"))
+	expect.NoError(t, err)
+	named := map[string]bool{}
+	for _, script := range scripts {
+		for _, match := range regexp.MustCompile(`by the rule ({.*?})`).FindAllSubmatch(expect.File(t, script), -1) {
+			named[strings.ReplaceAll(string(match[1]), `\`, "")] = true
+		}
+	}
+	for rule := range named {
+		if !slices.Contains(granted, rule) {
+			t.Errorf("no ClusterRole has the rule %s", rule)
+		}
+	}
+	if len(named) != len(granted)-1 { // none needs get of pods/exec
+		t.Errorf("the scripts name %d rules, and the ClusterRoles have %d", len(named), len(granted))
+	}
+}
+
 // inputs are files for every script: clusters with a VM that has no hook, one that has it
 // and one without devices, and what their documents take from testdata.
 var inputs = map[string]string{
@@ -52,6 +92,7 @@ var inputs = map[string]string{
 	"plain.json":  "testdata/launcher/plain/input1.vmi.json",
 	"plain.xml":   "testdata/launcher/plain/defined.xml",
 	"host.txtar":  "testdata/hosts/x86-2n8g-hgx-h100.txtar",
+	"slices.yaml": "testdata/slices/x86-2n8g-hgx-h100.yaml",
 }
 
 func copyInputs(env *testscript.Env) error {

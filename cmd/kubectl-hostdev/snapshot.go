@@ -29,11 +29,9 @@ namespace whose VMs you may list.
 		Args: oneVM,
 	}
 	output.AddAsKubectl(cmd, cli.Text)
+	output.Format = cli.Text // whatever the name of the file
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if output.Format == "" {
-			output.Format = cli.Text // whatever the name of the file
-		}
-		if err := output.Check(cli.Text); err != nil {
+		if err := output.Check(); err != nil {
 			return err
 		}
 		return a.snapshot(cmd.Context(), args[0], output.File)
@@ -67,12 +65,9 @@ func (a *app) snapshotVM(ctx context.Context, client *cluster.Client, namespace,
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
-	in, err := client.OnNode(ctx, namespace, node)
+	name, err := client.OnNode(ctx, namespace, node)
 	if err != nil {
-		in, err = client.OnNode(ctx, "", node)
+		name, err = client.OnNode(ctx, "", node)
 	}
-	if err != nil {
-		return types.NamespacedName{}, err
-	}
-	return in.NamespacedName, nil
+	return name, err
 }

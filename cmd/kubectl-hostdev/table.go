@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/cluster"
 	"hook-sidecar/pkg/doctor"
+	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/report"
@@ -29,44 +29,34 @@ type vmTable struct {
 
 // row is a VM of the table.
 type row struct {
-	Namespace string         `json:"namespace"` // of the VM
-	Name      string         `json:"name"`      // of the VM
-	Node      string         `json:"node"`      // that it runs on
-	Devices   int            `json:"devices"`   // how many passthrough devices it has
-	Pairs     int            `json:"pairs"`     // pairs of devices
-	Alike     int            `json:"alike"`     // how many of these are as on the host
-	Better    []option       `json:"better"`    // layouts with which more are: the hook's choice, and those that show more than it
-	Unplaced  int            `json:"unplaced"`  // devices without a place
-	Cells     int            `json:"cells"`     // guest NUMA cells; they come first where there are none
-	Layout    policy.Layout  `json:"layout"`    // of the current tree; "" where no device is under an expander bus
-	ToDo      string         `json:"toDo"`      // what to do; "" where no device is passed through
-	Finding   *doctor.Result `json:"finding"`   // the worst of doctor; null where it has no FAIL and no WARN
-	Error     *string        `json:"error"`     // why the VM was not read
-}
-
-// option is a layout and what it would give.
-type option struct {
-	Layout policy.Layout `json:"layout"` // its name
-	Alike  int           `json:"alike"`  // pairs that would be as on the host
+	Namespace string             `json:"namespace"` // of the VM
+	Name      string             `json:"name"`      // of the VM
+	Node      string             `json:"node"`      // that it runs on
+	Devices   int                `json:"devices"`   // how many passthrough devices it has
+	Pairs     int                `json:"pairs"`     // pairs of devices
+	Alike     int                `json:"alike"`     // how many of these are as on the host
+	Better    []plan.Alternative `json:"better"`    // layouts with which more are: the hook's choice, and those that show more than it
+	Unplaced  int                `json:"unplaced"`  // devices without a place
+	Cells     int                `json:"cells"`     // guest NUMA cells; they come first where there are none
+	Layout    policy.Layout      `json:"layout"`    // of the current tree; "" where no device is under an expander bus
+	ToDo      string             `json:"toDo"`      // what to do; "" where no device is passed through
+	Finding   *doctor.Result     `json:"finding"`   // the worst of doctor; null where it has no FAIL and no WARN
+	Error     *string            `json:"error"`     // why the VM was not read
 }
 
 // table prints the VMs with passthrough devices, as text each when it is read. One that
 // cannot be read has its error in its row; where none can be read, that is the error.
 func (a *app) table(ctx context.Context, flags explainFlags) error {
-	if flags.layout != "" || flags.details || flags.guest {
-		return cli.Failed("name the VM", errors.New("--layout, --details and --guest require a VM name"))
-	}
 	client, all, err := a.instances(ctx, flags.fleetFlags)
 	if err != nil {
 		return err
 	}
 	if flags.Format == cli.Name {
-		return a.WriteAs(flags.Output, nil, func(b *bytes.Buffer) error {
-			for _, in := range all {
-				b.WriteString(cli.Escaped(cluster.ResourceName(in.Name)) + "\n")
-			}
-			return nil
-		})
+		var names bytes.Buffer
+		for _, in := range all {
+			fmt.Fprintln(&names, topology.Printable(cluster.ResourceName(in.Name)))
+		}
+		return a.Write(flags.File, names.Bytes())
 	}
 	isStreamed := flags.File == "" && (flags.Format == cli.Text || flags.Format == cli.Wide)
 	columns := newColumns(flags, all, a.Style(flags.File).Width)
@@ -74,12 +64,9 @@ func (a *app) table(ctx context.Context, flags explainFlags) error {
 	if len(all) == 0 {
 		text = bytes.NewBufferString("no VM with passthrough devices\n")
 	}
-	rows := make([]row, len(all))
-	failure := a.forEach(all, flags.concurrency, func(i int) (err error) {
-		rows[i], err = a.row(ctx, client, all[i])
-		return err
-	}, func(i int, failure error) {
-		text.WriteString(columns.line(columns.cells(rows[i])))
+	read := func(in cluster.Instance) (row, error) { return a.row(ctx, client, in) }
+	rows, failure := forEach(a, all, flags.concurrency, read, func(r row, failure error) {
+		text.WriteString(columns.line(columns.cells(r)))
 		if isRead = isRead || failure == nil; isRead && isStreamed {
 			err = cmp.Or(err, a.Write("", text.Bytes()))
 			text.Reset()
@@ -96,34 +83,20 @@ func (a *app) table(ctx context.Context, flags explainFlags) error {
 
 // row reads one VM of the table.
 func (a *app) row(ctx context.Context, client *cluster.Client, in cluster.Instance) (row, error) {
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
-	r := row{Namespace: in.Namespace, Name: in.Name, Node: in.Node, Better: []option{}}
-	vm, err := client.VM(ctx, in, cluster.DevicesOnly)
-	if err == nil {
-		err = r.fill(vm)
-	}
+	r := row{Namespace: in.Namespace, Name: in.Name, Node: in.Node, Better: []plan.Alternative{}}
+	inputs, running, err := a.checked(ctx, client, in, cluster.DevicesOnly)
 	if err != nil {
 		r.Error, r.ToDo = new(err.Error()), reasons.HintOf(err)
-	}
-	return r, err
-}
-
-func (r *row) fill(vm cluster.VM) error {
-	inputs, running, err := check(vm)
-	if err != nil {
-		return err
+		return r, err
 	}
 	r.Devices, r.Pairs, r.Alike, r.Layout = len(running.Current.Devices), running.Pairs.All, running.Pairs.Alike, running.Layout
 	r.Unplaced, r.Cells, r.ToDo = report.WithoutPlace(running.Planned.Plan), len(running.Current.Domain().CPUCells()), running.ToDo()
-	for _, o := range running.Better() {
-		r.Better = append(r.Better, option{o.Layout, o.Alike})
-	}
+	r.Better = append(r.Better, running.Better()...)
 	found := doctor.NewReport(inputs).Results // the worst first
 	if len(found) > 0 && (found[0].Status == doctor.Fail || found[0].Status == doctor.Warn) {
 		r.Finding = &found[0]
 	}
-	return nil
+	return r, nil
 }
 
 // columns are those of the table as text. Their widths are known before a VM is read; the
@@ -158,26 +131,22 @@ func newColumns(flags explainFlags, all []cluster.Instance, width int) columns {
 
 // cells returns a row's.
 func (c columns) cells(r row) []string {
-	cells := []string{r.Namespace, r.Name, cmp.Or(r.Node, "-"), "?", "?", "?", "?"}
-	unplaced, guestCells, finding, toDo := "?", "?", "?", cmp.Or(r.ToDo, "-")
-	if r.Error == nil {
-		var better []string
-		for _, o := range r.Better {
-			better = append(better, fmt.Sprintf("%s %d", o.Layout, o.Alike))
+	cells := []string{r.Namespace, r.Name, cmp.Or(r.Node, "-")}
+	if r.Error != nil {
+		for len(cells) < len(c.widths) {
+			cells = append(cells, "?")
 		}
-		cells = append(cells[:3], fmt.Sprint(r.Devices), fmt.Sprintf("%d of %d", r.Alike, r.Pairs),
-			cmp.Or(strings.Join(better, ", "), "-"), cmp.Or(string(r.Layout), "-"))
-		unplaced, guestCells, finding = fmt.Sprint(r.Unplaced), fmt.Sprint(r.Cells), "-"
-	} else {
-		toDo = strings.TrimSuffix("error: "+*r.Error+"; "+r.ToDo, "; ")
+		return append(cells, strings.TrimSuffix("error: "+*r.Error+"; "+r.ToDo, "; "))
 	}
-	if r.Finding != nil {
-		finding = fmt.Sprintf("%s %s", r.Finding.Status, r.Finding.Name)
-	}
+	cells = append(cells, fmt.Sprint(r.Devices), fmt.Sprintf("%d of %d", r.Alike, r.Pairs), cmp.Or(plan.Listed(r.Better), "-"), cmp.Or(string(r.Layout), "-"))
 	if c.isWide {
-		cells = append(cells, unplaced, guestCells, finding)
+		finding := "-"
+		if r.Finding != nil {
+			finding = fmt.Sprintf("%s %s", r.Finding.Status, r.Finding.Name)
+		}
+		cells = append(cells, fmt.Sprint(r.Unplaced), fmt.Sprint(r.Cells), finding)
 	}
-	return append(cells, toDo)
+	return append(cells, cmp.Or(r.ToDo, "-"))
 }
 
 // line returns a line of the table, of which a terminal has what fits.
@@ -186,9 +155,9 @@ func (c columns) line(cells []string) string {
 	for i, width := range c.widths {
 		line += fmt.Sprintf("%-*s  ", width, topology.Printable(cells[i]))
 	}
-	last := []rune(topology.Printable(topology.OneLine(cells[len(cells)-1])))
-	if room := max(minToDo, c.width-len(line)); c.width > 0 && len(last) > room {
-		last = append(last[:room-1], '…')
+	last := topology.Printable(topology.OneLine(cells[len(cells)-1]))
+	if c.width > 0 {
+		last = report.Fit(last, max(minToDo, c.width-len(line)))
 	}
-	return line + string(last) + "\n"
+	return line + last + "\n"
 }

@@ -1,12 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,18 +14,24 @@ import (
 
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/cluster"
+	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/why"
 )
 
 func (a *app) newWhy() *cobra.Command {
 	var files []string
+	var output cli.Output
 	cmd := &cobra.Command{
 		Use:   "why VM [flags]",
 		Short: "Say why a VM with passthrough devices does not start",
-		Long: `why reads what the cluster has about the start of a VM: the VM and its VMI, their events
-and pods, and the logs of virt-launcher and of hooks. It names the cause, the message that
-proves it, and what to do. docs/causes.md has all causes. It needs no hook.
+		Long: `why names the cause of a failed start, with or without a hook in the cluster, the
+message that proves it, and what to do. It reads the VM, its VMI, events, pods and logs,
+and names what you may not read. Where the VM requests the hook, which did not place
+its devices, it also checks the cluster as doctor does. All causes:
+` + cli.Page("docs/causes.md") + `
 
 With -f it reads files instead: objects as kubectl get -o yaml prints them, and logs. It
 prints no value of an environment variable and no cloud-init data.
@@ -39,136 +44,145 @@ Exit status:
   kubectl hostdev why dgx -f bundle.yaml -f compute.log`,
 		Args: oneVM,
 	}
+	formats := []string{cli.Text, cli.JSON, cli.YAML}
+	output.AddAsKubectl(cmd, formats...)
 	cmd.Flags().StringArrayVarP(&files, "file", "f", nil, "read this file instead of the cluster; may be repeated")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return a.why(cmd.Context(), args[0], files) }
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := output.Check(formats...); err != nil {
+			return err
+		}
+		return a.why(cmd.Context(), args[0], files, output)
+	}
 	cmd.ValidArgsFunction = a.completeVMs
 	return cmd
 }
 
-func (a *app) why(ctx context.Context, argument string, files []string) error {
-	read := func(e *why.Evidence) error { return readFiles(e, files) }
-	namespace := *a.config.Namespace
+func (a *app) why(ctx context.Context, argument string, files []string, output cli.Output) error {
+	var client *cluster.Client
+	namespace, err := *a.config.Namespace, error(nil)
 	if len(files) == 0 {
-		client, of, err := a.connect()
-		if err != nil {
-			return err
-		}
-		namespace, read = of, func(e *why.Evidence) error { return a.collect(ctx, client, e) }
+		client, namespace, err = a.connect()
 	}
-	name, err := vmName(namespace, argument)
+	name, nameErr := vmName(namespace, argument)
+	if err = cmp.Or(err, nameErr); err != nil {
+		return err
+	}
+	e := &why.Evidence{Report: why.Report{Namespace: name.Namespace, Name: name.Name, Installation: []string{}, Unread: []string{}}}
+	for _, file := range files {
+		data, readErr := os.ReadFile(file)
+		err = cmp.Or(err, readErr)
+		e.Add("file "+file, data)
+	}
+	if client != nil {
+		err = a.collect(ctx, client, name, e)
+	}
 	if err != nil {
 		return err
 	}
-	e := &why.Evidence{Namespace: name.Namespace, Name: name.Name}
-	if err := read(e); err != nil {
-		return err
+	r := e.Diagnose()
+	for _, text := range r.Unread {
+		a.Say("warning: not read: %s", text)
 	}
-	var b strings.Builder
-	for _, line := range answer(e) {
-		b.WriteString(cli.Escaped(line) + "\n")
-	}
-	return cmp.Or(a.Write("", []byte(b.String())), cli.Found(e.Phase != "Running"))
+	err = a.WriteAs(output, r, func(b *bytes.Buffer) error { return writeAnswer(b, r) })
+	return cmp.Or(err, cli.Found(!r.Runs()))
 }
 
-func readFiles(e *why.Evidence, files []string) error {
-	for _, file := range files {
-		data, err := os.ReadFile(file)
+// collect reads a VM from the cluster. It leaves out and names what the user may not read.
+func (a *app) collect(ctx context.Context, client *cluster.Client, name types.NamespacedName, e *why.Evidence) error {
+	defer a.Await(fmt.Sprintf("VM %s, at most %s (--timeout)", name, a.timeout))()
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	read := func(q cluster.Query) error {
+		data, err := client.Get(ctx, q)
+		switch {
+		case err == nil && q.Part == "log":
+			e.AddLog(fmt.Sprintf("log of container %s of pod %s", q.Parameters["container"], q.Name), string(data))
+		case err == nil:
+			e.Add("", data)
+		case !apierrors.IsNotFound(err) && !apierrors.IsBadRequest(err): // that is a container without a log
+			e.Unread = append(e.Unread, reasons.Text(err))
+		}
+		return err
+	}
+	read(cluster.Query{Group: "kubevirt.io", Resource: "virtualmachines", Namespace: name.Namespace, Name: name.Name})
+	ofVMI := read(cluster.Query{Group: "kubevirt.io", Resource: "virtualmachineinstances", Namespace: name.Namespace, Name: name.Name})
+	read(cluster.Query{Resource: "pods", Namespace: name.Namespace})
+	read(cluster.Query{Resource: "events", Namespace: name.Namespace})
+	for _, l := range e.Logs {
+		parameters := map[string]string{"container": l.Container, "previous": fmt.Sprint(l.Before), "tailLines": "5000", "limitBytes": "8000000"}
+		err := read(cluster.Query{Resource: "pods", Namespace: name.Namespace, Name: l.Pod, Part: "log", Parameters: parameters})
+		if apierrors.IsForbidden(err) {
+			break // so are the others
+		}
+	}
+	r := e.Diagnose()
+	if ofVMI != nil && len(r.Causes)+len(r.Errors) == 0 {
+		_, err := client.Instance(ctx, name)
+		return err // says what there is
+	}
+	if len(r.Causes) > 0 && r.Causes[0].Name == "no-node" { // who has what it lacks
+		read(cluster.Query{Resource: "nodes"})
+		read(cluster.Query{Resource: "pods"})
+	}
+	if err := a.checkHook(ctx, client, name, e); err != nil {
+		e.Unread = append(e.Unread, reasons.Text(err))
+	}
+	return nil
+}
+
+// checkHook checks the cluster for a VM that requests the hook, unless it runs as the hook plans.
+func (a *app) checkHook(ctx context.Context, client *cluster.Client, name types.NamespacedName, e *why.Evidence) error {
+	if !env.RequestsHook(e.Labels, e.Annotations) {
+		return nil
+	}
+	if e.Runs() {
+		vm, err := a.read(ctx, client, name, cluster.DevicesOnly)
 		if err != nil {
 			return err
 		}
-		e.Add("file "+file, data)
+		running, err := newRunning(vm, plan.Planner{Sysfs: vm.Host})
+		if err != nil || !lacksHook(vm, running) {
+			return err
+		}
 	}
-	return nil
+	problems, err := a.problems(ctx, client)
+	e.Installation = append(e.Installation, problems...)
+	return err
 }
 
-// collect reads a VM from the cluster. What cannot be read is left out and named.
-func (a *app) collect(ctx context.Context, client *cluster.Client, e *why.Evidence) error {
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
-	unread := map[string]error{} // by its hint: one for all logs
-	add := func(data []byte) { e.Add("", data) }
-	get := func(add func([]byte), q cluster.Query) (isThere bool) {
-		data, err := client.Get(ctx, q)
-		hint := reasons.HintOf(err)
-		switch {
-		case err == nil:
-			add(data)
-		case hint != "":
-			unread[hint] = err
-		case !apierrors.IsNotFound(err) && !apierrors.IsBadRequest(err): // that is a container without a log
-			unread[""] = err
-		}
-		return err == nil
-	}
-	isVM := get(add, cluster.Query{Group: "kubevirt.io", Resource: "virtualmachines", Namespace: e.Namespace, Name: e.Name})
-	isVMI := get(add, cluster.Query{Group: "kubevirt.io", Resource: "virtualmachineinstances", Namespace: e.Namespace, Name: e.Name})
-	if !isVM && !isVMI {
-		_, err := client.Instance(ctx, types.NamespacedName{Namespace: e.Namespace, Name: e.Name})
-		return err // says what there is
-	}
-	get(add, cluster.Query{Resource: "pods", Namespace: e.Namespace})
-	get(add, cluster.Query{Resource: "events", Namespace: e.Namespace})
-	for _, l := range e.Logs {
-		addLog := func(data []byte) {
-			e.AddLog(fmt.Sprintf("log of container %s of pod %s", l.Container, l.Pod), string(data))
-		}
-		get(addLog, cluster.Query{Resource: "pods", Namespace: e.Namespace, Name: l.Pod, Part: "log", Parameters: map[string]string{
-			"container": l.Container, "previous": fmt.Sprint(l.Before), "tailLines": "5000", "limitBytes": "8000000",
-		}})
-	}
-	if found := e.Findings(); len(found) > 0 && found[0].Name == why.NoNode {
-		get(add, cluster.Query{Resource: "nodes"})
-		get(add, cluster.Query{Resource: "pods"})
-	}
-	for _, hint := range slices.Sorted(maps.Keys(unread)) {
-		a.Say("warning: not read: %v", unread[hint])
-		if hint != "" {
-			a.Say("hint: %s", hint)
-		}
-	}
-	return nil
-}
-
-// answer returns the lines that a user reads, the cause first.
-func answer(e *why.Evidence) []string {
-	vm := "VM " + strings.TrimPrefix(e.Namespace+"/"+e.Name, "/")
-	found := e.Findings()
+// writeAnswer writes a report as text, the cause first.
+func writeAnswer(b *bytes.Buffer, r why.Report) error {
+	say := func(format string, args ...any) { fmt.Fprintln(b, topology.Printable(fmt.Sprintf(format, args...))) }
+	vm := "VM " + strings.TrimPrefix(r.Namespace+"/"+r.Name, "/")
 	switch {
-	case len(found) > 0:
-		return findings(vm, e.Phase, found)
-	case e.Phase == "Running":
-		return []string{fmt.Sprintf("%s runs on node %s; kubectl hostdev explain %s shows where its devices are", vm, e.Node, e.Name)}
-	case e.IsStopped && e.Phase == "":
-		return []string{fmt.Sprintf("%s is stopped, and nothing reports a failed start; virtctl start %s starts it", vm, e.Name)}
+	case len(r.Causes) > 0:
+		f := r.Causes[0]
+		say("%s %s: %s", vm, map[bool]string{true: "runs", false: "does not start"}[r.Runs()], f.What)
+		say("message: %s", f.Line.Text)
+		say("from:    %s", f.Line.Where())
+		for _, share := range f.Shares {
+			say("nodes:   %s", share)
+		}
+		say("to do:   %s", strings.ReplaceAll(f.Remedy, "docs/", cli.Page("docs/")))
+		if f.Check != "" {
+			say("doctor:  %s%s", cli.Page("docs/doctor.md#"), f.Check)
+		}
+		say("more:    %s%s, %s", cli.Page("docs/causes.md#"), f.Name, f.Seen[0])
+		for _, before := range r.Causes[1:] {
+			say("before:  %s, %s", before.Name, before.Line.Where())
+		}
+	case r.Runs():
+		say("%s runs on node %s; kubectl hostdev explain %s shows where its devices are", vm, r.Node, r.Name)
+	default:
+		say("%s does not run (%s), and no known cause is in what was read. Its last errors:", vm, cmp.Or(r.Phase, "no VMI was read"))
+		for _, line := range r.Errors {
+			say("  %s (%s)", line.Text, line.Where())
+		}
+		say("To report it, attach what these print, without what is secret in it:")
+		say("  kubectl get vm,vmi,pod,event -o yaml; kubectl logs POD -c compute")
 	}
-	lines := []string{fmt.Sprintf("%s does not run (%s), and no known cause is in what was read. Its last errors:", vm, cmp.Or(e.Phase, "it has no VMI"))}
-	for _, line := range e.Nearest(5) {
-		lines = append(lines, "  "+line.Text+" ("+line.Where()+")")
+	for _, problem := range r.Installation {
+		say("hook:    %s", problem)
 	}
-	if len(lines) == 1 {
-		lines = append(lines, "  none")
-	}
-	return append(lines, "To report it, attach what these print, without what is secret in it:",
-		"  kubectl get vm,vmi,pod,event -o yaml; kubectl logs POD -c compute")
-}
-
-// findings returns what there is about the first cause, and names the others.
-func findings(vm, phase string, found []why.Finding) []string {
-	f, state := found[0], "does not start"
-	if phase == "Running" {
-		state = "runs"
-	}
-	lines := []string{fmt.Sprintf("%s %s: %s", vm, state, f.What), "message: " + f.Line.Text, "from:    " + f.Line.Where()}
-	for _, share := range f.Shares {
-		lines = append(lines, "nodes:   "+share)
-	}
-	lines = append(lines, "to do:   "+f.Remedy)
-	if f.Check != "" {
-		lines = append(lines, "doctor:  "+cli.Page("docs/doctor.md#")+f.Check)
-	}
-	lines = append(lines, "more:    "+cli.Page("docs/causes.md#")+f.Name+", "+f.Seen[0])
-	for _, before := range found[1:] {
-		lines = append(lines, "before:  "+before.Name+", "+before.Line.Where())
-	}
-	return lines
+	return nil
 }

@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"hook-sidecar/pkg/doctor"
 	"hook-sidecar/pkg/report"
+	"hook-sidecar/pkg/topology"
 )
 
 // AddQuiet adds the flag --quiet of doctor.
@@ -22,7 +22,10 @@ func AddQuiet(cmd *cobra.Command, quiet *bool) {
 // of each status. A quiet one lacks results that are as they should be. A FAIL is ErrFound.
 func (p *Program) Doctor(r doctor.Report, heading string, quiet bool, to Output) error {
 	if quiet {
-		r.Results = slices.DeleteFunc(r.Results, func(result doctor.Result) bool { return result.Status == doctor.Pass })
+		r.Results = r.Problems()
+	}
+	for i := range r.Results {
+		r.Results[i].Hint = strings.ReplaceAll(r.Results[i].Hint, "docs/", Page("docs/"))
 	}
 	err := p.WriteAs(to, r, func(b *bytes.Buffer) error {
 		writeResults(b, heading, r, p.Style(to.File))
@@ -32,20 +35,15 @@ func (p *Program) Doctor(r doctor.Report, heading string, quiet bool, to Output)
 }
 
 func writeResults(b *bytes.Buffer, heading string, r doctor.Report, style report.Style) {
+	colours := map[doctor.Status]report.Colour{doctor.Fail: report.Red, doctor.Warn: report.Yellow, doctor.Pass: report.Green, doctor.Note: report.Cyan}
 	b.WriteString(heading)
 	for _, result := range r.Results {
-		fmt.Fprintln(b, statusLine(result, style))
+		status := string(result.Status)
+		fmt.Fprintln(b, style.Paint(colours[result.Status], status)+strings.TrimPrefix(topology.Printable(result.String()), status))
 	}
 	var counts []string
 	for _, status := range []doctor.Status{doctor.Fail, doctor.Warn, doctor.Note, doctor.Pass} {
 		counts = append(counts, fmt.Sprintf("%d %s", r.Counts[status], status))
 	}
 	fmt.Fprintf(b, "\n%s\n", strings.Join(counts, ", "))
-}
-
-// statusLine returns a result of doctor as a line, with its status in colour.
-func statusLine(r doctor.Result, style report.Style) string {
-	status := string(r.Status)
-	colour := map[doctor.Status]report.Colour{doctor.Fail: report.Red, doctor.Warn: report.Yellow, doctor.Pass: report.Green, doctor.Note: report.Cyan}[r.Status]
-	return style.Paint(colour, status) + strings.TrimPrefix(Escaped(r.String()), status)
 }

@@ -14,6 +14,7 @@ import (
 	"hook-sidecar/pkg/picture"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/report"
+	"hook-sidecar/pkg/topology"
 )
 
 // AddDetails adds the flag --details of explain.
@@ -26,7 +27,8 @@ type Explanation struct {
 	Output
 	Details bool // link speeds too
 	Subject report.Subject
-	Heading string // before text
+	Heading string                       // before text
+	Claims  map[topology.DeviceID]string // that gave devices
 }
 
 // NeedDetails reports whether the output needs the details of devices.
@@ -36,6 +38,11 @@ func (e Explanation) NeedDetails() bool { return e.Details || e.Format == NCCL }
 func (e Explanation) OfPlan(result plan.Result) report.Report {
 	r := report.New(result.Plan, result.Changed(), result.Err)
 	r.Subject, r.Details = e.Subject, e.Details
+	for i, d := range r.Devices {
+		if claim, isGiven := e.Claims[d.ID]; isGiven {
+			r.Devices[i].Claim = &claim
+		}
+	}
 	return r
 }
 
@@ -74,26 +81,35 @@ func (p *Program) Explain(e Explanation, vm *plan.VM, shown plan.Result, asIs bo
 	})
 }
 
-// CompareGuest compares the guest, of which name has this data, with the report, and writes the
-// comparison. It finds something if any device differs.
-func (p *Program) CompareGuest(e Explanation, r report.Report, name string, data []byte) error {
+// ReadGuest reads what a guest shows, which is in a file of this name.
+func (p *Program) ReadGuest(name string, data []byte) (host.Guest, error) {
 	guest, problems, err := host.ReadGuest(data)
-	if err == nil && isHost(r, guest) {
-		err = errors.New("made on the host and not in the guest: it has every device at its host address")
-	}
 	if err != nil {
-		return Failed("run lspci -Dvmmnn, lstopo --of xml, nvidia-smi topo -mp or hook-sidecar snapshot in the guest", fmt.Errorf("%s: %w", name, err))
+		return guest, notGuest(name, err)
 	}
-	for _, problem := range problems {
-		p.Say("warning: %s: %s", problem.Code, problem.Text)
+	p.Warn(problems)
+	return guest, nil
+}
+
+func notGuest(name string, err error) error {
+	return Failed("run lspci -Dvmmnn, lstopo --of xml, nvidia-smi topo -mp or hook-sidecar snapshot in the guest", fmt.Errorf("%s: %w", name, err))
+}
+
+// CompareGuest compares the guest that a file shows with the report, and writes the comparison. It
+// finds something if any device differs.
+func (p *Program) CompareGuest(e Explanation, r report.Report, name string, data []byte) error {
+	guest, err := p.ReadGuest(name, data)
+	if err != nil {
+		return err
+	}
+	if isHost(r, guest) {
+		return notGuest(name, errors.New("made on the host and not in the guest: it has every device at its host address"))
 	}
 	c := report.CompareGuest(r, guest)
 	err = p.WriteAs(e.Output, c, func(b *bytes.Buffer) error { return c.WriteText(b, p.Style(e.File)) })
 	if err == nil && len(c.Devices) > 0 && c.Count(report.NotCompared) == len(c.Devices) {
-		err = Failed("pass the domain as libvirt has it: virsh dumpxml", errors.New("no device was compared: the domain has no addresses yet"))
-		if slices.ContainsFunc(c.Devices, func(d report.GuestDevice) bool { return d.Predicted != nil }) {
-			err = Failed("lspci -Dvmmnn in the guest lists every device", fmt.Errorf("no device was compared: %s lists none that is planned", c.Source))
-		}
+		err = Failed("pass the domain as libvirt has it, from virsh dumpxml, and lspci -Dvmmnn of the guest, which lists every device",
+			fmt.Errorf("no device was compared: the domain has no addresses yet, or %s lists none that is planned", c.Source))
 	}
 	return cmp.Or(err, Found(c.Count(report.Differs) > 0))
 }
@@ -107,5 +123,5 @@ func isHost(r report.Report, guest host.Guest) bool {
 		return isPCI && found != nil && d.PCIeRoot != nil && found.Root == *d.PCIeRoot && slices.Equal(found.Bridges, d.HostPath) &&
 			(d.Predicted == nil || *d.Predicted != a)
 	}
-	return guest.Paths && len(r.Devices) > 0 && !slices.ContainsFunc(r.Devices, func(d report.Device) bool { return !isThere(d) })
+	return len(r.Devices) > 0 && !slices.ContainsFunc(r.Devices, func(d report.Device) bool { return !isThere(d) })
 }

@@ -29,9 +29,9 @@ func (p *Program) Root(root *cobra.Command, commands ...*cobra.Command) *cobra.C
 		Use:   "help [command]",
 		Short: "Help about any command",
 		RunE: func(_ *cobra.Command, args []string) error {
-			found, rest, err := root.Find(args)
-			if err != nil || len(rest) > 0 {
-				return unknownCommand(root, args[0])
+			found, rest, _ := root.Find(args)
+			if len(rest) > 0 {
+				return unknownCommand(found, rest[0])
 			}
 			found.InitDefaultHelpFlag()
 			found.InitDefaultVersionFlag()
@@ -57,31 +57,6 @@ func AddOutput(flags *pflag.FlagSet, output *string) {
 	flags.StringVarP(output, "output", "o", "", "write to this file atomically (default: standard output)")
 }
 
-// Once adds a flag that may be given once: of several files one would be ignored.
-func Once(flags *pflag.FlagSet, value *string, name, shorthand, byDefault, usage string) {
-	*value = byDefault
-	flags.VarP(&once{value: value}, name, shorthand, usage)
-}
-
-// errTwice is the error of such a flag.
-var errTwice = errors.New("it appears twice")
-
-type once struct {
-	value *string
-	isSet bool
-}
-
-func (o *once) String() string { return *o.value }
-func (o *once) Type() string   { return "string" }
-
-func (o *once) Set(value string) error {
-	if o.isSet {
-		return errTwice
-	}
-	*o.value, o.isSet = value, true
-	return nil
-}
-
 // Complete sets the values that a shell completes for a flag of the command.
 func Complete(cmd *cobra.Command, flag string, values ...string) {
 	// The only error is a flag that does not exist.
@@ -103,6 +78,14 @@ func NoArguments(cmd *cobra.Command, args []string) error {
 		hint = "set a boolean flag with =, as in --strict=" + args[0]
 	}
 	return Failed(hint, fmt.Errorf("unexpected argument %q", args[0]))
+}
+
+// AtMostOne rejects a second argument.
+func AtMostOne(cmd *cobra.Command, args []string) error {
+	if len(args) < 2 {
+		return nil
+	}
+	return Failed(SeeHelp(cmd), fmt.Errorf("unexpected argument %q", args[1]))
 }
 
 func unknownCommand(root *cobra.Command, name string) error {
@@ -141,8 +124,6 @@ func flagError(err error) error {
 	var invalid *pflag.InvalidValueError
 	var missing *pflag.ValueRequiredError
 	switch {
-	case errors.As(err, &invalid) && errors.Is(invalid, errTwice):
-		return fmt.Errorf("flag --%s appears twice", invalid.GetFlag().Name)
 	case errors.As(err, &invalid):
 		want := "a value of type " + invalid.GetFlag().Value.Type()
 		switch invalid.GetFlag().Value.Type() {

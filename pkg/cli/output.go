@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -28,36 +29,39 @@ type Output struct {
 	Format string // before Check "" where no flag sets it
 	File   string // "" for standard output
 
-	flag string // sets the format
+	flag    string // sets the format
+	formats []string
 }
-
-const formatUsage = "one of %s (default: as the output file's name ends, in .json,\n.yaml, .svg, or .xml for nccl; else text)"
 
 // Add adds the flags of hook-sidecar: --format, and --output, which names a file.
 func (o *Output) Add(cmd *cobra.Command, formats ...string) {
-	o.flag = "format"
-	cmd.Flags().StringVar(&o.Format, o.flag, "", fmt.Sprintf(formatUsage, strings.Join(formats, ", ")))
+	o.addFormat(cmd, "format", "", formats)
 	AddOutput(cmd.Flags(), &o.File)
-	Complete(cmd, o.flag, formats...)
 }
 
 // AddAsKubectl adds the flags of kubectl: --output, which is the format, and --output-file.
 // --format, the name of --output in version 0.9, is accepted.
 func (o *Output) AddAsKubectl(cmd *cobra.Command, formats ...string) {
-	o.flag = "output"
 	cmd.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		if name == "format" {
-			name = o.flag
-		}
-		return pflag.NormalizedName(name)
+		return pflag.NormalizedName(cmp.Or(map[string]string{"format": "output"}[name], name))
 	})
-	cmd.Flags().StringVarP(&o.Format, o.flag, "o", "", fmt.Sprintf(formatUsage, strings.Join(formats, ", ")))
+	o.addFormat(cmd, "output", "o", formats)
 	cmd.Flags().StringVar(&o.File, "output-file", "", "write to this file atomically (default: standard output)")
-	Complete(cmd, o.flag, formats...)
 }
 
-// Check sets the format that the file's name says, unless a flag sets it, and checks it.
+func (o *Output) addFormat(cmd *cobra.Command, flag, shorthand string, formats []string) {
+	o.flag, o.formats = flag, formats
+	cmd.Flags().StringVarP(&o.Format, flag, shorthand, "", fmt.Sprintf("one of %s (default: as the output file's name ends, in .json,\n"+
+		".yaml, .svg, or .xml for nccl; else text)", strings.Join(formats, ", ")))
+	Complete(cmd, flag, formats...)
+}
+
+// Check sets the format that the file's name says, unless a flag sets it, and checks that it is
+// one of the command's, or of fewer.
 func (o *Output) Check(formats ...string) error {
+	if formats == nil {
+		formats = o.formats
+	}
 	ending := strings.ToLower(filepath.Ext(o.File))
 	if o.Format == "" {
 		o.Format = map[string]string{"": Text, ".txt": Text, ".log": Text, ".json": JSON, ".yaml": YAML, ".svg": SVG, ".xml": NCCL}[ending]

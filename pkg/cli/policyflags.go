@@ -63,6 +63,19 @@ func (p *PolicyFlags) Given() (policy.Source, error) {
 	return source, nil
 }
 
+// ParseValid sets the valid flags of arguments of which one is wrong. Strict is off with
+// --strict=false alone.
+func (p *PolicyFlags) ParseValid(arguments []string) {
+	set := func(f *pflag.Flag, value string) error {
+		if p.flags.Set(f.Name, value) != nil && f.Name == string(policy.KeyStrict) {
+			return p.flags.Set(f.Name, "true")
+		}
+		return nil
+	}
+	p.flags.ParseErrorsAllowlist.UnknownFlags = true
+	_ = p.flags.ParseAll(arguments, set) // the error is known
+}
+
 // HookPolicy returns the policy that a hook has by the arguments of its container. Those that
 // are not of the policy, or of a later version, are ignored.
 func HookPolicy(arguments []string) (policy.Source, error) {
@@ -72,7 +85,7 @@ func HookPolicy(arguments []string) (policy.Source, error) {
 	invalid := flags.Parse(arguments)
 	source, err := p.Given()
 	if err = cmp.Or(invalid, err); err != nil {
-		return source, Failed("use the kubectl-hostdev of the hook's release", fmt.Errorf("read the arguments of its hook: %w", err))
+		return source, Failed("correct args of the hook, or use the kubectl-hostdev of its release", fmt.Errorf("read the arguments of its hook: %w", err))
 	}
 	return source, nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/topology"
 )
 
 // Streams are standard input, output and error. Data goes to Out, messages go to Err.
@@ -85,9 +86,10 @@ func (p *Program) ExitStatus(err error) int {
 	return ExitFailed
 }
 
-// Say prints a line to standard error, escaped for a terminal.
+// Say prints a line to standard error, which a terminal shows and does not obey: names in a VMI
+// and a domain are untrusted.
 func (p *Program) Say(format string, args ...any) {
-	fmt.Fprintln(p.Err, p.Prefix+Escaped(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(p.Err, p.Prefix+topology.Printable(fmt.Sprintf(format, args...)))
 }
 
 // pages is the address of the pages of a release, which release/make links into its programs.
@@ -100,7 +102,7 @@ func Page(name string) string { return pages + name }
 // Progress replaces the line of progress on a terminal.
 func (p *Program) Progress(text string) {
 	if IsTerminal(p.Err) {
-		fmt.Fprint(p.Err, "\r\x1b[K"+Escaped(text))
+		fmt.Fprint(p.Err, "\r\x1b[K"+topology.Printable(text))
 	}
 }
 

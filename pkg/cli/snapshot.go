@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"io/fs"
-	"strconv"
 	"time"
 
 	"hook-sidecar/pkg/host"
@@ -21,11 +20,7 @@ func (p *Program) WriteSnapshot(output string, sysfs fs.FS, header, source strin
 		p.Say("warning: left out of the snapshot: %s", problem.Text)
 	}
 	if header == "" {
-		taken, err := p.now()
-		if err != nil {
-			return err
-		}
-		header = fmt.Sprintf("Host snapshot, taken %s from %s\nby %s: %s, %s, %s.\n\n", taken.UTC().Format(time.RFC3339), source, p.Version(),
+		header = fmt.Sprintf("Host snapshot, taken %s from %s\nby %s: %s, %s, %s.\n\n", time.Now().UTC().Format(time.RFC3339), source, p.Version(),
 			topology.Counted(s.Nodes, "NUMA node"), topology.Counted(s.Functions, "PCI function"), topology.Counted(s.MDEVs, "mediated device"))
 	}
 	data, err := s.Format(header)
@@ -33,18 +28,4 @@ func (p *Program) WriteSnapshot(output string, sysfs fs.FS, header, source strin
 		return err
 	}
 	return p.Write(output, data)
-}
-
-// now returns the current time, or that of SOURCE_DATE_EPOCH
-// (reproducible-builds.org/specs/source-date-epoch).
-func (p *Program) now() (time.Time, error) {
-	text := p.Environ.Variable("SOURCE_DATE_EPOCH")
-	if text == "" {
-		return time.Now(), nil
-	}
-	seconds, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("invalid SOURCE_DATE_EPOCH %q: must be a number of seconds", text)
-	}
-	return time.Unix(seconds, 0), nil
 }

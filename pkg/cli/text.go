@@ -4,26 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
-	"unicode"
-	"unicode/utf8"
+	"regexp"
 )
-
-// Escaped returns a text as one line that a terminal shows and does not obey: a character
-// that is not printable becomes an escape of Go. Names in a VMI and a domain are untrusted:
-// an escape sequence can change the terminal, a newline can forge a message.
-func Escaped(text string) string {
-	var b strings.Builder
-	for _, r := range text {
-		if unicode.IsPrint(r) {
-			b.WriteRune(r)
-		} else {
-			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
-		}
-	}
-	return b.String()
-}
 
 // EscapedJSON returns JSON that a terminal does not obey. Package json leaves the control
 // characters from U+0080 to U+009F, with which a terminal's commands may begin (ECMA-48,
@@ -33,15 +15,9 @@ func EscapedJSON(data []byte) []byte {
 	if !bytes.ContainsFunc(data, isControl) {
 		return data
 	}
-	var out []byte
-	for _, r := range string(data) { // JSON is valid UTF-8
-		if isControl(r) {
-			out = fmt.Appendf(out, `\u%04x`, r)
-		} else {
-			out = utf8.AppendRune(out, r)
-		}
-	}
-	return out
+	return regexp.MustCompile(`[\x{80}-\x{9f}]`).ReplaceAllFunc(data, func(control []byte) []byte {
+		return fmt.Appendf(nil, `\u%04x`, []rune(string(control))[0])
+	})
 }
 
 // JSONWriter writes EscapedJSON, of whole lines.

@@ -28,8 +28,10 @@ type Running struct {
 // NewRunning plans a running VM. It fails where there is no plan.
 func NewRunning(vm *plan.VM, hasHook bool) (Running, error) {
 	current, planned := vm.Current(), vm.Plan()
-	if err := cmp.Or(current.PlanError(), planned.PlanError()); err != nil {
-		return Running{}, err
+	for _, result := range []plan.Result{current, planned} {
+		if result.Plan == nil {
+			return Running{}, result.Err
+		}
 	}
 	return Running{
 		VM: vm, Current: current.Plan, Planned: planned, Pairs: current.Plan.Pairs(),
@@ -39,9 +41,9 @@ func NewRunning(vm *plan.VM, hasHook bool) (Running, error) {
 
 // Heading returns the first lines about the VM: the verdict and what to do.
 func (r Running) Heading() string {
-	text := Escaped(r.Verdict()) + "\n"
+	text := topology.Printable(r.Verdict()) + "\n"
 	if todo := r.ToDo(); todo != "" {
-		text += Escaped("to do: "+todo) + "\n"
+		text += topology.Printable("to do: "+todo) + "\n"
 	}
 	return text + "\n"
 }
@@ -56,12 +58,8 @@ func (r Running) Verdict() string {
 	if r.Layout != "" {
 		text += "; the tree is of layout " + string(r.Layout)
 	}
-	var better []string
-	for _, o := range r.Better() {
-		better = append(better, fmt.Sprintf("%s %d", o.Layout, o.Alike))
-	}
-	if len(better) > 0 {
-		text += "; with layout " + strings.Join(better, ", ")
+	if better := r.Better(); len(better) > 0 {
+		text += "; with layout " + plan.Listed(better)
 	}
 	return text
 }

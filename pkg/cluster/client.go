@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -73,17 +72,4 @@ func (r right) wrap(doing string, err error) error {
 func isUnknownPath(err error) bool {
 	var status apierrors.APIStatus
 	return apierrors.IsNotFound(err) && errors.As(err, &status) && (status.Status().Details == nil || status.Status().Details.Name == "")
-}
-
-// get returns the API server's answer to a GET of the path.
-func (c *Client) get(ctx context.Context, path string, parameters map[string]string) ([]byte, error) {
-	request := c.rest.Get().AbsPath(path)
-	for name, value := range parameters {
-		request = request.Param(name, value)
-	}
-	result := request.Do(ctx)
-	if err := result.Error(); err != nil {
-		return nil, err
-	}
-	return result.Raw()
 }

@@ -10,9 +10,11 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/httpstream"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/client-go/util/exec"
+	"k8s.io/streaming/pkg/httpstream"
 
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
@@ -92,6 +94,12 @@ func (c *Client) execError(ctx context.Context, pod *corev1.Pod, cmd command, me
 		return fmt.Errorf("%s: %w", doing, cause)
 	case errors.As(err, &exit):
 		return &exitError{fmt.Errorf("%s: exit status %d: %s", doing, exit.Code, topology.AbridgeTo(topology.Printable(topology.OneLine(message)), shownMessage)), exit.Code}
+	}
+	// client-go keeps the text of a refusal, not its status (k8s.io/streaming
+	// pkg/httpstream/spdy/roundtripper.go, NewConnection).
+	refusal, isRefused := strings.CutPrefix(err.Error(), "unable to upgrade connection: ")
+	if isRefused && strings.Contains(refusal, " is forbidden: ") {
+		err = &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonForbidden, Message: refusal}}
 	}
 	return right{"create", "", "pods/exec", pod.Namespace}.wrap(doing, err)
 }

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	v1 "kubevirt.io/api/core/v1"
 
 	"hook-sidecar/pkg/env"
 )
@@ -14,30 +15,17 @@ import (
 // Installation reads what the cluster has of KubeVirt and of manifests/plugin. Its error is that
 // of KubeVirt's own object; of any other part Unread has the error.
 func (c *Client) Installation(ctx context.Context) (env.Installation, error) {
-	var kubevirts struct {
-		Items []struct {
-			Metadata struct {
-				Namespace string `json:"namespace"`
-			} `json:"metadata"`
-			Spec struct {
-				Configuration struct {
-					DeveloperConfiguration struct {
-						FeatureGates []string `json:"featureGates"`
-					} `json:"developerConfiguration"`
-				} `json:"configuration"`
-			} `json:"spec"`
-			Status struct {
-				Version string `json:"observedKubeVirtVersion"`
-			} `json:"status"`
-		} `json:"items"`
-	}
+	var kubevirts v1.KubeVirtList
 	var in env.Installation
 	if err := c.decode(ctx, "read kubevirts", Query{Group: kubeVirt, Resource: "kubevirts"}, &kubevirts); err != nil {
 		return in, err
 	}
 	namespace := "kubevirt"
 	for _, k := range kubevirts.Items { // KubeVirt's operator accepts one
-		namespace, in.Version, in.Gates = k.Metadata.Namespace, k.Status.Version, k.Spec.Configuration.DeveloperConfiguration.FeatureGates
+		namespace, in.Version = k.Namespace, k.Status.ObservedKubeVirtVersion
+		if developer := k.Spec.Configuration.DeveloperConfiguration; developer != nil {
+			in.Gates = developer.FeatureGates
+		}
 	}
 	var plugins struct {
 		Items []env.Plugin `json:"items"`

@@ -11,6 +11,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/topology"
 )
 
 // compute is the container in which libvirt runs (KubeVirt
@@ -36,24 +37,12 @@ func (c *Client) launcher(ctx context.Context, in Instance) (*corev1.Pod, error)
 	})
 	if len(running) == 0 {
 		return nil, reasons.WithHint("try again: it may have moved meanwhile",
-			fmt.Errorf("VM %s has no running pod on its node %q; it has %s", in.NamespacedName, in.Node, describe(pods.Items)))
+			fmt.Errorf("VM %s has no running pod on its node %q, of %s", in.NamespacedName, in.Node, topology.Counted(len(pods.Items), "pod")))
 	}
 	newest := slices.MaxFunc(running, func(a, b corev1.Pod) int {
 		return cmp.Or(a.CreationTimestamp.Time.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 	return &newest, nil
-}
-
-// describe lists pods with phase and node, for an error message.
-func describe(pods []corev1.Pod) string {
-	if len(pods) == 0 {
-		return "none"
-	}
-	var all []string
-	for _, p := range pods {
-		all = append(all, fmt.Sprintf("%s (%s on %q)", p.Name, p.Status.Phase, p.Spec.NodeName))
-	}
-	return strings.Join(all, ", ")
 }
 
 // sidecars returns the names of the running containers that may be this hook: KubeVirt

@@ -44,11 +44,15 @@ func (c *Client) Get(ctx context.Context, q Query) ([]byte, error) {
 
 // query returns what is queried. An error says what was being done.
 func (c *Client) query(ctx context.Context, doing string, q Query) ([]byte, error) {
-	data, err := c.get(ctx, q.path(), q.Parameters)
-	if err != nil {
+	request := c.rest.Get().AbsPath(q.path())
+	for name, value := range q.Parameters {
+		request = request.Param(name, value)
+	}
+	result := request.Do(ctx)
+	if err := result.Error(); err != nil {
 		return nil, q.right().wrap(doing, err)
 	}
-	return data, nil
+	return result.Raw()
 }
 
 // decode decodes what is queried.

@@ -10,8 +10,10 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/reasons"
@@ -24,6 +26,8 @@ type VM struct {
 	Pod    string
 	Domain []byte
 	Host   fs.FS // a snapshot of its node, or of the part that concerns its devices
+
+	Environ []string // of compute, where the kubelet names the pod's devices; nil unless it was read with WholeNode
 
 	Hook     bool     // a container of the pod has this hook
 	HookArgs []string // the command line that the pod gives that container
@@ -44,6 +48,7 @@ const (
 const (
 	maxDomain   = 8 << 20
 	maxSnapshot = 16 << 20
+	maxEnviron  = 1 << 20
 )
 
 // VM reads a running VM.
@@ -74,6 +79,11 @@ func (c *Client) VM(ctx context.Context, in Instance, scope Scope) (VM, error) {
 	vm.Host, hook, err = c.host(ctx, pod, ids)
 	ofHook := container(pod, hook)
 	vm.Hook, vm.HookArgs = hook != "", slices.Concat(ofHook.Command, ofHook.Args)
+	if err == nil && scope == WholeNode {
+		// Without it, its check is skipped.
+		text, _ := c.exec(ctx, pod, command{container: compute, words: []string{"env", "-0"}, limit: maxEnviron})
+		vm.Environ, _ = env.ParseEnviron(string(text))
+	}
 	return vm, err
 }
 
@@ -146,15 +156,15 @@ func (c *Client) snapshot(ctx context.Context, pod *corev1.Pod, cmd command) (fs
 
 // OnNode finds a VM that runs on a node, through which the node can be read. It looks in
 // a namespace, or in all with "".
-func (c *Client) OnNode(ctx context.Context, namespace, node string) (Instance, error) {
+func (c *Client) OnNode(ctx context.Context, namespace, node string) (types.NamespacedName, error) {
 	all, err := c.Instances(ctx, namespace, "")
 	if err != nil {
-		return Instance{}, err
+		return types.NamespacedName{}, err
 	}
 	for _, in := range all {
 		if in.isRunning() && in.Node == node {
-			return in, nil
+			return in.NamespacedName, nil
 		}
 	}
-	return Instance{}, reasons.WithHint("the node is read through the pod of one of its VMs; run hook-sidecar snapshot on the node instead", fmt.Errorf("no VM that can be read runs on node %q", node))
+	return types.NamespacedName{}, reasons.WithHint("the node is read through the pod of one of its VMs; run hook-sidecar snapshot on the node instead", fmt.Errorf("no VM that can be read runs on node %q", node))
 }

@@ -23,6 +23,7 @@ const kubeVirt, vmis = "kubevirt.io", "virtualmachineinstances"
 type Instance struct {
 	*env.VMI
 
+	Labels         map[string]string
 	Node           string
 	Target         string // node that it is migrating to, "" where it is not
 	MayHaveDevices bool   // its spec requests host devices, or is not known
@@ -52,6 +53,8 @@ type instance struct {
 	Metadata struct {
 		Namespace string `json:"namespace"`
 		Name      string `json:"name"`
+
+		Labels map[string]string `json:"labels"`
 	} `json:"metadata"`
 	Status struct {
 		Phase          string `json:"phase"`
@@ -73,7 +76,7 @@ func parseInstance(data []byte) Instance {
 	if err = cmp.Or(vmiErr, err); err != nil {
 		return Instance{VMI: &env.VMI{NamespacedName: name}, Node: doc.Status.NodeName, MayHaveDevices: true, Err: fmt.Errorf("read VMI %s: %w", name, err)}
 	}
-	in := Instance{VMI: vmi, Node: doc.Status.NodeName, phase: doc.Status.Phase, isRoot: doc.Status.RuntimeUser == 0}
+	in := Instance{VMI: vmi, Labels: doc.Metadata.Labels, Node: doc.Status.NodeName, phase: doc.Status.Phase, isRoot: doc.Status.RuntimeUser == 0}
 	isSRIOV := func(nic env.Interface) bool { return nic.SRIOV != nil }
 	in.MayHaveDevices = len(vmi.GPUs)+len(vmi.HostDevices) > 0 || slices.ContainsFunc(vmi.Interfaces, isSRIOV)
 	if vmi.MigrationInProgress {
@@ -95,12 +98,12 @@ func (c *Client) Instance(ctx context.Context, name types.NamespacedName) (Insta
 	return in, in.Err
 }
 
-// notRunning returns the cause of a missing VMI: there is no such VM, or it is stopped.
+// notRunning returns the cause of a missing VMI: there is no such VM, or it has none yet.
 func (c *Client) notRunning(ctx context.Context, name types.NamespacedName) error {
 	_, ofVM := c.Get(ctx, Query{Group: kubeVirt, Resource: "virtualmachines", Namespace: name.Namespace, Name: name.Name})
 	switch {
 	case ofVM == nil:
-		return reasons.WithHint("start it, and try again: virtctl start "+name.Name+" -n "+name.Namespace, fmt.Errorf("VM %s is stopped", name))
+		return reasons.WithHint("start it, and try again: virtctl start "+name.Name+" -n "+name.Namespace+"; kubectl get vm shows its status", fmt.Errorf("VM %s has no VMI: it is stopped, or waits to start", name))
 	case apierrors.IsNotFound(ofVM):
 		return reasons.WithHint(c.suggestion(ctx, name)+"name its namespace with -n; kubectl get vmi -A lists all that run", fmt.Errorf("there is no VM %s", name))
 	}

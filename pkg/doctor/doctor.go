@@ -131,3 +131,8 @@ func OfResults(results []Result) Report {
 	})
 	return r
 }
+
+// Problems returns the results that are not as they should be.
+func (r Report) Problems() []Result {
+	return slices.DeleteFunc(slices.Clone(r.Results), func(result Result) bool { return result.Status == Pass })
+}

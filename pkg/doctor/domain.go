@@ -101,7 +101,7 @@ func (in Inputs) pinnedNodes(cell *topology.CellID) map[topology.NodeID]bool {
 			continue
 		}
 		for _, node := range in.Host.Nodes {
-			if slices.ContainsFunc(slices.Collect(node.CPUs.All()), cpus.Contains) {
+			if slices.ContainsFunc(slices.Collect(cpus.All()), node.CPUs.Contains) {
 				nodes[node.ID] = true
 			}
 		}
@@ -276,6 +276,8 @@ func variables(in Inputs) []Result {
 	switch {
 	case len(in.Variables) == 0 && (in.Plan == nil || in.Node): // they are of one VM
 		return found
+	case len(in.Variables) == 0 && in.Variables != nil:
+		return append(found, note("", "the compute container has no environment variables PCI_RESOURCE_* or MDEV_PCI_RESOURCE_*")...)
 	case len(in.Variables) == 0:
 		return append(found, note("the kubelet sets them in the compute container only; pass them with --env", "no environment variables PCI_RESOURCE_* or MDEV_PCI_RESOURCE_*")...)
 	case in.Plan == nil:

@@ -16,7 +16,7 @@ import (
 type Inputs struct {
 	Host      *topology.Host    // all of it, with details; never nil
 	Problems  []reasons.Warning // of reading the host and the environment variables
-	Variables []env.Variable
+	Variables []env.Variable    // empty but not nil: those of compute are known
 
 	VM          // that the checks of a VM look at
 	Others []VM // the other VMs of the node, if several are given

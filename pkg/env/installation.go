@@ -39,3 +39,9 @@ func (i Installation) Minor() int {
 	}
 	return minor
 }
+
+// RequestsHook reports whether a VM with these labels and annotations requests a hook: with the
+// label of manifests/plugin, or with KubeVirt's annotation, which may request another's.
+func RequestsHook(labels, annotations map[string]string) bool {
+	return labels["hostdev.vm.kubevirt.io/placement"] == "enabled" || annotations["hooks.kubevirt.io/hookSidecars"] != ""
+}

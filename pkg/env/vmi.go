@@ -142,7 +142,7 @@ type document struct {
 	Spec struct {
 		Domain   *domainSpec     `json:"domain"`
 		Volumes  json.RawMessage `json:"volumes"`
-		Template *struct{}       `json:"template"` // of a VirtualMachine
+		Template *document       `json:"template"` // of a VirtualMachine
 	} `json:"spec"`
 	Status struct {
 		MigrationState *struct {
@@ -166,7 +166,7 @@ type domainSpec struct {
 	Devices Devices `json:"devices"`
 }
 
-// ParseVMI reads a VirtualMachineInstance from JSON. Unknown fields are ignored. Errors
+// ParseVMI reads a VirtualMachineInstance, or that of a VirtualMachine's template, from JSON. Unknown fields are ignored. Errors
 // name line and column and never show the content, because a VMI holds passwords.
 func ParseVMI(data []byte) (*VMI, error) {
 	switch text := bytes.TrimSpace(data); {
@@ -182,6 +182,10 @@ func ParseVMI(data []byte) (*VMI, error) {
 	if err := json.Unmarshal(data, &doc); err != nil {
 		return nil, fmt.Errorf("parse VMI: %w", withoutPayload(data, err))
 	}
+	if t := doc.Spec.Template; t != nil && (doc.Kind == "VirtualMachine" || doc.Kind == "") {
+		t.Metadata.Namespace, t.Metadata.Name = doc.Metadata.Namespace, doc.Metadata.Name
+		doc = *t
+	}
 	if err := doc.checkKind(); err != nil {
 		return nil, fmt.Errorf("parse VMI: %w", err)
 	}
@@ -190,11 +194,8 @@ func ParseVMI(data []byte) (*VMI, error) {
 
 // checkKind rejects everything but a VMI. virt-launcher's own JSON may lack the kind.
 func (doc *document) checkKind() error {
-	isUnnamed := doc.Kind == "" && doc.Spec.Domain == nil
 	switch {
-	case doc.Kind == "VirtualMachine", isUnnamed && doc.Spec.Template != nil:
-		return errors.New("it is a VirtualMachine, want its VirtualMachineInstance")
-	case isUnnamed:
+	case doc.Kind == "" && doc.Spec.Domain == nil:
 		return errors.New("it has neither a kind nor spec.domain, want a VirtualMachineInstance")
 	case doc.Kind != "" && doc.Kind != "VirtualMachineInstance":
 		return fmt.Errorf("kind is %q, want VirtualMachineInstance", topology.Abridge(doc.Kind))

@@ -144,8 +144,8 @@ func TestParseVMIRefuses(t *testing.T) {
 		{"type", "{\"metadata\":\n {\"name\": 1}}", "line 2, column 11: field metadata.name"},
 		{"type deep down", `{"spec":{"domain":{"devices":{"gpus":"SECRET"}}}}`, "field spec.domain.devices.gpus"},
 		{"another kind", `{"kind":"Pod","spec":{"password":"SECRET"}}`, `kind is "Pod", want VirtualMachineInstance`},
-		{"a VM", `{"kind":"VirtualMachine","spec":{"template":{"spec":{"domain":{}}}}}`, "it is a VirtualMachine, want its VirtualMachineInstance"},
-		{"a VM without its kind", `{"metadata":{"name":"a"},"spec":{"template":{"spec":{"domain":{}}}}}`, "it is a VirtualMachine, want its VirtualMachineInstance"},
+		{"a VM without a template", `{"kind":"VirtualMachine","spec":{"running":true}}`, `kind is "VirtualMachine", want VirtualMachineInstance`},
+		{"another template", `{"kind":"Deployment","spec":{"template":{"spec":{"domain":{}}}}}`, `kind is "Deployment", want VirtualMachineInstance`},
 		{"empty", `{}`, "it has neither a kind nor spec.domain, want a VirtualMachineInstance"},
 		{"something else", `{"metadata":{"name":"a"},"spec":{"replicas":1}}`, "it has neither a kind nor spec.domain, want a VirtualMachineInstance"},
 	} {

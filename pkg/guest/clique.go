@@ -17,9 +17,9 @@ import (
 // clique writes GPUDirect cliques: GPUs that NVIDIA's driver may let talk to each other over
 // PCIe. The common bridge of the GPUs must be known, and no ACS between them may redirect
 // requests. KubeVirt's types lack qemu:override, so that every call writes it.
-func clique() Key {
+func clique() key {
 	const needs = host.Related | host.Details // the ports above the GPUs and their ACS
-	return Key{Name: policy.KeyClique, Mark: domain.CliqueMark, Needs: needs, Write: writeCliques}
+	return key{name: policy.KeyClique, mark: domain.CliqueMark, needs: needs, write: writeCliques}
 }
 
 func writeCliques(vm VM) Writing {

@@ -1,54 +1,26 @@
-// Package guest has the policy keys that write more than addresses: one file per key, each a Key.
+// Package guest has the policy keys that write more than addresses: one file per key.
 // A call replaces the fragments of an earlier one, and removes those of a key that is off.
 package guest
 
 import (
 	"hook-sidecar/pkg/domain"
-	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 )
 
-// VM is the input of keys: a VM with a plan of its devices' places.
-type VM struct {
-	*placement.Plan
-	VMI *env.VMI // nil when there is none
-
-	PhysBits func() int // physical address bits of the host's CPUs, 0 for unknown; may be nil
-
-	// CloudInitSkipped has the reason why the hook is not called for the VM's cloud-init data;
-	// "" if it is called, or if that is unknown.
-	CloudInitSkipped string
-}
-
-// Key is a policy key that writes fragments into a domain.
-type Key struct {
-	Name  policy.Key
-	Mark  domain.Mark      // of all that it writes
-	Needs host.Needs       // of the host beside places
-	Write func(VM) Writing // unless the key is off
-}
-
-// Writing lists the fragments that a domain has to have for a key.
-type Writing struct {
-	domain.Managed
-	Line     string // for explain and the log; "" where the key gives nothing
-	Warnings []reasons.Warning
-}
-
-// Keys returns all keys.
-func Keys() []Key {
-	return []Key{ncclTopology(), portSpeed(), mmioWindow(), vIOMMU(), clique()}
+// keys returns all keys.
+func keys() []key {
+	return []key{ncclTopology(), portSpeed(), mmioWindow(), vIOMMU(), clique()}
 }
 
 // Needs returns what the policy's keys need of the host.
 func Needs(p policy.Policy) host.Needs {
 	var needs host.Needs
-	for _, key := range Keys() {
-		if !p.IsDefault(key.Name) {
-			needs |= key.Needs
+	for _, k := range keys() {
+		if !p.IsDefault(k.name) {
+			needs |= k.needs
 		}
 	}
 	return needs
@@ -60,31 +32,21 @@ func Write(vm VM) *placement.Plan {
 	managed := map[domain.Mark]domain.Managed{}
 	var extras []placement.Extra
 	var warnings []reasons.Warning
-	for _, key := range Keys() {
-		if vm.VMI == nil && vm.Policy.Origins[key.Name] == policy.OriginDefault {
+	for _, k := range keys() {
+		if vm.VMI == nil && vm.Policy.Origins[k.name] == policy.OriginDefault {
 			continue
 		}
 		var w Writing
-		if !vm.Policy.IsDefault(key.Name) {
-			w = key.Write(vm)
+		if !vm.Policy.IsDefault(k.name) {
+			w = k.write(vm)
 		}
-		if w.Changes(vm.Domain(), key.Mark) {
-			managed[key.Mark] = w.Managed
+		if w.Changes(vm.Domain(), k.mark) {
+			managed[k.mark] = w.Managed
 		}
 		if w.Line != "" {
-			extras = append(extras, placement.Extra{Key: key.Name, Text: w.Line})
+			extras = append(extras, placement.Extra{Key: k.name, Text: w.Line})
 		}
 		warnings = append(warnings, w.Warnings...)
 	}
 	return vm.With(managed, extras, warnings)
-}
-
-// one writes one fragment.
-func one(fragment domain.Fragment, line string) Writing {
-	return Writing{Managed: domain.Managed{Fragments: []domain.Fragment{fragment}}, Line: line}
-}
-
-// refused writes nothing, with a warning why.
-func refused(code reasons.Code, text string) Writing {
-	return Writing{Warnings: []reasons.Warning{reasons.NewWarning(code, nil, text)}}
 }

@@ -17,9 +17,9 @@ import (
 //
 // pcihole64 does not matter: no firmware reads it, and QEMU reports all that the firmware has given
 // to the root bus (hw/pci-host/q35.c, q35_host_get_pci_hole64_end).
-func mmioWindow() Key {
+func mmioWindow() key {
 	const needs = host.Related // the devices' BARs, and the vendor of the root ports above them
-	return Key{Name: policy.KeyMMIOWindow, Mark: optionMark(policy.KeyMMIOWindow), Needs: needs, Write: writeMMIOWindow}
+	return key{name: policy.KeyMMIOWindow, mark: optionMark(policy.KeyMMIOWindow), needs: needs, write: writeMMIOWindow}
 }
 
 func writeMMIOWindow(vm VM) Writing {

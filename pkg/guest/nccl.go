@@ -19,9 +19,9 @@ const NCCLEntry = domain.EntryPrefix + "nccl-topology"
 // types lose it in between (virtwrap/api/schema.go, SysInfo). It is in base64 because libvirt 9
 // keeps XML references and single commas, at which QEMU ends the value (src/qemu/qemu_command.c,
 // qemuBuildSysinfoCommandLine; seen in its arguments).
-func ncclTopology() Key {
+func ncclTopology() key {
 	const needs = host.Related | host.Details // the ids of the devices and the links of the ports above them
-	return Key{Name: policy.KeyNCCLTopology, Mark: NCCLEntry, Needs: needs, Write: writeNCCLTopology}
+	return key{name: policy.KeyNCCLTopology, mark: NCCLEntry, needs: needs, write: writeNCCLTopology}
 }
 
 func writeNCCLTopology(vm VM) Writing {

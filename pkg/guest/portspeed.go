@@ -17,12 +17,9 @@ import (
 // portSpeed makes root ports advertise at least the fastest link of a device on the host, with
 // one -global for all; the user's own stays. KubeVirt keeps the qemu:commandline of a plugin's
 // answer (virtwrap/converter/translate/translate.go, transferQEMUCommandline).
-func portSpeed() Key {
-	return Key{Name: policy.KeyPortSpeed, Mark: optionMark(policy.KeyPortSpeed), Needs: host.LinkSpeeds, Write: writePortSpeed}
+func portSpeed() key {
+	return key{name: policy.KeyPortSpeed, mark: optionMark(policy.KeyPortSpeed), needs: host.LinkSpeeds, write: writePortSpeed}
 }
-
-// optionMark returns the mark of a key that writes one option of QEMU: its id.
-func optionMark(key policy.Key) domain.Mark { return domain.OptionPrefix + domain.Mark(key) }
 
 func writePortSpeed(vm VM) Writing {
 	if len(vm.Devices) == 0 {

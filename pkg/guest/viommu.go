@@ -13,8 +13,8 @@ import (
 // vIOMMU gives the guest an IOMMU. KubeVirt's types lose its alias, its driver's attributes and
 // the I/O APIC between two calls (virtwrap/api/schema.go, IOMMUDevice and Features), so that
 // every call writes them.
-func vIOMMU() Key {
-	return Key{Name: policy.KeyVIOMMU, Mark: domain.IOMMUMark, Write: writeVIOMMU}
+func vIOMMU() key {
+	return key{name: policy.KeyVIOMMU, mark: domain.IOMMUMark, write: writeVIOMMU}
 }
 
 func writeVIOMMU(vm VM) Writing {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -39,8 +38,7 @@ type Config struct {
 	// PreCloudInitIso).
 	CloudInit func(CloudInitCall) []byte
 
-	// Versions are the versions of the Callbacks service to serve and announce,
-	// in this order; empty: Versions().
+	// Versions are those of Versions() to serve and announce; empty: all.
 	Versions []string
 
 	// HookSocket is the full path of the socket for the Info and Callbacks
@@ -59,6 +57,9 @@ func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+	// Each once: gRPC ends the process when a service is registered twice.
+	c.Versions = slices.Compact(slices.Sorted(slices.Values(c.Versions)))
+	c.Versions = slices.DeleteFunc(c.Versions, func(version string) bool { return !slices.Contains(Versions(), version) })
 	if len(c.Versions) == 0 {
 		c.Versions = Versions()
 	}
@@ -74,15 +75,6 @@ func (c Config) validate() error {
 	}
 	if c.HookSocket == c.PluginSocket {
 		return fmt.Errorf("serve hooks: hook socket and plugin socket must differ: both are %s", c.HookSocket)
-	}
-	// gRPC ends the process when a service is registered twice.
-	for i, version := range c.Versions {
-		if !slices.Contains(Versions(), version) {
-			return fmt.Errorf("serve hooks: invalid version %q: must be one of %s", version, strings.Join(Versions(), ", "))
-		}
-		if slices.Contains(c.Versions[:i], version) {
-			return fmt.Errorf("serve hooks: duplicate version %q", version)
-		}
 	}
 	return nil
 }

@@ -12,6 +12,9 @@ import (
 // virt-launcher connects for each call only, so its process is watched. It is the first
 // from another container that calls Info: nothing else in the pod has the socket's
 // directory.
+//
+// Nothing shows a virt-launcher that ended before, and no time without a call is long enough to
+// end the server: compute may start hours later, when its image is there at last.
 func (s *Server) watchLauncher(ctx context.Context) {
 	c := connectionOf(ctx)
 	if c == nil || s.launcherSeen.Load() {

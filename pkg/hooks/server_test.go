@@ -195,10 +195,8 @@ func TestInvalidConfig(t *testing.T) {
 		config hooks.Config
 		want   string
 	}{
-		"no socket":       {hooks.Config{Mutator: mutator}, "no socket"},
-		"one socket":      {hooks.Config{Mutator: mutator, HookSocket: socket, PluginSocket: socket}, socket},
-		"unknown version": {hooks.Config{Mutator: mutator, HookSocket: socket, Versions: []string{"v1beta1"}}, `"v1beta1"`},
-		"version twice":   {hooks.Config{Mutator: mutator, HookSocket: socket, Versions: []string{hooks.V1alpha1, hooks.V1alpha1}}, "duplicate"},
+		"no socket":  {hooks.Config{Mutator: mutator}, "no socket"},
+		"one socket": {hooks.Config{Mutator: mutator, HookSocket: socket, PluginSocket: socket}, socket},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -31,23 +31,26 @@ NUMANode:	1
 func TestReadGuestLspci(t *testing.T) {
 	bridge := topology.Device{Class: 0x060000, Vendor: 0x8086, Device: 0x29c0}
 	gpu := topology.Device{Address: topology.Address{Bus: 0xc1}, Class: 0x030200, Vendor: 0x10de, Device: 0x2330, Node: topology.OnNode(1)}
+	lspci := func(devices ...topology.Device) host.Guest {
+		return host.Guest{Host: topology.Host{Devices: devices}, Source: "lspci", HasNodes: true}
+	}
 	tests := map[string]struct {
 		input string
 		want  host.Guest
 	}{
-		"names and numbers (-nn)": {lspciNumbers, host.Guest{Source: "lspci", IDs: true, Nodes: true, Devices: []topology.Device{bridge, gpu}}},
+		"names and numbers (-nn)": {lspciNumbers, lspci(bridge, gpu)},
 		"numbers (-n), CRLF, no newline at the end": {
 			"Slot:\t0000:c1:00.0\r\nClass:\t0302\r\nVendor:\t10de\r\nDevice:\t2330\r\nNUMANode:\t1",
-			host.Guest{Source: "lspci", IDs: true, Nodes: true, Devices: []topology.Device{gpu}},
+			lspci(gpu),
 		},
 		// A name may end in brackets without being a number.
 		"names only": {
 			"Slot:\t0000:c1:00.0\nVendor:\tNVIDIA Corporation\nDevice:\tGA102 [GeForce RTX 3090]\nNUMANode:\t1\n",
-			host.Guest{Source: "lspci", Nodes: true, Devices: []topology.Device{{Address: gpu.Address, Node: gpu.Node}}},
+			lspci(topology.Device{Address: gpu.Address, Node: gpu.Node}),
 		},
 		"without -D, in any order": {
 			"Slot:\tc1:00.0\nClass:\t0302\nVendor:\t10de\nDevice:\t2330\nNUMANode:\t1\n\n\nSlot:\t00:00.0\nClass:\t0600\nVendor:\t8086\nDevice:\t29c0\n",
-			host.Guest{Source: "lspci", IDs: true, Nodes: true, Devices: []topology.Device{bridge, gpu}},
+			lspci(bridge, gpu),
 		},
 	}
 	for name, test := range tests {
@@ -74,13 +77,13 @@ func TestReadGuestSnapshot(t *testing.T) {
 	if err != nil || len(problems) > 0 {
 		t.Fatal(err, problems)
 	}
-	want := host.Guest{Source: "snapshot", IDs: true, Nodes: true, Paths: true, Devices: []topology.Device{
+	want := host.Guest{Source: "snapshot", HasNodes: true, Farthest: topology.NODE, Host: topology.Host{Devices: []topology.Device{
 		{Address: topology.Address{Bus: 0xc0}, Class: 0x060400, IsBridge: true, Root: "pci0000:c0"},
 		{
 			Address: topology.Address{Bus: 0xc1}, Vendor: 0x10de, Device: 0x2330,
 			Root: "pci0000:c0", Bridges: []topology.Address{{Bus: 0xc0}},
 		},
-	}}
+	}}}
 	if d := cmp.Diff(want, got, compare, cmpopts.IgnoreUnexported(host.Guest{})); d != "" {
 		t.Errorf("-want +got:\n%s", d)
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"hook-sidecar/pkg/host"
-	"hook-sidecar/pkg/topology"
 	"hook-sidecar/test/expect"
 )
 
@@ -23,18 +22,16 @@ func pasted(t testing.TB, name string) string {
 	return string(data)
 }
 
-// guestText is a guest as text: a line per device, its path as the source shows it, and the path
-// types between the devices.
+// guestText is a guest as text: a line per device with the path types to those before it.
 func guestText(g host.Guest) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s ids=%v nodes=%v paths=%v\n", g.Source, g.IDs, g.Nodes, g.Paths)
+	fmt.Fprintf(&b, "%s nodes=%v\n", g.Source, g.HasNodes)
 	for i, d := range g.Devices {
 		name := d.Address.String()
 		if g.Names != nil {
 			name = g.Names[i]
 		}
-		root, bridges := g.Seen(d.Root, d.Bridges)
-		fmt.Fprintf(&b, "%s %06x %04x:%04x node %s %s%v", name, d.Class, d.Vendor, d.Device, d.Node, root, bridges)
+		fmt.Fprintf(&b, "%s %06x %04x:%04x node %s", name, d.Class, d.Vendor, d.Device, d.Node)
 		for j := range i {
 			if between, known := g.PathType(j, i); known {
 				fmt.Fprintf(&b, " %s", between)
@@ -54,50 +51,50 @@ func TestReadGuestPasted(t *testing.T) {
 		`<pci busid="0000:03:00.0" class="0x060400"><pci busid="0000:04:00.0" class="0x020000"/></pci></pci></cpu>` +
 		`<cpu numaid="1"><pci busid="0000:81:00.0" class="0x030200"/></cpu></system>`
 	tests := map[string]struct{ input, want string }{
-		"lstopo": {pasted(t, "lstopo.xml"), `lstopo ids=true nodes=true paths=true
-0000:00:02.0 020000 1af4:1041 node none pci0000:00[]
-0000:e3:00.0 020700 15b3:101e node 0 pci0000:e0[0000:e0:00.0 0000:e1:00.0 0000:e2:00.0] SYS
-0000:e4:00.0 030200 10de:2330 node 0 pci0000:e0[0000:e0:00.0 0000:e1:00.0 0000:e2:01.0] SYS PIX
+		"lstopo": {pasted(t, "lstopo.xml"), `lstopo nodes=true
+0000:00:02.0 020000 1af4:1041 node none
+0000:e3:00.0 020700 15b3:101e node 0 SYS
+0000:e4:00.0 030200 10de:2330 node 0 SYS PIX
 `},
-		"NCCL": {pasted(t, "nccl.xml"), `nccl ids=true nodes=true paths=true
-0000:00:02.0 020000 1af4:1041 node none [] 
-0000:e3:00.0 020700 15b3:101e node 0 [0000:e1:00.0] SYS
-0000:e4:00.0 030200 10de:2330 node 0 [0000:e1:00.0] SYS PIX
+		"NCCL": {pasted(t, "nccl.xml"), `nccl nodes=true
+0000:00:02.0 020000 1af4:1041 node none 
+0000:e3:00.0 020700 15b3:101e node 0 SYS
+0000:e4:00.0 030200 10de:2330 node 0 SYS PIX
 `},
-		"nvidia-smi": {pasted(t, "topo.txt"), `nvidia-smi ids=false nodes=true paths=false
-GPU0 030000 0000:0000 node 0 []
-mlx5_0 020000 0000:0000 node none [] PIX
+		"nvidia-smi": {pasted(t, "topo.txt"), `nvidia-smi nodes=true
+GPU0 030000 0000:0000 node 0
+mlx5_0 020000 0000:0000 node none PIX
 `},
 		// https://github.com/kubernetes/kubernetes/issues/53497
 		"nvidia-smi of 2017": {"        GPU0    GPU1    mlx4_0  CPU Affinity\nGPU0     X      PIX     PHB     0-9,20-29\nGPU1    PIX      X      SYS     0-9,20-29\nmlx4_0  PHB     SYS      X\n",
-			`nvidia-smi ids=false nodes=false paths=false
-GPU0 030000 0000:0000 node none []
-GPU1 030000 0000:0000 node none [] PIX
-mlx4_0 020000 0000:0000 node none [] PHB SYS
+			`nvidia-smi nodes=false
+GPU0 030000 0000:0000 node none
+GPU1 030000 0000:0000 node none PIX
+mlx4_0 020000 0000:0000 node none PHB SYS
 `},
 		// https://github.com/vllm-project/vllm/issues/29944; without the rows of NICs, as some paste it.
 		"NVLink hides a path": {"GPU0 GPU1 NIC0 CPU Affinity NUMA Affinity GPU NUMA ID\nGPU0 X NV18 NODE 0-55,112-167 0 N/A\nGPU1 NV18 X SYS 0-223 0-1 N/A\n",
-			`nvidia-smi ids=false nodes=true paths=false
-GPU0 030000 0000:0000 node 0 []
-GPU1 030000 0000:0000 node none []
-NIC0 020000 0000:0000 node none [] NODE SYS
+			`nvidia-smi nodes=true
+GPU0 030000 0000:0000 node 0
+GPU1 030000 0000:0000 node none
+NIC0 020000 0000:0000 node none NODE SYS
 `},
-		"an empty cell": {"GPU0 CPU Affinity NUMA Affinity GPU NUMA ID\nGPU0 X 0-3 N/A\n", "nvidia-smi ids=false nodes=false paths=false\nGPU0 030000 0000:0000 node none []\n"},
-		"lstopo with one node": {fmt.Sprintf(xmlOfOneNode, "Linux"), `lstopo ids=true nodes=false paths=true
-0000:00:04.0 030200 10de:2330 node none pci0000:00[]
+		"an empty cell": {"GPU0 CPU Affinity NUMA Affinity GPU NUMA ID\nGPU0 X 0-3 N/A\n", "nvidia-smi nodes=false\nGPU0 030000 0000:0000 node none\n"},
+		"lstopo with one node": {fmt.Sprintf(xmlOfOneNode, "Linux"), `lstopo nodes=false
+0000:00:04.0 030200 10de:2330 node none
 `},
-		"lstopo not on Linux": {strings.Replace(several, "Linux", "FreeBSD", 1), `lstopo ids=true nodes=false paths=true
-0000:00:04.0 030200 10de:2330 node none []
-0000:00:05.0 020000 15b3:101e node none [] SYS
+		"lstopo not on Linux": {strings.Replace(several, "Linux", "FreeBSD", 1), `lstopo nodes=false
+0000:00:04.0 030200 10de:2330 node none
+0000:00:05.0 020000 15b3:101e node none SYS
 `},
-		"lstopo with many nodes": {several, `lstopo ids=true nodes=true paths=true
-0000:00:04.0 030200 10de:2330 node 64 []
-0000:00:05.0 020000 15b3:101e node none [] SYS
+		"lstopo with many nodes": {several, `lstopo nodes=true
+0000:00:04.0 030200 10de:2330 node 64
+0000:00:05.0 020000 15b3:101e node none SYS
 `},
-		"NCCL with a switch under a switch, without ids": {switches, `nccl ids=false nodes=true paths=true
-0000:02:00.0 030200 0000:0000 node none [0000:01:00.0]
-0000:04:00.0 020000 0000:0000 node none [0000:01:00.0 0000:03:00.0] PXB
-0000:81:00.0 030200 0000:0000 node 1 [] SYS SYS
+		"NCCL with a switch under a switch, without ids": {switches, `nccl nodes=true
+0000:02:00.0 030200 0000:0000 node none
+0000:04:00.0 020000 0000:0000 node none PXB
+0000:81:00.0 030200 0000:0000 node 1 SYS SYS
 `},
 	}
 	for name, test := range tests {
@@ -113,43 +110,33 @@ NIC0 020000 0000:0000 node none [] NODE SYS
 	}
 }
 
-// An error says where it is.
+// An error says where it is: the line of what is not XML, the row, or the value.
 func TestReadGuestPastedRefuses(t *testing.T) {
 	many := strings.Repeat("GPU0 ", 1025)
+	const address = "want domain:bus:device.function, such as 0000:17:00.0"
+	bridges := strings.Repeat("<object type=\"Bridge\" pci_busid=\"0000:00:01.0\">", 65)
 	for input, want := range map[string]string{
-		"<domain/>":    "line 1, column 1: <domain> is neither lstopo's <topology> nor NCCL's <system>",
-		"<topology>\n": "line 2, column 1: unexpected EOF",
-		"<topology>\n  <object type=\"PCIDev\" pci_busid=\"x\"/>":                     `line 2, column 3: invalid PCI address "x": want domain:bus:device.function, such as 0000:17:00.0`,
-		"<topology><object type=\"PCIDev\" pci_busid=\"0000:00:01.0\"/>":              `line 1, column 11: invalid pci_type "": want class and ids, such as 0302 [10de:2330]`,
-		"<topology><object type=\"Bridge\" bridge_pci=\"pci[\"/>":                     `line 1, column 11: invalid PCI address "pci:00.0"`,
-		"<topology><object type=\"Machine\"/></topology>":                             "no PCI devices in it; lstopo on Windows reads none",
-		"<topology>" + strings.Repeat("<object>", 2000):                               "line 1, column 507: more than 64 elements are nested",
-		"<system><cpu numaid=\"first\"/></system>":                                    `line 1, column 9: invalid NUMA node "first"`,
-		"<system><pci busid=\"0000:00:01.0\" class=\"GPU\"/></system>":                `line 1, column 9: invalid class "GPU": want a number such as 0x030200`,
-		"<system>" + strings.Repeat("<pci busid=\"0000:00:01.0\"/>", 2) + "</system>": "0000:00:01.0 appears twice",
-		"<!DOCTYPE a [<!ENTITY e \"e\">]>\n<topology a=\"&e;\"/>":                     "line 2, column 1: invalid character entity &e;",
-		"\n GPU0 GPU1\nGPU0 X OK\n":                                                   `line 3, column 3: GPU0: invalid path type "OK"`,
-		"GPU0 GPU1 NIC0\nGPU0 X PIX\n":                                                "line 2, column 3: GPU0: 2 of 3 path types",
-		many:                                                                          "line 1, column 1024: more than 1024 devices",
-		"GPU 0: NVIDIA H100 (UUID: GPU-0)\n":                                          "line 1: not lspci -Dvmm, where a device begins with Slot",
-		"<system></system>":                                                           "no PCI devices in it; lstopo on Windows reads none",
-		"<system><cpu numaid=\"0\"><pci busid=\"\" class=\"0x060400\"/>":              `line 1, column 25: invalid PCI address "": want domain:bus:device.function, such as 0000:17:00.0`,
+		"<domain/>":    "<domain> is neither lstopo's <topology> nor NCCL's <system>",
+		"<topology>\n": "XML syntax error on line 2: unexpected EOF",
+		"<topology>\n  <object type=\"PCIDev\" pci_busid=\"x\"/></topology>":            `invalid PCI address "x": ` + address,
+		"<topology><object type=\"PCIDev\" pci_busid=\"0000:00:01.0\"/></topology>":     `invalid pci_type "": want class and ids, such as 0302 [10de:2330]`,
+		"<topology><object type=\"Bridge\" bridge_pci=\"pci[\"/></topology>":            `invalid bridge_pci "pci[": want buses such as 0000:[e0-e4]`,
+		"<topology><object type=\"Machine\"/></topology>":                               "no PCI devices in it; lstopo on Windows reads none",
+		"<topology>" + bridges + strings.Repeat("</object>", 65) + "</topology>":        "more than 64 bridges above 0000:00:01.0",
+		"<system><cpu numaid=\"first\"/></system>":                                      `invalid NUMA node "first"`,
+		"<system><pci busid=\"0000:00:01.0\" class=\"GPU\"/></system>":                  `0000:00:01.0: class: invalid number "GPU"`,
+		"<system>" + strings.Repeat("<pci busid=\"0000:00:01.0\"/>", 2) + "</system>":   "0000:00:01.0 appears twice",
+		"<!DOCTYPE a [<!ENTITY e \"e\">]>\n<topology a=\"&e;\"/>":                       "XML syntax error on line 2: invalid character entity &e;",
+		"\n GPU0 GPU1\nGPU0 X OK\n":                                                     `row GPU0: invalid path type "OK"`,
+		"GPU0 GPU1 NIC0\nGPU0 X PIX\n":                                                  "row GPU0: 2 of 3 path types",
+		many:                                                                            "more than 1024 devices",
+		"GPU 0: NVIDIA H100 (UUID: GPU-0)\n":                                            "device 1: no Slot: neither lspci -Dvmm, ",
+		"<system></system>":                                                             "no PCI devices in it; lstopo on Windows reads none",
+		"<system><cpu numaid=\"0\"><pci busid=\"\" class=\"0x060400\"/></cpu></system>": `invalid PCI address "": ` + address,
 	} {
 		_, _, err := host.ReadGuest([]byte(input))
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%.60q: error %v, want %s", input, err, want)
-		}
-	}
-}
-
-// Of a path, NCCL shows the upstream port of each switch and, above a bridge to conventional PCI,
-// the port (src/graph/xml.cc).
-func TestSeenByNCCL(t *testing.T) {
-	path := []topology.Address{{Bus: 1}, {Bus: 2}, {Bus: 3}, {Bus: 4}, {Bus: 5}}
-	for n, want := range map[int]string{0: "[]", 1: "[]", 2: "[0000:01:00.0]", 3: "[0000:02:00.0]", 5: "[0000:02:00.0 0000:04:00.0]"} {
-		root, bridges := host.Guest{Source: host.FromNCCL}.Seen("pci0000:00", path[:n])
-		if got := fmt.Sprint(bridges); got != want || root != "" {
-			t.Errorf("%d bridges: %s%s, want %s", n, root, got, want)
 		}
 	}
 }

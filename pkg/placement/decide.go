@@ -129,7 +129,7 @@ func findCell(s start, d Device) (*topology.CellID, reasons.Reason) {
 // finds no function of a slot without function 0. Both may be ports under an expander bus,
 // which go with their devices.
 func keepFunctionZero(current bus.Guest, decisions []Decision) {
-	type slot struct {
+	type sharedSlot struct {
 		bus    *topology.Node
 		number int
 	}
@@ -138,17 +138,17 @@ func keepFunctionZero(current bus.Guest, decisions []Decision) {
 			return n.Kind != topology.Endpoint && n.Top() == current.Root()
 		})
 	}
-	staying := map[slot]Decision{}
+	staying := map[sharedSlot]Decision{}
 	for _, d := range slices.Backward(decisions) {
 		for _, n := range leaving(d) {
 			if d.Outcome != Placed && n.Function != 0 {
-				staying[slot{n.Parent, n.Slot}] = d
+				staying[sharedSlot{n.Parent, n.Slot}] = d
 			}
 		}
 	}
 	for i, d := range decisions {
 		for _, n := range leaving(d) {
-			if other, stays := staying[slot{n.Parent, n.Slot}]; stays && d.Outcome == Placed && n.Function == 0 {
+			if other, stays := staying[sharedSlot{n.Parent, n.Slot}]; stays && d.Outcome == Placed && n.Function == 0 {
 				decisions[i].Cell, decisions[i].Outcome, decisions[i].Reason = nil, other.Outcome, other.Reason
 			}
 		}

@@ -22,16 +22,16 @@ func layOut(decisions []Decision, host *topology.Tree, layout policy.Layout) *to
 	slots := slotsOf(decisions)
 	slices.SortStableFunc(slots, compareExpanders)
 	b := wantedTree{topology.NewTree(len(decisions), 0)}
-	for start, end := 0, 0; start < len(slots); start = end {
-		for end < len(slots) && compareExpanders(slots[start], slots[end]) == 0 {
+	for first, end := 0, 0; first < len(slots); first = end {
+		for end < len(slots) && compareExpanders(slots[first], slots[end]) == 0 {
 			end++
 		}
-		expander := b.expander(slots[start][0].Cell)
+		expander := b.expander(slots[first][0].Cell)
 		if layout == policy.LayoutMirror {
-			b.mirror(expander, host, slots[start:end])
+			b.mirror(expander, host, slots[first:end])
 			continue
 		}
-		for _, s := range slots[start:end] {
+		for _, s := range slots[first:end] {
 			b.port(expander, topology.RootPort, s)
 		}
 	}

@@ -30,7 +30,7 @@ func place(s start) placing {
 	chosen := choose(s)
 	placed, violations := attempt(s, chosen)
 	if len(violations) > 0 {
-		placed, violations = another(s, chosen, violations)
+		placed, violations = nextLayout(s, chosen, violations)
 	}
 	if len(violations) > 0 {
 		return giveUp(s, chosen, violations)
@@ -130,10 +130,10 @@ func changesFor(s start, decisions []Decision, n number.Numbers) domain.Changes 
 	return changes
 }
 
-// another is the next layout that fits where p does not: a finer one where p takes placed devices
+// nextLayout is the next layout that fits where p does not: a finer one where p takes placed devices
 // further apart, else with auto a coarser one, with a warning. Where none fits it returns the
 // violations of p.
-func another(s start, p proposal, violations []reasons.Warning) (placing, []reasons.Warning) {
+func nextLayout(s start, p proposal, violations []reasons.Warning) (placing, []reasons.Warning) {
 	layouts := policy.TreeLayouts()
 	at := slices.Index(layouts, p.Layout)
 	isFiner := violations[0].Code == reasons.CodeFurtherApart

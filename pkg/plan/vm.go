@@ -1,9 +1,12 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
+	"runtime/debug"
 	"slices"
+	"strings"
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
@@ -60,8 +63,17 @@ func (v *VM) Current() Result { return v.plan(variant{current: true}) }
 
 // Alternative is the number of pairs of devices that a layout has as on the host.
 type Alternative struct {
-	Layout policy.Layout
-	Alike  int
+	Layout policy.Layout `json:"layout"` // its name
+	Alike  int           `json:"alike"`  // pairs that would be as on the host
+}
+
+// Listed returns layouts in the form "root 112, mirror 120".
+func Listed(layouts []Alternative) string {
+	var all []string
+	for _, l := range layouts {
+		all = append(all, fmt.Sprintf("%s %d", l.Layout, l.Alike))
+	}
+	return strings.Join(all, ", ")
 }
 
 // Alternatives returns the count of each layout that can be planned.
@@ -124,10 +136,11 @@ func (v *VM) answer(of variant) Result {
 	}
 	// A dry run and a discarded result never fail a VM.
 	result.Strict = wanted.Policy.Strict && !wanted.Policy.DryRun && !v.request.Discarded && (v.VMI == nil || !v.VMI.MigrationInProgress)
-	if v.vmiErr != nil {
-		return fail(Malformed, v.vmiErr)
+	result.VMI = v.VMI
+	if err := cmp.Or(v.planner.Invalid, v.vmiErr); err != nil {
+		return fail(Malformed, err)
 	}
-	result.VMI, result.Policy = v.VMI, wanted.Policy
+	result.Policy = wanted.Policy
 	if wanted.Err != nil && result.Strict {
 		return fail(Malformed, wanted.Err)
 	}
@@ -221,14 +234,6 @@ func (r Result) Changed() bool {
 	return r.Plan != nil && !r.Plan.Changes.IsZero()
 }
 
-// PlanError returns why there is no plan, nil where there is one.
-func (r Result) PlanError() error {
-	if r.Plan != nil {
-		return nil
-	}
-	return r.Err
-}
-
 // IsRefused reports whether strict policy, or a limit, refuses the plan.
 func (r Result) IsRefused() bool {
 	return r.Err != nil && r.Kind == Refused
@@ -251,3 +256,5 @@ type PanicError struct {
 }
 
 func (e *PanicError) Error() string { return fmt.Sprintf("internal error: %v", e.Cause) }
+
+func newPanicError(cause any) *PanicError { return &PanicError{Cause: cause, Stack: debug.Stack()} }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,17 +23,10 @@ type Source struct {
 	Keep             []string
 }
 
-// Error is a policy that cannot be used.
-type Error struct {
-	Texts []string // one per setting that is wrong
-}
-
-func (e *Error) Error() string { return strings.Join(e.Texts, "; ") }
-
 // Resolve makes a policy of flags and annotations. A flag with an invalid value is an error. An
 // annotation that is unknown, invalid or locked is ignored with a warning; in strict mode unknown
-// and invalid ones are an error. Even with an error the policy has every key, by flags and
-// defaults.
+// and invalid ones are an error. Even with an error the policy has every key, by the values that
+// are valid.
 func Resolve(src Source) (Policy, []reasons.Warning, error) {
 	p := Policy{Keep: src.Keep, Origins: map[Key]Origin{}}
 	var invalid []string
@@ -51,12 +45,12 @@ func Resolve(src Source) (Policy, []reasons.Warning, error) {
 			invalid = append(invalid, err.Error())
 		}
 	}
-	if len(invalid) > 0 {
-		return p, nil, &Error{Texts: invalid}
+	warnings, refused := p.applyAnnotations(src)
+	if p.Strict {
+		invalid = append(invalid, refused...)
 	}
-	warnings, invalid := p.applyAnnotations(src)
-	if p.Strict && len(invalid) > 0 {
-		return p, warnings, &Error{Texts: invalid}
+	if len(invalid) > 0 {
+		return p, warnings, errors.New(strings.Join(invalid, "; "))
 	}
 	return p, warnings, nil
 }

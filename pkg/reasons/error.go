@@ -1,6 +1,9 @@
 package reasons
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // Error is an error with a hint.
 type Error struct {
@@ -15,6 +18,14 @@ func HintOf(err error) string {
 		return hinted.Hint
 	}
 	return ""
+}
+
+// Text returns an error with its hint in brackets, for a line of its own.
+func Text(err error) string {
+	if hint := HintOf(err); hint != "" {
+		return fmt.Sprintf("%v (%s)", err, hint)
+	}
+	return err.Error()
 }
 
 // WithHint returns an error with a hint.

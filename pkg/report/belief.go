@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"hook-sidecar/pkg/host"
@@ -17,7 +18,9 @@ func WriteBelief(w io.Writer, name string, guest host.Guest, style Style) error 
 	devices := passedThrough(guest)
 	p.line(p.Paint(bold, fmt.Sprintf("%s (%s): %d GPUs and NICs that are not emulated", topology.Printable(name), guest.Source, len(devices))))
 	if len(devices) == 0 {
-		p.line("without their classes GPUs and NICs are not recognised; lspci prints them with -nn")
+		if !slices.ContainsFunc(guest.Devices, func(d topology.Device) bool { return d.Class != 0 }) {
+			p.line("without their classes GPUs and NICs are not recognised; lspci prints them with -nn")
+		}
 		return p.to(w)
 	}
 	known := topology.CountFunc(devices, func(i int) bool { return guest.KnowsNode(&guest.Devices[i]) })

@@ -41,7 +41,7 @@ type GuestDevice struct {
 }
 
 // CompareGuest compares a plan with the guest: address, ids, NUMA node and, if the guest shows
-// it, the path through the PCI Express tree, or else the path types.
+// them, the path types to the other devices.
 func CompareGuest(r Report, guest host.Guest) GuestComparison {
 	c := GuestComparison{SchemaVersion: SchemaVersion, Source: guest.Source, Devices: []GuestDevice{}, subject: r.Subject}
 	positions := r.positions(guest)
@@ -60,7 +60,7 @@ func CompareGuest(r Report, guest host.Guest) GuestComparison {
 			seen.Outcome, seen.Differences = Differs, []string{fmt.Sprintf("nothing at %s%s", d.Predicted, elsewhere)}
 		default:
 			seen.Outcome = AsPlanned
-			seen.Differences = append(r.guestDifferences(d, &guest.Devices[positions[i]], guest), r.typeDifferences(i, positions, guest)...)
+			seen.Differences = r.guestDifferences(i, positions, guest)
 			if len(seen.Differences) > 0 {
 				seen.Outcome = Differs
 			}
@@ -79,11 +79,11 @@ func guestNotes(guest host.Guest, unlisted int) []string {
 			notes = append(notes, fmt.Sprintf(format, values...))
 		}
 	}
+	hasNoIDs := !slices.ContainsFunc(guest.Devices, func(d topology.Device) bool { return d.Vendor != 0 })
 	isMatrix := guest.Source == host.FromNVIDIASMI
-	add(!guest.IDs && !isMatrix, "vendor and device ids are not compared: they are not in the file; lspci prints them with -nn only")
-	add(!guest.Nodes, "NUMA nodes are not compared: lstopo shows them on Linux in a guest with several, nvidia-smi if each GPU has all columns")
-	add(!guest.Paths && !isMatrix, "the path to a device is not compared: a snapshot or lstopo shows it, lspci does not")
-	add(guest.Source == host.FromNCCL, "of the path to a device only switches are compared: NCCL shows no root and no ports")
+	add(hasNoIDs && !isMatrix, "vendor and device ids are not compared: they are not in the file; lspci prints them with -nn only")
+	add(!guest.HasNodes, "NUMA nodes are not compared: lstopo shows them on Linux in a guest with several, nvidia-smi if each GPU has all columns")
+	add(guest.Farthest == topology.Self, "path types are not compared: a snapshot, lstopo or nvidia-smi topo -mp shows them, lspci does not")
 	add(isMatrix, "nvidia-smi shows no addresses: GPUs are matched by order, which is that of their addresses; "+
 		"NICs by the order of their names, which is a guess. Compared are NUMA nodes of GPUs and path types, except through NVLink (-mp shows these)")
 	add(unlisted > 0 && isMatrix, "%s not compared: nvidia-smi lists more, fewer or none of the kind, so which is which is not known", topology.Counted(unlisted, "device"))
@@ -133,39 +133,19 @@ func (r Report) match(positions []int, guest host.Guest, vendor uint16, isKind f
 	}
 }
 
-// typeDifferences says how many path types to other devices differ, if the guest shows types and
-// no paths.
-func (r Report) typeDifferences(i int, positions []int, guest host.Guest) []string {
-	first, differing := "", 0
-	for j := range r.Devices {
-		if guest.Paths || i == j || positions[j] < 0 {
-			continue
-		}
-		planned := r.Paths.Guest.Between(i, j)
-		if found, known := guest.PathType(positions[i], positions[j]); known && found != planned {
-			first = cmp.Or(first, fmt.Sprintf("%s to %s, planned %s", found, r.Devices[j].Title(), planned))
-			differing++
-		}
-	}
-	if differing == 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("%s not as planned: %s", topology.Counted(differing, "path type"), first)}
-}
-
 // Count is how many devices have an outcome.
 func (c GuestComparison) Count(outcome GuestOutcome) int {
 	return topology.CountFunc(c.Devices, func(d GuestDevice) bool { return d.Outcome == outcome })
 }
 
 // guestDifferences are the differences between a device whose address is predicted and what the
-// guest has there.
-func (r Report) guestDifferences(d Device, found *topology.Device, guest host.Guest) []string {
-	differences := []string{}
+// guest has there, as far as the guest shows it.
+func (r Report) guestDifferences(i int, positions []int, guest host.Guest) []string {
+	d, found, differences := r.Devices[i], &guest.Devices[positions[i]], []string{}
 	add := func(format string, values ...any) { differences = append(differences, fmt.Sprintf(format, values...)) }
 	// A mediated device has ids and BARs of its own.
 	if host := d.function; host != nil && d.Kind == topology.KindPCI {
-		if guest.IDs && vendorDevice(found) != vendorDevice(host) {
+		if found.Vendor != 0 && vendorDevice(found) != vendorDevice(host) {
 			add("it is a %s, on the host %s%s", vendorDevice(found), vendorDevice(host), r.elsewhere(d, guest))
 		}
 		if hasMemory(host.BARs) && found.BARs != nil && !hasMemory(found.BARs) {
@@ -181,10 +161,19 @@ func (r Report) guestDifferences(d Device, found *topology.Device, guest host.Gu
 	if guest.KnowsNode(found) && !isRounded && found.Node != want {
 		add("NUMA node %s, planned %s", found.Node, want)
 	}
-	root, bridges, known := r.pathTo(d)
-	planned, seen := pathText(guest.Seen(root, bridges)), pathText(guest.Seen(found.Root, found.Bridges))
-	if guest.Paths && known && seen != planned {
-		add("its path is %s, planned %s", seen, planned)
+	first, differing := "", 0
+	for j, at := range positions {
+		if i == j || at < 0 {
+			continue
+		}
+		planned := r.Paths.Guest.Between(i, j)
+		if shown, known := guest.PathType(positions[i], at); known && min(shown, guest.Farthest) != min(planned, guest.Farthest) {
+			first = cmp.Or(first, fmt.Sprintf("%s to %s, planned %s", shown, r.Devices[j].Title(), planned))
+			differing++
+		}
+	}
+	if differing > 0 {
+		add("%s not as planned: %s", topology.Counted(differing, "path type"), first)
 	}
 	return differences
 }
@@ -199,7 +188,7 @@ func hasMemory(bars []topology.BAR) bool {
 
 // elsewhere lists functions with a device's ids at addresses that no device is planned for.
 func (r Report) elsewhere(d Device, guest host.Guest) string {
-	if !guest.IDs || d.function == nil || d.Kind != topology.KindPCI {
+	if d.function == nil || d.Kind != topology.KindPCI {
 		return ""
 	}
 	var places []string
@@ -213,33 +202,6 @@ func (r Report) elsewhere(d Device, guest host.Guest) string {
 		return ""
 	}
 	return fmt.Sprintf("; there is a %s at %s", vendorDevice(d.function), strings.Join(places, ", "))
-}
-
-// pathTo is the path to a device as the guest's sysfs shows it, if all its numbers are known.
-func (r Report) pathTo(d Device) (root topology.PCIeRoot, bridges []topology.Address, known bool) {
-	path := r.guest.Node(d.ID).Path()
-	number := 0 // of the root bus, which is the first root
-	for _, n := range path[:len(path)-1] {
-		c := r.controller(n.ID.(topology.Index))
-		switch {
-		case n == r.guest.Roots[0]:
-		case c != nil && c.BusNr != nil:
-			number = *c.BusNr
-		case c != nil && c.predicted != nil:
-			bridges = append(bridges, *c.predicted)
-		default:
-			return "", nil, false
-		}
-	}
-	return topology.PCIeRoot(fmt.Sprintf("pci0000:%02x", number)), bridges, true
-}
-
-func pathText(root topology.PCIeRoot, bridges []topology.Address) string {
-	parts := []string{root.String()}
-	for _, b := range bridges {
-		parts = append(parts, b.String())
-	}
-	return cmp.Or(strings.Trim(strings.Join(parts, "/"), "/"), "without a switch")
 }
 
 // WriteText writes one line per device, and its differences under it.

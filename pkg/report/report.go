@@ -75,6 +75,8 @@ type Device struct {
 	GuestPath    []int              `json:"guestPath"`    // indexes of the controllers above it, expander bus first; empty on the root bus and without an address
 	Predicted    *topology.Address  `json:"predicted"`    // address in the guest's kernel; null until it is known
 
+	Claim *string `json:"claim,omitempty"` // name, request and driver of the claim that gave it; absent of a device plugin, and where it was not read
+
 	MemoryCells string `json:"memoryCells,omitempty"` // cells that are the GPU's own memory (Grace), such as 2-9; missing for other devices
 
 	function *topology.Device // on the host; the parent of a mediated device

@@ -180,6 +180,9 @@ func (p *printer) devices(r Report) {
 			colour = Red
 		}
 		p.line(p.Paint(colour, rowText(rows[i+1], widths, gap)))
+		if d.Claim != nil {
+			p.line("  " + p.wrap(topology.Printable(*d.Claim), 2, 4))
+		}
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 
 // evidence returns what texts have of VM vm.
 func evidence(texts ...string) *Evidence {
-	e := &Evidence{Name: "vm"}
+	e := &Evidence{Report: Report{Name: "vm"}}
 	for _, text := range texts {
 		e.Add("a file", []byte(text))
 	}
@@ -38,7 +38,7 @@ func fixtures(t *testing.T) map[string][]txtar.File {
 func TestCauses(t *testing.T) {
 	for want, places := range fixtures(t) {
 		for _, place := range places {
-			if found := evidence(string(place.Data)).Findings(); len(found) != 1 || found[0].Name != want {
+			if found := evidence(string(place.Data)).Diagnose().Causes; len(found) != 1 || found[0].Name != want {
 				t.Errorf("%s: found %+v, want %s", place.Name, found, want)
 			}
 		}
@@ -56,6 +56,9 @@ func TestTable(t *testing.T) {
 		names[cause.Name] = true
 		for _, message := range cause.Messages {
 			only := Cause{Messages: []string{message}}
+			if strings.Count(message, "*") > 1 {
+				t.Errorf("%s: more than one * in %q", cause.Name, message)
+			}
 			isSeen := slices.ContainsFunc(all[cause.Name], func(place txtar.File) bool {
 				return slices.ContainsFunc(evidence(string(place.Data)).lines, func(l Line) bool { return only.match(l.Source+": "+l.Text) >= 0 })
 			})
@@ -77,11 +80,8 @@ func TestWell(t *testing.T) {
 		if len(e.lines) == 0 {
 			t.Errorf("%s: no line", log.Name)
 		}
-		if found := e.Findings(); len(found) > 0 {
-			t.Errorf("%s: found %+v", log.Name, found)
-		}
-		if nearest := e.Nearest(5); len(nearest) > 0 {
-			t.Errorf("%s: errors %+v", log.Name, nearest)
+		if r := e.Diagnose(); len(r.Causes)+len(r.Errors) > 0 {
+			t.Errorf("%s: found %+v", log.Name, r)
 		}
 	}
 }

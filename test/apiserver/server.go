@@ -23,7 +23,7 @@ const kubevirt = "kubevirt.io"
 // its group.
 func (c *Cluster) Start() *httptest.Server {
 	const policies = "admissionregistration.k8s.io"
-	groups := map[string]string{"/api/v1": "", "/apis/" + policies + "/v1": policies}
+	groups := map[string]string{"/api/v1": "", "/apis/" + policies + "/v1": policies, "/apis/resource.k8s.io/v1": "resource.k8s.io"}
 	if slices.ContainsFunc(c.objects, func(d document) bool { return strings.HasPrefix(d.Kind, "VirtualMachine") || d.Kind == "KubeVirt" }) {
 		groups["/apis/"+kubevirt+"/v1"] = kubevirt
 	}
@@ -49,6 +49,9 @@ func (d document) resource() string {
 	kind := strings.ToLower(d.Kind)
 	if stem, endsInY := strings.CutSuffix(kind, "y"); endsInY {
 		return stem + "ies"
+	}
+	if strings.HasSuffix(kind, "s") {
+		kind += "e" // deviceclasses
 	}
 	return kind + "s"
 }

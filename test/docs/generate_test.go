@@ -101,6 +101,9 @@ func causesPage(t *testing.T) string {
 	for _, check := range doctor.Checks() {
 		checks = append(checks, check.Name)
 	}
+	for _, check := range doctor.InstallationChecks() {
+		checks = append(checks, check.Name)
+	}
 	for _, cause := range why.Causes() {
 		fmt.Fprintf(&b, "\n## `%s`\n\n%s\n\n", cause.Name, sentence(cause.What))
 		for _, message := range cause.Messages {

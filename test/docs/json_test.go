@@ -44,6 +44,8 @@ The schema version rises when a field is removed or changes its meaning, not whe
 		{"`explain --guest FILE --format json`", "pkg/report", "GuestComparison"},
 		{"`doctor --format json`", "pkg/doctor", "Report"},
 		{"`kubectl hostdev explain -o json`: the table of VMs", "cmd/kubectl-hostdev", "vmTable"},
+		{"`kubectl hostdev fit -o json`", "pkg/fit", "Answer"},
+		{"`kubectl hostdev why -o json`", "pkg/why", "Report"},
 	} {
 		fmt.Fprintf(&b, "\n## %s\n\n| field | meaning |\n|---|---|\n", part.title)
 		types := structs(t, part.directory)
@@ -63,7 +65,7 @@ The schema version rises when a field is removed or changes its meaning, not whe
 func structs(t *testing.T, directory string) map[string]*ast.StructType {
 	t.Helper()
 	var files []string
-	for _, d := range []string{"pkg/reasons", "pkg/placement", "pkg/placement/bus", directory} {
+	for _, d := range []string{"pkg/reasons", "pkg/plan", "pkg/placement", "pkg/placement/bus", directory} {
 		names, err := filepath.Glob(filepath.Join(root, d, "*.go"))
 		expect.NoError(t, err)
 		files = append(files, names...)

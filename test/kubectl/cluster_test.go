@@ -30,6 +30,7 @@ viewer-token,viewer,2
 nobody-token,nobody,3
 vmis-token,vmis,4
 pods-token,pods,5
+fit-token,fit,6
 `
 
 // apiServer is kube-apiserver with its store.
@@ -271,7 +272,7 @@ func (s apiServer) bind(t *testing.T, user, role string) {
 	})
 }
 
-// vmi is the VMI of the sample, running on the node, with this status.
+// vmi is the VMI of the sample, which requests no hook, running on the node, with this status.
 func vmi(t *testing.T, name string, changed map[string]any) map[string]any {
 	t.Helper()
 	data, err := os.ReadFile("../../testdata/samples/02-8gpu-8nic-gate-off.vmi.json")
@@ -282,6 +283,7 @@ func vmi(t *testing.T, name string, changed map[string]any) map[string]any {
 	metadata, status := object["metadata"].(map[string]any), object["status"].(map[string]any)
 	metadata["name"] = name
 	delete(metadata, "uid")
+	delete(metadata["annotations"].(map[string]any), "hooks.kubevirt.io/hookSidecars")
 	status["phase"], status["nodeName"], status["runtimeUser"] = "Running", node, 107
 	maps.Copy(status, changed)
 	return object

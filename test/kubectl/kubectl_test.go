@@ -49,6 +49,7 @@ func TestPlugin(t *testing.T) {
 	t.Run("VMs that cannot be read", c.testUnreadable)
 	t.Run("policy", c.testPolicy)
 	t.Run("overlays", c.testOverlays)
+	t.Run("fit", c.testFit)
 	t.Run("nothing is changed", func(t *testing.T) { c.testUnchanged(t, domain) })
 }
 
@@ -195,7 +196,7 @@ func (c *cluster) testUnreadable(t *testing.T) {
 		"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "metadata": map[string]any{"name": "stopped", "namespace": "default"},
 		"spec": map[string]any{"runStrategy": "Halted", "template": map[string]any{"spec": map[string]any{"domain": map[string]any{"devices": map[string]any{}}}}},
 	})
-	c.as(t, "viewer", "explain", "stopped").fails(t, "VM default/stopped is stopped")
+	c.as(t, "viewer", "explain", "stopped").fails(t, "VM default/stopped has no VMI: it is stopped")
 	c.as(t, "vmis", "explain", "stopped").fails(t, "VM default/stopped is not running or does not exist")
 	c.run(t, "no-virsh", in(c.launcher, "/none"), nil)
 	c.as(t, "viewer", "explain", "no-virsh").fails(t, "exit status 127", "the pod's image has no virsh")

@@ -19,6 +19,16 @@ func (c *cluster) testRights(t *testing.T) {
 	if out := c.succeeds(t, "why", "dgx"); !strings.Contains(out, "runs on node "+node) {
 		t.Errorf("why: %s", out)
 	}
+	// What the user may not read why leaves out and names.
+	r := c.as(t, "pods", "why", "dgx")
+	if !strings.Contains(r.out, "runs on node "+node) || r.code != 0 {
+		t.Errorf("why: exit status %d: %s", r.code, r.out)
+	}
+	for _, rule := range []string{`[""], resources: ["events"], verbs: ["list"]`, `[""], resources: ["pods/log"], verbs: ["get"]`, `["kubevirt.io"], resources: ["virtualmachines"], verbs: ["get"]`} {
+		if strings.Count(r.err, "by the rule {apiGroups: "+rule) != 1 {
+			t.Errorf("why does not name the rule %s once: %s", rule, r.err)
+		}
+	}
 	c.as(t, "viewer", "explain", "dgx", "--as", "nobody").fails(t, "cannot impersonate", "you may not impersonate the user or group of --as")
 }
 

@@ -244,21 +244,23 @@ func wantSamePolicy(t *testing.T, objects []runtime.Object) {
 	}
 }
 
-// TestSet: kustomize edit set image and set namespace change all places that name them, also in
+// TestSet: images and namespace of kustomize change all places that name them, in the base and in
 // an overlay.
 func TestSet(t *testing.T) {
-	copied := t.TempDir()
-	expect.NoError(t, os.CopyFS(copied, os.DirFS(dir)))
-	file := filepath.Join(copied, "plugin", "kustomization.yaml")
-	text := string(read(t, file)) + `
+	for _, edited := range []string{"plugin", "overlays/mirror"} {
+		copied := t.TempDir()
+		expect.NoError(t, os.CopyFS(copied, os.DirFS(dir)))
+		file := filepath.Join(copied, edited, "kustomization.yaml")
+		text := string(read(t, file)) + `
 images: [{name: registry.example.com/hook-sidecar, newName: registry.corp/hook, newTag: v2}]
 namespace: hyperconverged
 `
-	expect.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-	objects := build(t, filepath.Join(copied, "overlays", "mirror"))
-	settings := one[*corev1.ConfigMap](t, objects)
-	expect.Same(t, "registry.corp/hook:v2 in hyperconverged", settings.Data["image"]+" in "+settings.Namespace, "settings")
-	expect.Same(t, "hyperconverged", one[*admissionv1.MutatingAdmissionPolicyBinding](t, objects).Spec.ParamRef.Namespace, "paramRef")
+		expect.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		objects := build(t, filepath.Join(copied, "overlays", "mirror"))
+		settings := one[*corev1.ConfigMap](t, objects)
+		expect.Same(t, "registry.corp/hook:v2 in hyperconverged", settings.Data["image"]+" in "+settings.Namespace, "settings")
+		expect.Same(t, "hyperconverged", one[*admissionv1.MutatingAdmissionPolicyBinding](t, objects).Spec.ParamRef.Namespace, "paramRef")
+	}
 }
 
 // TestLocks: with no kustomization does the owner of a VM get, by an annotation, what is

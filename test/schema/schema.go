@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"hook-sidecar/pkg/fit"
 	"hook-sidecar/pkg/report"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/test/expect"
@@ -24,6 +25,7 @@ func Check[T any](t *testing.T, file, title string, update bool, outputs ...[]by
 	text := func() *jsonschema.Schema { return &jsonschema.Schema{Type: "string"} }
 	strict, err := jsonschema.For[T](&jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[topology.DeviceID](): text(), reflect.TypeFor[topology.Address](): text(), reflect.TypeFor[topology.PathType](): text(),
+		reflect.TypeFor[fit.Pairs]():        {Type: "object", AdditionalProperties: &jsonschema.Schema{Type: "integer"}},
 		reflect.TypeFor[report.PathTypes](): {Type: "array", Items: &jsonschema.Schema{Type: "array", Items: text()}},
 	}})
 	expect.NoError(t, err)

@@ -134,29 +134,35 @@ func (s *container) end(t testing.TB) {
 	}
 }
 
-// dial connects as soon as the program listens, and asks for Info.
-func (s *container) dial(t testing.TB) (*hooks.Client, time.Duration) {
+// connect connects as soon as a program listens.
+func connect(t testing.TB, socket string) *hooks.Client {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
-		client, err := hooks.Dial(ctx, s.socket)
+		client, err := hooks.Dial(ctx, socket)
 		if err == nil {
-			if _, err := client.Info(ctx); err != nil {
-				t.Fatalf("Info: %v", err)
-			}
-			took := time.Since(s.started(t))
 			t.Cleanup(func() {
 				if err := client.Close(); err != nil {
 					t.Error(err)
 				}
 			})
-			return client, took
+			return client
 		}
 		if ctx.Err() != nil {
 			t.Fatalf("the program does not listen: %v", err)
 		}
 	}
+}
+
+// dial connects as soon as the program listens, and asks for Info.
+func (s *container) dial(t testing.TB) (*hooks.Client, time.Duration) {
+	t.Helper()
+	client := connect(t, s.socket)
+	if _, err := client.Info(t.Context()); err != nil {
+		t.Fatalf("Info: %v", err)
+	}
+	return client, time.Since(s.started(t))
 }
 
 // started is the time just before the program started.

@@ -47,16 +47,7 @@ func serveInto(t *testing.T, filled int) *serving {
 	expect.NoError(t, s.Start())
 	t.Cleanup(func() { s.Process.Kill() })
 	expect.NoError(t, write.Close())
-	for deadline := time.Now().Add(endsWithin); s.client == nil; {
-		client, err := hooks.Dial(t.Context(), filepath.Join(dir, hooks.SocketName("stderr")))
-		switch {
-		case err == nil:
-			t.Cleanup(func() { client.Close() })
-			s.client = client
-		case time.Now().After(deadline):
-			t.Fatal(err)
-		}
-	}
+	s.client = connect(t, filepath.Join(dir, hooks.SocketName("stderr")))
 	return s
 }
 

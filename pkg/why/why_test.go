@@ -1,6 +1,7 @@
 package why
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -38,11 +39,12 @@ func TestAttempts(t *testing.T) {
 		event(vmi, "SyncFailed", "10:03:00", notViable), event(vmi, "SyncFailed", "10:01:00", noMemlock),
 		event("Pod/virt-launcher-vm-x7k2p", "FailedScheduling", "10:00:00", "0/1 nodes are available: 1 Insufficient nvidia.com/GH100."),
 		event(vmi, "SyncFailed", "10:02:00", notViable),
-	).Findings()
+	).Diagnose().Causes
 	expect.Same(t, "group-not-viable locked-memory no-node", causes(found), "causes (-want +got)")
 	want := Line{
 		Source: "event SyncFailed of VirtualMachineInstance vm", Time: time.Date(2026, 11, 22, 10, 3, 0, 0, time.UTC),
-		Text:    "2026-11-22T10:00:00.563014Z qemu-kvm: -device vfio-pci,host=0000:01:00.0: vfio 0000:01:00.0: group 1 is not viable",
+		Text: "server error. command SyncVMI failed: \"LibvirtError(Code=1, Domain=10, Message='internal error: qemu unexpectedly closed the monitor: " +
+			"2026-11-22T10:00:00.563014Z qemu-kvm: -device vfio-pci,host=0000:01:00.0: vfio 0000:01:00.0: group 1 is not viable",
 		isError: true,
 	}
 	if got := found[0].Line; got != want {
@@ -63,14 +65,14 @@ func TestOtherVMs(t *testing.T) {
 		{"vm", "virt-launcher-v-x7k2p", ""},
 		{long, ("virt-launcher-" + long)[:58] + "x7k2p", "locked-memory"},
 	} {
-		e := &Evidence{Namespace: "ml", Name: tt.vm}
+		e := &Evidence{Report: Report{Namespace: "ml", Name: tt.vm}}
 		e.Add("", []byte(event("Pod/"+tt.pod, "Failed", "10:00:00", noMemlock)))
-		if got := causes(e.Findings()); got != tt.want {
+		if got := causes(e.Diagnose().Causes); got != tt.want {
 			t.Errorf("VM %s, pod %s: %q, want %q", tt.vm, tt.pod, got, tt.want)
 		}
-		e = &Evidence{Namespace: "other", Name: tt.vm}
+		e = &Evidence{Report: Report{Namespace: "other", Name: tt.vm}}
 		e.Add("", []byte(event("Pod/"+tt.pod, "Failed", "10:00:00", noMemlock)))
-		if got := causes(e.Findings()); got != "" {
+		if got := causes(e.Diagnose().Causes); got != "" {
 			t.Errorf("another namespace: %q", got)
 		}
 	}
@@ -80,10 +82,10 @@ func TestOtherVMs(t *testing.T) {
 func TestRuns(t *testing.T) {
 	running := "kind: VirtualMachineInstance\nmetadata: {name: vm, namespace: ml}\nstatus: {phase: Running, nodeName: gpu-1}\n"
 	e := evidence(running, event(vmi, "SyncFailed", "10:00:00", noMemlock))
-	if found := e.Findings(); len(found) > 0 || e.Phase != "Running" || e.Node != "gpu-1" {
+	if found := e.Diagnose().Causes; len(found) > 0 || e.Phase != "Running" || e.Node != "gpu-1" {
 		t.Errorf("found %+v of %+v", found, e)
 	}
-	got := causes(evidence(running, "NVRM: BAR0 is 0M @ 0x0 (PCI:0000:08:00.0)").Findings())
+	got := causes(evidence(running, "NVRM: BAR0 is 0M @ 0x0 (PCI:0000:08:00.0)").Diagnose().Causes)
 	expect.Same(t, "bar-window", got, "causes (-want +got)")
 }
 
@@ -104,7 +106,7 @@ func TestForms(t *testing.T) {
 		"containerd's file":         "2026-11-22T10:00:00.500000000Z stderr F " + entry + "\r",
 		"kubectl describe":          "  Warning  SyncFailed  7s  virt-handler  server error: " + noMemlock,
 	} {
-		found := evidence(text).Findings()
+		found := evidence(text).Diagnose().Causes
 		if causes(found) != "locked-memory" {
 			t.Errorf("%s: %+v", name, found)
 			continue
@@ -118,44 +120,56 @@ func TestForms(t *testing.T) {
 // TestSecrets: what a user pastes into a report has no values of environment variables, no
 // cloud-init data and no credentials, though the objects and logs have them everywhere.
 func TestSecrets(t *testing.T) {
-	e := evidence(
-		`kind: Pod
-metadata: {name: virt-launcher-vm-x7k2p}
-spec: {containers: [{name: compute, env: [{name: A, value: s3cr3t}]}]}
-status: {reason: Failed, message: 'spec.containers[0].env[0]: Invalid value: "s3cr3t": HTTP_PROXY=http://u:s3cr3t@proxy must not'}
-`,
-		"kind: VirtualMachineInstance\nmetadata: {name: vm}\nspec: {volumes: [{cloudInitNoCloud: {userData: s3cr3t}}]}\n",
-		`{"level":"error","msg":"Failed to sync vmi: \u0026VirtualMachineInstance{UserData:#cloud-config\npanic: s3cr3t,NetworkData:s3cr3t}"}`,
-		`{"level":"error","msg":"env NVIDIA_TOKEN=s3cr3t: cannot limit locked memory of process 84, pull https://u:s3cr3t@registry.example.com"}`,
-		`{"level":"error","msg":"Env:[{Name:A Value:s3cr3t} {Name:\"B\", Value:\"s3cr3t\"}] C=\"x s3cr3t\" and D=s3cr3t"}`,
-		`{"level":"error","msg":"chpasswd: s3cr3t"}`, "error: s3cr3t password", "runcmd: [echo s3cr3t]",
-		`{"level":"info","msg":"LC_ALL=C TOKEN=s3cr3t /usr/libexec/qemu-kvm"}`,
-	)
-	found := e.Findings()
-	shown := fmt.Sprintf("%+v %+v", found, e.Nearest(100))
-	if causes(found) != "locked-memory" || strings.Contains(shown, "s3cr3t") || len(e.Nearest(100)) < 3 {
-		t.Errorf("shown: %s", shown)
+	const start = `{"level":"error","msg":"Failed to sync vmi","reason":"cannot limit locked memory of process 84`
+	for place, text := range map[string]string{
+		"env of the pod":                "kind: Pod\nmetadata: {name: virt-launcher-vm-x7k2p}\nspec: {containers: [{name: compute, env: [{name: A, value: s3cr3t}]}]}\nstatus: {reason: Failed, message: no}\n",
+		"env that admission refuses":    event("Pod/virt-launcher-vm-x7k2p", "Failed", "10:00:00", `spec.containers[0].env[0]: Invalid value: "s3cr3t": HTTP_PROXY=http://u:s3cr3t@proxy must not`),
+		"env in single quotes":          event(vmi, "SyncFailed", "10:00:00", `<qemu:env name='TOKEN' value='s3cr3t'/> is not allowed`),
+		"env in YAML":                   event(vmi, "SyncFailed", "10:00:00", "refused:\nenv:\n- name: A\n  value: s3cr3t"),
+		"a value of two words":          `{"level":"error","msg":"Env:[{Name:A Value:x s3cr3t ValueFrom:nil}] is refused"}`,
+		"args of the pod":               "kind: Pod\nmetadata: {name: virt-launcher-vm-x7k2p}\nspec: {containers: [{name: compute, args: [--password=s3cr3t]}]}\nstatus: {reason: Failed, message: no}\n",
+		"annotation of the VMI":         "kind: VirtualMachineInstance\nmetadata: {name: vm, annotations: {kubectl.kubernetes.io/last-applied-configuration: s3cr3t}}\nstatus: {conditions: [{type: Synchronized, status: 'False', message: no}]}\n",
+		"cloud-init of the VMI":         "kind: VirtualMachineInstance\nmetadata: {name: vm}\nspec: {volumes: [{cloudInitNoCloud: {userData: s3cr3t, networkDataBase64: s3cr3t}}, {sysprep: {secret: {name: s3cr3t}}}]}\nstatus: {conditions: [{type: Synchronized, status: 'False', message: no}]}\n",
+		"cloud-init of the template":    "kind: VirtualMachine\nmetadata: {name: vm}\nspec: {template: {spec: {volumes: [{cloudInitConfigDrive: {userDataBase64: s3cr3t}}]}}}\nstatus: {conditions: [{type: Failure, status: 'True', message: no}]}\n",
+		"cloud-init that a log quotes":  `{"level":"error","msg":"Failed to sync vmi: \u0026VirtualMachineInstance{UserData:#cloud-config\npanic: s3cr3t,NetworkData:s3cr3t}"}`,
+		"cloud-init after the cause":    start + `: {\"userDataBase64\":\"s3cr3t\"}"}`,
+		"variable of the cause":         start + `, env NVIDIA_TOKEN=s3cr3t, pull https://u:s3cr3t@registry.example.com"}`,
+		"variables that Go prints":      `{"level":"error","msg":"Env:[{Name:A Value:s3cr3t} {Name:\"B\", Value:\"s3cr3t\"}] C=\"x s3cr3t\" and D=s3cr3t"}`,
+		"command line of QEMU":          `{"level":"error","msg":"LC_ALL=C TOKEN=s3cr3t /usr/libexec/qemu-kvm"}`,
+		"cloud-init's log in the guest": "error: s3cr3t is the password\nerror: chpasswd root:s3cr3t\nfatal: cloud-init s3cr3t\nerror: ssh-rsa s3cr3t",
+		"what no program reports":       "runcmd: [echo s3cr3t]\ns3cr3t\n",
+	} {
+		r := evidence(text, event(vmi, "SyncFailed", "09:00:00", "another error")).Diagnose()
+		data, err := json.Marshal(r)
+		if err != nil || strings.Contains(fmt.Sprintf("%s %+v", data, r), "s3cr3t") || !strings.Contains(string(data), "another error") {
+			t.Errorf("%s: %v %s", place, err, data)
+		}
+		if strings.HasPrefix(text, start) && causes(r.Causes) != "locked-memory" {
+			t.Errorf("%s: causes %q", place, causes(r.Causes))
+		}
 	}
 }
 
-// TestNearest: without a cause the last errors are shown, one of those that differ in
+// TestErrors: without a cause the last errors are shown, one of those that differ in
 // numbers only.
-func TestNearest(t *testing.T) {
+func TestErrors(t *testing.T) {
 	e := evidence(`{"level":"error","msg":"old","timestamp":"2026-11-22T09:00:00Z"}
 {"level":"error","msg":"process 1 failed","timestamp":"2026-11-22T10:00:00Z"}
 {"level":"error","msg":"process 22 failed","timestamp":"2026-11-22T10:01:00Z"}
 {"level":"warning","msg":"warned","timestamp":"2026-11-22T10:02:00Z"}
+{"level":"error","msg":"something else","timestamp":"2026-11-22T10:02:30Z"}
 2026-11-22T10:03:00Z qemu-kvm: `+strings.Repeat("long ", 100)+`
 2026-11-22T10:04:00Z panic: all is lost
 goroutine 1 [running]:`, event(vmi, "SyncFailed", "10:05:00", "no idea"))
-	if found := e.Findings(); len(found) > 0 {
-		t.Fatalf("found %+v", found)
+	r := e.Diagnose()
+	if len(r.Causes) > 0 {
+		t.Fatalf("found %+v", r.Causes)
 	}
 	var got []string
-	for _, line := range e.Nearest(4) {
+	for _, line := range r.Errors {
 		got = append(got, line.Text)
 	}
-	want := []string{"no idea", "2026-11-22T10:04:00Z panic: all is lost", ("2026-11-22T10:03:00Z qemu-kvm: " + strings.Repeat("long ", 100))[:360] + "…", "process 22 failed"}
+	want := []string{"no idea", "2026-11-22T10:04:00Z panic: all is lost", ("2026-11-22T10:03:00Z qemu-kvm: " + strings.Repeat("long ", 100))[:360] + "…", "something else", "process 22 failed"}
 	expect.Same(t, want, got, "errors (-want +got)")
 }
 
@@ -174,19 +188,19 @@ func TestShares(t *testing.T) {
 		pod("vm-v", "b", "Running", "hugepages-1Gi: 32Gi"))
 	want := []string{
 		"hugepages-1Gi: node b has 64Gi, used by ml/vm-v (32Gi)",
-		"nvidia.com/GH100: node a has 8, used by ml/vm-x (4), ml/vm-y (4); node b has 8, used by nobody",
+		"nvidia.com/GH100: node a has 8, used by ml/vm-x (4), ml/vm-y (4); node b has 8, used by no pod that was read",
 		"mellanox.com/cx7: no node has it",
 	}
-	found := e.Findings()
+	found := e.Diagnose().Causes
 	expect.Same(t, want, found[0].Shares, "shares (-want +got)")
-	if found = evidence(waiting).Findings(); len(found[0].Shares) > 0 {
+	if found = evidence(waiting).Diagnose().Causes; len(found[0].Shares) > 0 {
 		t.Errorf("without nodes: %q", found[0].Shares)
 	}
 	many := []string{waiting}
 	for i := range 100 {
 		many = append(many, node(fmt.Sprint("n", i), `nvidia.com/GH100: "8"`))
 	}
-	if got := evidence(many...).Findings()[0].Shares[1]; len(got) > 400 || !strings.HasSuffix(got, "…") {
+	if got := evidence(many...).Diagnose().Causes[0].Shares[1]; len(got) > 400 || !strings.HasSuffix(got, "…") {
 		t.Errorf("100 nodes: %q", got)
 	}
 }

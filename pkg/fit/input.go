@@ -1,0 +1,178 @@
+package fit
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"hook-sidecar/pkg/topology"
+)
+
+// Objects are objects of a cluster, by kind.
+type Objects struct {
+	Nodes     []*corev1.Node                       `json:"Node"`
+	Pods      []*corev1.Pod                        `json:"Pod"`
+	Slices    []*resourceapi.ResourceSlice         `json:"ResourceSlice"`
+	Classes   []*resourceapi.DeviceClass           `json:"DeviceClass"`
+	Claims    []*resourceapi.ResourceClaim         `json:"ResourceClaim"`
+	Templates []*resourceapi.ResourceClaimTemplate `json:"ResourceClaimTemplate"`
+	KubeVirts []*v1.KubeVirt                       `json:"KubeVirt"`
+	VMs       []*v1.VirtualMachine                 `json:"VirtualMachine"`
+
+	Hosts map[string]*topology.Host `json:"-"` // by node, of those that were read
+	Held  map[string]string         `json:"-"` // the running VM that has a device, by node and PCI address with a space between them
+}
+
+// Parse reads files of YAML documents and lists of an API server. Other kinds are ignored.
+func Parse(files ...[]byte) (o Objects, err error) {
+	kinds := map[string][]json.RawMessage{}
+	for _, document := range bytes.Split(bytes.Join(files, []byte("\n---\n")), []byte("\n---")) {
+		object, err := yaml.YAMLToJSON(document)
+		if err == nil {
+			err = sortByKind(object, "", kinds)
+		}
+		if err != nil {
+			return o, fmt.Errorf("parse objects: %w", err)
+		}
+	}
+	data, err := json.Marshal(kinds)
+	if err == nil {
+		err = json.Unmarshal(data, &o)
+	}
+	return o, err
+}
+
+// sortByKind adds an object to those of its kind, or the items of a list, of which each has a
+// kind of its own or that of the list.
+func sortByKind(object []byte, kind string, kinds map[string][]json.RawMessage) error {
+	head := struct {
+		APIVersion, Kind string
+		Items            []json.RawMessage
+	}{Kind: kind}
+	if err := json.Unmarshal(object, &head); err != nil {
+		return err
+	}
+	if strings.HasPrefix(head.APIVersion, resourceapi.GroupName) && head.APIVersion != resourceapi.SchemeGroupVersion.String() {
+		return fmt.Errorf("%s is of %s, must be of %s", head.Kind, head.APIVersion, resourceapi.SchemeGroupVersion)
+	}
+	kinds[head.Kind] = append(kinds[head.Kind], object)
+	for _, item := range head.Items {
+		if err := sortByKind(item, strings.TrimSuffix(head.Kind, "List"), kinds); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Shape is what one VM needs of a node.
+type Shape struct {
+	Name        string
+	Claims      []*resourceapi.ResourceClaim // of Dynamic Resource Allocation
+	Needs       corev1.ResourceList          // CPUs, memory, huge pages, and resources of device plugins
+	Tolerations []corev1.Toleration
+}
+
+// NewShape returns what the one VM of the objects needs: CPUs and memory as KubeVirt requests
+// them, without its overhead (pkg/virt-controller/services/rendercontainer.go, renderresources.go).
+// Of CPUs that are not dedicated it requests a tenth, which does not count.
+func NewShape(o Objects) (Shape, error) {
+	if len(o.VMs) != 1 || o.VMs[0].Spec.Template == nil {
+		return Shape{}, fmt.Errorf("read VM: %d VMs in the files, want 1, with a spec.template", len(o.VMs))
+	}
+	vm, spec := o.VMs[0], o.VMs[0].Spec.Template.Spec
+	s := Shape{Name: vm.Name, Needs: corev1.ResourceList{}, Tolerations: spec.Tolerations}
+	for _, entry := range spec.ResourceClaims {
+		i := slices.IndexFunc(o.Templates, func(t *resourceapi.ResourceClaimTemplate) bool { // a file may have no namespace
+			return t.Name == ptr.Deref(entry.ResourceClaimTemplateName, "") && (t.Namespace == vm.Namespace || t.Namespace == "" || vm.Namespace == "")
+		})
+		if i < 0 {
+			return s, fmt.Errorf("read VM %s: no template was read for its resource claim %q", vm.Name, entry.Name)
+		}
+		claim := &resourceapi.ResourceClaim{Spec: o.Templates[i].Spec.Spec}
+		for _, request := range claim.Spec.Devices.Requests { // which lacks the API server's defaults in a file
+			if r := request.Exactly; r != nil && r.AllocationMode != resourceapi.DeviceAllocationModeAll {
+				r.AllocationMode, r.Count = resourceapi.DeviceAllocationModeExactCount, max(r.Count, 1)
+			}
+		}
+		s.Claims = append(s.Claims, claim)
+	}
+	for name, q := range spec.Domain.Resources.Requests {
+		s.Needs[name] = q
+	}
+	for _, gpu := range spec.Domain.Devices.GPUs {
+		need(s.Needs, corev1.ResourceName(gpu.DeviceName), resource.MustParse("1"))
+	}
+	for _, device := range spec.Domain.Devices.HostDevices {
+		need(s.Needs, corev1.ResourceName(device.DeviceName), resource.MustParse("1"))
+	}
+	delete(s.Needs, "") // of devices that have a claim
+	if c := spec.Domain.CPU; c != nil && c.DedicatedCPUPlacement {
+		s.Needs[corev1.ResourceCPU] = *resource.NewQuantity(int64(max(c.Cores, 1))*int64(max(c.Sockets, 1))*int64(max(c.Threads, 1)), resource.DecimalSI)
+	}
+	m := ptr.Deref(spec.Domain.Memory, v1.Memory{})
+	if m.Guest != nil {
+		s.Needs[corev1.ResourceMemory] = *m.Guest
+	}
+	if m.Hugepages != nil {
+		s.Needs[corev1.ResourceName(corev1.ResourceHugePagesPrefix+m.Hugepages.PageSize)] = s.Needs[corev1.ResourceMemory]
+		delete(s.Needs, corev1.ResourceMemory)
+	}
+	return s, nil
+}
+
+// need adds to a resource of a list.
+func need(list corev1.ResourceList, name corev1.ResourceName, q resource.Quantity) {
+	sum := list[name]
+	sum.Add(q)
+	list[name] = sum
+}
+
+// Wish is a VM in numbers, for which there is no claim yet.
+type Wish struct {
+	GPUs, NICs         int
+	GPUClass, NICClass string // DeviceClasses
+	Pair               bool   // each GPU shares a PCIe root with its NIC
+	OneSocket          bool   // all devices are of one NUMA node
+}
+
+// Count answers for the strictest claim of the wish that a node meets if nothing runs. It
+// returns the claim and, as comments, why it is not stricter and a VM that uses it.
+func (w Wish) Count(ctx context.Context, f *Fleet) (answer Answer, claim string, err error) {
+	pair, socket, loose := w, w, w
+	pair.OneSocket, socket.Pair, loose.Pair, loose.OneSocket = false, false, false, false
+	var notes []string
+	for _, next := range slices.Compact([]Wish{w, pair, socket, loose}) {
+		claim, vm := text("claim", next), text("vm", next)
+		o, err := Parse([]byte(claim), []byte(vm))
+		var shape Shape
+		if err == nil {
+			shape, err = NewShape(o)
+		}
+		if err == nil {
+			shape.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+			answer, err = f.Count(ctx, shape)
+		}
+		answer.Notes = append(answer.Notes, notes...)
+		if err != nil || answer.Empty > 0 {
+			return answer, text("comment", answer) + claim + "# " + strings.ReplaceAll(vm, "\n", "\n# ") + "\n", err
+		}
+		for _, n := range answer.Nodes {
+			if len(n.Devices) > 0 {
+				notes = append(notes, fmt.Sprintf("pair=%t and one-socket=%t cannot be met: on node %s %s", next.Pair, next.OneSocket, n.Name, n.Why))
+				break // one is enough
+			}
+		}
+	}
+	answer.Notes = notes
+	return answer, "", nil
+}

@@ -1,0 +1,327 @@
+package fit
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	podrequests "k8s.io/component-helpers/resource"
+	scheduling "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/dynamic-resource-allocation/cel"
+	"k8s.io/dynamic-resource-allocation/structured"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+	v1 "kubevirt.io/api/core/v1"
+
+	"hook-sidecar/pkg/topology"
+)
+
+// Device is one that a node offers, by a ResourceSlice or by a device plugin. What is not
+// published is empty.
+type Device struct {
+	Name    string            `json:"name"`    // in its ResourceSlice; of a device plugin its address
+	Driver  string            `json:"driver"`  // that publishes it, or the resource of its device plugin
+	Address string            `json:"address"` // PCI address
+	Root    topology.PCIeRoot `json:"root"`    // PCIe root
+	NUMA    string            `json:"numa"`    // NUMA node, or none
+	State   string            `json:"state"`   // free, used, or taken: by the next VM
+	By      string            `json:"by"`      // the claim or the VM that uses it, or the request that would take it
+
+	pci       topology.DeviceID
+	id        structured.DeviceID
+	published *resourceapi.Device // nil of a device plugin
+}
+
+// The states of a device.
+const free, used, taken = "free", "used", "taken"
+
+// Fleet is what decides where VMs fit.
+type Fleet struct {
+	Objects
+	allocated map[structured.DeviceID]allocation
+	features  structured.Features
+	cache     *cel.Cache
+}
+
+// allocation is what has a device.
+type allocation struct {
+	claim   *resourceapi.ResourceClaim
+	request string
+}
+
+// New returns the fleet of objects.
+func New(o Objects) *Fleet {
+	f := &Fleet{
+		Objects: o, allocated: map[structured.DeviceID]allocation{},
+		// Those of Kubernetes 1.36 that concern devices which one VM has alone. Where a gate is
+		// off, the API server has dropped its fields.
+		features: structured.Features{AdminAccess: true, DeviceTaints: true, ListTypeAttributes: true, PartitionableDevices: true, PrioritizedList: true},
+		cache:    cel.NewCache(10, cel.Features{EnableListTypeAttributes: true}), // as many as the scheduler keeps
+	}
+	for _, c := range o.Claims {
+		for _, r := range ptr.Deref(c.Status.Allocation, resourceapi.AllocationResult{}).Devices.Results {
+			if !ptr.Deref(r.AdminAccess, false) { // which takes nothing
+				f.allocated[structured.MakeDeviceID(r.Driver, r.Pool, r.Device)] = allocation{c, r.Request}
+			}
+		}
+	}
+	return f
+}
+
+// List and Get make a fleet a structured.DeviceClassLister.
+func (f *Fleet) List() ([]*resourceapi.DeviceClass, error) { return f.Classes, nil }
+
+// Get returns a device class.
+func (f *Fleet) Get(name string) (*resourceapi.DeviceClass, error) {
+	for _, c := range f.Classes {
+		if c.Name == name {
+			return c, nil
+		}
+	}
+	return nil, fmt.Errorf("there is no DeviceClass %q", topology.Abridge(name))
+}
+
+// node is a node with what it offers.
+type node struct {
+	*Fleet
+	*corev1.Node
+	published []*resourceapi.ResourceSlice // its own, and those of several nodes
+	isShared  bool                         // there are slices of several nodes, which devices lacks
+	used      sets.Set[structured.DeviceID]
+	devices   []Device            // by NUMA node and PCIe root
+	host      *topology.Host      // as it was read, else as its devices show it
+	taking    map[string][]Device // by kind of request
+}
+
+func (f *Fleet) node(of *corev1.Node) *node {
+	n := &node{Fleet: f, Node: of, used: sets.New[structured.DeviceID](), devices: []Device{}, host: &topology.Host{}, taking: map[string][]Device{}}
+	for _, s := range f.Slices {
+		isOwn := s.Spec.NodeName != nil
+		if isOwn && *s.Spec.NodeName != of.Name {
+			continue
+		}
+		n.published, n.isShared = append(n.published, s), n.isShared || !isOwn
+		for _, published := range s.Spec.Devices {
+			d := Device{Name: published.Name, Driver: s.Spec.Driver, id: structured.MakeDeviceID(s.Spec.Driver, s.Spec.Pool.Name, published.Name), published: &published}
+			if a, isUsed := n.allocated[d.id]; isUsed {
+				n.used.Insert(d.id)
+				d.By = a.claim.Namespace + "/" + a.claim.Name
+			}
+			if isOwn {
+				at := place(published)
+				n.offer(d, at)
+				n.host.Devices = append(n.host.Devices, at)
+			}
+		}
+	}
+	slices.SortFunc(n.host.Devices, func(a, b topology.Device) int { return a.Address.Compare(b.Address) })
+	if host := f.Hosts[of.Name]; host != nil {
+		n.host = host
+		n.offerPlugins()
+	}
+	slices.SortStableFunc(n.devices, func(a, b Device) int { return cmp.Or(cmp.Compare(a.NUMA, b.NUMA), cmp.Compare(a.Root, b.Root)) })
+	return n
+}
+
+// offer adds a device that is at a place of the host.
+func (n *node) offer(d Device, at topology.Device) {
+	d.Root, d.NUMA, d.State = at.Root, at.Node.String(), free
+	if d.By != "" {
+		d.State = used
+	}
+	if at.Address != (topology.Address{}) {
+		d.Address, d.pci = at.Address.String(), topology.PCIDevice(at.Address)
+	}
+	n.devices = append(n.devices, d)
+}
+
+// place returns where a device of a ResourceSlice is.
+func place(d resourceapi.Device) (at topology.Device) {
+	for name, a := range d.Attributes {
+		text := ptr.Deref(a.StringValue, strings.Join(a.StringValues, ","))
+		switch meaning(string(name)) {
+		case "address":
+			if address, err := topology.ParseAddress(text); err == nil {
+				at.Address = address
+			}
+		case "root":
+			at.Root = topology.PCIeRoot(text)
+		case "NUMA node":
+			for _, node := range append(a.IntValues, ptr.Deref(a.IntValue, -1)) {
+				if node >= 0 {
+					at.Node = topology.OnNode(topology.NodeID(node))
+				}
+			}
+		}
+	}
+	return at
+}
+
+// meaning returns what an attribute says, whatever its domain, which is the driver's own in
+// places: resource.kubernetes.io/numaNode, dra.net/numaNode and dra.cpu/numaNodeID are one thing.
+func meaning(name string) string {
+	switch name[strings.LastIndex(name, "/")+1:] {
+	case "pciAddr", "pciAddress", "pciBusID":
+		return "address"
+	case "pciRoot", "pcieRoot":
+		return "root"
+	case "numaNode", "numaNodeID":
+		return "NUMA node"
+	}
+	return ""
+}
+
+// offerPlugins adds the devices of the host that KubeVirt's device plugins give out.
+func (n *node) offerPlugins() {
+	for _, k := range n.KubeVirts {
+		for _, p := range ptr.Deref(k.Spec.Configuration.PermittedHostDevices, v1.PermittedHostDevices{}).PciHostDevices {
+			for _, f := range n.host.Devices {
+				if strings.EqualFold(p.PCIVendorSelector, fmt.Sprintf("%04x:%04x", f.Vendor, f.Device)) {
+					n.offer(Device{Name: f.Address.String(), Driver: p.ResourceName, By: n.Held[n.Name+" "+f.Address.String()]}, f)
+				}
+			}
+		}
+	}
+}
+
+// searchTime is how long the scheduler searches a node before it leaves it out
+// (k8s.io/kube-scheduler config/v1, DynamicResourcesFilterTimeoutDefault).
+const searchTime = 10 * time.Second
+
+// allocate has the scheduler's allocator allocate devices to a VM's claims, or returns why it
+// cannot.
+func (n *node) allocate(ctx context.Context, claims []*resourceapi.ResourceClaim, inUse sets.Set[structured.DeviceID]) ([]resourceapi.AllocationResult, string) {
+	for _, c := range claims {
+		if why := n.obstacle(ctx, c, inUse); why != "" {
+			return nil, why
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, searchTime)
+	defer cancel()
+	allocator, err := structured.NewAllocator(ctx, n.features, structured.AllocatedState{AllocatedDevices: inUse}, n.Fleet, n.published, n.cache)
+	var results []resourceapi.AllocationResult
+	if err == nil {
+		results, err = allocator.Allocate(ctx, n.Node, claims)
+	}
+	switch {
+	case err != nil:
+		return nil, "the scheduler's allocator: " + err.Error()
+	case len(results) == 0:
+		return nil, "no free devices meet the claim's constraints"
+	}
+	return results, ""
+}
+
+// takes returns the devices that a request takes, by the scheduler's evaluation of selectors, and
+// a name of their kind. Where a selector fails, the allocator returns its error.
+func (n *node) takes(ctx context.Context, r *resourceapi.ExactDeviceRequest) ([]Device, string) {
+	kind, selectors := r.DeviceClassName, r.Selectors
+	for _, s := range selectors {
+		kind += " with " + ptr.Deref(s.CEL, resourceapi.CELDeviceSelector{}).Expression
+	}
+	if found, isKnown := n.taking[kind]; isKnown {
+		return found, kind
+	}
+	if class, err := n.Get(r.DeviceClassName); err == nil {
+		selectors = slices.Concat(class.Spec.Selectors, selectors)
+	}
+	n.taking[kind] = slices.DeleteFunc(slices.Clone(n.devices), func(d Device) bool {
+		return d.published == nil || slices.ContainsFunc(selectors, func(s resourceapi.DeviceSelector) bool {
+			selector := n.cache.GetOrCompile(ptr.Deref(s.CEL, resourceapi.CELDeviceSelector{}).Expression)
+			if selector.Error != nil {
+				return true
+			}
+			matches, _, err := selector.DeviceMatches(ctx, cel.Device{Driver: d.Driver, Attributes: d.published.Attributes, Capacity: d.published.Capacity})
+			return err != nil || !matches
+		})
+	})
+	return n.taking[kind], kind
+}
+
+// obstacle returns of which devices fewer are free than a claim needs, or which lack an
+// attribute that they have to share. The allocator gives no cause, and searches exhaustively
+// where it cannot succeed.
+func (n *node) obstacle(ctx context.Context, claim *resourceapi.ResourceClaim, inUse sets.Set[structured.DeviceID]) string {
+	needed := map[string]int64{}
+	for _, request := range claim.Spec.Devices.Requests {
+		r := request.Exactly
+		if n.isShared || r == nil || r.AdminAccess != nil || r.AllocationMode == resourceapi.DeviceAllocationModeAll {
+			return "" // only the allocator knows
+		}
+		devices, kind := n.takes(ctx, r)
+		left := slices.DeleteFunc(slices.Clone(devices), func(d Device) bool { return inUse.Has(d.id) })
+		if needed[kind] += r.Count; int64(len(left)) < needed[kind] {
+			return fmt.Sprintf("%d %s are free, fewer than are needed", len(left), kind)
+		}
+		for _, c := range claim.Spec.Devices.Constraints {
+			if c.MatchAttribute == nil || len(c.Requests) > 0 && !slices.Contains(c.Requests, request.Name) {
+				continue
+			}
+			if isPublished, other := publishes(left, string(*c.MatchAttribute)); !isPublished {
+				return fmt.Sprintf("%s has no %s%s", kind, *c.MatchAttribute, other)
+			}
+		}
+	}
+	return ""
+}
+
+// publishes reports whether devices have an attribute, and under which other name they have the
+// same thing.
+func publishes(devices []Device, attribute string) (isPublished bool, other string) {
+	for _, d := range devices {
+		for name := range d.published.Attributes {
+			qualified := string(name)
+			if !strings.Contains(qualified, "/") {
+				qualified = d.Driver + "/" + qualified
+			}
+			if qualified == attribute {
+				return true, ""
+			}
+			if meaning(qualified) != "" && meaning(qualified) == meaning(attribute) {
+				other = ", its driver publishes " + qualified + ": matchAttribute compares one name"
+			}
+		}
+	}
+	return false, other
+}
+
+// mostVMs is how many VMs are counted where nothing limits them.
+const mostVMs = 1000
+
+// room returns how often a VM fits on the node but for its claims, and what limits it. An empty
+// node has no cordon.
+func (n *node) room(s Shape, isEmpty bool) (int, string) {
+	if n.Spec.Unschedulable && !isEmpty {
+		return 0, "it is cordoned"
+	}
+	isHard := func(t *corev1.Taint) bool {
+		return t.Effect != corev1.TaintEffectPreferNoSchedule && t.Key != corev1.TaintNodeUnschedulable
+	}
+	if t, isRefused := scheduling.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints, s.Tolerations, isHard, true); isRefused {
+		return 0, "the VM does not tolerate its taint " + t.ToString()
+	}
+	requested := corev1.ResourceList{}
+	for _, p := range n.Pods {
+		if p.Spec.NodeName == n.Name && !isEmpty && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+			for name, q := range podrequests.PodRequests(p, podrequests.PodResourcesOptions{}) {
+				need(requested, name, q)
+			}
+		}
+	}
+	room, why := mostVMs, ""
+	for _, name := range slices.Sorted(maps.Keys(s.Needs)) {
+		need, left := s.Needs[name], n.Status.Allocatable[name].DeepCopy()
+		left.Sub(requested[name])
+		if times := int(left.AsApproximateFloat64() / need.AsApproximateFloat64()); times < room && !need.IsZero() {
+			room, why = max(times, 0), fmt.Sprintf("%s of %s are free, and %s are needed", left.String(), name, need.String())
+		}
+	}
+	return room, why
+}

@@ -1,0 +1,72 @@
+package fit
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"hook-sidecar/test/expect"
+)
+
+// TestShape reads VMs as KubeVirt makes pods of them.
+func TestShape(t *testing.T) {
+	tests := []struct {
+		name, spec string
+		needs      map[corev1.ResourceName]string
+	}{
+		{"dedicated CPUs and huge pages", `
+      domain:
+        cpu: {cores: 8, sockets: 2, threads: 2, dedicatedCpuPlacement: true}
+        memory: {guest: 64Gi, hugepages: {pageSize: 1Gi}}`,
+			map[corev1.ResourceName]string{"cpu": "32", "hugepages-1Gi": "64Gi"}},
+		{"shared CPUs", `
+      domain:
+        cpu: {cores: 8}
+        memory: {guest: 64Gi}`,
+			map[corev1.ResourceName]string{"memory": "64Gi"}},
+		{"requests", `
+      domain:
+        cpu: {cores: 8}
+        resources: {requests: {cpu: "4", memory: 1Gi}}`,
+			map[corev1.ResourceName]string{"cpu": "4", "memory": "1Gi"}},
+		{"huge pages of a request", `
+      domain:
+        memory: {hugepages: {pageSize: 2Mi}}
+        resources: {requests: {memory: 1Gi}}`,
+			map[corev1.ResourceName]string{"hugepages-2Mi": "1Gi"}},
+		{"device plugins", `
+      domain:
+        devices:
+          gpus: [{name: a, deviceName: nvidia.com/GH100}, {name: b, deviceName: nvidia.com/GH100}]
+          hostDevices: [{name: c, deviceName: nvidia.com/CX7}]`,
+			map[corev1.ResourceName]string{"nvidia.com/GH100": "2", "nvidia.com/CX7": "1"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			o, err := Parse([]byte("kind: VirtualMachine\nspec:\n  template:\n    spec:" + test.spec))
+			if err != nil {
+				t.Fatal(err)
+			}
+			shape, err := NewShape(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			needs := map[corev1.ResourceName]string{}
+			for name, q := range shape.Needs {
+				needs[name] = q.String()
+			}
+			expect.Same(t, test.needs, needs, "needs (-want +got)")
+		})
+	}
+}
+
+// TestParse reads lists, whose items may have no kind, and refuses what would be counted wrong.
+func TestParse(t *testing.T) {
+	if _, err := Parse([]byte("kind: ResourceSlice\napiVersion: resource.k8s.io/v1beta1")); err == nil {
+		t.Error("a slice of v1beta1 is read as one of v1")
+	}
+	o, err := Parse([]byte("kind: NodeList\napiVersion: v1\nitems: [{metadata: {name: a}}]\n---\nkind: Secret\n"), []byte("kind: List\nitems: [{kind: Node}, {kind: Pod}]"))
+	if err != nil || len(o.Nodes) != 2 || len(o.Pods) != 1 {
+		t.Errorf("%d nodes and %d pods of two lists, want 2 and 1: %v", len(o.Nodes), len(o.Pods), err)
+	}
+}
