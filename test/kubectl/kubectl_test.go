@@ -48,6 +48,7 @@ func TestPlugin(t *testing.T) {
 	t.Run("SPDY", c.testSPDY)
 	t.Run("VMs that cannot be read", c.testUnreadable)
 	t.Run("policy", c.testPolicy)
+	t.Run("overlays", c.testOverlays)
 	t.Run("fit", c.testFit)
 	t.Run("nothing is changed", func(t *testing.T) { c.testUnchanged(t, domain) })
 }
