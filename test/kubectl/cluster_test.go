@@ -301,7 +301,7 @@ func pod(of *unstructured.Unstructured, containers ...string) map[string]any {
 	}
 	return map[string]any{
 		"apiVersion": "v1", "kind": "Pod",
-		"metadata": map[string]any{"name": "virt-launcher-" + of.GetName(), "namespace": of.GetNamespace(), "labels": map[string]any{
+		"metadata": map[string]any{"name": "virt-launcher-" + of.GetName() + "-x7k2p", "namespace": of.GetNamespace(), "labels": map[string]any{
 			"kubevirt.io": "virt-launcher", "kubevirt.io/created-by": string(of.GetUID()), "vm.kubevirt.io/name": of.GetName(),
 		}},
 		"spec":   map[string]any{"nodeName": node, "containers": specs},
