@@ -1,6 +1,6 @@
 # Shortcuts; CI runs `.ci/run`.
 .DEFAULT_GOAL := help
-.PHONY: help build image release test launcher launcher-e2e cloudinit recipe manifests kubectl boot boot-sizes boot-largest newest e2e speed lint fuzz generate golden ci
+.PHONY: help build image release test launcher launcher-e2e cluster cloudinit recipe manifests kubectl boot boot-sizes boot-largest newest e2e speed lint fuzz generate golden ci
 
 # Kernels and images that the tests boot.
 CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/hook-sidecar
@@ -52,6 +52,12 @@ launcher-e2e: ## run it with vfio-pci in a nested machine; needs root
 	test/boot/get-kernel $(CACHE)/kernel
 	test/e2e/get-image $(CACHE)/e2e
 	LAUNCHER=$(CACHE)/launcher BOOT_KERNEL=$(CACHE)/kernel E2E_IMAGE=$(CACHE)/e2e go test -count=1 -v -timeout 60m -run TestNested ./test/launcher
+
+cluster: ## run VMs with devices in a Kubernetes cluster with KubeVirt; needs root
+	test/boot/get-kernel $(CACHE)/kernel
+	test/e2e/get-image $(CACHE)/e2e
+	test/cluster/get-node $(CACHE)/cluster/node $(CACHE)/e2e
+	CLUSTER=$(CACHE)/cluster BOOT_KERNEL=$(CACHE)/kernel E2E_IMAGE=$(CACHE)/e2e go test -count=1 -v -parallel 3 -timeout 60m ./test/cluster
 
 cloudinit: ## boot Debian with the cloud-init data that the hook answers; needs root
 	.ci/run cloudinit

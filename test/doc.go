@@ -30,14 +30,17 @@
 //	pkg/libvirt    gives its controllers the predicted addresses: TestRootBusAddresses
 //	test/matrix    accepts results on random hosts: TestTreesLibvirt
 //	test/oracle    the check can fail: TestRefused, TestAcceptedButWrong
+//	test/oracle    an SMMUv3's ssidsize, by version: TestSSIDSize
 //	test/readback  KubeVirt's rewriting is as recorded: TestSequenceReproducesTheRecordings, TestRealLauncher
 //
 // Other programs:
 //
 //	test/boot       tier 2, make boot, boot-sizes, boot-largest, recipe: TestKubeVirt, TestControls, TestLayouts, TestSizes, TestPCIHole, TestIOSpace, TestPortSpeed, TestVIOMMU, TestAArch64, TestOVMF2025, TestRecipe
+//	test/boot       the same with Debian testing, make newest: TestGrace
 //	test/cloudinit  tier 2, make cloudinit: TestParts, TestGuest
 //	test/e2e        tier 3, make e2e, and with E2E_EXTRAS=1: TestEndToEnd, TestExtras
 //	test/launcher   tier 5, make launcher, launcher-e2e, with versions of the hooks, plugins, a migration's target: TestLauncher, TestNested
+//	test/cluster    tier 6, make cluster, with docs/install.md and a user's rights: TestCluster
 //
 // Failures and hostile input (docs/reliability.md):
 //

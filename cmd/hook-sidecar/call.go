@@ -68,7 +68,7 @@ Exit status:
 		}
 		after, err := callHook(cmd.Context(), socket, plugin, before.XML, vmi, answered)
 		if err != nil {
-			return callFailure(err, plugin != "")
+			return callFailure(err, plugin)
 		}
 		return a.writeDomain(output, showDiff, before.XML, after)
 	}
@@ -115,12 +115,16 @@ func callHook(ctx context.Context, socket, plugin string, domain, vmi []byte, an
 	return changed, err
 }
 
-func callFailure(err error, plugin bool) error {
+func callFailure(err error, plugin string) error {
 	switch code := status.Code(err); {
 	case code == codes.FailedPrecondition:
 		return cli.Refused("the hook is strict; explain shows every device", err)
-	case code == codes.Unimplemented && plugin:
-		return cli.Failed("this socket serves no structured plugin; call a hook without --plugin", err)
+	case code == codes.Unimplemented && plugin != "":
+		other := pluginOf19
+		if plugin == pluginOf19 {
+			other = pluginOf110
+		}
+		return cli.Failed("this socket serves no structured plugin of KubeVirt "+plugin+"; call one of "+other+" with --plugin="+other+", a hook without --plugin", err)
 	case code == codes.Unimplemented:
 		return cli.Failed("this socket serves no hook; call a structured plugin with --plugin", err)
 	}

@@ -20,7 +20,8 @@ import (
 )
 
 // How long virt-launcher waits (KubeVirt v1.9.0, pkg/util/net/grpc,
-// pkg/hooks/manager.go and virtwrap/plugins/sidecar.go).
+// pkg/hooks/manager.go and virtwrap/plugins/sidecar.go). 1.10 waits five seconds for a
+// plugin's connection.
 const (
 	dialTimeout   = 2 * time.Second
 	infoTimeout   = time.Second

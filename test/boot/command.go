@@ -78,15 +78,20 @@ func slim(root *tree.Node, cellMemory int) (nics []*tree.Node) {
 		loader := n.Name == "loader" || n.Name == "nvram"
 		return loader && root.Find("os", "type").Attr("arch") != "aarch64" || n.Name == "smbios" || n.Name == "firmware"
 	})
-	cells := root.Find("cpu", "numa").All("cell")
-	count := max(2, len(cells))
+	count := 2
 	cpu := &tree.Node{Name: "cpu"}
-	if len(cells) > 0 {
+	if cells := root.Find("cpu", "numa").All("cell"); len(cells) > 0 {
+		count = 0
 		numa := cpu.Add("numa")
-		for i := range cells {
-			numa.Add("cell", "id", fmt.Sprint(i), "cpus", fmt.Sprint(i), "memory", fmt.Sprint(cellMemory), "unit", "MiB")
+		for i, cell := range cells {
+			if cell.Attr("memory") == "0" { // a GPU's, on Grace
+				numa.Nodes = append(numa.Nodes, cell)
+				continue
+			}
+			small := numa.Add("cell", "id", fmt.Sprint(i), "cpus", fmt.Sprint(count), "memory", fmt.Sprint(cellMemory), "unit", "MiB")
+			small.Nodes = cell.All("distances")
+			count++
 		}
-		count = len(cells)
 	}
 	root.Remove(func(n *tree.Node) bool {
 		return n.Name == "cpu" || n.Name == "memory" || n.Name == "vcpu" || n.Name == "vcpus"

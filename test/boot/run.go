@@ -119,6 +119,7 @@ type Guest struct {
 	Devices  []Device
 	Kernel   []string          // the kernel's messages about BARs that it had to assign
 	Passed   map[string]string // the result of the guest's VFIO for each device, by address
+	Nodes    map[string]string // files of /sys/devices/system/node
 	Snapshot []byte            // what `hook-sidecar snapshot` printed in the guest; nil where it did not run
 }
 
@@ -132,6 +133,7 @@ type Device struct {
 	BARs  []BAR  // of memory
 
 	VendorCapability string // in hex, or ""
+	IOMMU            string // "." if there is none before the device
 }
 
 // Address is the device's PCI address.
@@ -142,7 +144,7 @@ type BAR struct{ Number, Start, End uint64 }
 
 // ReadGuest reads what the guest's init has printed.
 func ReadGuest(console []byte) (*Guest, error) {
-	guest := &Guest{Passed: map[string]string{}}
+	guest := &Guest{Passed: map[string]string{}, Nodes: map[string]string{}}
 	ended := false
 	var packed []byte
 	for lines := bufio.NewScanner(bytes.NewReader(console)); lines.Scan(); {
@@ -162,6 +164,9 @@ func ReadGuest(console []byte) (*Guest, error) {
 		case "GUEST-VFIO":
 			address, result, _ := strings.Cut(text, " ")
 			guest.Passed[address] = result
+		case "GUEST-NODES":
+			file, value, _ := strings.Cut(text, " ")
+			guest.Nodes[file] = value
 		case "GUEST-SNAPSHOT":
 			data, err := base64.StdEncoding.DecodeString(text)
 			if err != nil {
@@ -214,6 +219,8 @@ func readDevice(text string) (d Device, err error) {
 			d.VendorCapability = value
 		case "label":
 			d.Label = value
+		case "iommu":
+			d.IOMMU = value
 		case "memory":
 			if d.BARs, err = readBARs(value); err != nil {
 				return d, fmt.Errorf("read device %s of the guest: %w", text, err)

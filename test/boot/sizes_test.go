@@ -179,20 +179,21 @@ func TestPCIHole(t *testing.T) {
 	}
 }
 
-// machine is a host with the size's devices. Its host bridge is the CPU vendor's.
+// machine is a host with the size's devices. Its root ports are the CPU vendor's.
 func (s size) machine() *machine {
 	m := ports(s.devices)
 	if s.layout == "mirror" {
 		m = eights(s.devices)
 	}
-	for i := range m.host {
-		m.host[i] += fmt.Sprintf(" bar=%d", s.bits)
-	}
 	vendor := "0x1022"
 	if s.cpu == intel {
 		vendor = "0x8086"
 	}
-	m.host = append(m.host, "pci00f0:00/00f0:00:00.0 class=0x060000 vendor="+vendor)
+	for i, line := range m.host {
+		m.host[i] += fmt.Sprintf(" bar=%d", s.bits)
+		path := strings.Split(line, "/")
+		m.host = append(m.host, path[0]+"/"+path[1]+" class=0x060400 vendor="+vendor)
+	}
 	return m.with(largeBAR(s.bits))
 }
 

@@ -87,7 +87,7 @@ func replace(given string, instead standIn) ([]string, error) {
 		if strings.HasPrefix(driver, "virtio-blk") {
 			device["serial"] = fmt.Sprint(device["id"])
 		}
-	case strings.HasSuffix(driver, "-iommu"):
+	case strings.HasSuffix(driver, "-iommu"), driver == "arm-smmuv3":
 	case device["bus"] == nil, device["chardev"] != nil:
 		return nil, nil // not a PCI device: a serial port, a channel, a disk's LUN
 	}

@@ -36,7 +36,7 @@ func TestEndToEnd(t *testing.T) {
 			// In libvirt's readback every device is aligned.
 			results.read(t, i.name+".explained.json", plan)
 			checkOutcomes(t, i, plan, "kept", "already-aligned")
-			found := seen(i, guest)
+			found := Seen(i.devices, guest)
 			if d := cmp.Diff(plan.Expectations(), found); d != "" || len(found) != len(i.devices) {
 				t.Errorf("%d of %d devices (-planned +in the inner guest):\n%s", len(found), len(i.devices), d)
 			}
@@ -112,7 +112,7 @@ func run(t *testing.T, guests []inner) results {
 	out := filepath.Join(share, "out")
 	for attempt, done := 1, 0; ; attempt++ {
 		began := time.Now()
-		console, err := Boot(t.Context(), image, initramfs, share)
+		console, err := Machine{Image: image, Initramfs: initramfs, Share: share}.Boot(t.Context())
 		t.Logf("attempt %d of %d: %v, %v", attempt, attempts, time.Since(began).Round(time.Second), err)
 		switch {
 		case err == nil:

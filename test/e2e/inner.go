@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -89,23 +88,22 @@ func (i inner) domain() string {
 const vmiJSON = `{"metadata": {"name": "e2e", "namespace": "default"}, "spec": {"domain": {"devices": {}}}}
 `
 
-// fill writes what the node reads to the shared directory: which devices are bound
-// to vfio-pci, the mediated devices, the guests, and the files that they boot.
+// fill writes what the node reads to the shared directory: its devices, the guests, and
+// the files that they boot.
 func fill(share, binary, kernelDir string, inner []inner) error {
 	if err := os.Mkdir(filepath.Join(share, "out"), 0o755); err != nil {
 		return err
 	}
-	pci := slices.DeleteFunc(Devices(), Device.isMediated)
-	var addresses, guests strings.Builder
-	for _, d := range append(pci, displays()...) {
-		fmt.Fprintln(&addresses, d.ID)
+	if err := Share(share, displays()...); err != nil {
+		return err
 	}
-	texts := map[string]string{"displays": displays()[0].ID + " " + displays()[1].ID, "vmi.json": vmiJSON, "mediated": mediated, "loose": loose, "unbound": unbound}
+	var guests strings.Builder
+	texts := map[string]string{"displays": displays()[0].ID + " " + displays()[1].ID, "vmi.json": vmiJSON, "unbound": unbound}
 	for _, i := range inner {
 		fmt.Fprintln(&guests, i.name, i.flags)
 		texts[i.name+".xml"] = i.domain()
 	}
-	texts["devices"], texts["guests"] = addresses.String(), guests.String()
+	texts["guests"] = guests.String()
 	for name, text := range texts {
 		if err := os.WriteFile(filepath.Join(share, name), []byte(text), 0o644); err != nil {
 			return err

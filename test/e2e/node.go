@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -52,6 +54,21 @@ const (
 // isMediated reports whether the id is a UUID.
 func (d Device) isMediated() bool { return d.ID == mediated || d.ID == loose }
 
+// Share writes which devices the node binds to vfio-pci, and its mediated devices, to the
+// directory that it has as /lab.
+func Share(dir string, more ...Device) error {
+	var addresses strings.Builder
+	for _, d := range append(slices.DeleteFunc(Devices(), Device.isMediated), more...) {
+		addresses.WriteString(d.ID + "\n")
+	}
+	for name, text := range map[string]string{"devices": addresses.String(), "mediated": mediated, "loose": loose} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // hostdev is the device as KubeVirt writes it.
 func (d Device) hostdev() string {
 	if d.isMediated() {
@@ -80,19 +97,43 @@ const silence = 2 * time.Minute
 // worth another attempt.
 var ErrLost = errors.New("the node is lost")
 
-// Boot boots the node once, with a directory that it has as /lab, and returns what
-// it printed. A second disk has programs for the image.
-func Boot(ctx context.Context, image, initramfs, share string, disks ...string) ([]byte, error) {
-	kernel, err := boot.KernelIn(filepath.Join(image, "kernel"))
+// Machine is the node.
+type Machine struct {
+	Image, Initramfs string
+	Share            string // directory that it has as /lab
+	Programs         string // disk with programs for the image; "" for none
+	Cluster          *Cluster
+}
+
+// Cluster is what a node of a cluster has besides: two CPUs and 4 GiB per NUMA node, a disk
+// and a NIC.
+type Cluster struct {
+	Disk string // that it may write to
+	Tap  string // network device
+	PID  int    // process in whose network namespace that is
+}
+
+// Boot boots the node once, and returns what it printed.
+func (m Machine) Boot(ctx context.Context) ([]byte, error) {
+	kernel, err := boot.KernelIn(filepath.Join(m.Image, "kernel"))
 	if err != nil {
 		return nil, err
 	}
-	program, args := qemu(image)
-	args = append(args, machineArguments(image, kernel, initramfs, share, filepath.Join(image, "root.squashfs"))...)
-	for n, disk := range disks {
-		args = append(args, "-drive", fmt.Sprintf("if=none,id=disk%d,format=raw,readonly=on,file=%s", n, disk),
-			"-device", fmt.Sprintf("virtio-blk-pci,drive=disk%d,bus=pcie.0,addr=0x%x", n, n+3))
+	program, args := qemu(m.Image)
+	args = append(args, m.arguments(kernel)...)
+	if m.Programs != "" {
+		args = append(args, strings.Fields("-device virtio-blk-pci,drive=programs,bus=pcie.0,addr=0x3 -drive if=none,id=programs,format=raw,readonly=on,file="+m.Programs)...)
 	}
+	cpus, memory := 1, 2048
+	if c := m.Cluster; c != nil {
+		cpus, memory = 2, 4096
+		program, args = "nsenter", append([]string{"-t", fmt.Sprint(c.PID), "-n", program}, args...)
+		args = append(args, strings.Fields("-device virtio-blk-pci,drive=data,bus=pcie.0,addr=0x4 -drive if=none,id=data,format=raw,cache=unsafe,file="+c.Disk+
+			" -netdev tap,id=net,ifname="+c.Tap+",script=no,downscript=no -device virtio-net-pci,netdev=net,romfile=,bus=pcie.0,addr=0x5")...)
+	}
+	args = append(args, strings.Fields(fmt.Sprintf(`-m %d -smp %d,sockets=2,cores=%d
+-object memory-backend-ram,id=m0,size=%dM -object memory-backend-ram,id=m1,size=%[4]dM
+-numa node,nodeid=0,cpus=0-%d,memdev=m0 -numa node,nodeid=1,cpus=%[3]d-%[6]d,memdev=m1`, 2*memory, 2*cpus, cpus, memory, cpus-1, 2*cpus-1))...)
 	console, err := boot.Run(ctx, silence, program, args...)
 	text := string(console)
 	switch {
@@ -128,12 +169,10 @@ func Initramfs(image string, modules ...string) boot.Initramfs {
 	return boot.Initramfs{Program: "hook-sidecar/test/e2e/host", Kernel: filepath.Join(image, "kernel"), Modules: all}
 }
 
-// machineArguments are the node's: two NUMA nodes, three PCIe roots, switches.
-func machineArguments(image, kernel, initramfs, share, disk string) []string {
-	words := strings.Fields(`-accel tcg,thread=multi -cpu EPYC,+svm,+npt -M q35,kernel-irqchip=split
--nodefaults -display none -serial chardev:console -no-reboot -m 4096 -smp 2,sockets=2,cores=1
--object memory-backend-ram,id=m0,size=2G -object memory-backend-ram,id=m1,size=2G
--numa node,nodeid=0,cpus=0,memdev=m0 -numa node,nodeid=1,cpus=1,memdev=m1
+// arguments are those of every node: two NUMA nodes, three PCIe roots, switches.
+func (m Machine) arguments(kernel string) []string {
+	words := strings.Fields(`-accel tcg,thread=multi,tb-size=1024 -cpu EPYC,+svm,+npt -M q35,kernel-irqchip=split
+-nodefaults -display none -serial chardev:console -no-reboot
 -device intel-iommu,intremap=on,device-iotlb=on
 -device virtio-blk-pci,drive=root,bus=pcie.0,addr=0x1
 -device virtio-9p-pci,fsdev=lab,mount_tag=lab,bus=pcie.0,addr=0x2
@@ -177,11 +216,12 @@ func machineArguments(image, kernel, initramfs, share, disk string) []string {
 	nic("igb", "p3")
 	port("pcie-root-port", "p4", "root2", 0)
 	nvme("0000:a1:00.0", "p4")
-	return append(words, "-kernel", kernel, "-initrd", initramfs,
+	return append(words, "-kernel", kernel, "-initrd", m.Initramfs,
 		// Ticks, and not high resolution timers: with these the emulated CPU
-		// loses its timer now and then, and the node stalls.
-		"-append", "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off nokaslr intel_iommu=on iommu=pt tsc=reliable random.trust_cpu=on highres=off nohz=off",
-		"-chardev", "stdio,id=console,logfile="+filepath.Join(share, "console"),
-		"-drive", "if=none,id=root,format=raw,readonly=on,file="+disk,
-		"-fsdev", "local,id=lab,security_model=none,path="+share)
+		// loses its timer now and then, and the node stalls. One CPU, since others that
+		// start with it lose theirs; host/main.go starts them.
+		"-append", "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off nokaslr intel_iommu=on iommu=pt tsc=reliable random.trust_cpu=on highres=off nohz=off net.ifnames=0 maxcpus=1",
+		"-chardev", "stdio,id=console,logfile="+filepath.Join(m.Share, "console"),
+		"-drive", "if=none,id=root,format=raw,readonly=on,file="+filepath.Join(m.Image, "root.squashfs"),
+		"-fsdev", "local,id=lab,security_model=none,path="+m.Share)
 }

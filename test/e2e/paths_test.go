@@ -4,22 +4,8 @@ import (
 	"slices"
 	"testing"
 
-	"hook-sidecar/test/boot"
 	"hook-sidecar/test/tree"
 )
-
-// seen is where the inner guest shows each of its devices.
-func seen(i inner, guest *boot.Guest) map[string]boot.Expected {
-	found := map[string]boot.Expected{}
-	for _, d := range i.devices {
-		for _, g := range guest.Devices {
-			if d.is(g) {
-				found[boot.Label(d.ID)] = g.Place()
-			}
-		}
-	}
-	return found
-}
 
 // checkPathTypes: mirror keeps every path type; any layout keeps devices of two
 // nodes apart and those of one node together. What is on no node is SYS to all.

@@ -43,6 +43,19 @@ func GuestSpots(guest *boot.Guest, devices []Device) map[string]tree.Spot {
 	return all
 }
 
+// Seen is where the guest shows each of these devices.
+func Seen(devices []Device, guest *boot.Guest) map[string]boot.Expected {
+	found := map[string]boot.Expected{}
+	for _, d := range devices {
+		for _, g := range guest.Devices {
+			if d.is(g) {
+				found[boot.Label(d.ID)] = g.Place()
+			}
+		}
+	}
+	return found
+}
+
 // is reports whether the guest shows this device: NVMe devices are known by their
 // serial number, the others by their kind, one of each.
 func (d Device) is(g boot.Device) bool { return g.ID == d.IDs && (g.Label == "" || g.Label == d.ID) }

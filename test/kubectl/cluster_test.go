@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -55,6 +56,7 @@ func startAPIServer(t *testing.T) apiServer {
 	daemon(t, binary, "--etcd-servers", store, "--bind-address", "127.0.0.1", "--secure-port", strconv.Itoa(ports[2]), "--cert-dir", dir,
 		"--service-cluster-ip-range", "10.0.0.0/24", "--service-account-issuer", "https://test", "--service-account-key-file", key,
 		"--service-account-signing-key-file", key, "--authorization-mode", "RBAC", "--token-auth-file", tokens,
+		"--runtime-config", "admissionregistration.k8s.io/v1beta1=true", // overlays/kubernetes-1.34
 		"--disable-admission-plugins", "ServiceAccount", "--kubelet-preferred-address-types", "InternalIP")
 	s := apiServer{dir: dir, url: fmt.Sprintf("https://127.0.0.1:%d", ports[2])}
 	config := &rest.Config{Host: s.url, BearerToken: "admin-token", TLSClientConfig: rest.TLSClientConfig{Insecure: true}, QPS: 1000, Burst: 1000}
@@ -180,14 +182,14 @@ func resource(group, version, name string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: group, Version: version, Resource: name}
 }
 
-// createDefinitions stores KubeVirt's definitions of VMs and VMIs, with the schemas that
-// its operator installs, and waits until they are served.
+// createDefinitions stores KubeVirt's definitions of VMs, VMIs and itself, with the schemas
+// that its operator installs, and waits until they are served.
 func (s apiServer) createDefinitions(t *testing.T) {
 	t.Helper()
 	schemas := kubeVirtSchemas(t)
-	for kind, plural := range map[string]string{"VirtualMachine": "virtualmachines", "VirtualMachineInstance": "virtualmachineinstances"} {
+	for kind, plural := range map[string]string{"VirtualMachine": "virtualmachines", "VirtualMachineInstance": "virtualmachineinstances", "KubeVirt": "kubevirts"} {
 		subresources := map[string]any{}
-		if kind == "VirtualMachine" {
+		if kind != "VirtualMachineInstance" {
 			subresources["status"] = map[string]any{}
 		}
 		s.create(t, resource("apiextensions.k8s.io", "v1", "customresourcedefinitions"), map[string]any{
@@ -222,7 +224,7 @@ func kubeVirtSchemas(t *testing.T) map[string]map[string]any {
 			return true
 		}
 		name, err := strconv.Unquote(pair.Key.(*ast.BasicLit).Value)
-		if err != nil || name != "virtualmachine" && name != "virtualmachineinstance" {
+		if err != nil || !slices.Contains([]string{"virtualmachine", "virtualmachineinstance", "kubevirt", "plugin"}, name) {
 			return false
 		}
 		text, err := strconv.Unquote(pair.Value.(*ast.BasicLit).Value)
@@ -299,7 +301,7 @@ func pod(of *unstructured.Unstructured, containers ...string) map[string]any {
 	}
 	return map[string]any{
 		"apiVersion": "v1", "kind": "Pod",
-		"metadata": map[string]any{"name": "virt-launcher-" + of.GetName(), "namespace": of.GetNamespace(), "labels": map[string]any{
+		"metadata": map[string]any{"name": "virt-launcher-" + of.GetName() + "-x7k2p", "namespace": of.GetNamespace(), "labels": map[string]any{
 			"kubevirt.io": "virt-launcher", "kubevirt.io/created-by": string(of.GetUID()), "vm.kubevirt.io/name": of.GetName(),
 		}},
 		"spec":   map[string]any{"nodeName": node, "containers": specs},

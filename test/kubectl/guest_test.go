@@ -79,7 +79,7 @@ func (a agent) with(run process) process {
 // The guest's agent runs the script that prints its sysfs. The guest is another machine,
 // which has a device at none of the addresses that the domain gives.
 func (c *cluster) testGuest(t *testing.T) {
-	const compute = "virt-launcher-hooked/compute"
+	const compute = "virt-launcher-hooked-x7k2p/compute"
 	without := c.kubelet.containers[compute]
 	c.as(t, "viewer", "explain", "hooked", "--guest").fails(t, "ask the guest's agent for guest-exec", "the guest has to run qemu-guest-agent")
 	c.kubelet.add(compute, startAgent(t, sysfsDirectory(t, t.TempDir(), "../../testdata/hosts/x86-1n2g-rtx-audio.txtar")).with(without))

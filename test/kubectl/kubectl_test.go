@@ -48,6 +48,7 @@ func TestPlugin(t *testing.T) {
 	t.Run("SPDY", c.testSPDY)
 	t.Run("VMs that cannot be read", c.testUnreadable)
 	t.Run("policy", c.testPolicy)
+	t.Run("overlays", c.testOverlays)
 	t.Run("fit", c.testFit)
 	t.Run("nothing is changed", func(t *testing.T) { c.testUnchanged(t, domain) })
 }
@@ -108,7 +109,7 @@ func (c *cluster) createVMs(t *testing.T, hooked *container) []byte {
 	t.Helper()
 	c.run(t, "dgx", in(c.launcher, systemPath), nil)
 	c.run(t, "hooked", in(hooked, systemPath), map[string]any{"runtimeUser": 0}, "other-0", "hook-sidecar-0")
-	c.kubelet.add("virt-launcher-hooked/hook-sidecar-0", in(hooked, "/run")) // where the image's PATH has it
+	c.kubelet.add("virt-launcher-hooked-x7k2p/hook-sidecar-0", in(hooked, "/run")) // where the image's PATH has it
 	return c.runningDomain(t)
 }
 
@@ -134,7 +135,7 @@ func (c *cluster) run(t *testing.T, name string, compute process, status map[str
 	t.Helper()
 	stored := c.create(t, resource("kubevirt.io", "v1", "virtualmachineinstances"), vmi(t, name, status))
 	c.create(t, resource("", "v1", "pods"), pod(stored, sidecars...))
-	c.kubelet.add("virt-launcher-"+name+"/compute", compute)
+	c.kubelet.add("virt-launcher-"+name+"-x7k2p/compute", compute)
 }
 
 func (c *cluster) testNoKubeVirt(t *testing.T) {
@@ -148,7 +149,7 @@ func (c *cluster) testFirstUse(t *testing.T, domain []byte) {
 	same(t, "the beginning", head, "0 of 120 pairs of devices as on the host; with layout root 112, mirror 120\n"+
 		"to do: add the hook to the VM (docs/install.md) and restart it")
 	subject, picture, _ := strings.Cut(picture, "\n")
-	if !strings.HasPrefix(subject, "VM default/dgx | node gpu-node-1 | pod virt-launcher-dgx | kubectl-hostdev ") {
+	if !strings.HasPrefix(subject, "VM default/dgx | node gpu-node-1 | pod virt-launcher-dgx-x7k2p | kubectl-hostdev ") {
 		t.Errorf("the subject is %q", subject)
 	}
 	_, want, _ := strings.Cut(c.onFiles(t, "explain", "--as-is"), "\n0 of 120 pairs of devices as on the host\n")
@@ -202,7 +203,7 @@ func (c *cluster) testUnreadable(t *testing.T) {
 	c.run(t, "no-domain", in(c.launcher, systemPath), nil)
 	c.as(t, "viewer", "explain", "no-domain").fails(t, "exit status 1", "failed to get domain 'default_no-domain'")
 	c.kubelet.refused = true
-	c.as(t, "viewer", "explain", "dgx").fails(t, "run virsh in container compute of pod default/virt-launcher-dgx")
+	c.as(t, "viewer", "explain", "dgx").fails(t, "run virsh in container compute of pod default/virt-launcher-dgx-x7k2p")
 	c.kubelet.refused = false
 }
 

@@ -27,9 +27,6 @@ import (
 // its result. A pod with a result is not run again.
 const attempts = 4
 
-// mediated is the device that is known by its UUID.
-const mediated = "83b8f4f2-509f-382f-3c1e-e6bfe0fa1001"
-
 // passthrough is a VM with devices of the node, and this memory.
 func passthrough(t *testing.T, memory string, devices []e2e.Device) pod {
 	t.Helper()
@@ -186,12 +183,8 @@ func (l lab) runNode(t *testing.T, pods []nested) string {
 	t.Helper()
 	image := os.Getenv(imageVariable)
 	share := t.TempDir()
-	var addresses, names strings.Builder
-	for _, d := range e2e.Devices() {
-		if d.ID != mediated {
-			fmt.Fprintln(&addresses, d.ID)
-		}
-	}
+	var names strings.Builder
+	expect.NoError(t, e2e.Share(share))
 	for _, n := range pods {
 		separator := "\n"
 		if n.beside {
@@ -201,9 +194,7 @@ func (l lab) runNode(t *testing.T, pods []nested) string {
 		expect.NoError(t, os.Rename(l.share(t, n.pod), filepath.Join(share, n.name)))
 	}
 	copyFile(t, filepath.Join(share, "hook-sidecar"), l.program)
-	for name, text := range map[string]string{"devices": addresses.String(), "pods": strings.TrimSpace(names.String()) + "\n", "mediated": mediated, "loose": "a297db4a-f4c2-11e6-90f6-d3b88d6c9525"} {
-		expect.NoError(t, os.WriteFile(filepath.Join(share, name), []byte(text), 0o644))
-	}
+	expect.NoError(t, os.WriteFile(filepath.Join(share, "pods"), []byte(strings.TrimSpace(names.String())+"\n"), 0o644))
 	expect.NoError(t, os.Mkdir(filepath.Join(share, "out"), 0o755))
 	initramfs, programs := filepath.Join(l.files, "node"), filepath.Join(l.files, "programs.squashfs")
 	expect.NoError(t, e2e.Initramfs(image, "tun", "veth", "bridge", "vhost_net").Write(initramfs))
@@ -212,7 +203,7 @@ func (l lab) runNode(t *testing.T, pods []nested) string {
 	}
 	for attempt, results := 1, 0; ; attempt++ {
 		began := time.Now()
-		console, err := e2e.Boot(t.Context(), image, initramfs, share, programs)
+		console, err := e2e.Machine{Image: image, Initramfs: initramfs, Share: share, Programs: programs}.Boot(t.Context())
 		t.Logf("attempt %d of %d: %v, %v\n%s", attempt, attempts, time.Since(began).Round(time.Second), err, progress(console))
 		switch end := console[max(0, len(console)-6000):]; {
 		case err == nil:

@@ -10,12 +10,14 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	admissionv1beta1 "k8s.io/api/admissionregistration/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	pluginv1alpha1 "kubevirt.io/api/plugin/v1alpha1"
 	"kubevirt.io/kubevirt/pkg/hooks"
 	"kubevirt.io/kubevirt/pkg/virt-config/featuregate"
 	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/yaml"
 
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
@@ -123,9 +125,9 @@ func TestFeatureGates(t *testing.T) {
 	}
 }
 
-// TestOverlays: each overlay changes these settings of the base and nothing else.
-func TestOverlays(t *testing.T) {
-	overlays := map[string]map[string]string{
+// overlays are the settings that each kustomization changes.
+func overlays() map[string]map[string]string {
+	return map[string]map[string]string{
 		"plugin":                   {},
 		"overlays/numa":            {"layout": "numa"},
 		"overlays/root":            {"layout": "root"},
@@ -135,6 +137,11 @@ func TestOverlays(t *testing.T) {
 		"overlays/kubernetes-1.34": {},
 		"overlays/kubevirt-1.10":   {},
 	}
+}
+
+// TestOverlays: each overlay changes these settings of the base and nothing else.
+func TestOverlays(t *testing.T) {
+	overlays := overlays()
 	base := one[*corev1.ConfigMap](t, build(t, filepath.Join(dir, "plugin")))
 	seen := 0
 	for _, overlay := range kustomizations(t) {
@@ -166,6 +173,65 @@ func TestOverlays(t *testing.T) {
 	if seen != len(overlays) {
 		t.Errorf("%d kustomizations, want %d", seen, len(overlays))
 	}
+}
+
+// TestOverlaysCombine: an overlay of KubeVirt's or Kubernetes' version with the patches of
+// another has what both change, as docs/install.md says.
+func TestOverlaysCombine(t *testing.T) {
+	copied := t.TempDir()
+	expect.NoError(t, os.CopyFS(copied, os.DirFS(dir)))
+	own := filepath.Join(copied, "overlays", "own")
+	expect.NoError(t, os.Mkdir(own, 0o755))
+	for second, changes := range overlays() {
+		for _, first := range []string{"overlays/kubevirt-1.10", "overlays/kubernetes-1.34"} {
+			if second == "plugin" || second == first {
+				continue
+			}
+			var k types.Kustomization
+			expect.NoError(t, k.Unmarshal(read(t, filepath.Join(copied, second, "kustomization.yaml"))))
+			k.Resources = []string{"../../" + first}
+			text, err := yaml.Marshal(k)
+			expect.NoError(t, err)
+			expect.NoError(t, os.WriteFile(filepath.Join(own, "kustomization.yaml"), text, 0o600))
+			settings := maps.Clone(one[*corev1.ConfigMap](t, build(t, filepath.Join(dir, "plugin"))).Data)
+			maps.Copy(settings, changes)
+			both := first + second
+			for _, resource := range resources(t, own).Resources() {
+				switch kind, got := resource.GetKind(), resource.MustYaml(); {
+				case kind == "ConfigMap":
+					expect.Same(t, settings, resource.GetDataMap(), "%s and %s", first, second)
+				case kind == "Plugin" && strings.Contains(got, "launcherHooks") != strings.Contains(both, newerPlugin),
+					strings.HasPrefix(kind, "Mutating") && strings.Contains(got, "v1beta1") != strings.Contains(both, "kubernetes-1.34"):
+					t.Errorf("%s and %s: %s", first, second, got)
+				}
+			}
+		}
+	}
+}
+
+// TestPluginsDiffer: the overlay for 1.10 has the socket, condition and policy of 1.9.
+func TestPluginsDiffer(t *testing.T) {
+	is := plugin(t, "overlays/kubevirt-1.10")
+	hooks, _, err := unstructured.NestedSlice(is, "spec", "launcherHooks")
+	expect.NoError(t, err)
+	delete(hooks[0].(map[string]any)["sidecar"].(map[string]any), "permittedHooks")
+	unstructured.RemoveNestedField(is, "spec", "launcherHooks")
+	expect.NoError(t, unstructured.SetNestedSlice(is, hooks, "spec", "domainHooks"))
+	expect.Same(t, toJSON(t, plugin(t, "plugin")), toJSON(t, is), "1.10 renames a field and adds another (-1.9 +1.10)")
+}
+
+// plugin returns the Plugin that a kustomization makes.
+func plugin(t *testing.T, kustomization string) map[string]any {
+	t.Helper()
+	for _, resource := range resources(t, filepath.Join(dir, kustomization)).Resources() {
+		if resource.GetKind() == "Plugin" {
+			object, err := resource.Map()
+			expect.NoError(t, err)
+			return object
+		}
+	}
+	t.Fatalf("%s makes no Plugin", kustomization)
+	return nil
 }
 
 // wantSamePolicy wants the same spec in the policy of v1beta1 as in that of v1.

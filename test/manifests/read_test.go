@@ -145,7 +145,7 @@ func read(t *testing.T, file string) []byte {
 	return expect.File(t, file)
 }
 
-// newerPlugin is the kustomization whose Plugin is not of KubeVirt 1.9; crd_test.go checks it.
+// newerPlugin is the kustomization whose Plugin is not of KubeVirt 1.9; test/kubectl applies it.
 const newerPlugin = "kubevirt-1.10"
 
 // build is what `kubectl apply -k` applies for a directory, but for a Plugin whose type the module does

@@ -30,7 +30,7 @@ func rules() []rule {
 		{name: "machine type newer than QEMU 7.2 or a vendor's is defined as its family's default", apply: knownMachine},
 		{name: "emulator that is not on this machine is left to libvirt", apply: knownEmulator},
 		{name: "empty sysinfo sections are left out: the schema requires an entry", apply: fullSysinfo},
-		{name: "maxMemory without slots is left out: libvirt 9 requires both", until: version(12, 0), apply: slottedMaxMemory},
+		{name: "maxMemory without slots is left out: libvirt 9 requires both", until: version(11, 3), apply: slottedMaxMemory},
 		{name: "disk elements filesystemOverhead and capacity are left out: KubeVirt's own", apply: plainDisk},
 		{name: "disk source name is left out: the schema has it for network disks only", apply: plainDiskSource},
 		{name: "type of a hostdev's source address is left out: the schema has none", apply: plainSourceAddress},

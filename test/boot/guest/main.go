@@ -46,7 +46,7 @@ func run() error {
 			return err
 		}
 	}
-	return errors.Join(snapshot(devices), printKernel(), passThrough(devices))
+	return errors.Join(snapshot(devices), printNodes(), printKernel(), passThrough(devices))
 }
 
 // waitForPlugged waits for the device that the kernel's command line names by its
@@ -128,10 +128,22 @@ func printDevice(device string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("GUEST-DEVICE path=%s id=%s:%s class=%s node=%s label=%s memory=%s vendor=%s\n", strings.TrimPrefix(path, "/sys/devices/"),
+	iommu, _ := os.Readlink(filepath.Join(device, "iommu")) // most have none
+	fmt.Printf("GUEST-DEVICE path=%s id=%s:%s class=%s node=%s label=%s memory=%s vendor=%s iommu=%s\n", strings.TrimPrefix(path, "/sys/devices/"),
 		strings.TrimPrefix(read(device, "vendor"), "0x"), strings.TrimPrefix(read(device, "device"), "0x"),
-		strings.TrimPrefix(read(device, "class"), "0x"), read(device, "numa_node"), label(device), memory(device), vendorCapability(device))
+		strings.TrimPrefix(read(device, "class"), "0x"), read(device, "numa_node"), label(device), memory(device), vendorCapability(device), filepath.Base(iommu))
 	return nil
+}
+
+// printNodes prints which NUMA nodes are those of a device without memory or CPU, and the
+// distances of each node (Linux Documentation/ABI/stable/sysfs-devices-node).
+func printNodes() error {
+	const nodes = "/sys/devices/system/node"
+	files, err := filepath.Glob(nodes + "/node*/distance")
+	for _, file := range append(files, nodes+"/has_generic_initiator") {
+		fmt.Println("GUEST-NODES", strings.TrimPrefix(file, nodes+"/"), read(file))
+	}
+	return err
 }
 
 // memory are the device's memory BARs as number:start-end, with commas between.

@@ -10,18 +10,24 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 	"unsafe"
 )
 
 // Run runs the guest's work, prints how it ended in lines that begin with the
-// name, and powers the machine off.
+// name, and powers the machine off, unless the kernel's command line has the word stays.
 func Run(name string, work func() error) {
 	if err := work(); err != nil {
 		fmt.Println(name+"-ERROR", err)
 	}
 	fmt.Println(name + "-END")
+	if words, _ := os.ReadFile("/proc/cmdline"); slices.Contains(strings.Fields(string(words)), "stays") {
+		for {
+			time.Sleep(time.Hour)
+		}
+	}
 	syscall.Sync()
 	// The console's buffer has to be empty before the machine powers off.
 	time.Sleep(100 * time.Millisecond)

@@ -54,7 +54,10 @@ func main() {
 // reap does the work in a process of its own and reaps all others: libvirt kills
 // the QEMUs that it has asked for capabilities, and waits until they are gone.
 func reap() error {
-	worker, err := os.StartProcess("/init", []string{"/init"}, &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
+	if err := enterRoot(); err != nil {
+		return err
+	}
+	worker, err := os.StartProcess("/proc/self/exe", []string{"/init"}, &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
 	if err != nil {
 		return err
 	}
@@ -75,18 +78,21 @@ func logLine(words ...any) {
 }
 
 func run() error {
-	for _, step := range []func() error{enterRoot, virtualFunctions, mediatedDevices, bindDevices} {
+	for _, step := range []func() error{startCPUs, virtualFunctions, mediatedDevices, bindDevices} {
 		if err := step(); err != nil {
 			return err
 		}
 	}
+	if _, err := os.Stat(lab + "/node.sh"); err == nil {
+		return runNode()
+	}
+	go holdInnerMachines(100 * time.Millisecond)
 	if err := command(program, "snapshot", "-o", lab+"/out/host.txtar"); err != nil {
 		return err
 	}
 	if err := pretendNVIDIA(); err != nil {
 		return err
 	}
-	go holdInnerMachines()
 	if pods := read(lab + "/pods"); pods != "" {
 		return runPods(pods)
 	}
@@ -158,9 +164,20 @@ func enterRoot() error {
 		}
 	}
 	logLine("in the root file system")
-	return errors.Join(syscall.Chroot("/root"), os.Chdir("/"),
+	// A container's root can only be left for another if the machine's is a mount of its own
+	// (pivot_root(2)).
+	return errors.Join(os.Chdir("/root"), syscall.Mount(".", "/", "", syscall.MS_MOVE, ""), syscall.Chroot("."), os.Chdir("/"),
 		os.Setenv("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"), os.Setenv("LC_ALL", "C"),
 		os.Setenv("CONTAINER_NAME", "e2e"))
+}
+
+// startCPUs starts the CPUs that the kernel has left off.
+func startCPUs() error {
+	files, err := filepath.Glob("/sys/devices/system/cpu/cpu*/online")
+	for _, file := range files {
+		err = errors.Join(err, write(file, "1"))
+	}
+	return err
 }
 
 // virtualFunctions enables two virtual functions of each device that has some.

@@ -1,0 +1,184 @@
+//go:build linux
+
+package cluster
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"hook-sidecar/test/expect"
+)
+
+// TestCluster brings a cluster up for all that follows. The first cases run beside each
+// other.
+func TestCluster(t *testing.T) {
+	c := start(t)
+	p := readPage(t, c)
+	p.run(t, "Image and gates", 1) // the gate Sidecar, for all
+	t.Run("start", func(t *testing.T) {
+		for name, run := range map[string]func(*testing.T){"numa": c.testNUMA, "strict": c.testStrict, "wrong arguments": c.testWrongArguments} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				run(t)
+			})
+		}
+	})
+	t.Run("life", c.testLife)
+	t.Run("install.md", p.testInstall)
+	t.Logf("%d boots of the emulated node were lost, %d VMs started again", c.lost, c.again.Load())
+}
+
+// testNUMA: dedicated CPUs of both NUMA nodes, huge pages, the node's cells in the guest,
+// each kind of device; and the sidecar has the limits that KubeVirt gives it then.
+func (c *cluster) testNUMA(t *testing.T) {
+	v := vm{name: "numa", hooks: [][]string{{"--layout", "numa"}}, devices: "nvme nvme nvme nic vf", dedicated: 3}
+	v.apply(t, c)
+	v.check(t, c, "numa")
+	const container = "hook-sidecar-0"
+	for file, want := range map[string]string{"cpu.max": "20000 100000", "memory.max": fmt.Sprint(64_000_000 / 4096 * 4096)} {
+		expect.Same(t, want, v.controlGroup(t, c, container, file), "%s of the sidecar (-want +got)", file)
+	}
+	if reasons := v.logs(c, container); strings.Count(reasons, `"msg":"domain planned"`) != 2 || !strings.Contains(reasons, `"reason":"already-aligned"`) {
+		t.Errorf("the hook's log does not have two calls, the second with all aligned:\n%s", reasons)
+	}
+	t.Logf("limits: peak %s bytes; %s; throttled:\n%s", v.controlGroup(t, c, container, "memory.peak"), v.times(t, c, container), v.controlGroup(t, c, container, "cpu.stat"))
+}
+
+// controlGroup is a file of a container's control group on the node.
+func (v vm) controlGroup(t *testing.T, c *cluster, container, file string) string {
+	t.Helper()
+	id := v.pod(c, `{.items[0].status.containerStatuses[?(@.name=="`+container+`")].containerID}`)
+	return c.onNode(t, "cat $(find /sys/fs/cgroup -type d -name '*"+strings.TrimPrefix(id, "containerd://")+"*' | head -n 1)/"+file)
+}
+
+// onNode runs a script on the emulated node.
+func (c *cluster) onNode(t *testing.T, script string) string {
+	t.Helper()
+	return c.kubectl(t, "exec", "-n", "kubevirt", "ds/virt-handler", "-c", "virt-handler", "--", "nsenter", "-t", "1", "-m", "-n", "-p", "bash", "-c", script)
+}
+
+// times are when the hook listened and answered, after the start of its container.
+func (v vm) times(t *testing.T, c *cluster, container string) string {
+	t.Helper()
+	began, err := time.Parse(time.RFC3339, v.pod(c, `{.items[0].status.containerStatuses[?(@.name=="`+container+`")].state.running.startedAt}`))
+	expect.NoError(t, err)
+	var all []string
+	for line := range strings.Lines(v.logs(c, container)) {
+		var entry struct {
+			Time time.Time
+			Msg  string
+		}
+		if json.Unmarshal([]byte(line), &entry) == nil && slices.Contains([]string{"listening", "domain planned"}, entry.Msg) {
+			all = append(all, fmt.Sprint(entry.Msg, " after ", entry.Time.Sub(began)))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// testStrict: a VM that strict refuses stays Scheduled; condition and event have the
+// hook's sentence, why says so, and virt-handler asks again.
+func (c *cluster) testStrict(t *testing.T) {
+	v := vm{name: "strict", hooks: [][]string{{"--strict", "--layout=numa"}}, devices: "nvme", never: true}
+	v.apply(t, c)
+	refusal := regexp.MustCompile(`strict: .*no-guest-numa.*`)
+	c.await(t, "condition of strict", func() bool {
+		return refusal.MatchString(v.output(c, "get", "vmi", v.name, "-o", `jsonpath={.status.conditions[?(@.type=="Synchronized")]}`))
+	})
+	c.await(t, "calls again", func() bool { return strings.Count(v.logs(c, "hook-sidecar-0"), "no-guest-numa") > 4 })
+	if events := v.output(c, "get", "events", "--field-selector", "involvedObject.name=strict"); !refusal.MatchString(events) || !strings.Contains(events, "SyncFailed") {
+		t.Errorf("no event SyncFailed with the refusal:\n%s", events)
+	}
+	expect.Same(t, "Scheduled", v.phase(c), "phase (-want +got)")
+	if why := v.output(c, "hostdev", "why", v.name); !strings.Contains(why, "this hook refused the VM") {
+		t.Errorf("why says:\n%s", why)
+	}
+}
+
+// testWrongArguments: a hook with arguments that it does not know says so, and the VM
+// starts with its device where KubeVirt puts it.
+func (c *cluster) testWrongArguments(t *testing.T) {
+	v := vm{name: "wrong", hooks: [][]string{{"--no-such-flag"}}, devices: "nvme"}
+	v.apply(t, c)
+	for _, d := range v.boots(t, c).Devices {
+		if d.ID == "1b36:0010" && strings.Count(d.Path, "/") != 2 {
+			t.Errorf("the device is at %s, want a port of the root bus", d.Path)
+		}
+	}
+	if log := v.logs(c, "hook-sidecar-0"); !strings.Contains(log, "no-such-flag") {
+		t.Errorf("the log does not name the flag:\n%s", log)
+	}
+}
+
+// testLife: a VM with two hooks, of which the first places with the layout that keeps every
+// path type. A user with the rights of manifests/kubectl can ask about it; virt-handler and a
+// hook end while it runs; and after it is deleted nothing is left.
+func (c *cluster) testLife(t *testing.T) {
+	mirror := []string{"--layout", "mirror"}
+	v := vm{name: "life", hooks: [][]string{mirror, mirror}, devices: "nvme nvme nvme nvme nic vf", dedicated: 3}
+	v.apply(t, c)
+	v.check(t, c, "mirror")
+	first, second := v.logs(c, "hook-sidecar-0"), v.logs(c, "hook-sidecar-1")
+	if planned := `"msg":"domain planned"`; strings.Count(first, planned) != 2 || strings.Count(second, planned) != 2 || strings.Contains(second, `"outcome":"placed"`) {
+		t.Errorf("want both hooks asked twice, and the second to place nothing:\n%s\n%s", first, second)
+	}
+	c.testRights(t, v)
+
+	c.kubectl(t, "delete", "pod", "-n", "kubevirt", "-l", "kubevirt.io=virt-handler")
+	c.kubectl(t, "rollout", "status", "-n", "kubevirt", "ds/virt-handler", "--timeout=5m")
+	pid := v.controlGroup(t, c, "hook-sidecar-0", "cgroup.procs")
+	c.onNode(t, "kill -KILL "+pid)
+	c.await(t, "the end of the hook", func() bool {
+		return strings.Contains(v.pod(c, "{.items[0].status.containerStatuses}"), `"exitCode":137`)
+	})
+	v.check(t, c, "mirror")
+	expect.Same(t, "Running", v.phase(c), "phase without the hook (-want +got)")
+
+	uid := v.pod(c, "{.items[0].metadata.uid}")
+	v.delete(t, c)
+	c.await(t, "nothing left", func() bool {
+		return c.onNode(t, "find /sys/fs/cgroup /var/lib/kubelet/pods -maxdepth 4 -name '*"+uid+"*'; grep "+uid+" /proc/mounts; true") == ""
+	})
+}
+
+// testRights: what kubectl's plugin prints for a user with manifests/kubectl in the
+// namespace, and for one without.
+func (c *cluster) testRights(t *testing.T, v vm) {
+	t.Helper()
+	as := func(words ...string) (string, error) {
+		out, err := c.command("user", append([]string{"kubectl", "hostdev"}, words...)...).CombinedOutput()
+		return string(out), err
+	}
+	if out, err := as("explain", v.name); err == nil || !strings.Contains(out, "you may not get virtualmachineinstances") {
+		t.Errorf("explain without rights: %v\n%s", err, out)
+	}
+	c.kubectl(t, "apply", "-f", "../../manifests/kubectl/clusterrole.yaml")
+	c.kubectl(t, "create", "rolebinding", "hostdev-viewer", "--clusterrole=hostdev-viewer", "--user=user")
+	snapshot := filepath.Join(t.TempDir(), "host.txtar")
+	for _, call := range []struct{ words, want string }{
+		{"explain " + v.name, "VM default/" + v.name + " | node node | pod virt-launcher-"},
+		{"explain", v.name + " "},
+		{"doctor " + v.name, "PASS"},
+		{"why " + v.name, "runs"},
+		{"snapshot " + v.name + " -o " + snapshot, ""},
+	} {
+		if out, err := as(strings.Fields(call.words)...); err != nil && !strings.HasPrefix(call.words, "doctor") || !strings.Contains(out, call.want) {
+			t.Errorf("%s: %v\n%s", call.words, err, out)
+		}
+	}
+	if text, err := os.ReadFile(snapshot); err != nil || !strings.Contains(string(text), "0000:24:00.0") {
+		t.Errorf("the snapshot does not have the node's devices: %v", err)
+	}
+	if out, err := as("explain", "-A"); err == nil || !strings.Contains(out, "you may not list virtualmachineinstances in all namespaces") {
+		t.Errorf("explain -A with rights in one namespace: %v\n%s", err, out)
+	}
+}
+
+// all are the devices of which the kubelet cannot choose others at the next start.
+const all = "nvme nvme nvme nvme nvme nic"

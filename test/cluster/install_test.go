@@ -1,0 +1,167 @@
+//go:build linux
+
+package cluster
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"hook-sidecar/test/boot"
+	"hook-sidecar/test/expect"
+)
+
+// page are the commands of docs/install.md, which run as they are there, in a copy of the
+// directory manifests.
+type page struct {
+	c      *cluster
+	dir    string
+	blocks map[string][]string // by heading, those of a shell and of YAML
+	ran    map[string]bool
+}
+
+// notHere are the blocks that do not run here, and why.
+var notHere = map[string]string{
+	"Image and gates 0":        "buildx and a registry; test/image builds the image with buildah",
+	"Under the sidecar-shim 0": "buildx and a registry",
+	"The HGX recipe 0":         "make launcher and make recipe run it",
+	"As a structured plugin 0": "an annotation, which the test takes for its VM",
+	"KubeVirt 1.10 0":          "KubeVirt 1.10; on 1.9.0 the cluster refuses it, which the test sees",
+	"Environment variables 0":  "the second command reads files that only a user has; the first runs",
+}
+
+func readPage(t *testing.T, c *cluster) *page {
+	t.Helper()
+	p := &page{c: c, dir: t.TempDir(), blocks: map[string][]string{}, ran: map[string]bool{}}
+	expect.NoError(t, os.CopyFS(filepath.Join(p.dir, "manifests"), os.DirFS("../../manifests")))
+	heading, block := "", ""
+	inside := false
+	for line := range strings.Lines(string(expect.File(t, "../../docs/install.md"))) {
+		switch {
+		case strings.HasPrefix(line, "```") && inside:
+			p.blocks[heading] = append(p.blocks[heading], block)
+			inside = false
+		case strings.HasPrefix(line, "```"):
+			inside, block = true, ""
+		case inside:
+			block += line
+		case strings.HasPrefix(line, "#"):
+			heading = strings.TrimSpace(strings.TrimLeft(line, "#"))
+		}
+	}
+	return p
+}
+
+// run runs the nth block under a heading and returns what it prints.
+func (p *page) run(t *testing.T, heading string, n int) string {
+	t.Helper()
+	if n >= len(p.blocks[heading]) {
+		t.Fatalf("docs/install.md has no command %d under %q", n, heading)
+	}
+	p.ran[key(heading, n)] = true
+	out, err := p.shell(p.blocks[heading][n])
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", key(heading, n), err, out)
+	}
+	return out
+}
+
+func key(heading string, n int) string { return heading + " " + string(rune('0'+n)) }
+
+// shell runs commands with the variables of the page's first ones. A console is for a
+// terminal.
+func (p *page) shell(script string) (string, error) {
+	script = regexp.MustCompile(`(?m)^virtctl console .*$`).ReplaceAllString(script, "")
+	command := p.c.command(admin, "bash", "-euo", "pipefail", "-c", "VM=my-vm IMAGE="+hookImage+"\n"+script)
+	command.Dir = p.dir
+	out, err := command.CombinedOutput()
+	return string(out), err
+}
+
+// testInstall does as the page says with one VM: a hook sidecar, then the plugin, then
+// removal. Both place its devices in the same way.
+func (p *page) testInstall(t *testing.T) {
+	c := p.c
+	v := vm{name: "my-vm", devices: all, dedicated: 2, restarts: true}
+	v.apply(t, c)
+	p.run(t, "As a hook sidecar", 0)
+	hooked := v.check(t, c, "auto")
+	if out := p.run(t, "Did it work?", 0); !strings.Contains(out, `"msg":"domain planned"`) || !strings.Contains(out, "15 of 15 pairs") {
+		t.Errorf("Did it work? prints:\n%s", out)
+	}
+
+	t.Run("plugin", func(t *testing.T) { p.testPlugin(t, v, hooked) })
+	v.delete(t, c)
+	p.remove(t)
+	for heading, blocks := range p.blocks {
+		for n := range blocks {
+			if k := key(heading, n); !p.ran[k] && notHere[k] == "" {
+				t.Errorf("%q was not run, and is not among those that do not run here:\n%s", k, blocks[n])
+			}
+		}
+	}
+}
+
+// testPlugin: the plugin places as the hook sidecar has, at the next start. Without the
+// hook that adds the mode KubeVirt 1.9.0 fails, without the label there is no sidecar, and
+// without the settings the pod is refused.
+func (p *page) testPlugin(t *testing.T, v vm, hooked map[string]boot.Expected) {
+	c := p.c
+	name, value, _ := strings.Cut(strings.TrimSpace(p.blocks["As a structured plugin"][0]), ": ")
+	value = strings.ReplaceAll(strings.Trim(value, "'"), "registry.example.com/hook-sidecar:v1", hookImage)
+	patch, err := json.Marshal(object{"spec": object{"template": object{"metadata": object{"annotations": object{name: value}}}}})
+	expect.NoError(t, err)
+	c.kubectl(t, "patch", "vm", v.name, "--type=merge", "-p", string(patch))
+	before := v.uid(c)
+	p.run(t, "As a structured plugin", 1)
+
+	bare := vm{name: "bare", labels: placement, devices: "vf", never: true}
+	bare.apply(t, c)
+	plain := vm{name: "plain", never: true}
+	plain.apply(t, c)
+	c.await(t, "the pod of plain", func() bool { return strings.Contains(plain.containers(c), "compute") })
+	if containers := plain.containers(c); strings.Contains(containers, "hook-sidecar") {
+		t.Errorf("the pod without the label has %s", containers)
+	}
+	plain.delete(t, c)
+	c.await(t, "the restart", func() bool { uid := v.uid(c); return uid != "" && uid != before })
+	expect.Same(t, hooked, v.check(t, c, "auto"), "places (-with the hook sidecar +with the plugin)")
+	if log := v.logs(c, "hook-sidecar"); !strings.Contains(log, `"outcome":"placed"`) {
+		t.Errorf("the plugin placed nothing:\n%s", log)
+	}
+	c.await(t, "KubeVirt's error", func() bool {
+		return strings.Contains(bare.output(c, "get", "events", "--field-selector", "involvedObject.name=bare"), "Missing 'mode' attribute")
+	})
+	bare.delete(t, c)
+	if out, err := p.shell(p.blocks["KubeVirt 1.10"][0]); err == nil || !strings.Contains(out, `unknown field "spec.launcherHooks"`) {
+		t.Errorf("the plugin for KubeVirt 1.10: %v\n%s", err, out)
+	}
+
+	c.kubectl(t, "delete", "configmap", "-n", "kubevirt", "hook-sidecar")
+	refused := vm{name: "refused", labels: placement, never: true}
+	refused.apply(t, c)
+	c.await(t, "the refusal", func() bool {
+		return strings.Contains(refused.output(c, "get", "events", "--field-selector", "involvedObject.name=refused"), "ConfigMap hook-sidecar in KubeVirt's namespace is missing")
+	})
+	c.kubectl(t, "apply", "-k", filepath.Join(p.dir, "manifests", "plugin"))
+	c.await(t, "the pod with the settings", func() bool { return strings.Contains(refused.containers(c), "hook-sidecar") })
+	refused.delete(t, c)
+}
+
+// remove does as the row of the page's table.
+func (p *page) remove(t *testing.T) {
+	t.Helper()
+	const command = "kubectl delete -k manifests/plugin"
+	if !strings.Contains(string(expect.File(t, "../../docs/install.md")), "`"+command+"`") {
+		t.Errorf("docs/install.md does not have %s", command)
+	}
+	if out, err := p.shell(command); err != nil {
+		t.Errorf("%s: %v\n%s", command, err, out)
+	}
+	if left := p.c.kubectl(t, "get", "plugin,mutatingadmissionpolicy,mutatingadmissionpolicybinding,configmap", "-A", "-o", "name"); strings.Contains(left, "hook-sidecar") || strings.Contains(left, "hostdev") {
+		t.Errorf("after the removal there are:\n%s", left)
+	}
+}

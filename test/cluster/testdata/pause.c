@@ -1,0 +1,3 @@
+/* What holds the namespaces of a pod. */
+#include <unistd.h>
+int main(void) { for (;;) pause(); }

@@ -1,0 +1,2 @@
+// Package fake is imported by tests of virtctl, which go mod tidy reads.
+package fake

@@ -1,0 +1,2 @@
+// Package template is imported by virtctl, whose tests go mod tidy reads.
+package template
