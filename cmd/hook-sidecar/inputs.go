@@ -79,25 +79,20 @@ func (a *app) planner(in *inputFlags) (plan.Planner, error) {
 	return m, err
 }
 
+// openSysfs rejects a directory that is not a sysfs. In a container without one /sys is empty.
 func openSysfs(name string) (fs.FS, error) {
-	host, err := host.OpenSysfs(name)
+	sysfs, err := host.OpenSysfs(name)
 	if err == nil {
-		err = checkSysfs(host, name)
+		entries, listed := fs.ReadDir(sysfs, ".")
+		isKnown := func(e fs.DirEntry) bool { return e.Name() == "bus" || e.Name() == "devices" }
+		if listed == nil && len(entries) > 0 && !slices.ContainsFunc(entries, isKnown) {
+			err = fmt.Errorf("open sysfs: %s has neither bus nor devices", name)
+		}
 	}
 	if err != nil {
 		return nil, cli.Failed("--sysfs takes a sysfs directory or a snapshot file", err)
 	}
-	return host, nil
-}
-
-// checkSysfs rejects a directory that is not a sysfs. In a container without one /sys is empty.
-func checkSysfs(host fs.FS, name string) error {
-	entries, err := fs.ReadDir(host, ".")
-	isKnown := func(e fs.DirEntry) bool { return e.Name() == "bus" || e.Name() == "devices" }
-	if err == nil && len(entries) > 0 && !slices.ContainsFunc(entries, isKnown) {
-		return fmt.Errorf("open sysfs: %s has neither bus nor devices", name)
-	}
-	return nil
+	return sysfs, nil
 }
 
 // withoutHost returns a Planner with the variables and the flags. With wrong flags it has those

@@ -97,11 +97,8 @@ Exit status: that of the command; 2 for an unknown command or flag.`,
 // help for an unknown shell.
 func addCompletion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
-	for _, cmd := range root.Commands() {
-		if cmd.Name() == "completion" {
-			cmd.Long += "\nExit status:\n  0  success\n  2  usage error or failure"
-			cmd.Example = "  source <(hook-sidecar completion bash)\n  hook-sidecar completion fish > ~/.config/fish/completions/hook-sidecar.fish"
-			cmd.Args, cmd.RunE = cli.NoArguments, root.RunE
-		}
-	}
+	cmd, _, _ := root.Find([]string{"completion"})
+	cmd.Long += "\nExit status:\n  0  success\n  2  usage error or failure"
+	cmd.Example = "  source <(hook-sidecar completion bash)\n  hook-sidecar completion fish > ~/.config/fish/completions/hook-sidecar.fish"
+	cmd.Args, cmd.RunE = cli.NoArguments, root.RunE
 }

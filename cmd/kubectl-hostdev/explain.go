@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -138,18 +139,16 @@ func (a *app) explain(ctx context.Context, argument string, flags explainFlags) 
 	if !flags.guest {
 		return a.Explain(e, running.VM, shown, flags.layout == "")
 	}
+	var data []byte
 	if flags.guestFile != "" {
-		data, err := os.ReadFile(flags.guestFile)
-		if err != nil {
-			return err
-		}
-		return a.CompareGuest(e, e.OfPlan(shown), flags.guestFile, data)
+		data, err = os.ReadFile(flags.guestFile)
+	} else {
+		ctx, cancel := context.WithTimeout(ctx, a.timeout)
+		defer cancel()
+		data, err = client.Guest(ctx, vm)
 	}
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
-	data, err := client.Guest(ctx, vm)
 	if err != nil {
 		return err
 	}
-	return a.CompareGuest(e, e.OfPlan(shown), "the answer of the guest's agent", data)
+	return a.CompareGuest(e, e.OfPlan(shown), cmp.Or(flags.guestFile, "the answer of the guest's agent"), data)
 }

@@ -14,10 +14,8 @@ import (
 
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/cluster"
-	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/fit"
 	"hook-sidecar/pkg/host"
-	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
@@ -74,7 +72,7 @@ See ` + cli.Page("docs/aligned-devices.md") + `.
 		if flags.claim {
 			flags.Format = cli.Text // whatever the name of the file
 		}
-		if err := flags.Check(cli.Text, cli.JSON, cli.YAML); err != nil {
+		if err := flags.Check(); err != nil {
 			return err
 		}
 		return a.fit(cmd.Context(), flags)
@@ -187,15 +185,11 @@ func (a *app) readHeld(ctx context.Context, client *cluster.Client, hosts map[st
 			continue
 		}
 		vm, err := client.VM(ctx, in, cluster.DevicesOnly)
-		var d *domain.Domain
-		if err == nil {
-			d, err = domain.Parse(vm.Domain)
-		}
 		if err != nil {
 			a.Say("warning: the devices of VM %s count as free: %v", in.NamespacedName, err)
 			continue
 		}
-		for _, id := range placement.Candidates(d, nil) {
+		for _, id := range vm.IDs {
 			held[in.Node+" "+id.String()] = in.String()
 		}
 	}

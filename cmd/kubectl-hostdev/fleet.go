@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -93,4 +95,23 @@ func forEach[T any](a *app, all []cluster.Instance, concurrency int, read func(c
 		return nil, failures[0]
 	}
 	return results, nil
+}
+
+// completionTime is how long a user waits for the Tab key.
+const completionTime = 3 * time.Second
+
+// completeVMs completes the VMs with passthrough devices in the namespace, for
+// release/kubectl_complete-hostdev. An error completes nothing.
+func (a *app) completeVMs(cmd *cobra.Command, args []string, prefix string) (names []string, _ cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	a.timeout = completionTime
+	_, all, _ := a.instances(cmd.Context(), fleetFlags{})
+	for _, in := range all {
+		if strings.HasPrefix(in.Name, prefix) {
+			names = append(names, in.Name)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
 }

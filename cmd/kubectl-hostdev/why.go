@@ -44,11 +44,10 @@ Exit status:
   kubectl hostdev why dgx -f bundle.yaml -f compute.log`,
 		Args: oneVM,
 	}
-	formats := []string{cli.Text, cli.JSON, cli.YAML}
-	output.AddAsKubectl(cmd, formats...)
+	output.AddAsKubectl(cmd, cli.Text, cli.JSON, cli.YAML)
 	cmd.Flags().StringArrayVarP(&files, "file", "f", nil, "read this file instead of the cluster; may be repeated")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := output.Check(formats...); err != nil {
+		if err := output.Check(); err != nil {
 			return err
 		}
 		return a.why(cmd.Context(), args[0], files, output)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -13,7 +14,7 @@ import (
 
 // Root makes a command the root of a program, with its commands, one that prints the version,
 // and their common behaviour.
-func (p *Program) Root(root *cobra.Command, commands ...*cobra.Command) *cobra.Command {
+func (p *Program) Root(root *cobra.Command, commands ...*cobra.Command) {
 	p.name = root.Name()
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Args, root.RunE = NoArguments, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
@@ -23,7 +24,7 @@ func (p *Program) Root(root *cobra.Command, commands ...*cobra.Command) *cobra.C
 		if name := cmd.Flags().Arg(0); cmd.HasSubCommands() && name != "" {
 			return unknownCommand(cmd, name)
 		}
-		return Failed(didYouMean(nearestFlag(cmd, err))+SeeHelp(cmd), flagError(err))
+		return Failed(suggestion(cmd, err)+SeeHelp(cmd), flagError(err))
 	})
 	root.SetHelpCommand(&cobra.Command{
 		Use:   "help [command]",
@@ -49,7 +50,6 @@ func (p *Program) Root(root *cobra.Command, commands ...*cobra.Command) *cobra.C
 			return p.Write("", []byte(p.Version()+" "+runtime.Version()+"\n"))
 		},
 	})
-	return root
 }
 
 // AddOutput adds the flag --output.
@@ -93,27 +93,18 @@ func unknownCommand(root *cobra.Command, name string) error {
 	for _, c := range root.Commands() {
 		names = append(names, c.Name())
 	}
-	return Failed(didYouMean(topology.Nearest(name, names))+SeeHelp(root), fmt.Errorf("unknown command %q", name))
+	return Failed(topology.DidYouMean(name, names)+SeeHelp(root), fmt.Errorf("unknown command %q", name))
 }
 
-// didYouMean begins a hint with a suggestion; "" is none.
-func didYouMean(name string) string {
-	if name == "" {
-		return ""
-	}
-	return "did you mean " + name + "? "
-}
-
-// nearestFlag returns the flag that is spelled nearly as the unknown one of an error, or
-// "".
-func nearestFlag(cmd *cobra.Command, err error) string {
+// suggestion begins a hint with the flag that is spelled nearly as the unknown one of an error.
+func suggestion(cmd *cobra.Command, err error) string {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
 		return ""
 	}
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
-	return topology.Nearest("--"+unknown.GetSpecifiedName(), names)
+	return topology.DidYouMean("--"+unknown.GetSpecifiedName(), names)
 }
 
 // SeeHelp returns the hint to the help of a command.
@@ -125,13 +116,8 @@ func flagError(err error) error {
 	var missing *pflag.ValueRequiredError
 	switch {
 	case errors.As(err, &invalid):
-		want := "a value of type " + invalid.GetFlag().Value.Type()
-		switch invalid.GetFlag().Value.Type() {
-		case "bool":
-			want = "true or false"
-		case "int":
-			want = "a number"
-		}
+		kind := invalid.GetFlag().Value.Type()
+		want := cmp.Or(map[string]string{"bool": "true or false", "int": "a number"}[kind], "a value of type "+kind)
 		return fmt.Errorf("invalid --%s %q: must be %s", invalid.GetFlag().Name, topology.Abridge(invalid.GetValue()), want)
 	case errors.As(err, &missing):
 		return fmt.Errorf("flag --%s needs a value", missing.GetFlag().Name)

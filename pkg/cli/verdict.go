@@ -80,7 +80,7 @@ func (r Running) Better() []plan.Alternative {
 
 // ToDo returns the second line, the remedy; "" where there is nothing to place.
 func (r Running) ToDo() string {
-	reason, hasUnplaced := r.unplaced()
+	unplaced := slices.IndexFunc(r.Planned.Plan.Devices, func(d placement.Decision) bool { return d.Outcome == placement.Unplaced })
 	start := "add the hook to the VM (" + Page("docs/install.md") + ") and restart it"
 	if r.HasHook {
 		start = "restart the VM: the hook is in its pod"
@@ -99,7 +99,8 @@ func (r Running) ToDo() string {
 	case report.LacksCells(r.Current):
 		cells, _, _ := strings.Cut(reasons.NoGuestNUMA.Remedy(), ";") // the rest is about layouts
 		return fmt.Sprintf("%s (%s); then %s", cells, reasons.NoGuestNUMA, start)
-	case hasUnplaced:
+	case unplaced >= 0:
+		reason := r.Planned.Plan.Devices[unplaced].Reason
 		return fmt.Sprintf("%s (%s); then %s", reason.Remedy(), reason, start)
 	case r.Planned.Changed():
 		return start
@@ -113,13 +114,4 @@ func (r Running) ToDo() string {
 		return fmt.Sprintf("nothing, or %s; --layout %s shows it", choose, best.Layout)
 	}
 	return "nothing: no layout shows more of the host"
-}
-
-// unplaced returns the reason of the first unplaced device; false without one.
-func (r Running) unplaced() (reasons.Reason, bool) {
-	i := slices.IndexFunc(r.Planned.Plan.Devices, func(d placement.Decision) bool { return d.Outcome == placement.Unplaced })
-	if i < 0 {
-		return "", false
-	}
-	return r.Planned.Plan.Devices[i].Reason, true
 }

@@ -111,7 +111,7 @@ type exitError struct {
 }
 
 // bounded collects data up to a limit. It discards the rest without an error, which
-// client-go would print, and calls exceeded once. client-go may write to it after the
+// client-go would print, and calls exceeded. client-go may write to it after the
 // stream's end.
 type bounded struct {
 	limit    int
@@ -119,7 +119,6 @@ type bounded struct {
 
 	mu   sync.Mutex
 	data strings.Builder
-	over bool
 }
 
 func (b *bounded) Write(data []byte) (int, error) {
@@ -127,8 +126,7 @@ func (b *bounded) Write(data []byte) (int, error) {
 	defer b.mu.Unlock()
 	kept := data[:min(len(data), b.limit-b.data.Len())]
 	b.data.Write(kept)
-	if len(kept) < len(data) && !b.over {
-		b.over = true
+	if len(kept) < len(data) {
 		b.exceeded()
 	}
 	return len(data), nil

@@ -25,7 +25,8 @@ type VM struct {
 	Instance
 	Pod    string
 	Domain []byte
-	Host   fs.FS // a snapshot of its node, or of the part that concerns its devices
+	IDs    []topology.DeviceID // of the domain's devices; nil if it was read with WholeNode
+	Host   fs.FS               // a snapshot of its node, or of the part that concerns its devices
 
 	Environ []string // of compute, where the kubelet names the pod's devices; nil unless it was read with WholeNode
 
@@ -64,19 +65,18 @@ func (c *Client) VM(ctx context.Context, in Instance, scope Scope) (VM, error) {
 	if vm.Domain, err = c.domain(ctx, pod, in); err != nil {
 		return vm, err
 	}
-	var ids []topology.DeviceID
 	if scope == DevicesOnly {
 		d, err := domain.Parse(vm.Domain)
 		if err != nil {
 			return vm, fmt.Errorf("parse domain: %w", err)
 		}
-		if ids = placement.Candidates(d, nil); len(ids) == 0 {
+		if vm.IDs = placement.Candidates(d, nil); len(vm.IDs) == 0 {
 			vm.Host = embed.FS{} // empty: nothing needs to be read
 			return vm, nil
 		}
 	}
 	var hook string
-	vm.Host, hook, err = c.host(ctx, pod, ids)
+	vm.Host, hook, err = c.host(ctx, pod, vm.IDs)
 	ofHook := container(pod, hook)
 	vm.Hook, vm.HookArgs = hook != "", slices.Concat(ofHook.Command, ofHook.Args)
 	if err == nil && scope == WholeNode {

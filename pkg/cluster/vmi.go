@@ -117,10 +117,7 @@ func (c *Client) suggestion(ctx context.Context, name types.NamespacedName) stri
 	for _, in := range all {
 		names = append(names, in.Name)
 	}
-	if nearest := topology.Nearest(name.Name, names); nearest != "" {
-		return "did you mean " + nearest + "? "
-	}
-	return ""
+	return topology.DidYouMean(name.Name, names)
 }
 
 // ResourceName returns a VMI's name as kubectl prints it with -o name.

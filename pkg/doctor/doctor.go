@@ -6,6 +6,8 @@ package doctor
 import (
 	"cmp"
 	"slices"
+
+	"hook-sidecar/pkg/env"
 )
 
 // Check is one question with a stable name; docs/doctor.md has a section for each.
@@ -98,6 +100,19 @@ func Checks() []Check {
 	return slices.Concat(ofHost, ofVM, ofContainer)
 }
 
+// InstallationChecks returns the checks of a cluster, in the order of docs/doctor.md.
+func InstallationChecks() []Check {
+	return []Check{
+		{Name: "cluster-read", run: clusterRead},
+		{Name: "kubevirt-version", run: kubeVirtVersion},
+		{Name: "feature-gates", run: featureGates},
+		{Name: "plugin-hooks", run: pluginHooks},
+		{Name: "plugin-pci", run: pluginPCI},
+		{Name: "plugin-objects", run: pluginObjects},
+		{Name: "plugin-settings", run: pluginSettings},
+	}
+}
+
 // SchemaVersion is the version of Report as JSON. It rises when a field is
 // removed or changes its meaning, not when one is added.
 const SchemaVersion = 1
@@ -109,17 +124,24 @@ type Report struct {
 	Results       []Result       `json:"results"`       // the worst first
 }
 
-// NewReport runs all checks and counts the results by status. The worst come first, those
-// of one status in the order of Checks.
-func NewReport(in Inputs) Report {
+// NewReport runs all checks but those of a cluster.
+func NewReport(in Inputs) Report { return run(Checks(), in) }
+
+// NewInstallationReport runs the checks of a cluster.
+func NewInstallationReport(in env.Installation) Report {
+	return run(InstallationChecks(), Inputs{Installation: in})
+}
+
+func run(checks []Check, in Inputs) Report {
 	results := []Result{}
-	for _, c := range Checks() {
+	for _, c := range checks {
 		results = append(results, c.Run(in)...)
 	}
 	return OfResults(results)
 }
 
-// OfResults returns the report of results, such as those of several VMs.
+// OfResults returns the report of results, such as those of several VMs, and counts them by
+// status. The worst come first, those of one status in the order of the checks.
 func OfResults(results []Result) Report {
 	r := Report{SchemaVersion: SchemaVersion, Counts: map[Status]int{Pass: 0, Warn: 0, Fail: 0, Note: 0}, Results: results}
 	for _, result := range r.Results {

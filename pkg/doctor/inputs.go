@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"hook-sidecar/pkg/env"
-	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
@@ -25,6 +24,8 @@ type Inputs struct {
 	HostPhysBits int // physical address bits of the host's CPUs, 0 when not known
 	Sockets      *Sockets
 	Limits       *env.Limits // of the container
+
+	env.Installation // for InstallationChecks, which look at nothing else
 }
 
 // VM has the inputs of the checks of a VM.
@@ -98,9 +99,14 @@ func (in Inputs) subjects() []topology.DeviceID {
 	for _, v := range in.Variables {
 		ids = append(ids, v.IDs...)
 	}
-	for _, d := range in.decisions() {
-		if !d.Added { // those of the domain as it came
-			ids = append(ids, d.ID)
+	for _, vm := range in.vms() {
+		if vm.Plan == nil {
+			continue
+		}
+		for _, d := range vm.Plan.Devices {
+			if !d.Added { // those of the domain as it came
+				ids = append(ids, d.ID)
+			}
 		}
 	}
 	if len(ids) == 0 && in.Plan == nil {
@@ -125,16 +131,6 @@ func (in Inputs) isElsewhere() bool {
 }
 
 func (in Inputs) vms() []VM { return append([]VM{in.VM}, in.Others...) }
-
-func (in Inputs) decisions() []placement.Decision {
-	var all []placement.Decision
-	for _, vm := range in.vms() {
-		if vm.Plan != nil {
-			all = append(all, vm.Plan.Devices...)
-		}
-	}
-	return all
-}
 
 // functions returns the subjects that are PCI functions of the host.
 func (in Inputs) functions() []*topology.Device {

@@ -9,45 +9,14 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// InstallationCheck is a question about a cluster, with a name as a Check has it.
-type InstallationCheck struct {
-	Name string
-	run  func(env.Installation) []Result
-}
-
-// InstallationChecks returns the checks of a cluster, in the order of docs/doctor.md.
-func InstallationChecks() []InstallationCheck {
-	return []InstallationCheck{
-		{"cluster-read", clusterRead},
-		{"kubevirt-version", kubeVirtVersion},
-		{"feature-gates", featureGates},
-		{"plugin-hooks", pluginHooks},
-		{"plugin-pci", pluginPCI},
-		{"plugin-objects", pluginObjects},
-		{"plugin-settings", pluginSettings},
-	}
-}
-
-// NewInstallationReport runs the checks of a cluster.
-func NewInstallationReport(in env.Installation) Report {
-	var results []Result
-	for _, c := range InstallationChecks() {
-		for _, result := range c.run(in) {
-			result.Name = c.Name
-			results = append(results, result)
-		}
-	}
-	return OfResults(results)
-}
-
-func clusterRead(in env.Installation) (results []Result) {
+func clusterRead(in Inputs) (results []Result) {
 	for _, err := range in.Unread {
 		results = append(results, note(reasons.HintOf(err), "%s", topology.OneLine(err.Error()))...)
 	}
 	return orPass(results, "all that the checks of a cluster look at")
 }
 
-func kubeVirtVersion(in env.Installation) []Result {
+func kubeVirtVersion(in Inputs) []Result {
 	if in.Version == "" {
 		return fail("kubectl get kubevirt -A shows what KubeVirt's operator waits for", "KubeVirt is not installed, or its version is not known yet")
 	}
@@ -63,7 +32,7 @@ const (
 	firstWithLauncher = 10 // spec.launcherHooks in place of spec.domainHooks
 )
 
-func featureGates(in env.Installation) []Result {
+func featureGates(in Inputs) []Result {
 	sidecar, plugins := slices.Contains(in.Gates, gateSidecar), slices.Contains(in.Gates, gatePlugins)
 	switch {
 	case !sidecar && !plugins:
@@ -79,7 +48,7 @@ func featureGates(in env.Installation) []Result {
 // pluginHooks finds the Plugin without a hook that this KubeVirt knows: the API server drops the
 // other version's field from an object that was stored before an upgrade, and KubeVirt starts VMs
 // without the hook.
-func pluginHooks(in env.Installation) []Result {
+func pluginHooks(in Inputs) []Result {
 	if !hasHookPlugin(in) {
 		return pass("there is no Plugin %s", hookPlugin)
 	}
@@ -106,7 +75,7 @@ func definesGuest(h env.PluginHook) bool {
 }
 
 // pluginPCI warns in every version: no release is known to have the fix of KubeVirt's issue 18861.
-func pluginPCI(in env.Installation) []Result {
+func pluginPCI(in Inputs) []Result {
 	if len(in.Plugins) == 0 {
 		return pass("no Plugin object")
 	}
@@ -119,9 +88,9 @@ const hookPlugin = "hostdev"
 
 func isHookPlugin(p env.Plugin) bool { return p.Metadata.Name == hookPlugin }
 
-func hasHookPlugin(in env.Installation) bool { return slices.ContainsFunc(in.Plugins, isHookPlugin) }
+func hasHookPlugin(in Inputs) bool { return slices.ContainsFunc(in.Plugins, isHookPlugin) }
 
-func pluginObjects(in env.Installation) []Result {
+func pluginObjects(in Inputs) []Result {
 	const all = 5 // policies, bindings and ConfigMap
 	switch missing := strings.Join(in.Missing, ", "); {
 	case hasHookPlugin(in) && len(in.Missing) > 0:
@@ -134,7 +103,7 @@ func pluginObjects(in env.Installation) []Result {
 	return pass("policies, bindings and ConfigMap of Plugin %s exist", hookPlugin)
 }
 
-func pluginSettings(in env.Installation) (results []Result) {
+func pluginSettings(in Inputs) (results []Result) {
 	if !hasHookPlugin(in) || in.Settings == nil {
 		return nil
 	}

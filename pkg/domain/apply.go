@@ -37,9 +37,7 @@ func (d *Domain) Apply(c Changes) ([]byte, error) {
 		}
 	}
 	e.replaceFragments(c.Managed)
-	if err := e.add(c, e.setIOMMUs()); err != nil {
-		return nil, err
-	}
+	e.add(c, e.setIOMMUs())
 	e.setFirmwareEntries()
 	if err := e.setOptions(); err != nil {
 		return nil, err
@@ -113,14 +111,10 @@ func (e *editor) turnHotplugOff(port *xmledit.Element) xmledit.Edit {
 // add puts the new hostdevs after the last one, else before the first controller, and the new
 // controllers after the last PCI controller, else after the last controller; else they go to
 // the end of the devices, as the iommus do.
-func (e *editor) add(c Changes, iommus []string) error {
+func (e *editor) add(c Changes, iommus []string) {
 	var hostdevs, controllers []string
 	for _, h := range c.AddHostdevs {
-		text, err := printHostdev(h)
-		if err != nil {
-			return fmt.Errorf("add hostdev %s: %w", h.ID, err)
-		}
-		hostdevs = append(hostdevs, text)
+		hostdevs = append(hostdevs, printHostdev(h))
 	}
 	for _, controller := range c.AddControllers {
 		controllers = append(controllers, printController(controller))
@@ -152,5 +146,4 @@ func (e *editor) add(c Changes, iommus []string) error {
 	default:
 		e.edit(e.xml.InsertLast(e.domain.doc.devices[0], last...))
 	}
-	return nil
 }

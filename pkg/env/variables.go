@@ -113,16 +113,10 @@ func parseIDs(kind topology.Kind, value string) (ids []topology.DeviceID, bad st
 func parseID(kind topology.Kind, element string) (topology.DeviceID, error) {
 	if kind == topology.KindMDEV {
 		uuid, err := topology.ParseUUID(element)
-		if err != nil {
-			return topology.DeviceID{}, err
-		}
-		return topology.MediatedDevice(uuid), nil
+		return topology.MediatedDevice(uuid), err
 	}
 	address, err := topology.ParseAddress(element)
-	if err != nil {
-		return topology.DeviceID{}, err
-	}
-	return topology.PCIDevice(address), nil
+	return topology.PCIDevice(address), err
 }
 
 // ParseEnviron reads NAME=VALUE entries, separated by NUL bytes, as in /proc/PID/environ, or

@@ -7,21 +7,14 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/domain"
-	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/placement"
-	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
-// clique writes GPUDirect cliques: GPUs that NVIDIA's driver may let talk to each other over
+// writeCliques writes GPUDirect cliques: GPUs that NVIDIA's driver may let talk to each other over
 // PCIe. The common bridge of the GPUs must be known, and no ACS between them may redirect
 // requests. KubeVirt's types lack qemu:override, so that every call writes it.
-func clique() key {
-	const needs = host.Related | host.Details // the ports above the GPUs and their ACS
-	return key{name: policy.KeyClique, mark: domain.CliqueMark, needs: needs, write: writeCliques}
-}
-
 func writeCliques(vm VM) Writing {
 	found := findCliques(vm.Plan)
 	return Writing{Managed: domain.Managed{Fragments: found.overrides}, Line: found.String(), Warnings: found.warnings()}
@@ -53,7 +46,6 @@ func findCliques(plan *placement.Plan) cliques {
 		}
 	}
 	byTop := map[*topology.Node][]peer{}
-	var tops []*topology.Node
 	var gpus []peer
 	for _, gpu := range plan.Devices {
 		switch why := noClique(gpu, d); {
@@ -64,21 +56,16 @@ func findCliques(plan *placement.Plan) cliques {
 			c.refuse(gpu.ID, why)
 		default:
 			top, blocked := reach(plan, gpu)
-			if top != nil && byTop[top] == nil {
-				tops = append(tops, top)
-			}
 			found := peer{gpu, top, blocked}
 			gpus, byTop[top] = append(gpus, found), append(byTop[top], found)
 		}
 	}
-	for _, top := range tops {
-		if members := byTop[top]; len(members) > 1 {
-			c.grant(used, members)
-		}
-	}
 	for _, gpu := range gpus {
-		if gpu.top == nil || len(byTop[gpu.top]) < 2 {
+		switch members := byTop[gpu.top]; {
+		case gpu.top == nil || len(members) == 1:
 			c.refuse(gpu.ID, alone(plan, gpus, gpu))
+		case gpu.ID == members[0].ID:
+			c.grant(used, members)
 		}
 	}
 	return c

@@ -5,23 +5,17 @@ import (
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/firmware"
-	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
-// mmioWindow sets a window of OVMF that holds the devices' 64-bit BARs, where OVMF would choose a
+// writeMMIOWindow sets a window of OVMF that holds the devices' 64-bit BARs, where OVMF would choose a
 // smaller one. The user's own entry stays: QEMU refuses a second one.
 //
 // pcihole64 does not matter: no firmware reads it, and QEMU reports all that the firmware has given
 // to the root bus (hw/pci-host/q35.c, q35_host_get_pci_hole64_end).
-func mmioWindow() key {
-	const needs = host.Related // the devices' BARs, and the vendor of the root ports above them
-	return key{name: policy.KeyMMIOWindow, mark: optionMark(policy.KeyMMIOWindow), needs: needs, write: writeMMIOWindow}
-}
-
 func writeMMIOWindow(vm VM) Writing {
 	if len(vm.Devices) == 0 {
 		return Writing{}

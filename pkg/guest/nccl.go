@@ -6,7 +6,6 @@ import (
 
 	"hook-sidecar/pkg/cloudinit"
 	"hook-sidecar/pkg/domain"
-	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/nccl"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
@@ -15,15 +14,10 @@ import (
 // NCCLEntry is the fw_cfg entry with the topology file for NCCL, in base64.
 const NCCLEntry = domain.EntryPrefix + "nccl-topology"
 
-// ncclTopology writes the topology file for NCCL into an entry of fw_cfg, in every call: KubeVirt's
+// writeNCCLTopology writes the topology file for NCCL into an entry of fw_cfg, in every call: KubeVirt's
 // types lose it in between (virtwrap/api/schema.go, SysInfo). It is in base64 because libvirt 9
 // keeps XML references and single commas, at which QEMU ends the value (src/qemu/qemu_command.c,
 // qemuBuildSysinfoCommandLine; seen in its arguments).
-func ncclTopology() key {
-	const needs = host.Related | host.Details // the ids of the devices and the links of the ports above them
-	return key{name: policy.KeyNCCLTopology, mark: NCCLEntry, needs: needs, write: writeNCCLTopology}
-}
-
 func writeNCCLTopology(vm VM) Writing {
 	file := nccl.New(vm.Plan)
 	if file.IsEmpty() {

@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"hook-sidecar/pkg/domain"
-	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
@@ -14,13 +13,9 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// portSpeed makes root ports advertise at least the fastest link of a device on the host, with
+// writePortSpeed makes root ports advertise at least the fastest link of a device on the host, with
 // one -global for all; the user's own stays. KubeVirt keeps the qemu:commandline of a plugin's
 // answer (virtwrap/converter/translate/translate.go, transferQEMUCommandline).
-func portSpeed() key {
-	return key{name: policy.KeyPortSpeed, mark: optionMark(policy.KeyPortSpeed), needs: host.LinkSpeeds, write: writePortSpeed}
-}
-
 func writePortSpeed(vm VM) Writing {
 	if len(vm.Devices) == 0 {
 		return Writing{}

@@ -10,13 +10,9 @@ import (
 	"hook-sidecar/pkg/reasons"
 )
 
-// vIOMMU gives the guest an IOMMU. KubeVirt's types lose its alias, its driver's attributes and
+// writeVIOMMU gives the guest an IOMMU. KubeVirt's types lose its alias, its driver's attributes and
 // the I/O APIC between two calls (virtwrap/api/schema.go, IOMMUDevice and Features), so that
 // every call writes them.
-func vIOMMU() key {
-	return key{name: policy.KeyVIOMMU, mark: domain.IOMMUMark, write: writeVIOMMU}
-}
-
 func writeVIOMMU(vm VM) Writing {
 	d, wanted := vm.Domain(), vm.Policy.VIOMMU
 	if why := conflict(d, wanted); why != "" {

@@ -47,6 +47,14 @@ func Nearest(word string, words []string) string {
 	return nearest
 }
 
+// DidYouMean begins a hint with the word that is spelled nearly as a user's, "" where none is.
+func DidYouMean(word string, words []string) string {
+	if nearest := Nearest(word, words); nearest != "" {
+		return "did you mean " + nearest + "? "
+	}
+	return ""
+}
+
 // distance counts the letters to be added, removed, changed or exchanged with their neighbour
 // between two words (optimal string alignment).
 func distance(a, b string) int {

@@ -78,10 +78,7 @@ func doctorPage(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString(generated + "# The checks of doctor\n\n[troubleshooting.md](troubleshooting.md#doctor) says how to run it. Names of checks are stable.\n")
 	var want, got []string
-	for _, check := range doctor.Checks() {
-		want = append(want, check.Name)
-	}
-	for _, check := range doctor.InstallationChecks() {
+	for _, check := range slices.Concat(doctor.Checks(), doctor.InstallationChecks()) {
 		want = append(want, check.Name)
 	}
 	for _, page := range slices.Concat(checkPages(), installationPages()) {
@@ -98,10 +95,7 @@ func causesPage(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString(generated + "# The causes of `kubectl hostdev why`\n\n[troubleshooting.md](troubleshooting.md#why) says how to run it. In a message `*` stands for any text. Names of causes are stable.\n")
 	var checks []string
-	for _, check := range doctor.Checks() {
-		checks = append(checks, check.Name)
-	}
-	for _, check := range doctor.InstallationChecks() {
+	for _, check := range slices.Concat(doctor.Checks(), doctor.InstallationChecks()) {
 		checks = append(checks, check.Name)
 	}
 	for _, cause := range why.Causes() {
