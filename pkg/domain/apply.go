@@ -37,7 +37,9 @@ func (d *Domain) Apply(c Changes) ([]byte, error) {
 		}
 	}
 	e.replaceFragments(c.Managed)
-	e.add(c, e.setIOMMUs())
+	if err := e.add(c, e.setIOMMUs()); err != nil {
+		return nil, err
+	}
 	e.setFirmwareEntries()
 	if err := e.setOptions(); err != nil {
 		return nil, err
@@ -111,10 +113,14 @@ func (e *editor) turnHotplugOff(port *xmledit.Element) xmledit.Edit {
 // add puts the new hostdevs after the last one, else before the first controller, and the new
 // controllers after the last PCI controller, else after the last controller; else they go to
 // the end of the devices, as the iommus do.
-func (e *editor) add(c Changes, iommus []string) {
+func (e *editor) add(c Changes, iommus []string) error {
 	var hostdevs, controllers []string
 	for _, h := range c.AddHostdevs {
-		hostdevs = append(hostdevs, printHostdev(h))
+		text, err := printHostdev(h)
+		if err != nil {
+			return fmt.Errorf("add hostdev %s: %w", h.ID, err)
+		}
+		hostdevs = append(hostdevs, text)
 	}
 	for _, controller := range c.AddControllers {
 		controllers = append(controllers, printController(controller))
@@ -146,4 +152,5 @@ func (e *editor) add(c Changes, iommus []string) {
 	default:
 		e.edit(e.xml.InsertLast(e.domain.doc.devices[0], last...))
 	}
+	return nil
 }

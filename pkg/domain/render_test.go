@@ -111,24 +111,3 @@ func TestPrintsIOMMUsAsLibvirt(t *testing.T) {
 		comparePrint(t, iommu.print("-suffix"), "iommu", &libvirtxml.DomainIOMMU{Model: "intel", Driver: driver, Alias: newAlias("ua-iommu-suffix")})
 	}
 }
-
-// TestPrintsHostdevsAsLibvirt does the same for hostdevs.
-func TestPrintsHostdevsAsLibvirt(t *testing.T) {
-	address := topology.Address{Domain: 0x10a, Bus: 0xc1, Device: 0x1f, Function: 7}
-	host := &libvirtxml.DomainAddressPCI{Domain: ptr(0x10a), Bus: ptr(0xc1), Slot: ptr(0x1f), Function: ptr(7)}
-	uuid := topology.UUID("c2177883-f1bb-47f0-914d-32a22e3a8804")
-	for _, on := range []string{"", "on"} {
-		h := Hostdev{ID: topology.PCIDevice(address), Alias: "ua-gpu", Display: on != "", RamFB: on != "", Address: &GuestAddress{Bus: 3, Multifunction: on != ""}}
-		comparePrint(t, printHostdev(h), "hostdev", &libvirtxml.DomainHostdev{
-			Managed: "no", Alias: newAlias("ua-gpu"), Address: libvirtAddress(*h.Address),
-			SubsysPCI: &libvirtxml.DomainHostdevSubsysPCI{Display: on, RamFB: on, Source: &libvirtxml.DomainHostdevSubsysPCISource{Address: host}},
-		})
-		h = Hostdev{ID: topology.MediatedDevice(uuid), Display: on != "", RamFB: on != "", Unassigned: true}
-		comparePrint(t, printHostdev(h), "hostdev", &libvirtxml.DomainHostdev{
-			Address: &libvirtxml.DomainAddress{Unassigned: &libvirtxml.DomainAddressUnassigned{}},
-			SubsysMDev: &libvirtxml.DomainHostdevSubsysMDev{
-				Model: "vfio-pci", Display: on, RamFB: on, Source: &libvirtxml.DomainHostdevSubsysMDevSource{Address: &libvirtxml.DomainAddressMDev{UUID: string(uuid)}},
-			},
-		})
-	}
-}
