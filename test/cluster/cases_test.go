@@ -166,7 +166,7 @@ func (c *cluster) testRights(t *testing.T, v vm) {
 		{"explain", v.name + " "},
 		{"doctor " + v.name, "PASS"},
 		{"why " + v.name, "runs"},
-		{"snapshot " + v.name + " -o " + snapshot, ""},
+		{"snapshot " + v.name + " --output-file " + snapshot, ""},
 	} {
 		if out, err := as(strings.Fields(call.words)...); err != nil && !strings.HasPrefix(call.words, "doctor") || !strings.Contains(out, call.want) {
 			t.Errorf("%s: %v\n%s", call.words, err, out)

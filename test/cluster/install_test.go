@@ -87,7 +87,10 @@ func (p *page) testInstall(t *testing.T) {
 	c := p.c
 	v := vm{name: "my-vm", devices: all, dedicated: 2, restarts: true}
 	v.apply(t, c)
+	c.await(t, "the first VMI", func() bool { return v.uid(c) != "" })
+	before := v.uid(c)
 	p.run(t, "As a hook sidecar", 0)
+	c.await(t, "the restart", func() bool { uid := v.uid(c); return uid != "" && uid != before })
 	hooked := v.check(t, c, "auto")
 	if out := p.run(t, "Did it work?", 0); !strings.Contains(out, `"msg":"domain planned"`) || !strings.Contains(out, "15 of 15 pairs") {
 		t.Errorf("Did it work? prints:\n%s", out)
