@@ -65,7 +65,7 @@ Exit status:
 }
 
 func (a *app) doctor(ctx context.Context, argument string, flags doctorFlags) error {
-	_, vm, err := a.load(ctx, argument, cluster.WholeNode)
+	_, vm, err := a.load(ctx, argument, cluster.NodeAndEnviron)
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (a *app) doctorAll(ctx context.Context, flags doctorFlags) error {
 
 // results returns those of one of many VMs.
 func (a *app) results(ctx context.Context, client *cluster.Client, in cluster.Instance) ([]doctor.Result, error) {
-	inputs, _, err := a.checked(ctx, client, in, cluster.WholeNode)
+	inputs, _, err := a.checked(ctx, client, in, cluster.NodeAndEnviron)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"kubevirt.io/api/core"
 
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/cluster"
@@ -133,8 +135,8 @@ func (a *app) readFleet(ctx context.Context, flags fitFlags) (objects fit.Object
 		if client, _, err = a.connect(); err != nil {
 			return objects, err
 		}
-		lists = slices.Concat(lists, a.list(ctx, client, "", "nodes", "pods"), a.list(ctx, client, "kubevirt.io", "kubevirts"),
-			a.list(ctx, client, "resource.k8s.io", "resourceslices", "deviceclasses", "resourceclaims", "resourceclaimtemplates"))
+		lists = slices.Concat(lists, a.list(ctx, client, "", "nodes", "pods"), a.list(ctx, client, core.GroupName, "kubevirts"),
+			a.list(ctx, client, resourceapi.GroupName, "resourceslices", "deviceclasses", "resourceclaims", "resourceclaimtemplates"))
 	}
 	if objects, err = fit.Parse(lists...); err != nil {
 		return objects, err
@@ -169,7 +171,7 @@ func (a *app) list(ctx context.Context, client *cluster.Client, group string, re
 func (a *app) claims(ctx context.Context, client *cluster.Client, vm cluster.VM) (map[topology.DeviceID]string, string, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
-	objects, err := fit.Parse(a.list(ctx, client, "resource.k8s.io", "resourceslices", "deviceclasses", "resourceclaims")...)
+	objects, err := fit.Parse(a.list(ctx, client, resourceapi.GroupName, "resourceslices", "deviceclasses", "resourceclaims")...)
 	node := corev1.Node{}
 	node.Name = vm.Node
 	given, nearer := fit.New(objects).Given(&node, vm.Namespace, vm.Pod)

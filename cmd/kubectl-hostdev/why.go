@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"kubevirt.io/api/core"
 
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/cluster"
@@ -103,8 +104,8 @@ func (a *app) collect(ctx context.Context, client *cluster.Client, name types.Na
 		}
 		return err
 	}
-	read(cluster.Query{Group: "kubevirt.io", Resource: "virtualmachines", Namespace: name.Namespace, Name: name.Name})
-	ofVMI := read(cluster.Query{Group: "kubevirt.io", Resource: "virtualmachineinstances", Namespace: name.Namespace, Name: name.Name})
+	read(cluster.Query{Group: core.GroupName, Resource: "virtualmachines", Namespace: name.Namespace, Name: name.Name})
+	ofVMI := read(cluster.Query{Group: core.GroupName, Resource: "virtualmachineinstances", Namespace: name.Namespace, Name: name.Name})
 	read(cluster.Query{Resource: "pods", Namespace: name.Namespace})
 	read(cluster.Query{Resource: "events", Namespace: name.Namespace})
 	for _, l := range e.Logs {

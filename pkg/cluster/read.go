@@ -25,10 +25,10 @@ type VM struct {
 	Instance
 	Pod    string
 	Domain []byte
-	IDs    []topology.DeviceID // of the domain's devices; nil if it was read with WholeNode
+	IDs    []topology.DeviceID // of the domain's devices; nil if more was read than with DevicesOnly
 	Host   fs.FS               // a snapshot of its node, or of the part that concerns its devices
 
-	Environ []string // of compute, where the kubelet names the pod's devices; nil unless it was read with WholeNode
+	Environ []string // of compute, where the kubelet names the pod's devices; nil unless it was read with NodeAndEnviron
 
 	Hook     bool     // a container of the pod has this hook
 	HookArgs []string // the command line that the pod gives that container
@@ -36,13 +36,14 @@ type VM struct {
 	pod *corev1.Pod
 }
 
-// Scope is the part of the node that is read.
+// Scope is the part of the node and of the pod that is read.
 type Scope int
 
 // The scopes.
 const (
 	DevicesOnly Scope = iota // the part that concerns the domain's devices
 	WholeNode
+	NodeAndEnviron
 )
 
 // Limits of a pod's output: a domain is limited as in serve, a snapshot as a file.
@@ -79,7 +80,7 @@ func (c *Client) VM(ctx context.Context, in Instance, scope Scope) (VM, error) {
 	vm.Host, hook, err = c.host(ctx, pod, vm.IDs)
 	ofHook := container(pod, hook)
 	vm.Hook, vm.HookArgs = hook != "", slices.Concat(ofHook.Command, ofHook.Args)
-	if err == nil && scope == WholeNode {
+	if err == nil && scope == NodeAndEnviron {
 		// Without it, its check is skipped.
 		text, _ := c.exec(ctx, pod, command{container: compute, words: []string{"env", "-0"}, limit: maxEnviron})
 		vm.Environ, _ = env.ParseEnviron(string(text))

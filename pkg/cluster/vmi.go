@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"kubevirt.io/api/core"
 	v1 "kubevirt.io/api/core/v1"
 
 	"hook-sidecar/pkg/env"
@@ -17,7 +18,7 @@ import (
 )
 
 // KubeVirt serves its VMIs in v1 since 0.36.
-const kubeVirt, vmis = "kubevirt.io", "virtualmachineinstances"
+const kubeVirt, vmis = core.GroupName, "virtualmachineinstances"
 
 // Instance is a VirtualMachineInstance.
 type Instance struct {

@@ -125,14 +125,14 @@ type Report struct {
 }
 
 // NewReport runs all checks but those of a cluster.
-func NewReport(in Inputs) Report { return run(Checks(), in) }
+func NewReport(in Inputs) Report { return runAll(Checks(), in) }
 
 // NewInstallationReport runs the checks of a cluster.
 func NewInstallationReport(in env.Installation) Report {
-	return run(InstallationChecks(), Inputs{Installation: in})
+	return runAll(InstallationChecks(), Inputs{Installation: in})
 }
 
-func run(checks []Check, in Inputs) Report {
+func runAll(checks []Check, in Inputs) Report {
 	results := []Result{}
 	for _, c := range checks {
 		results = append(results, c.Run(in)...)

@@ -8,7 +8,7 @@ import (
 )
 
 // graceTests takes the domain that KubeVirt's gate writes, which QEMU accepts, and changes one
-// thing in it. The words of QEMU 11.1.2 are what it printed, with an emulated device in place of
+// thing in it. QEMU 11.1.2 printed its words here, with an emulated device in place of
 // each GPU; those about accel, which needs KVM, are in hw/arm/smmuv3-accel.c, and those of the last
 // but two in backends/iommufd.c.
 func graceTests(t *testing.T) map[string]map[string]test {

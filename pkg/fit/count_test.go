@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -24,17 +23,7 @@ var update = flag.Bool("update", false, "rewrite testdata/slices")
 // TestSlices keeps the file with two HGX nodes, for tests that have no Go.
 func TestSlices(t *testing.T) {
 	file := filepath.Join("..", "..", "testdata", "slices", "x86-2n8g-hgx-h100.yaml")
-	want := fleet.YAML(t, hostFile("x86-2n8g-hgx-h100"), "gpu-1", "gpu-2")
-	if *update {
-		if err := os.WriteFile(file, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	expect.Same(t, string(want), string(got), "file (-want +got)")
+	expect.Golden(t, *update, file, fleet.YAML(t, hostFile("x86-2n8g-hgx-h100"), "gpu-1", "gpu-2"))
 }
 
 func hostFile(name string) string {

@@ -1,8 +1,8 @@
 // Package fit counts how often a VM with passthrough devices fits on each node of a cluster,
 // and says how near to each other its devices would be, on the host and in the guest. Devices
 // of Dynamic Resource Allocation are allocated by the scheduler's own code
-// (k8s.io/dynamic-resource-allocation, structured), so the answer is what the scheduler will
-// do. input.go has what is read and the VM that is asked for, node.go a node with what it
+// (k8s.io/dynamic-resource-allocation, structured), so the scheduler will
+// do the same. input.go has the objects and the VM, node.go a node with what it
 // offers and why a VM does not fit, near.go the distances. The package reads no cluster.
 package fit
 

@@ -74,7 +74,7 @@ func sortByKind(object []byte, kind string, kinds map[string][]json.RawMessage) 
 	return nil
 }
 
-// Shape is what one VM needs of a node.
+// Shape has the devices, CPUs and memory that one VM needs, and the taints that it tolerates.
 type Shape struct {
 	Name        string
 	Claims      []*resourceapi.ResourceClaim // of Dynamic Resource Allocation
@@ -82,7 +82,7 @@ type Shape struct {
 	Tolerations []corev1.Toleration
 }
 
-// NewShape returns what the one VM of the objects needs: CPUs and memory as KubeVirt requests
+// NewShape returns the shape of the one VM of the objects: CPUs and memory as KubeVirt requests
 // them, without its overhead (pkg/virt-controller/services/rendercontainer.go, renderresources.go).
 // Of CPUs that are not dedicated it requests a tenth, which does not count.
 func NewShape(o Objects) (Shape, error) {

@@ -42,7 +42,7 @@ type Device struct {
 // The states of a device.
 const free, used, taken = "free", "used", "taken"
 
-// Fleet is what decides where VMs fit.
+// Fleet holds the objects of a cluster, by which VMs fit on its nodes or do not.
 type Fleet struct {
 	Objects
 	allocated map[structured.DeviceID]allocation
@@ -50,7 +50,7 @@ type Fleet struct {
 	cache     *cel.Cache
 }
 
-// allocation is what has a device.
+// allocation names the claim and the request that a device is allocated to.
 type allocation struct {
 	claim   *resourceapi.ResourceClaim
 	request string
@@ -164,8 +164,8 @@ func place(d resourceapi.Device) (at topology.Device) {
 	return at
 }
 
-// meaning returns what an attribute says, whatever its domain, which is the driver's own in
-// places: resource.kubernetes.io/numaNode, dra.net/numaNode and dra.cpu/numaNodeID are one thing.
+// meaning returns the property that an attribute has, whatever its domain, which some drivers
+// choose: resource.kubernetes.io/numaNode, dra.net/numaNode and dra.cpu/numaNodeID are one.
 func meaning(name string) string {
 	switch name[strings.LastIndex(name, "/")+1:] {
 	case "pciAddr", "pciAddress", "pciBusID":
@@ -183,7 +183,7 @@ func (n *node) offerPlugins() {
 	for _, k := range n.KubeVirts {
 		for _, p := range ptr.Deref(k.Spec.Configuration.PermittedHostDevices, v1.PermittedHostDevices{}).PciHostDevices {
 			for _, f := range n.host.Devices {
-				if strings.EqualFold(p.PCIVendorSelector, fmt.Sprintf("%04x:%04x", f.Vendor, f.Device)) {
+				if strings.EqualFold(p.PCIVendorSelector, f.IDs()) {
 					n.offer(Device{Name: f.Address.String(), Driver: p.ResourceName, By: n.Held[n.Name+" "+f.Address.String()]}, f)
 				}
 			}

@@ -4,39 +4,11 @@ package guest
 
 import (
 	"hook-sidecar/pkg/domain"
-	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 )
-
-// VM is the input of keys: a VM with a plan of its devices' places.
-type VM struct {
-	*placement.Plan
-	VMI *env.VMI // nil when there is none
-
-	PhysBits func() int // physical address bits of the host's CPUs, 0 for unknown; may be nil
-
-	// CloudInitSkipped has the reason why the hook is not called for the VM's cloud-init data;
-	// "" if it is called, or if that is unknown.
-	CloudInitSkipped string
-}
-
-// key is a policy key that writes fragments into a domain.
-type key struct {
-	name  policy.Key
-	mark  domain.Mark      // of all that it writes
-	needs host.Needs       // of the host beside places
-	write func(VM) Writing // unless the key is off
-}
-
-// Writing lists the fragments that a domain has to have for a key.
-type Writing struct {
-	domain.Managed
-	Line     string // for explain and the log; "" where the key gives nothing
-	Warnings []reasons.Warning
-}
 
 // keys returns all keys.
 func keys() []key {
@@ -84,17 +56,4 @@ func Write(vm VM) *placement.Plan {
 		warnings = append(warnings, w.Warnings...)
 	}
 	return vm.With(managed, extras, warnings)
-}
-
-// optionMark returns the mark of a key that writes one option of QEMU: its id.
-func optionMark(key policy.Key) domain.Mark { return domain.OptionPrefix + domain.Mark(key) }
-
-// one writes one fragment.
-func one(fragment domain.Fragment, line string) Writing {
-	return Writing{Managed: domain.Managed{Fragments: []domain.Fragment{fragment}}, Line: line}
-}
-
-// refused writes nothing, with a warning why.
-func refused(code reasons.Code, text string) Writing {
-	return Writing{Warnings: []reasons.Warning{reasons.NewWarning(code, nil, text)}}
 }

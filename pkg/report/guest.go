@@ -145,8 +145,8 @@ func (r Report) guestDifferences(i int, positions []int, guest host.Guest) []str
 	add := func(format string, values ...any) { differences = append(differences, fmt.Sprintf(format, values...)) }
 	// A mediated device has ids and BARs of its own.
 	if host := d.function; host != nil && d.Kind == topology.KindPCI {
-		if found.Vendor != 0 && vendorDevice(found) != vendorDevice(host) {
-			add("it is a %s, on the host %s%s", vendorDevice(found), vendorDevice(host), r.elsewhere(d, guest))
+		if found.Vendor != 0 && found.IDs() != host.IDs() {
+			add("it is a %s, on the host %s%s", found.IDs(), host.IDs(), r.elsewhere(d, guest))
 		}
 		if hasMemory(host.BARs) && found.BARs != nil && !hasMemory(found.BARs) {
 			add("none of its memory BARs has an address, so no driver can use it")
@@ -178,9 +178,6 @@ func (r Report) guestDifferences(i int, positions []int, guest host.Guest) []str
 	return differences
 }
 
-// vendorDevice is the ids of a function as lspci -nn writes them.
-func vendorDevice(f *topology.Device) string { return fmt.Sprintf("%04x:%04x", f.Vendor, f.Device) }
-
 // hasMemory reports whether a BAR of memory has an address.
 func hasMemory(bars []topology.BAR) bool {
 	return slices.ContainsFunc(bars, func(b topology.BAR) bool { return !b.IO && !b.Unassigned })
@@ -194,14 +191,14 @@ func (r Report) elsewhere(d Device, guest host.Guest) string {
 	var places []string
 	for _, f := range guest.Devices {
 		isPlanned := slices.ContainsFunc(r.Devices, func(d Device) bool { return topology.Same(d.Predicted, &f.Address) })
-		if !isPlanned && vendorDevice(&f) == vendorDevice(d.function) {
+		if !isPlanned && f.IDs() == d.function.IDs() {
 			places = append(places, f.Address.String())
 		}
 	}
 	if len(places) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; there is a %s at %s", vendorDevice(d.function), strings.Join(places, ", "))
+	return fmt.Sprintf("; there is a %s at %s", d.function.IDs(), strings.Join(places, ", "))
 }
 
 // WriteText writes one line per device, and its differences under it.

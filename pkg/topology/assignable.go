@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -13,6 +14,9 @@ func (d *Device) IsVFIO() bool { return strings.Contains(d.Driver, "vfio") }
 // own for a virtual function that is a vGPU (KubeVirt
 // pkg/virt-handler/device-manager/nvidia.go, shouldPermitNvidia).
 func (d *Device) IsAssignable() bool { return d.IsVFIO() || d.PhysFn != nil && d.Driver == "nvidia" }
+
+// IDs returns the vendor and device ids of a function as lspci -nn writes them: "10de:2330".
+func (d *Device) IDs() string { return fmt.Sprintf("%04x:%04x", d.Vendor, d.Device) }
 
 // IsGPU reports whether NCCL or RCCL takes a function for a GPU: a display controller, or for RCCL
 // an accelerator such as AMD's MI300X (src/graph/topo.cc of both, kvDictPciClass).

@@ -30,8 +30,8 @@ func graceDistance(i, gpu, j, otherGPU int) int {
 	return 40
 }
 
-// graceDomain is what KubeVirt's gate GraceIOVirtualization writes of a machine, without
-// acceleration: an expander bus with an SMMUv3 per GPU, eight cells without memory per GPU, a
+// graceDomain returns the domain of a machine as KubeVirt's gate GraceIOVirtualization writes it,
+// without acceleration: an expander bus with an SMMUv3 per GPU, eight cells without memory per GPU, a
 // window. Nothing has placed the NIC.
 func graceDomain(m *machine) string {
 	gpuOf := func(cell int) int {

@@ -106,7 +106,7 @@ func (v vm) output(c *cluster, args ...string) string {
 	return string(out)
 }
 
-// logs are what a container of the VM's pod has printed.
+// logs returns the log of a container of the VM's pod.
 func (v vm) logs(c *cluster, container string) string {
 	return v.output(c, "logs", "-l", "vm.kubevirt.io/name="+v.name, "-c", container, "--tail=-1")
 }
@@ -141,7 +141,7 @@ func (v vm) boots(t *testing.T, c *cluster) *boot.Guest {
 	return guest
 }
 
-// explain is what kubectl hostdev explain says of the VM.
+// explain decodes the JSON of kubectl hostdev explain about the VM.
 func (v vm) explain(t *testing.T, c *cluster, value any, flags ...string) {
 	t.Helper()
 	command := c.command(admin, append([]string{"kubectl", "hostdev", "explain", v.name, "--format", "json"}, flags...)...)

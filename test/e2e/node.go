@@ -105,8 +105,8 @@ type Machine struct {
 	Cluster          *Cluster
 }
 
-// Cluster is what a node of a cluster has besides: two CPUs and 4 GiB per NUMA node, a disk
-// and a NIC.
+// Cluster is the hardware that a node of a cluster has in addition: two CPUs and 4 GiB per NUMA
+// node, a disk and a NIC.
 type Cluster struct {
 	Disk string // that it may write to
 	Tap  string // network device

@@ -39,7 +39,7 @@ func (c *cluster) says(t *testing.T, want string) {
 
 // The API server stores the whole of each version's overlay, refuses the other's Plugin unless it is to
 // warn only, and removes the hook of a Plugin that it had before KubeVirt's upgrade, which doctor
-// reports. The definition of 1.10 is what is known of it.
+// reports. The definition of 1.10 has the fields that are known so far.
 func (c *cluster) testOverlays(t *testing.T) {
 	newer, err := os.ReadFile("testdata/plugin-crd-1.10.yaml")
 	if err != nil {

@@ -148,7 +148,7 @@ func read(t *testing.T, file string) []byte {
 // newerPlugin is the kustomization whose Plugin is not of KubeVirt 1.9; test/kubectl applies it.
 const newerPlugin = "kubevirt-1.10"
 
-// build is what `kubectl apply -k` applies for a directory, but for a Plugin whose type the module does
+// build returns the objects that `kubectl apply -k` applies for a directory, but for a Plugin whose type the module does
 // not have.
 func build(t *testing.T, name string) []runtime.Object {
 	t.Helper()
