@@ -63,10 +63,13 @@ func inPairs(s start, p proposal) bool {
 // host does not show, that are added or that are hidden from the guest.
 func comparePairs(s start, decisions []Decision, result bus.Guest) (warnings []reasons.Warning, violations []reasons.Warning) {
 	current, next := s.current.Tree.Devices(s.ids), result.Settled().Tree.Devices(s.ids)
-	isCompared := func(d Decision) bool { return d.Function != nil && !d.Added && !d.unassigned }
-	for i, x := range decisions {
+	// With 64 devices, 4096 copies of decisions would take 3% of a call.
+	isCompared := func(d *Decision) bool { return d.Function != nil && !d.Added && !d.unassigned }
+	for i := range decisions {
+		x := &decisions[i]
 		var others []string
-		for j, y := range decisions {
+		for j := range decisions {
+			y := &decisions[j]
 			if x.Outcome == Placed && (y.Outcome != Placed || j > i) || !isCompared(x) || !isCompared(y) {
 				continue
 			}
