@@ -117,13 +117,10 @@ func (a Address) String() string {
 func (a Address) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
 // Compare orders addresses by domain, bus, device, function.
-func (a Address) Compare(b Address) int {
-	return cmp.Or(
-		cmp.Compare(a.Domain, b.Domain),
-		cmp.Compare(a.Bus, b.Bus),
-		cmp.Compare(a.Device, b.Device),
-		cmp.Compare(a.Function, b.Function),
-	)
+func (a Address) Compare(b Address) int { return cmp.Compare(a.number(), b.number()) }
+
+func (a Address) number() uint64 {
+	return uint64(a.Domain)<<24 | uint64(a.Bus)<<16 | uint64(a.Device)<<8 | uint64(a.Function)
 }
 
 // SameDevice reports whether a and b are functions of the same device.
