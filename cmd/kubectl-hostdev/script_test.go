@@ -121,7 +121,12 @@ func serveCluster(ts *testscript.TestScript, neg bool, files []string) {
 	served, err := apiserver.Read(ts.MkAbs("."), files...)
 	ts.Check(err)
 	server := served.Start()
-	ts.Defer(server.Close)
+	ts.Defer(func() {
+		server.Close()
+		if left := served.Made(); len(left) > 0 && !slices.Contains(files, "nodelete.yaml") {
+			ts.Fatalf("pods that are not deleted: %v", left)
+		}
+	})
 	kubeconfig := ts.MkAbs("kubeconfig")
 	ts.Check(os.WriteFile(kubeconfig, fmt.Appendf(nil, `
 apiVersion: v1

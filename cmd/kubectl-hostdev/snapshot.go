@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,6 +16,7 @@ import (
 
 func (a *app) newSnapshot() *cobra.Command {
 	var output cli.Output
+	var image string
 	cmd := &cobra.Command{
 		Use:   "snapshot VM|node/NODE [flags]",
 		Short: "Save the topology of a VM's node to a file",
@@ -21,48 +25,70 @@ which its commands accept as --sysfs. It has no serial numbers, MAC addresses, m
 UUIDs or host names; UUIDs of mediated devices stay, because they are their names.
 
 A node is read through the pod of a VM on it: of one in the namespace, or of any
-namespace whose VMs you may list.
+namespace whose VMs you may list. With --debug-image it is read through a pod that
+snapshot makes on the node, in the namespace, and deletes. Unlike that of kubectl
+debug the pod has no privileges. This needs the ClusterRole hostdev-node of
+` + cli.Page("manifests/kubectl/clusterrole.yaml") + `.
 
 ` + exitStatus,
 		Example: `  kubectl hostdev snapshot dgx -n ml --output-file host.txtar
-  kubectl hostdev snapshot node/gpu-7 > host.txtar`,
+  kubectl hostdev snapshot node/gpu-7 > host.txtar
+  kubectl hostdev snapshot node/gpu-8 --debug-image busybox > host.txtar`,
 		Args: oneVM,
 	}
 	output.AddAsKubectl(cmd, cli.Text)
 	output.Format = cli.Text // whatever the name of the file
+	cmd.Flags().StringVar(&image, "debug-image", "", "read the node through a pod with this image, which needs a shell, such as busybox")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := output.Check(); err != nil {
 			return err
 		}
-		return a.snapshot(cmd.Context(), args[0], output.File)
+		return a.snapshot(cmd.Context(), args[0], image, output.File)
 	}
 	cmd.ValidArgsFunction = a.completeVMs
 	return cmd
 }
 
-func (a *app) snapshot(ctx context.Context, argument, output string) error {
+func (a *app) snapshot(ctx context.Context, argument, image, output string) error {
 	client, namespace, err := a.connect()
 	if err != nil {
 		return err
 	}
-	name, err := a.snapshotVM(ctx, client, namespace, argument)
-	if err != nil {
-		return err
+	kind, node, _ := strings.Cut(argument, "/")
+	isNode := (kind == "node" || kind == "nodes") && node != ""
+	if image != "" && !isNode {
+		return cli.Failed("name it as in node/gpu-8", errors.New("--debug-image requires a node"))
 	}
-	vm, err := a.read(ctx, client, name, cluster.WholeNode)
+	var vm cluster.VM
+	var name types.NamespacedName
+	switch {
+	case image != "":
+		vm.Host, err = a.readNode(ctx, client, namespace, node, image)
+	case isNode:
+		name, err = a.vmOn(ctx, client, namespace, node)
+	default:
+		name, err = vmName(namespace, argument)
+	}
+	if err == nil && image == "" {
+		vm, err = a.read(ctx, client, name, cluster.WholeNode)
+	}
 	if err != nil {
 		return err
 	}
 	// Taken again for one form of all snapshots.
-	return a.WriteSnapshot(output, vm.Host, "", "/sys in a virt-launcher pod")
+	return a.WriteSnapshot(output, vm.Host, "", "/sys in a pod")
 }
 
-// snapshotVM returns the VM through whose pod a node is read.
-func (a *app) snapshotVM(ctx context.Context, client *cluster.Client, namespace, argument string) (types.NamespacedName, error) {
-	kind, node, _ := strings.Cut(argument, "/")
-	if kind != "node" && kind != "nodes" || node == "" {
-		return vmName(namespace, argument)
-	}
+// readNode reads a node through a pod that is made for this.
+func (a *app) readNode(ctx context.Context, client *cluster.Client, namespace, node, image string) (fs.FS, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	defer a.Await(fmt.Sprintf("a pod on node %s, at most %s (--timeout)", node, a.timeout))()
+	return client.Node(ctx, namespace, node, image)
+}
+
+// vmOn returns a VM through whose pod a node is read.
+func (a *app) vmOn(ctx context.Context, client *cluster.Client, namespace, node string) (types.NamespacedName, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	name, err := client.OnNode(ctx, namespace, node)

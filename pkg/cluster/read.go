@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -8,9 +9,15 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
@@ -167,5 +174,65 @@ func (c *Client) OnNode(ctx context.Context, namespace, node string) (types.Name
 			return in.NamespacedName, nil
 		}
 	}
-	return types.NamespacedName{}, reasons.WithHint("the node is read through the pod of one of its VMs; run hook-sidecar snapshot on the node instead", fmt.Errorf("no VM that can be read runs on node %q", node))
+	return types.NamespacedName{}, reasons.WithHint("the node is read through the pod of one of its VMs; pass --debug-image with an image that has a shell, or run hook-sidecar snapshot on the node", fmt.Errorf("no VM that can be read runs on node %q", node))
+}
+
+// podSeconds is how long a pod that Node makes runs where nobody deletes it, deleteTime how long its
+// deletion may take.
+const (
+	podSeconds = 600
+	deleteTime = 10 * time.Second
+)
+
+// Node reads the sysfs of a node through a pod that it makes there and deletes. As that of kubectl debug
+// node/NODE, the pod is bound to the node whatever its taints. It needs none of that one's privileges: the
+// /sys of any container shows the node's PCI devices.
+func (c *Client) Node(ctx context.Context, namespace, node, image string) (sysfs fs.FS, err error) {
+	pod := &corev1.Pod{}
+	pod.Namespace, pod.Name = namespace, "hostdev-snapshot-"+rand.String(5)
+	pod.Spec = corev1.PodSpec{
+		NodeName: node, RestartPolicy: corev1.RestartPolicyNever, Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+		ActiveDeadlineSeconds: new(int64(podSeconds)), TerminationGracePeriodSeconds: new(int64(0)), AutomountServiceAccountToken: new(bool),
+		Containers: []corev1.Container{{Name: compute, Image: image, Command: []string{"sleep", fmt.Sprint(podSeconds)}}},
+	}
+	_, err = c.query(ctx, "create a pod on node "+node, Query{Resource: "pods", Namespace: namespace, Verb: "create", Body: pod})
+	if apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
+		return nil, err // the API server refused it
+	}
+	defer func() { // also after an interrupt, and where only the answer was lost
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteTime)
+		defer cancel()
+		_, leftover := c.query(ctx, fmt.Sprintf("delete pod %s/%s", namespace, pod.Name), Query{Resource: "pods", Namespace: namespace, Name: pod.Name, Verb: "delete"})
+		if !apierrors.IsNotFound(leftover) {
+			err = cmp.Or(leftover, err)
+		}
+	}()
+	if err == nil {
+		err = c.start(ctx, pod)
+	}
+	if err == nil {
+		sysfs, _, err = c.host(ctx, pod, nil)
+	}
+	return sysfs, err
+}
+
+// start waits until a pod runs, or cannot.
+func (c *Client) start(ctx context.Context, pod *corev1.Pod) error {
+	doing, state := fmt.Sprintf("start pod %s/%s on node %s", pod.Namespace, pod.Name, pod.Spec.NodeName), ""
+	err := wait.PollUntilContextCancel(ctx, pollEvery, true, func(ctx context.Context) (bool, error) {
+		err := c.decode(ctx, doing, Query{Resource: "pods", Namespace: pod.Namespace, Name: pod.Name}, pod)
+		isStuck := false
+		for _, s := range pod.Status.ContainerStatuses {
+			waits, ended := ptr.Deref(s.State.Waiting, corev1.ContainerStateWaiting{}), ptr.Deref(s.State.Terminated, corev1.ContainerStateTerminated{})
+			state, isStuck = cmp.Or(waits.Message, waits.Reason, ended.Message, ended.Reason), cmp.Or(waits.Reason, "ContainerCreating") != "ContainerCreating"
+		}
+		return isStuck || pod.Status.Phase != corev1.PodPending, err
+	})
+	switch {
+	case err != nil && ctx.Err() == nil:
+		return err
+	case err != nil || pod.Status.Phase != corev1.PodRunning:
+		return fmt.Errorf("%s: %w: %s", doing, cmp.Or(ctx.Err(), errors.New("it does not run")), topology.Printable(cmp.Or(state, string(pod.Status.Phase))))
+	}
+	return nil
 }

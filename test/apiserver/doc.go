@@ -7,7 +7,7 @@
 //
 //	kind: Container                     # what commands in a container print
 //	metadata: {name: compute, namespace: default}
-//	pod: virt-launcher-dgx
+//	pod: virt-launcher-dgx              # or a pattern, of pods that clients create
 //	commands:
 //	- {command: virsh uri, stdout: "qemu:///system\n"}
 //	- {command: sh -s, input: guest-exec, file: answer.json}  # where its input has that text

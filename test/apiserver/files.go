@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
@@ -20,6 +22,22 @@ type Cluster struct {
 	objects    []document
 	containers []document
 	refusals   []document
+	made       sync.Map // pods that clients created and have not deleted, by name
+}
+
+// Made returns the names of the pods that clients created and have not deleted.
+func (c *Cluster) Made() (names []any) {
+	c.made.Range(func(name, _ any) bool {
+		names = append(names, name)
+		return true
+	})
+	return names
+}
+
+// isOf reports whether a document is of a container of a pod, whose name may match the document's pattern.
+func (d document) isOf(namespace, pod, container string) bool {
+	isPod, _ := path.Match(d.Pod, pod)
+	return isPod && d.Metadata.Namespace == namespace && d.Metadata.Name == container
 }
 
 // document is a document of a file.

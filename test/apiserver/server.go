@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	authentication "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -39,6 +40,8 @@ func (c *Cluster) Start() *httptest.Server {
 		mux.HandleFunc("GET "+path+"/{resource}/{name}", get)
 		mux.HandleFunc("GET "+path+"/namespaces/{namespace}/{resource}/{name}", get)
 	}
+	mux.HandleFunc("POST /api/v1/namespaces/{namespace}/pods", c.create)
+	mux.HandleFunc("DELETE /api/v1/namespaces/{namespace}/pods/{name}", c.delete)
 	mux.HandleFunc("/api/v1/namespaces/{namespace}/pods/{name}/exec", c.exec)
 	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/pods/{name}/log", c.log)
 	return httptest.NewServer(mux)
@@ -62,6 +65,10 @@ func (c *Cluster) get(w http.ResponseWriter, r *http.Request, group string) {
 		fail(w, err)
 		return
 	}
+	if pod, isMade := c.made.Load(r.PathValue("name")); isMade {
+		reply(w, http.StatusOK, pod)
+		return
+	}
 	for _, d := range c.objects {
 		if d.resource() == resource.Resource && d.Metadata.Namespace == r.PathValue("namespace") && d.Metadata.Name == r.PathValue("name") {
 			reply(w, http.StatusOK, d.object)
@@ -69,6 +76,38 @@ func (c *Cluster) get(w http.ResponseWriter, r *http.Request, group string) {
 		}
 	}
 	fail(w, apierrors.NewNotFound(resource, r.PathValue("name")))
+}
+
+// create makes a pod, which runs where a document says what its container prints. The image of another
+// is not found.
+func (c *Cluster) create(w http.ResponseWriter, r *http.Request) {
+	if err := c.refuse(r, "create", schema.GroupResource{Resource: "pods"}); err != nil {
+		fail(w, err)
+		return
+	}
+	var pod corev1.Pod
+	if err := json.NewDecoder(r.Body).Decode(&pod); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	of := pod.Spec.Containers[0]
+	status := corev1.ContainerStatus{Name: of.Name, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "not found: " + of.Image}}}
+	pod.Status.Phase = corev1.PodPending
+	if slices.ContainsFunc(c.containers, func(d document) bool { return d.isOf(pod.Namespace, pod.Name, of.Name) }) {
+		pod.Status.Phase, status.State = corev1.PodRunning, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{status}
+	c.made.Store(pod.Name, pod)
+	reply(w, http.StatusCreated, pod)
+}
+
+func (c *Cluster) delete(w http.ResponseWriter, r *http.Request) {
+	if err := c.refuse(r, "delete", schema.GroupResource{Resource: "pods"}); err != nil {
+		fail(w, err)
+		return
+	}
+	c.made.Delete(r.PathValue("name"))
+	reply(w, http.StatusOK, map[string]any{"kind": "Pod", "apiVersion": "v1"})
 }
 
 // list answers with a page. An API server may return fewer objects than the limit of the request.
@@ -107,7 +146,7 @@ func (c *Cluster) log(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	for _, d := range c.containers {
-		if d.Metadata.Namespace != r.PathValue("namespace") || d.Pod != r.PathValue("name") || d.Metadata.Name != r.FormValue("container") {
+		if !d.isOf(r.PathValue("namespace"), r.PathValue("name"), r.FormValue("container")) {
 			continue
 		}
 		if r.FormValue("previous") == "true" {
