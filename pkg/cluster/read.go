@@ -195,6 +195,7 @@ func (c *Client) Node(ctx context.Context, namespace, node, image string) (sysfs
 		ActiveDeadlineSeconds: new(int64(podSeconds)), TerminationGracePeriodSeconds: new(int64(0)), AutomountServiceAccountToken: new(bool),
 		Containers: []corev1.Container{{Name: compute, Image: image, Command: []string{"sleep", fmt.Sprint(podSeconds)}}},
 	}
+	named := Query{Resource: "pods", Namespace: namespace, Name: pod.Name}
 	_, err = c.query(ctx, "create a pod on node "+node, Query{Resource: "pods", Namespace: namespace, Verb: "create", Body: pod})
 	if apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
 		return nil, err // the API server refused it
@@ -202,37 +203,35 @@ func (c *Client) Node(ctx context.Context, namespace, node, image string) (sysfs
 	defer func() { // also after an interrupt, and where only the answer was lost
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteTime)
 		defer cancel()
-		_, leftover := c.query(ctx, fmt.Sprintf("delete pod %s/%s", namespace, pod.Name), Query{Resource: "pods", Namespace: namespace, Name: pod.Name, Verb: "delete"})
-		if !apierrors.IsNotFound(leftover) {
+		named.Verb = "delete"
+		if _, leftover := c.query(ctx, fmt.Sprintf("delete pod %s/%s", namespace, pod.Name), named); !apierrors.IsNotFound(leftover) {
 			err = cmp.Or(leftover, err)
 		}
 	}()
 	if err == nil {
-		err = c.start(ctx, pod)
+		err = c.start(ctx, named, pod)
 	}
-	if err == nil {
-		sysfs, _, err = c.host(ctx, pod, nil)
+	if err != nil {
+		return nil, fmt.Errorf("start pod %s/%s on node %s: %w", namespace, pod.Name, node, err)
 	}
+	sysfs, _, err = c.host(ctx, pod, nil)
 	return sysfs, err
 }
 
 // start waits until a pod runs, or cannot.
-func (c *Client) start(ctx context.Context, pod *corev1.Pod) error {
-	doing, state := fmt.Sprintf("start pod %s/%s on node %s", pod.Namespace, pod.Name, pod.Spec.NodeName), ""
+func (c *Client) start(ctx context.Context, named Query, pod *corev1.Pod) error {
+	var state corev1.ContainerState
 	err := wait.PollUntilContextCancel(ctx, pollEvery, true, func(ctx context.Context) (bool, error) {
-		err := c.decode(ctx, doing, Query{Resource: "pods", Namespace: pod.Namespace, Name: pod.Name}, pod)
-		isStuck := false
+		err := c.decode(ctx, "read its state", named, pod)
 		for _, s := range pod.Status.ContainerStatuses {
-			waits, ended := ptr.Deref(s.State.Waiting, corev1.ContainerStateWaiting{}), ptr.Deref(s.State.Terminated, corev1.ContainerStateTerminated{})
-			state, isStuck = cmp.Or(waits.Message, waits.Reason, ended.Message, ended.Reason), cmp.Or(waits.Reason, "ContainerCreating") != "ContainerCreating"
+			state = s.State
 		}
+		isStuck := state.Waiting != nil && state.Waiting.Reason != "ContainerCreating"
 		return isStuck || pod.Status.Phase != corev1.PodPending, err
 	})
-	switch {
-	case err != nil && ctx.Err() == nil:
-		return err
-	case err != nil || pod.Status.Phase != corev1.PodRunning:
-		return fmt.Errorf("%s: %w: %s", doing, cmp.Or(ctx.Err(), errors.New("it does not run")), topology.Printable(cmp.Or(state, string(pod.Status.Phase))))
+	if err == nil && pod.Status.Phase != corev1.PodRunning {
+		waiting, ended := ptr.Deref(state.Waiting, corev1.ContainerStateWaiting{}), ptr.Deref(state.Terminated, corev1.ContainerStateTerminated{})
+		err = fmt.Errorf("its container does not run: %s", cmp.Or(waiting.Message, waiting.Reason, ended.Message, pod.Status.Message))
 	}
-	return nil
+	return err
 }

@@ -63,37 +63,26 @@ func (f *Fleet) Count(ctx context.Context, s Shape) (Answer, error) {
 
 func (n *node) answer(ctx context.Context, s Shape) (Node, error) {
 	empty, first, never := n.count(ctx, s, sets.New[structured.DeviceID](), true)
-	now, next, why := n.count(ctx, s, n.used, false)
-	resources := map[string]int{}
-	for name, q := range s.Needs {
-		resources[string(name)] = int(q.Value())
-	}
-	out := Node{Name: n.Name, Now: now, Empty: empty, Plugins: n.bounds(resources, nil), Devices: n.devices}
-	switch {
-	case empty == 0:
-		out.Why = never
-	case now == 0:
-		out.Why = why
-	}
-	given := next
+	now, given, why := n.count(ctx, s, n.used, false)
+	out := Node{Name: n.Name, Now: now, Empty: empty, Plugins: n.bounds(s.Devices, nil), Devices: n.devices}
 	if now == 0 {
-		given = first
+		given, out.Why = first, why
+	}
+	if empty == 0 {
+		out.Why = never
 	}
 	var ids []topology.DeviceID
-	for i, d := range out.Devices {
+	for i, d := range n.devices {
 		request, isGiven := given[d.id]
 		if isGiven && now > 0 {
-			out.Devices[i].State, out.Devices[i].By = taken, request
+			n.devices[i].State, n.devices[i].By = taken, request
 		}
 		if isGiven && d.Address != "" && !slices.Contains(ids, d.pci) {
 			ids = append(ids, d.pci)
 		}
 	}
-	out.Pairs, out.Guest = pairs(n.host.Tree(ids), ids), Pairs{}
-	if len(ids) == 0 {
-		return out, nil
-	}
 	var err error
+	out.Pairs = pairs(n.host.Tree(ids), ids)
 	out.Layout, out.Guest, err = n.guest(ids)
 	return out, err
 }
@@ -107,19 +96,11 @@ func (n *node) count(ctx context.Context, s Shape, inUse sets.Set[structured.Dev
 	}
 	var first map[structured.DeviceID]string
 	for times := range room {
-		results, why := n.allocate(ctx, s.Claims, inUse)
+		given, why := n.allocate(ctx, s.Claims, inUse)
 		if why != "" {
 			return times, first, why
 		}
-		given := map[structured.DeviceID]string{}
-		for _, result := range results {
-			for _, d := range result.Devices.Results {
-				id := structured.MakeDeviceID(d.Driver, d.Pool, d.Device)
-				given[id] = d.Request
-				inUse.Insert(id)
-			}
-		}
-		if first == nil {
+		if times == 0 {
 			first = given
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -78,7 +79,8 @@ func sortByKind(object []byte, kind string, kinds map[string][]json.RawMessage) 
 type Shape struct {
 	Name        string
 	Claims      []*resourceapi.ResourceClaim // of Dynamic Resource Allocation
-	Needs       corev1.ResourceList          // CPUs, memory, huge pages, and resources of device plugins
+	Devices     map[string]int               // of device plugins, by resource
+	Needs       corev1.ResourceList          // CPUs, memory, huge pages, and the resources of Devices
 	Tolerations []corev1.Toleration
 }
 
@@ -90,7 +92,7 @@ func NewShape(o Objects) (Shape, error) {
 		return Shape{}, fmt.Errorf("read VM: %d VMs in the files, want 1, with a spec.template", len(o.VMs))
 	}
 	vm, spec := o.VMs[0], o.VMs[0].Spec.Template.Spec
-	s := Shape{Name: vm.Name, Needs: corev1.ResourceList{}, Tolerations: spec.Tolerations}
+	s := Shape{Name: vm.Name, Devices: map[string]int{}, Needs: corev1.ResourceList{}, Tolerations: spec.Tolerations}
 	for _, entry := range spec.ResourceClaims {
 		i := slices.IndexFunc(o.Templates, func(t *resourceapi.ResourceClaimTemplate) bool { // a file may have no namespace
 			return t.Name == ptr.Deref(entry.ResourceClaimTemplateName, "") && (t.Namespace == vm.Namespace || t.Namespace == "" || vm.Namespace == "")
@@ -106,17 +108,19 @@ func NewShape(o Objects) (Shape, error) {
 		}
 		s.Claims = append(s.Claims, claim)
 	}
-	for name, q := range spec.Domain.Resources.Requests {
-		s.Needs[name] = q
-	}
+	maps.Copy(s.Needs, spec.Domain.Resources.Requests)
 	for _, gpu := range spec.Domain.Devices.GPUs {
-		need(s.Needs, corev1.ResourceName(gpu.DeviceName), resource.MustParse("1"))
+		s.Devices[gpu.DeviceName]++
 	}
 	for _, device := range spec.Domain.Devices.HostDevices {
-		need(s.Needs, corev1.ResourceName(device.DeviceName), resource.MustParse("1"))
+		s.Devices[device.DeviceName]++
 	}
-	delete(s.Needs, "") // of devices that have a claim
-	if c := spec.Domain.CPU; c != nil && c.DedicatedCPUPlacement {
+	delete(s.Devices, "") // of devices that have a claim
+	for name, count := range s.Devices {
+		s.Needs[corev1.ResourceName(name)] = *resource.NewQuantity(int64(count), resource.DecimalSI)
+	}
+	c := ptr.Deref(spec.Domain.CPU, v1.CPU{})
+	if c.DedicatedCPUPlacement && c.Cores+c.Sockets+c.Threads > 0 {
 		s.Needs[corev1.ResourceCPU] = *resource.NewQuantity(int64(max(c.Cores, 1))*int64(max(c.Sockets, 1))*int64(max(c.Threads, 1)), resource.DecimalSI)
 	}
 	m := ptr.Deref(spec.Domain.Memory, v1.Memory{})
@@ -128,13 +132,6 @@ func NewShape(o Objects) (Shape, error) {
 		delete(s.Needs, corev1.ResourceMemory)
 	}
 	return s, nil
-}
-
-// need adds to a resource of a list.
-func need(list corev1.ResourceList, name corev1.ResourceName, q resource.Quantity) {
-	sum := list[name]
-	sum.Add(q)
-	list[name] = sum
 }
 
 // Wish is a VM in numbers, for which there is no claim yet.
@@ -150,10 +147,10 @@ type Wish struct {
 func (w Wish) Count(ctx context.Context, f *Fleet) (answer Answer, claim string, err error) {
 	pair, socket, loose := w, w, w
 	pair.OneSocket, socket.Pair, loose.Pair, loose.OneSocket = false, false, false, false
-	var notes []string
+	notes := []string{}
 	for _, next := range slices.Compact([]Wish{w, pair, socket, loose}) {
-		claim, vm := text("claim", next), text("vm", next)
-		o, err := Parse([]byte(claim), []byte(vm))
+		template, vm := text("claim", next), text("vm", next)
+		o, err := Parse([]byte(template), []byte(vm))
 		var shape Shape
 		if err == nil {
 			shape, err = NewShape(o)
@@ -162,15 +159,12 @@ func (w Wish) Count(ctx context.Context, f *Fleet) (answer Answer, claim string,
 			shape.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 			answer, err = f.Count(ctx, shape)
 		}
-		answer.Notes = append(answer.Notes, notes...)
+		answer.Notes = notes
 		if err != nil || answer.Empty > 0 {
-			return answer, text("comment", answer) + claim + "# " + strings.ReplaceAll(vm, "\n", "\n# ") + "\n", err
+			return answer, text("comment", answer) + template + "# " + strings.ReplaceAll(vm, "\n", "\n# ") + "\n", err
 		}
-		for _, n := range answer.Nodes {
-			if len(n.Devices) > 0 {
-				notes = append(notes, fmt.Sprintf("pair=%t and one-socket=%t cannot be met: on node %s %s", next.Pair, next.OneSocket, n.Name, n.Why))
-				break // one is enough
-			}
+		if i := slices.IndexFunc(answer.Nodes, func(n Node) bool { return len(n.Devices) > 0 }); i >= 0 { // one is enough
+			notes = append(notes, fmt.Sprintf("pair=%t and one-socket=%t cannot be met: on node %s %s", next.Pair, next.OneSocket, answer.Nodes[i].Name, answer.Nodes[i].Why))
 		}
 	}
 	answer.Notes = notes

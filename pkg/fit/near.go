@@ -3,12 +3,13 @@ package fit
 import (
 	"cmp"
 	"fmt"
-	"math/bits"
+	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/placement"
@@ -52,19 +53,21 @@ func (p Pairs) distance() int {
 // guest returns the layout and the pairs that a guest with these devices would show with the
 // hook: what the planner makes of a VM with a guest NUMA cell per NUMA node.
 func (n *node) guest(ids []topology.DeviceID) (policy.Layout, Pairs, error) {
-	d := &domain.Domain{Arch: "x86_64", Machine: "q35"}
+	d, nodes := &domain.Domain{Arch: "x86_64", Machine: "q35"}, []topology.NodeID{}
 	for _, id := range ids {
 		d.Hostdevs = append(d.Hostdevs, domain.Hostdev{ID: id})
-		node, cell := n.host.Affinity(id), topology.CellID(len(d.Cells))
-		hasCell := slices.ContainsFunc(d.Memnodes, func(m domain.Memnode) bool { return m.Nodeset == node.String() })
-		if _, isKnown := node.Node(); isKnown && !hasCell {
-			d.Cells = append(d.Cells, domain.Cell{ID: cell})
-			d.Memnodes = append(d.Memnodes, domain.Memnode{Cell: cell, Nodeset: node.String()})
+		if node, isKnown := n.host.Affinity(id).Node(); isKnown {
+			nodes = append(nodes, node)
 		}
 	}
+	slices.Sort(nodes)
+	for i, node := range slices.Compact(nodes) {
+		d.Cells = append(d.Cells, domain.Cell{ID: topology.CellID(i)})
+		d.Memnodes = append(d.Memnodes, domain.Memnode{Cell: topology.CellID(i), Nodeset: fmt.Sprint(node)})
+	}
 	wanted, _, err := policy.Resolve(policy.Source{}) // the defaults
-	if err != nil {
-		return "", nil, err
+	if err != nil || len(ids) == 0 {
+		return "", Pairs{}, err
 	}
 	plan, err := placement.New(placement.Input{Domain: d, Host: n.host, Policy: wanted})
 	if err != nil {
@@ -88,31 +91,28 @@ const mostDevices = 20
 // are not enough.
 func (n *node) bounds(counts map[string]int, own map[topology.DeviceID]string) *Bounds {
 	var ids []topology.DeviceID
-	masks := map[string]uint32{} // by driver, a bit per device
+	drivers := map[topology.DeviceID]string{}
 	for _, d := range n.devices {
 		isCandidate := counts[d.Driver] > 0 && d.Address != "" && (d.State == free || own[d.pci] != "")
-		if isCandidate && !slices.Contains(ids, d.pci) { // which may have several devices of a slice
-			masks[d.Driver] |= 1 << len(ids)
-			ids = append(ids, d.pci)
+		if isCandidate && drivers[d.pci] == "" { // which may have several devices of a slice
+			ids, drivers[d.pci] = append(ids, d.pci), d.Driver
 		}
 	}
 	if len(ids) == 0 || len(ids) > mostDevices {
 		return nil
 	}
 	tree, all := n.host.Tree(ids), []Pairs{}
-	for set := range uint32(1) << len(ids) {
-		isOther := false
-		for driver, mask := range masks {
-			isOther = isOther || bits.OnesCount32(set&mask) != counts[driver]
+	for set := range 1 << len(ids) {
+		chosen, given := []topology.DeviceID{}, map[string]int{}
+		for i, id := range ids {
+			if set>>i&1 == 1 {
+				chosen = append(chosen, id)
+				given[drivers[id]]++
+			}
 		}
-		if isOther {
-			continue
+		if maps.Equal(given, counts) {
+			all = append(all, pairs(tree, chosen))
 		}
-		var chosen []topology.DeviceID
-		for rest := set; rest > 0; rest &= rest - 1 {
-			chosen = append(chosen, ids[bits.TrailingZeros32(rest)])
-		}
-		all = append(all, pairs(tree, chosen))
 	}
 	if len(all) == 0 {
 		return nil
@@ -130,18 +130,21 @@ func (n *node) bounds(counts map[string]int, own map[topology.DeviceID]string) *
 // Given returns which claim, request and driver gave each device to a pod that runs on a node,
 // and which pairs it could have with devices of these drivers that are free or its own; "" where
 // none are nearer.
-func (f *Fleet) Given(node *corev1.Node, namespace, pod string) (given map[topology.DeviceID]string, nearer string) {
-	n, given, counts, ids := f.node(node), map[topology.DeviceID]string{}, map[string]int{}, []topology.DeviceID{}
+func (f *Fleet) Given(node, namespace, pod string) (given map[topology.DeviceID]string, nearer string) {
+	n, given, counts, ids := f.node(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}), map[topology.DeviceID]string{}, map[string]int{}, []topology.DeviceID{}
 	isPod := func(r resourceapi.ResourceClaimConsumerReference) bool { return r.Resource == "pods" && r.Name == pod }
-	for _, d := range n.devices {
-		a := f.allocated[d.id]
-		if a.claim == nil || a.claim.Namespace != namespace || !slices.ContainsFunc(a.claim.Status.ReservedFor, isPod) || d.Address == "" {
+	for _, c := range f.Claims {
+		if c.Namespace != namespace || !slices.ContainsFunc(c.Status.ReservedFor, isPod) {
 			continue
 		}
-		name := cmp.Or(a.claim.Annotations[resourceapi.PodResourceClaimAnnotation], a.claim.Name)
-		given[d.pci] = fmt.Sprintf("claim %s, request %s, driver %s", name, a.request, d.Driver)
-		ids = append(ids, d.pci)
-		counts[d.Driver]++
+		of := requests(c.Status.Allocation)
+		for _, d := range n.devices {
+			if request, isGiven := of[d.id]; isGiven && d.Address != "" {
+				given[d.pci] = fmt.Sprintf("claim %s, request %s, driver %s", cmp.Or(c.Annotations[resourceapi.PodResourceClaimAnnotation], c.Name), request, d.Driver)
+				ids = append(ids, d.pci)
+				counts[d.Driver]++
+			}
+		}
 	}
 	bounds, own := n.bounds(counts, given), pairs(n.host.Tree(ids), ids)
 	if bounds != nil && bounds.Best.distance() < own.distance() {

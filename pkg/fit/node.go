@@ -45,34 +45,37 @@ const free, used, taken = "free", "used", "taken"
 // Fleet holds the objects of a cluster, by which VMs fit on its nodes or do not.
 type Fleet struct {
 	Objects
-	allocated map[structured.DeviceID]allocation
-	features  structured.Features
-	cache     *cel.Cache
-}
-
-// allocation names the claim and the request that a device is allocated to.
-type allocation struct {
-	claim   *resourceapi.ResourceClaim
-	request string
+	users    map[structured.DeviceID]string // the claim that each device is allocated to
+	features structured.Features
+	cache    *cel.Cache
 }
 
 // New returns the fleet of objects.
 func New(o Objects) *Fleet {
 	f := &Fleet{
-		Objects: o, allocated: map[structured.DeviceID]allocation{},
+		Objects: o, users: map[structured.DeviceID]string{},
 		// Those of Kubernetes 1.36 that concern devices which one VM has alone. Where a gate is
 		// off, the API server has dropped its fields.
 		features: structured.Features{AdminAccess: true, DeviceTaints: true, ListTypeAttributes: true, PartitionableDevices: true, PrioritizedList: true},
 		cache:    cel.NewCache(10, cel.Features{EnableListTypeAttributes: true}), // as many as the scheduler keeps
 	}
 	for _, c := range o.Claims {
-		for _, r := range ptr.Deref(c.Status.Allocation, resourceapi.AllocationResult{}).Devices.Results {
-			if !ptr.Deref(r.AdminAccess, false) { // which takes nothing
-				f.allocated[structured.MakeDeviceID(r.Driver, r.Pool, r.Device)] = allocation{c, r.Request}
-			}
+		for id := range requests(c.Status.Allocation) {
+			f.users[id] = c.Namespace + "/" + c.Name
 		}
 	}
 	return f
+}
+
+// requests returns the request that each device of an allocation is for.
+func requests(a *resourceapi.AllocationResult) map[structured.DeviceID]string {
+	of := map[structured.DeviceID]string{}
+	for _, r := range ptr.Deref(a, resourceapi.AllocationResult{}).Devices.Results {
+		if !ptr.Deref(r.AdminAccess, false) { // which takes nothing
+			of[structured.MakeDeviceID(r.Driver, r.Pool, r.Device)] = r.Request
+		}
+	}
+	return of
 }
 
 // List and Get make a fleet a structured.DeviceClassLister.
@@ -110,9 +113,8 @@ func (f *Fleet) node(of *corev1.Node) *node {
 		n.published, n.isShared = append(n.published, s), n.isShared || !isOwn
 		for _, published := range s.Spec.Devices {
 			d := Device{Name: published.Name, Driver: s.Spec.Driver, id: structured.MakeDeviceID(s.Spec.Driver, s.Spec.Pool.Name, published.Name), published: &published}
-			if a, isUsed := n.allocated[d.id]; isUsed {
+			if d.By = n.users[d.id]; d.By != "" {
 				n.used.Insert(d.id)
-				d.By = a.claim.Namespace + "/" + a.claim.Name
 			}
 			if isOwn {
 				at := place(published)
@@ -195,9 +197,9 @@ func (n *node) offerPlugins() {
 // (k8s.io/kube-scheduler config/v1, DynamicResourcesFilterTimeoutDefault).
 const searchTime = 10 * time.Second
 
-// allocate has the scheduler's allocator allocate devices to a VM's claims, or returns why it
-// cannot.
-func (n *node) allocate(ctx context.Context, claims []*resourceapi.ResourceClaim, inUse sets.Set[structured.DeviceID]) ([]resourceapi.AllocationResult, string) {
+// allocate has the scheduler's allocator allocate devices to a VM's claims, which are in use from
+// then on. It returns the request that each is for, or why it cannot.
+func (n *node) allocate(ctx context.Context, claims []*resourceapi.ResourceClaim, inUse sets.Set[structured.DeviceID]) (map[structured.DeviceID]string, string) {
 	for _, c := range claims {
 		if why := n.obstacle(ctx, c, inUse); why != "" {
 			return nil, why
@@ -216,7 +218,12 @@ func (n *node) allocate(ctx context.Context, claims []*resourceapi.ResourceClaim
 	case len(results) == 0:
 		return nil, "no free devices meet the claim's constraints"
 	}
-	return results, ""
+	given := map[structured.DeviceID]string{}
+	for _, result := range results {
+		maps.Copy(given, requests(&result))
+	}
+	inUse.Insert(sets.KeySet(given).UnsortedList()...)
+	return given, ""
 }
 
 // takes returns the devices that a request takes, by the scheduler's evaluation of selectors, and
@@ -264,17 +271,18 @@ func (n *node) obstacle(ctx context.Context, claim *resourceapi.ResourceClaim, i
 			if c.MatchAttribute == nil || len(c.Requests) > 0 && !slices.Contains(c.Requests, request.Name) {
 				continue
 			}
-			if isPublished, other := publishes(left, string(*c.MatchAttribute)); !isPublished {
-				return fmt.Sprintf("%s has no %s%s", kind, *c.MatchAttribute, other)
+			if lack := lack(left, string(*c.MatchAttribute)); lack != "" {
+				return kind + lack
 			}
 		}
 	}
 	return ""
 }
 
-// publishes reports whether devices have an attribute, and under which other name they have the
-// same thing.
-func publishes(devices []Device, attribute string) (isPublished bool, other string) {
+// lack returns that devices lack an attribute, and under which other name they have the same thing, or
+// "" where one has it.
+func lack(devices []Device, attribute string) string {
+	other := ""
 	for _, d := range devices {
 		for name := range d.published.Attributes {
 			qualified := string(name)
@@ -282,14 +290,14 @@ func publishes(devices []Device, attribute string) (isPublished bool, other stri
 				qualified = d.Driver + "/" + qualified
 			}
 			if qualified == attribute {
-				return true, ""
+				return ""
 			}
 			if meaning(qualified) != "" && meaning(qualified) == meaning(attribute) {
 				other = ", its driver publishes " + qualified + ": matchAttribute compares one name"
 			}
 		}
 	}
-	return false, other
+	return " has no " + attribute + other
 }
 
 // mostVMs is how many VMs are counted where nothing limits them.
@@ -307,18 +315,14 @@ func (n *node) room(s Shape, isEmpty bool) (int, string) {
 	if t, isRefused := scheduling.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints, s.Tolerations, isHard, true); isRefused {
 		return 0, "the VM does not tolerate its taint " + t.ToString()
 	}
-	requested := corev1.ResourceList{}
-	for _, p := range n.Pods {
-		if p.Spec.NodeName == n.Name && !isEmpty && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
-			for name, q := range podrequests.PodRequests(p, podrequests.PodResourcesOptions{}) {
-				need(requested, name, q)
-			}
-		}
-	}
 	room, why := mostVMs, ""
 	for _, name := range slices.Sorted(maps.Keys(s.Needs)) {
 		need, left := s.Needs[name], n.Status.Allocatable[name].DeepCopy()
-		left.Sub(requested[name])
+		for _, p := range n.Pods {
+			if !isEmpty && p.Spec.NodeName == n.Name && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+				left.Sub(podrequests.PodRequests(p, podrequests.PodResourcesOptions{})[name])
+			}
+		}
 		if times := int(left.AsApproximateFloat64() / need.AsApproximateFloat64()); times < room && !need.IsZero() {
 			room, why = max(times, 0), fmt.Sprintf("%s of %s are free, and %s are needed", left.String(), name, need.String())
 		}
