@@ -16,8 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/rand"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/utils/ptr"
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
@@ -177,13 +175,6 @@ func (c *Client) OnNode(ctx context.Context, namespace, node string) (types.Name
 	return types.NamespacedName{}, reasons.WithHint("the node is read through the pod of one of its VMs; pass --debug-image with an image that has a shell, or run hook-sidecar snapshot on the node", fmt.Errorf("no VM that can be read runs on node %q", node))
 }
 
-// podSeconds is how long a pod that Node makes runs where nobody deletes it, deleteTime how long its
-// deletion may take.
-const (
-	podSeconds = 600
-	deleteTime = 10 * time.Second
-)
-
 // Node reads the sysfs of a node through a pod that it makes there and deletes. As that of kubectl debug
 // node/NODE, the pod is bound to the node whatever its taints. It needs none of that one's privileges: the
 // /sys of any container shows the node's PCI devices.
@@ -191,47 +182,39 @@ func (c *Client) Node(ctx context.Context, namespace, node, image string) (sysfs
 	pod := &corev1.Pod{}
 	pod.Namespace, pod.Name = namespace, "hostdev-snapshot-"+rand.String(5)
 	pod.Spec = corev1.PodSpec{
-		NodeName: node, RestartPolicy: corev1.RestartPolicyNever, Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
-		ActiveDeadlineSeconds: new(int64(podSeconds)), TerminationGracePeriodSeconds: new(int64(0)), AutomountServiceAccountToken: new(bool),
-		Containers: []corev1.Container{{Name: compute, Image: image, Command: []string{"sleep", fmt.Sprint(podSeconds)}}},
+		NodeName: node, Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}, RestartPolicy: corev1.RestartPolicyNever,
+		ActiveDeadlineSeconds: new(int64(600)), TerminationGracePeriodSeconds: new(int64(0)), AutomountServiceAccountToken: new(bool),
+		// A log has standard error, too.
+		Containers: []corev1.Container{{Name: compute, Image: image, Command: []string{"sh", "-c", "exec 2> /dev/null\n" + host.Script("/sys", nil)}}},
 	}
-	named := Query{Resource: "pods", Namespace: namespace, Name: pod.Name}
-	_, err = c.query(ctx, "create a pod on node "+node, Query{Resource: "pods", Namespace: namespace, Verb: "create", Body: pod})
+	doing := fmt.Sprintf("read node %s through pod %s/%s", node, namespace, pod.Name)
+	_, err = c.query(ctx, doing, Query{Resource: "pods", Namespace: namespace, Verb: "create", Body: pod})
 	if apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
 		return nil, err // the API server refused it
 	}
 	defer func() { // also after an interrupt, and where only the answer was lost
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteTime)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
-		named.Verb = "delete"
-		if _, leftover := c.query(ctx, fmt.Sprintf("delete pod %s/%s", namespace, pod.Name), named); !apierrors.IsNotFound(leftover) {
+		if _, leftover := c.query(ctx, "delete pod "+pod.Name, Query{Resource: "pods", Namespace: namespace, Name: pod.Name, Verb: "delete"}); !apierrors.IsNotFound(leftover) {
 			err = cmp.Or(leftover, err)
 		}
 	}()
-	if err == nil {
-		err = c.start(ctx, named, pod)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("start pod %s/%s on node %s: %w", namespace, pod.Name, node, err)
-	}
-	sysfs, _, err = c.host(ctx, pod, nil)
-	return sysfs, err
-}
-
-// start waits until a pod runs, or cannot.
-func (c *Client) start(ctx context.Context, named Query, pod *corev1.Pod) error {
-	var state corev1.ContainerState
-	err := wait.PollUntilContextCancel(ctx, pollEvery, true, func(ctx context.Context) (bool, error) {
-		err := c.decode(ctx, "read its state", named, pod)
-		for _, s := range pod.Status.ContainerStatuses {
-			state = s.State
+	log := Query{Resource: "pods", Namespace: namespace, Name: pod.Name, Part: "log", Parameters: map[string]string{"container": compute, "follow": "true"}}
+	for {
+		text, err := c.query(ctx, doing, log)
+		if err == nil {
+			if sysfs, err = host.ParseSnapshot(text); err != nil {
+				err = reasons.WithHint("the image has to have sh, as that of busybox has", fmt.Errorf("%s: %w", doing, err))
+			}
+			return sysfs, err
 		}
-		isStuck := state.Waiting != nil && state.Waiting.Reason != "ContainerCreating"
-		return isStuck || pod.Status.Phase != corev1.PodPending, err
-	})
-	if err == nil && pod.Status.Phase != corev1.PodRunning {
-		waiting, ended := ptr.Deref(state.Waiting, corev1.ContainerStateWaiting{}), ptr.Deref(state.Terminated, corev1.ContainerStateTerminated{})
-		err = fmt.Errorf("its container does not run: %s", cmp.Or(waiting.Message, waiting.Reason, ended.Message, pod.Status.Message))
+		if !apierrors.IsBadRequest(err) && !apierrors.IsNotFound(err) { // of a container that waits, and of a pod that kubelet has not seen
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, reasons.WithHint("try again, or give it longer with --timeout", err)
+		case <-time.After(pollEvery):
+		}
 	}
-	return err
 }

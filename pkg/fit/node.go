@@ -95,32 +95,23 @@ func (f *Fleet) Get(name string) (*resourceapi.DeviceClass, error) {
 type node struct {
 	*Fleet
 	*corev1.Node
-	published []*resourceapi.ResourceSlice // its own, and those of several nodes
-	isShared  bool                         // there are slices of several nodes, which devices lacks
-	used      sets.Set[structured.DeviceID]
+	published []*resourceapi.ResourceSlice
 	devices   []Device            // by NUMA node and PCIe root
 	host      *topology.Host      // as it was read, else as its devices show it
 	taking    map[string][]Device // by kind of request
 }
 
 func (f *Fleet) node(of *corev1.Node) *node {
-	n := &node{Fleet: f, Node: of, used: sets.New[structured.DeviceID](), devices: []Device{}, host: &topology.Host{}, taking: map[string][]Device{}}
+	n := &node{Fleet: f, Node: of, devices: []Device{}, host: &topology.Host{}, taking: map[string][]Device{}}
 	for _, s := range f.Slices {
-		isOwn := s.Spec.NodeName != nil
-		if isOwn && *s.Spec.NodeName != of.Name {
+		if ptr.Deref(s.Spec.NodeName, of.Name) != of.Name { // others are of several nodes, or of this one
 			continue
 		}
-		n.published, n.isShared = append(n.published, s), n.isShared || !isOwn
+		n.published = append(n.published, s)
 		for _, published := range s.Spec.Devices {
-			d := Device{Name: published.Name, Driver: s.Spec.Driver, id: structured.MakeDeviceID(s.Spec.Driver, s.Spec.Pool.Name, published.Name), published: &published}
-			if d.By = n.users[d.id]; d.By != "" {
-				n.used.Insert(d.id)
-			}
-			if isOwn {
-				at := place(published)
-				n.offer(d, at)
-				n.host.Devices = append(n.host.Devices, at)
-			}
+			id, at := structured.MakeDeviceID(s.Spec.Driver, s.Spec.Pool.Name, published.Name), place(published)
+			n.offer(Device{Name: published.Name, Driver: s.Spec.Driver, By: f.users[id], id: id, published: &published}, at)
+			n.host.Devices = append(n.host.Devices, at)
 		}
 	}
 	slices.SortFunc(n.host.Devices, func(a, b topology.Device) int { return a.Address.Compare(b.Address) })
@@ -169,15 +160,11 @@ func place(d resourceapi.Device) (at topology.Device) {
 // meaning returns the property that an attribute has, whatever its domain, which some drivers
 // choose: resource.kubernetes.io/numaNode, dra.net/numaNode and dra.cpu/numaNodeID are one.
 func meaning(name string) string {
-	switch name[strings.LastIndex(name, "/")+1:] {
-	case "pciAddr", "pciAddress", "pciBusID":
-		return "address"
-	case "pciRoot", "pcieRoot":
-		return "root"
-	case "numaNode", "numaNodeID":
-		return "NUMA node"
-	}
-	return ""
+	return map[string]string{
+		"pciAddr": "address", "pciAddress": "address", "pciBusID": "address",
+		"pciRoot": "root", "pcieRoot": "root",
+		"numaNode": "NUMA node", "numaNodeID": "NUMA node",
+	}[name[strings.LastIndex(name, "/")+1:]]
 }
 
 // offerPlugins adds the devices of the host that KubeVirt's device plugins give out.
@@ -200,10 +187,8 @@ const searchTime = 10 * time.Second
 // allocate has the scheduler's allocator allocate devices to a VM's claims, which are in use from
 // then on. It returns the request that each is for, or why it cannot.
 func (n *node) allocate(ctx context.Context, claims []*resourceapi.ResourceClaim, inUse sets.Set[structured.DeviceID]) (map[structured.DeviceID]string, string) {
-	for _, c := range claims {
-		if why := n.obstacle(ctx, c, inUse); why != "" {
-			return nil, why
-		}
+	if why := n.obstacle(ctx, claims, inUse); why != "" {
+		return nil, why
 	}
 	ctx, cancel := context.WithTimeout(ctx, searchTime)
 	defer cancel()
@@ -222,7 +207,7 @@ func (n *node) allocate(ctx context.Context, claims []*resourceapi.ResourceClaim
 	for _, result := range results {
 		maps.Copy(given, requests(&result))
 	}
-	inUse.Insert(sets.KeySet(given).UnsortedList()...)
+	inUse.Insert(slices.Collect(maps.Keys(given))...)
 	return given, ""
 }
 
@@ -252,37 +237,38 @@ func (n *node) takes(ctx context.Context, r *resourceapi.ExactDeviceRequest) ([]
 	return n.taking[kind], kind
 }
 
-// obstacle returns of which devices fewer are free than a claim needs, or which lack an
+// obstacle returns of which devices fewer are free than claims need, or which lack an
 // attribute that they have to share. The allocator gives no cause, and searches exhaustively
 // where it cannot succeed.
-func (n *node) obstacle(ctx context.Context, claim *resourceapi.ResourceClaim, inUse sets.Set[structured.DeviceID]) string {
+func (n *node) obstacle(ctx context.Context, claims []*resourceapi.ResourceClaim, inUse sets.Set[structured.DeviceID]) string {
 	needed := map[string]int64{}
-	for _, request := range claim.Spec.Devices.Requests {
-		r := request.Exactly
-		if n.isShared || r == nil || r.AdminAccess != nil || r.AllocationMode == resourceapi.DeviceAllocationModeAll {
-			return "" // only the allocator knows
-		}
-		devices, kind := n.takes(ctx, r)
-		left := slices.DeleteFunc(slices.Clone(devices), func(d Device) bool { return inUse.Has(d.id) })
-		if needed[kind] += r.Count; int64(len(left)) < needed[kind] {
-			return fmt.Sprintf("%d %s are free, fewer than are needed", len(left), kind)
-		}
-		for _, c := range claim.Spec.Devices.Constraints {
-			if c.MatchAttribute == nil || len(c.Requests) > 0 && !slices.Contains(c.Requests, request.Name) {
-				continue
+	for _, claim := range claims {
+		for _, request := range claim.Spec.Devices.Requests {
+			r := request.Exactly
+			if r == nil || r.AdminAccess != nil || r.AllocationMode == resourceapi.DeviceAllocationModeAll {
+				continue // only the allocator knows
 			}
-			if lack := lack(left, string(*c.MatchAttribute)); lack != "" {
-				return kind + lack
+			devices, kind := n.takes(ctx, r)
+			left := slices.DeleteFunc(slices.Clone(devices), func(d Device) bool { return inUse.Has(d.id) })
+			if needed[kind] += r.Count; int64(len(left)) < needed[kind] {
+				return fmt.Sprintf("%d %s are free, fewer than are needed", len(left), kind)
+			}
+			for _, c := range claim.Spec.Devices.Constraints {
+				if c.MatchAttribute == nil || len(c.Requests) > 0 && !slices.Contains(c.Requests, request.Name) {
+					continue
+				}
+				if isPublished, other := publishes(left, string(*c.MatchAttribute)); !isPublished {
+					return fmt.Sprintf("%s has no %s%s", kind, *c.MatchAttribute, other)
+				}
 			}
 		}
 	}
 	return ""
 }
 
-// lack returns that devices lack an attribute, and under which other name they have the same thing, or
-// "" where one has it.
-func lack(devices []Device, attribute string) string {
-	other := ""
+// publishes reports whether devices have an attribute, and under which other name they have the
+// same thing.
+func publishes(devices []Device, attribute string) (isPublished bool, other string) {
 	for _, d := range devices {
 		for name := range d.published.Attributes {
 			qualified := string(name)
@@ -290,14 +276,14 @@ func lack(devices []Device, attribute string) string {
 				qualified = d.Driver + "/" + qualified
 			}
 			if qualified == attribute {
-				return ""
+				return true, ""
 			}
 			if meaning(qualified) != "" && meaning(qualified) == meaning(attribute) {
 				other = ", its driver publishes " + qualified + ": matchAttribute compares one name"
 			}
 		}
 	}
-	return " has no " + attribute + other
+	return false, other
 }
 
 // mostVMs is how many VMs are counted where nothing limits them.

@@ -12,7 +12,7 @@
 //	- {command: virsh uri, stdout: "qemu:///system\n"}
 //	- {command: sh -s, input: guest-exec, file: answer.json}  # where its input has that text
 //	- {command: cat x, stderr: no such file, exit: 1}
-//	log: what it logs
+//	log: what it logs                   # or logFile: FILE
 //	previous: what it logged before its restart
 //	---
 //	kind: Refusal                       # of a verb on a resource, in all namespaces without one

@@ -49,6 +49,7 @@ type document struct {
 	Pod      string    `json:"pod"`
 	Commands []command `json:"commands"`
 	Log      string    `json:"log"`
+	LogFile  string    `json:"logFile"`  // has its log
 	Previous string    `json:"previous"` // its log before its restart
 
 	Verb     string `json:"verb"`

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -65,10 +66,6 @@ func (c *Cluster) get(w http.ResponseWriter, r *http.Request, group string) {
 		fail(w, err)
 		return
 	}
-	if pod, isMade := c.made.Load(r.PathValue("name")); isMade {
-		reply(w, http.StatusOK, pod)
-		return
-	}
 	for _, d := range c.objects {
 		if d.resource() == resource.Resource && d.Metadata.Namespace == r.PathValue("namespace") && d.Metadata.Name == r.PathValue("name") {
 			reply(w, http.StatusOK, d.object)
@@ -78,8 +75,7 @@ func (c *Cluster) get(w http.ResponseWriter, r *http.Request, group string) {
 	fail(w, apierrors.NewNotFound(resource, r.PathValue("name")))
 }
 
-// create makes a pod, which runs where a document says what its container prints. The image of another
-// is not found.
+// create makes a pod, whose container waits to start unless a document says what it logs.
 func (c *Cluster) create(w http.ResponseWriter, r *http.Request) {
 	if err := c.refuse(r, "create", schema.GroupResource{Resource: "pods"}); err != nil {
 		fail(w, err)
@@ -90,13 +86,6 @@ func (c *Cluster) create(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	of := pod.Spec.Containers[0]
-	status := corev1.ContainerStatus{Name: of.Name, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "not found: " + of.Image}}}
-	pod.Status.Phase = corev1.PodPending
-	if slices.ContainsFunc(c.containers, func(d document) bool { return d.isOf(pod.Namespace, pod.Name, of.Name) }) {
-		pod.Status.Phase, status.State = corev1.PodRunning, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
-	}
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{status}
 	c.made.Store(pod.Name, pod)
 	reply(w, http.StatusCreated, pod)
 }
@@ -152,7 +141,15 @@ func (c *Cluster) log(w http.ResponseWriter, r *http.Request) {
 		if r.FormValue("previous") == "true" {
 			d.Log = d.Previous
 		}
+		if d.LogFile != "" {
+			http.ServeFile(w, r, filepath.Join(c.dir, d.LogFile))
+			return
+		}
 		fmt.Fprint(w, d.Log)
+		return
+	}
+	if _, isMade := c.made.Load(r.PathValue("name")); isMade {
+		fail(w, apierrors.NewBadRequest("container is waiting to start: trying and failing to pull image"))
 		return
 	}
 	fail(w, apierrors.NewNotFound(resource, r.PathValue("name")))
