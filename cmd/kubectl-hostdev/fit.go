@@ -142,23 +142,21 @@ func (a *app) readFleet(ctx context.Context, flags fitFlags) (objects fit.Object
 		return objects, errors.New("read nodes: there is none, or not that of --node")
 	}
 	objects.Hosts = map[string]*topology.Host{}
-	for node, file := range flags.snapshots {
-		sysfs, err := host.OpenSysfs(file)
-		if err != nil {
-			return objects, err
-		}
-		objects.Hosts[node], _ = host.Read(sysfs, nil, host.All)
-	}
 	for _, n := range objects.Nodes {
-		if flags.image == "" || objects.Hosts[n.Name] != nil {
-			continue
+		if file, isFile := flags.snapshots[n.Name]; isFile {
+			sysfs, err := host.OpenSysfs(file)
+			if err != nil {
+				return objects, err
+			}
+			objects.Hosts[n.Name], _ = host.Read(sysfs, nil, host.All)
+		} else if flags.image != "" {
+			sysfs, err := a.readNode(ctx, client, namespace, n.Name, flags.image)
+			if err != nil {
+				a.Say("warning: not read: %s", reasons.Text(err))
+				continue
+			}
+			objects.Hosts[n.Name], _ = host.Read(sysfs, nil, host.All)
 		}
-		sysfs, err := a.readNode(ctx, client, namespace, n.Name, flags.image)
-		if err != nil {
-			a.Say("warning: not read: %s", reasons.Text(err))
-			continue
-		}
-		objects.Hosts[n.Name], _ = host.Read(sysfs, nil, host.All)
 	}
 	if client != nil && len(objects.Hosts) > 0 {
 		objects.Held, err = a.readHeld(ctx, objects.Hosts)

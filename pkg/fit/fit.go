@@ -36,7 +36,7 @@ type Answer struct {
 	Now           int      `json:"now"`           // how many such VMs fit beside what runs
 	Empty         int      `json:"empty"`         // how many would if nothing ran
 	Nodes         []Node   `json:"nodes"`         // by name
-	Notes         []string `json:"notes"`         // why the claim is not stricter
+	Notes         []string `json:"notes"`         // why the claim is not stricter, and which nodes were not read
 }
 
 // Node is the answer for a node.
@@ -55,14 +55,21 @@ type Node struct {
 // Count answers for each node.
 func (f *Fleet) Count(ctx context.Context, s Shape) (Answer, error) {
 	answer := Answer{SchemaVersion: 1, VM: s.Name, Nodes: []Node{}, Notes: []string{}}
+	var unread []string
 	for _, of := range f.Nodes {
 		n, err := f.node(of).answer(ctx, s)
 		if err = cmp.Or(ctx.Err(), err); err != nil {
 			return answer, err
 		}
+		if n.Empty > 0 && len(s.Devices) > 0 && f.Hosts[n.Name] == nil {
+			unread = append(unread, n.Name)
+		}
 		answer.Nodes = append(answer.Nodes, n)
 		answer.Now += n.Now
 		answer.Empty += n.Empty
+	}
+	if len(unread) > 0 {
+		answer.Notes = append(answer.Notes, "not read, so how near the devices of plugins would be is unknown: node "+topology.FirstOf(unread, 10, ", "))
 	}
 	slices.SortFunc(answer.Nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
 	return answer, nil
@@ -88,11 +95,7 @@ func (n *node) answer(ctx context.Context, s Shape) (Node, error) {
 			ids = append(ids, d.pci)
 		}
 	}
-	if len(ids) == 0 {
-		return out, nil
-	}
-	err := out.near(n.host, ids)
-	return out, err
+	return out.near(n.host, ids)
 }
 
 // count allocates for one VM after the other until one does not fit. It returns how many do,
@@ -154,9 +157,9 @@ func (p Pairs) distance() int {
 	return sum
 }
 
-// near sets the pairs of devices of the node, on it and in a guest with the hook, and the layout: what
-// the planner makes of a VM with a guest NUMA cell per NUMA node.
-func (of *Node) near(host *topology.Host, ids []topology.DeviceID) error {
+// near returns the answer with the pairs of devices, on the node and in a guest with the hook, and its
+// layout: what the planner makes of a VM with a guest NUMA cell per NUMA node.
+func (out Node) near(host *topology.Host, ids []topology.DeviceID) (Node, error) {
 	d, nodes := &domain.Domain{Arch: "x86_64", Machine: "q35"}, []topology.NodeID{}
 	for _, id := range ids {
 		d.Hostdevs = append(d.Hostdevs, domain.Hostdev{ID: id})
@@ -170,14 +173,14 @@ func (of *Node) near(host *topology.Host, ids []topology.DeviceID) error {
 		d.Memnodes = append(d.Memnodes, domain.Memnode{Cell: topology.CellID(i), Nodeset: fmt.Sprint(node)})
 	}
 	wanted, _, err := policy.Resolve(policy.Source{}) // the defaults
-	if err != nil {
-		return err
+	if err != nil || len(ids) == 0 {
+		return out, err
 	}
 	plan, err := placement.New(placement.Input{Domain: d, Host: host, Policy: wanted})
 	if err == nil {
-		of.Layout, of.Pairs, of.Guest = plan.Layout, pairs(plan.HostTree, ids), pairs(plan.GuestTree, ids)
+		out.Layout, out.Pairs, out.Guest = plan.Layout, pairs(plan.HostTree, ids), pairs(plan.GuestTree, ids)
 	}
-	return err
+	return out, err
 }
 
 // Bounds are the nearest and the furthest devices that a VM may be given.
@@ -237,22 +240,18 @@ func (n *node) bounds(counts map[string]int, own map[topology.DeviceID]string) *
 func (f *Fleet) Given(node, namespace, pod string) (given map[topology.DeviceID]string, nearer string) {
 	n, given, counts, ids := f.node(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}), map[topology.DeviceID]string{}, map[string]int{}, []topology.DeviceID{}
 	isPod := func(r resourceapi.ResourceClaimConsumerReference) bool { return r.Resource == "pods" && r.Name == pod }
-	for _, c := range f.Claims {
-		if c.Namespace != namespace || !slices.ContainsFunc(c.Status.ReservedFor, isPod) {
-			continue
-		}
-		of := requests(c.Status.Allocation)
-		for _, d := range n.devices {
-			if request, isGiven := of[d.id]; isGiven && d.Address != "" {
-				given[d.pci] = fmt.Sprintf("claim %s, request %s, driver %s", cmp.Or(c.Annotations[resourceapi.PodResourceClaimAnnotation], c.Name), request, d.Driver)
-				ids = append(ids, d.pci)
-				counts[d.Driver]++
-			}
+	for _, d := range n.devices {
+		a := f.allocated[d.id]
+		if a.claim != nil && a.claim.Namespace == namespace && slices.ContainsFunc(a.claim.Status.ReservedFor, isPod) && d.Address != "" {
+			name := cmp.Or(a.claim.Annotations[resourceapi.PodResourceClaimAnnotation], a.claim.Name)
+			given[d.pci] = fmt.Sprintf("claim %s, request %s, driver %s", name, a.request, d.Driver)
+			ids = append(ids, d.pci)
+			counts[d.Driver]++
 		}
 	}
-	bounds, own := n.bounds(counts, given), pairs(n.host.Tree(ids), ids)
-	if bounds != nil && bounds.Best.distance() < own.distance() {
-		nearer = fmt.Sprintf("%s in place of %s", bounds.Best, own)
+	bounds, now := n.bounds(counts, given), pairs(n.host.Tree(ids), ids)
+	if bounds != nil && bounds.Best.distance() < now.distance() {
+		nearer = fmt.Sprintf("%s in place of %s", bounds.Best, now)
 	}
 	return given, nearer
 }

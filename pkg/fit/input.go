@@ -2,6 +2,7 @@ package fit
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -34,16 +36,33 @@ type Objects struct {
 	Held  map[string]string         `json:"-"` // the running VM that has a device, by node and PCI address with a space between them
 }
 
-// Parse reads files of YAML documents and lists of an API server. Other kinds are ignored.
+// Parse reads files of YAML documents and lists, of which each item has a kind of its own or that of
+// the list. Other kinds are ignored.
 func Parse(files ...[]byte) (o Objects, err error) {
 	kinds := map[string][]json.RawMessage{}
 	for _, document := range bytes.Split(bytes.Join(files, []byte("\n---\n")), []byte("\n---")) {
-		object, err := yaml.YAMLToJSON(document)
-		if err == nil {
-			err = sortByKind(object, "", kinds)
+		var list struct {
+			metav1.TypeMeta
+			Items []json.RawMessage
 		}
-		if err != nil {
+		object, err := yaml.YAMLToJSON(document)
+		if err = cmp.Or(err, json.Unmarshal(object, &list)); err != nil {
 			return o, fmt.Errorf("parse objects: %w", err)
+		}
+		kind, isList := strings.CutSuffix(list.Kind, "List")
+		if !isList {
+			list.Items = []json.RawMessage{object}
+		}
+		for _, item := range list.Items {
+			of := metav1.TypeMeta{Kind: kind, APIVersion: list.APIVersion}
+			err := json.Unmarshal(item, &of)
+			if err == nil && strings.HasPrefix(of.APIVersion, resourceapi.GroupName) && of.APIVersion != resourceapi.SchemeGroupVersion.String() {
+				err = fmt.Errorf("%s is of %s, must be of %s", of.Kind, of.APIVersion, resourceapi.SchemeGroupVersion)
+			}
+			if err != nil {
+				return o, fmt.Errorf("parse objects: %w", err)
+			}
+			kinds[of.Kind] = append(kinds[of.Kind], item)
 		}
 	}
 	data, err := json.Marshal(kinds)
@@ -51,28 +70,6 @@ func Parse(files ...[]byte) (o Objects, err error) {
 		err = json.Unmarshal(data, &o)
 	}
 	return o, err
-}
-
-// sortByKind adds an object to those of its kind, or the items of a list, of which each has a
-// kind of its own or that of the list.
-func sortByKind(object []byte, kind string, kinds map[string][]json.RawMessage) error {
-	head := struct {
-		APIVersion, Kind string
-		Items            []json.RawMessage
-	}{Kind: kind}
-	if err := json.Unmarshal(object, &head); err != nil {
-		return err
-	}
-	if strings.HasPrefix(head.APIVersion, resourceapi.GroupName) && head.APIVersion != resourceapi.SchemeGroupVersion.String() {
-		return fmt.Errorf("%s is of %s, must be of %s", head.Kind, head.APIVersion, resourceapi.SchemeGroupVersion)
-	}
-	kinds[head.Kind] = append(kinds[head.Kind], object)
-	for _, item := range head.Items {
-		if err := sortByKind(item, strings.TrimSuffix(head.Kind, "List"), kinds); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Shape has the devices, CPUs and memory that one VM needs, and the taints that it tolerates.

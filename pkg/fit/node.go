@@ -45,23 +45,29 @@ const free, used, taken = "free", "used", "taken"
 // Fleet holds the objects of a cluster, by which VMs fit on its nodes or do not.
 type Fleet struct {
 	Objects
-	users    map[structured.DeviceID]string // the claim that each device is allocated to
-	features structured.Features
-	cache    *cel.Cache
+	allocated map[structured.DeviceID]allocation
+	features  structured.Features
+	cache     *cel.Cache
+}
+
+// allocation names the claim and the request that a device is allocated to.
+type allocation struct {
+	claim   *resourceapi.ResourceClaim
+	request string
 }
 
 // New returns the fleet of objects.
 func New(o Objects) *Fleet {
 	f := &Fleet{
-		Objects: o, users: map[structured.DeviceID]string{},
+		Objects: o, allocated: map[structured.DeviceID]allocation{},
 		// Those of Kubernetes 1.36 that concern devices which one VM has alone. Where a gate is
 		// off, the API server has dropped its fields.
 		features: structured.Features{AdminAccess: true, DeviceTaints: true, ListTypeAttributes: true, PartitionableDevices: true, PrioritizedList: true},
 		cache:    cel.NewCache(10, cel.Features{EnableListTypeAttributes: true}), // as many as the scheduler keeps
 	}
 	for _, c := range o.Claims {
-		for id := range requests(c.Status.Allocation) {
-			f.users[id] = c.Namespace + "/" + c.Name
+		for id, request := range requests(c.Status.Allocation) {
+			f.allocated[id] = allocation{c, request}
 		}
 	}
 	return f
@@ -109,8 +115,12 @@ func (f *Fleet) node(of *corev1.Node) *node {
 		}
 		n.published = append(n.published, s)
 		for _, published := range s.Spec.Devices {
-			id, at := structured.MakeDeviceID(s.Spec.Driver, s.Spec.Pool.Name, published.Name), place(published)
-			n.offer(Device{Name: published.Name, Driver: s.Spec.Driver, By: f.users[id], id: id, published: &published}, at)
+			d := Device{Name: published.Name, Driver: s.Spec.Driver, id: structured.MakeDeviceID(s.Spec.Driver, s.Spec.Pool.Name, published.Name), published: &published}
+			if a, isUsed := f.allocated[d.id]; isUsed {
+				d.By = a.claim.Namespace + "/" + a.claim.Name
+			}
+			at := place(published)
+			n.offer(d, at)
 			n.host.Devices = append(n.host.Devices, at)
 		}
 	}
@@ -147,10 +157,8 @@ func place(d resourceapi.Device) (at topology.Device) {
 		case "root":
 			at.Root = topology.PCIeRoot(text)
 		case "NUMA node":
-			for _, node := range append(a.IntValues, ptr.Deref(a.IntValue, -1)) {
-				if node >= 0 {
-					at.Node = topology.OnNode(topology.NodeID(node))
-				}
+			if node := ptr.Deref(a.IntValue, append(a.IntValues, -1)[0]); node >= 0 {
+				at.Node = topology.OnNode(topology.NodeID(node))
 			}
 		}
 	}
@@ -212,7 +220,7 @@ func (n *node) allocate(ctx context.Context, claims []*resourceapi.ResourceClaim
 }
 
 // takes returns the devices that a request takes, by the scheduler's evaluation of selectors, and
-// a name of their kind. Where a selector fails, the allocator returns its error.
+// a name of their kind, and those of which a selector fails: the allocator returns its error.
 func (n *node) takes(ctx context.Context, r *resourceapi.ExactDeviceRequest) ([]Device, string) {
 	kind, selectors := r.DeviceClassName, r.Selectors
 	for _, s := range selectors {
@@ -228,10 +236,10 @@ func (n *node) takes(ctx context.Context, r *resourceapi.ExactDeviceRequest) ([]
 		return d.published == nil || slices.ContainsFunc(selectors, func(s resourceapi.DeviceSelector) bool {
 			selector := n.cache.GetOrCompile(ptr.Deref(s.CEL, resourceapi.CELDeviceSelector{}).Expression)
 			if selector.Error != nil {
-				return true
+				return false
 			}
 			matches, _, err := selector.DeviceMatches(ctx, cel.Device{Driver: d.Driver, Attributes: d.published.Attributes, Capacity: d.published.Capacity})
-			return err != nil || !matches
+			return err == nil && !matches
 		})
 	})
 	return n.taking[kind], kind
