@@ -72,6 +72,9 @@ See ` + cli.Page("docs/aligned-devices.md") + `.
 		if flags.wish.GPUs < 0 || flags.wish.NICs < 0 || hasNumbers == hasFile || flags.claim && hasFile {
 			return cli.Failed(cli.SeeHelp(cmd), errors.New("pass either -f FILE, or --gpus and --nics and, if you like, --claim"))
 		}
+		if flags.wish.GPUs > 0 && flags.wish.GPUClass == "" || flags.wish.NICs > 0 && flags.wish.NICClass == "" {
+			return cli.Failed("kubectl get deviceclasses lists them", errors.New("--gpus requires --gpu-class, and --nics requires --nic-class"))
+		}
 		if flags.image != "" && len(flags.from) > 0 {
 			return cli.Failed("leave out one of them", errors.New("--debug-image cannot be combined with --from"))
 		}

@@ -97,11 +97,9 @@ func NewShape(o Objects) (Shape, error) {
 		if i < 0 {
 			return s, fmt.Errorf("read VM %s: no template was read for its resource claim %q", vm.Name, entry.Name)
 		}
-		claim := &resourceapi.ResourceClaim{Spec: o.Templates[i].Spec.Spec}
-		for _, request := range claim.Spec.Devices.Requests { // which lacks the API server's defaults in a file
-			if r := request.Exactly; r != nil && r.AllocationMode != resourceapi.DeviceAllocationModeAll {
-				r.AllocationMode, r.Count = resourceapi.DeviceAllocationModeExactCount, max(r.Count, 1)
-			}
+		claim := &resourceapi.ResourceClaim{ObjectMeta: o.Templates[i].ObjectMeta, Spec: o.Templates[i].Spec.Spec}
+		if err := preset(claim.Spec.Devices.Requests); err != nil {
+			return s, fmt.Errorf("read VM %s: %w", vm.Name, err)
 		}
 		s.Claims = append(s.Claims, claim)
 	}
@@ -131,6 +129,27 @@ func NewShape(o Objects) (Shape, error) {
 	return s, nil
 }
 
+// preset sets what requests in a file lack: defaults of the API server.
+func preset(requests []resourceapi.DeviceRequest) error {
+	set := func(mode *resourceapi.DeviceAllocationMode, count *int64) {
+		if *mode != resourceapi.DeviceAllocationModeAll {
+			*mode, *count = resourceapi.DeviceAllocationModeExactCount, max(*count, 1)
+		}
+	}
+	for _, r := range requests {
+		for i := range r.FirstAvailable {
+			set(&r.FirstAvailable[i].AllocationMode, &r.FirstAvailable[i].Count)
+		}
+		switch {
+		case r.Exactly != nil:
+			set(&r.Exactly.AllocationMode, &r.Exactly.Count)
+		case r.FirstAvailable == nil:
+			return fmt.Errorf("request %s has neither exactly nor firstAvailable", r.Name)
+		}
+	}
+	return nil
+}
+
 // Wish is a VM in numbers, for which there is no claim yet.
 type Wish struct {
 	GPUs, NICs         int
@@ -142,6 +161,7 @@ type Wish struct {
 // Count answers for the strictest claim of the wish that a node meets if nothing runs. It
 // returns the claim and, as comments, why it is not stricter and a VM that uses it.
 func (w Wish) Count(ctx context.Context, f *Fleet) (answer Answer, claim string, err error) {
+	w.Pair = w.Pair && w.GPUs > 0 && w.NICs > 0
 	pair, socket, loose := w, w, w
 	pair.OneSocket, socket.Pair, loose.Pair, loose.OneSocket = false, false, false, false
 	notes := []string{}

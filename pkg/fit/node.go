@@ -65,6 +65,14 @@ func New(o Objects) *Fleet {
 		features: structured.Features{AdminAccess: true, DeviceTaints: true, ListTypeAttributes: true, PartitionableDevices: true, PrioritizedList: true},
 		cache:    cel.NewCache(10, cel.Features{EnableListTypeAttributes: true}), // as many as the scheduler keeps
 	}
+	newest := map[[2]string]int64{} // generation, by driver and pool
+	for _, s := range o.Slices {
+		pool := [2]string{s.Spec.Driver, s.Spec.Pool.Name}
+		newest[pool] = max(newest[pool], s.Spec.Pool.Generation)
+	}
+	f.Slices = slices.DeleteFunc(slices.Clone(o.Slices), func(s *resourceapi.ResourceSlice) bool {
+		return s.Spec.Pool.Generation < newest[[2]string{s.Spec.Driver, s.Spec.Pool.Name}]
+	})
 	for _, c := range o.Claims {
 		for id, request := range requests(c.Status.Allocation) {
 			f.allocated[id] = allocation{c, request}
@@ -221,7 +229,7 @@ func (n *node) allocate(ctx context.Context, claims []*resourceapi.ResourceClaim
 
 // takes returns the devices that a request takes, by the scheduler's evaluation of selectors, and
 // a name of their kind, and those of which a selector fails: the allocator returns its error.
-func (n *node) takes(ctx context.Context, r *resourceapi.ExactDeviceRequest) ([]Device, string) {
+func (n *node) takes(ctx context.Context, r *resourceapi.ExactDeviceRequest, class *resourceapi.DeviceClass) ([]Device, string) {
 	kind, selectors := r.DeviceClassName, r.Selectors
 	for _, s := range selectors {
 		kind += " with " + ptr.Deref(s.CEL, resourceapi.CELDeviceSelector{}).Expression
@@ -229,9 +237,7 @@ func (n *node) takes(ctx context.Context, r *resourceapi.ExactDeviceRequest) ([]
 	if found, isKnown := n.taking[kind]; isKnown {
 		return found, kind
 	}
-	if class, err := n.Get(r.DeviceClassName); err == nil {
-		selectors = slices.Concat(class.Spec.Selectors, selectors)
-	}
+	selectors = slices.Concat(class.Spec.Selectors, selectors)
 	n.taking[kind] = slices.DeleteFunc(slices.Clone(n.devices), func(d Device) bool {
 		return d.published == nil || slices.ContainsFunc(selectors, func(s resourceapi.DeviceSelector) bool {
 			selector := n.cache.GetOrCompile(ptr.Deref(s.CEL, resourceapi.CELDeviceSelector{}).Expression)
@@ -256,7 +262,11 @@ func (n *node) obstacle(ctx context.Context, claims []*resourceapi.ResourceClaim
 			if r == nil || r.AdminAccess != nil || r.AllocationMode == resourceapi.DeviceAllocationModeAll {
 				continue // only the allocator knows
 			}
-			devices, kind := n.takes(ctx, r)
+			class, err := n.Get(r.DeviceClassName)
+			if err != nil {
+				return err.Error()
+			}
+			devices, kind := n.takes(ctx, r, class)
 			left := slices.DeleteFunc(slices.Clone(devices), func(d Device) bool { return inUse.Has(d.id) })
 			if needed[kind] += r.Count; int64(len(left)) < needed[kind] {
 				return fmt.Sprintf("%d %s are free, fewer than are needed", len(left), kind)
