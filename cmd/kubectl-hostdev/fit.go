@@ -129,9 +129,8 @@ func (a *app) readFleet(ctx context.Context, flags fitFlags) (objects fit.Object
 		lists = append(lists, data)
 	}
 	var client *cluster.Client
-	var namespace string
 	if len(flags.from) == 0 {
-		if client, namespace, err = a.connect(); err != nil {
+		if client, _, err = a.connect(); err != nil {
 			return objects, err
 		}
 		lists = slices.Concat(lists, a.list(ctx, client, "", "nodes", "pods"), a.list(ctx, client, core.GroupName, "kubevirts"),
@@ -153,7 +152,7 @@ func (a *app) readFleet(ctx context.Context, flags fitFlags) (objects fit.Object
 			}
 			objects.Hosts[n.Name], _ = host.Read(sysfs, nil, host.All)
 		} else if flags.image != "" {
-			sysfs, err := a.readNode(ctx, client, namespace, n.Name, flags.image)
+			sysfs, err := a.readNode(ctx, n.Name, flags.image)
 			if err != nil {
 				a.Say("warning: not read: %s", reasons.Text(err))
 				continue
@@ -179,13 +178,6 @@ func (a *app) list(ctx context.Context, client *cluster.Client, group string, re
 		lists = append(lists, data)
 	}
 	return lists
-}
-
-// claims returns which claims gave a VM its devices, and which pairs nearer devices would have.
-func (a *app) claims(ctx context.Context, client *cluster.Client, vm cluster.VM) (map[topology.DeviceID]string, string, error) {
-	objects, err := fit.Parse(a.list(ctx, client, resourceapi.GroupName, "resourceslices", "resourceclaims")...)
-	given, nearer := fit.New(objects).Given(vm.Node, vm.Namespace, vm.Pod)
-	return given, nearer, err
 }
 
 // readHeld reads which devices the VMs have that run on nodes that were read.

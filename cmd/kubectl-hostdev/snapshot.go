@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/types"
 
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/cluster"
@@ -50,27 +49,16 @@ debug the pod has no privileges. This needs the ClusterRole hostdev-node of
 }
 
 func (a *app) snapshot(ctx context.Context, argument, image, output string) error {
-	client, namespace, err := a.connect()
-	if err != nil {
-		return err
-	}
-	kind, node, _ := strings.Cut(argument, "/")
-	isNode := (kind == "node" || kind == "nodes") && node != ""
-	if image != "" && !isNode {
-		return cli.Failed("name it as in node/gpu-8", errors.New("--debug-image requires a node"))
-	}
 	var vm cluster.VM
-	var name types.NamespacedName
-	switch {
-	case image != "":
-		vm.Host, err = a.readNode(ctx, client, namespace, node, image)
+	var err error
+	kind, node, _ := strings.Cut(argument, "/")
+	switch isNode := (kind == "node" || kind == "nodes") && node != ""; {
 	case isNode:
-		name, err = a.vmOn(ctx, client, namespace, node)
+		vm.Host, err = a.readNode(ctx, node, image)
+	case image != "":
+		err = cli.Failed("name it as in node/gpu-8", errors.New("--debug-image requires a node"))
 	default:
-		name, err = vmName(namespace, argument)
-	}
-	if err == nil && image == "" {
-		vm, err = a.read(ctx, client, name, cluster.WholeNode)
+		_, vm, err = a.load(ctx, argument, cluster.WholeNode)
 	}
 	if err != nil {
 		return err
@@ -79,21 +67,25 @@ func (a *app) snapshot(ctx context.Context, argument, image, output string) erro
 	return a.WriteSnapshot(output, vm.Host, "", "/sys in a pod")
 }
 
-// readNode reads a node through a pod that is made for this.
-func (a *app) readNode(ctx context.Context, client *cluster.Client, namespace, node, image string) (fs.FS, error) {
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
-	defer a.Await(fmt.Sprintf("a pod on node %s, at most %s (--timeout)", node, a.timeout))()
-	return client.Node(ctx, namespace, node, image)
-}
-
-// vmOn returns a VM through whose pod a node is read.
-func (a *app) vmOn(ctx context.Context, client *cluster.Client, namespace, node string) (types.NamespacedName, error) {
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
-	name, err := client.OnNode(ctx, namespace, node)
+// readNode reads a node through a pod that is made with an image, or without one through that of a VM.
+func (a *app) readNode(ctx context.Context, node, image string) (fs.FS, error) {
+	client, namespace, err := a.connect()
 	if err != nil {
-		name, err = client.OnNode(ctx, "", node)
+		return nil, err
 	}
-	return name, err
+	limited, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	defer a.Await(fmt.Sprintf("node %s, at most %s (--timeout)", node, a.timeout))()
+	if image != "" {
+		return client.Node(limited, namespace, node, image)
+	}
+	name, err := client.OnNode(limited, namespace, node)
+	if err != nil {
+		name, err = client.OnNode(limited, "", node)
+	}
+	if err != nil {
+		return nil, err
+	}
+	vm, err := a.read(ctx, client, name, cluster.WholeNode)
+	return vm.Host, err
 }

@@ -78,7 +78,7 @@ func (f *Fleet) Count(ctx context.Context, s Shape) (Answer, error) {
 func (n *node) answer(ctx context.Context, s Shape) (Node, error) {
 	empty, first, never := n.count(ctx, s, true)
 	now, given, why := n.count(ctx, s, false)
-	out := Node{Name: n.Name, Now: now, Empty: empty, Pairs: Pairs{}, Guest: Pairs{}, Plugins: n.bounds(s.Devices, nil), Devices: n.devices}
+	out := Node{Name: n.Name, Now: now, Empty: empty, Pairs: Pairs{}, Guest: Pairs{}, Plugins: n.bounds(s.Devices), Devices: n.devices}
 	if now == 0 {
 		given, out.Why = first, why
 	}
@@ -190,22 +190,17 @@ type Bounds struct {
 	OneNode *Pairs `json:"oneNode"` // of the furthest with topology manager policy single-numa-node; null where it refuses the VM
 }
 
-// mostDevices limits the search, which tries each set of devices.
-const mostDevices = 20
-
 // bounds returns the bounds of sets with so many devices of each driver, or of each resource of
-// a device plugin, of those that are free or own; nil without any, with too many, or where there
-// are not enough.
-func (n *node) bounds(counts map[string]int, own map[topology.DeviceID]string) *Bounds {
+// a device plugin, of those that are free; nil without any, with too many, or where there are not enough.
+func (n *node) bounds(counts map[string]int) *Bounds {
 	var ids []topology.DeviceID
 	drivers := map[topology.DeviceID]string{}
 	for _, d := range n.devices {
-		isCandidate := counts[d.Driver] > 0 && d.Address != "" && (d.State == free || own[d.pci] != "")
-		if isCandidate && drivers[d.pci] == "" { // which may have several devices of a slice
+		if counts[d.Driver] > 0 && d.Address != "" && d.State == free && drivers[d.pci] == "" { // which may have several devices of a slice
 			ids, drivers[d.pci] = append(ids, d.pci), d.Driver
 		}
 	}
-	if len(ids) == 0 || len(ids) > mostDevices {
+	if len(ids) == 0 || len(ids) > 20 { // the search tries each set of devices
 		return nil
 	}
 	tree, all := n.host.Tree(ids), []Pairs{}
@@ -238,18 +233,19 @@ func (n *node) bounds(counts map[string]int, own map[topology.DeviceID]string) *
 // and which pairs it could have with devices of these drivers that are free or its own; "" where
 // none are nearer.
 func (f *Fleet) Given(node, namespace, pod string) (given map[topology.DeviceID]string, nearer string) {
-	n, given, counts, ids := f.node(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}), map[topology.DeviceID]string{}, map[string]int{}, []topology.DeviceID{}
+	n, given, counts := f.node(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}), map[topology.DeviceID]string{}, map[string]int{}
 	isPod := func(r resourceapi.ResourceClaimConsumerReference) bool { return r.Resource == "pods" && r.Name == pod }
-	for _, d := range n.devices {
+	for i, d := range n.devices {
 		a := f.allocated[d.id]
 		if a.claim != nil && a.claim.Namespace == namespace && slices.ContainsFunc(a.claim.Status.ReservedFor, isPod) && d.Address != "" {
 			name := cmp.Or(a.claim.Annotations[resourceapi.PodResourceClaimAnnotation], a.claim.Name)
 			given[d.pci] = fmt.Sprintf("claim %s, request %s, driver %s", name, a.request, d.Driver)
-			ids = append(ids, d.pci)
 			counts[d.Driver]++
+			n.devices[i].State = free // to be given another
 		}
 	}
-	bounds, now := n.bounds(counts, given), pairs(n.host.Tree(ids), ids)
+	ids := slices.Collect(maps.Keys(given))
+	bounds, now := n.bounds(counts), pairs(n.host.Tree(ids), ids)
 	if bounds != nil && bounds.Best.distance() < now.distance() {
 		nearer = fmt.Sprintf("%s in place of %s", bounds.Best, now)
 	}

@@ -97,12 +97,11 @@ func (f *Fleet) List() ([]*resourceapi.DeviceClass, error) { return f.Classes, n
 
 // Get returns a device class.
 func (f *Fleet) Get(name string) (*resourceapi.DeviceClass, error) {
-	for _, c := range f.Classes {
-		if c.Name == name {
-			return c, nil
-		}
+	i := slices.IndexFunc(f.Classes, func(c *resourceapi.DeviceClass) bool { return c.Name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("there is no DeviceClass %q", topology.Abridge(name))
 	}
-	return nil, fmt.Errorf("there is no DeviceClass %q", topology.Abridge(name))
+	return f.Classes[i], nil
 }
 
 // node is a node with what it offers.
@@ -196,17 +195,14 @@ func (n *node) offerPlugins() {
 	}
 }
 
-// searchTime is how long the scheduler searches a node before it leaves it out
-// (k8s.io/kube-scheduler config/v1, DynamicResourcesFilterTimeoutDefault).
-const searchTime = 10 * time.Second
-
 // allocate has the scheduler's allocator allocate devices to a VM's claims, which are in use from
 // then on. It returns the request that each is for, or why it cannot.
 func (n *node) allocate(ctx context.Context, claims []*resourceapi.ResourceClaim, inUse sets.Set[structured.DeviceID]) (map[structured.DeviceID]string, string) {
 	if why := n.obstacle(ctx, claims, inUse); why != "" {
 		return nil, why
 	}
-	ctx, cancel := context.WithTimeout(ctx, searchTime)
+	// The scheduler searches a node so long (k8s.io/kube-scheduler config/v1, DynamicResourcesFilterTimeoutDefault).
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	allocator, err := structured.NewAllocator(ctx, n.features, structured.AllocatedState{AllocatedDevices: inUse}, n.Fleet, n.published, n.cache)
 	var results []resourceapi.AllocationResult
@@ -304,9 +300,6 @@ func publishes(devices []Device, attribute string) (isPublished bool, other stri
 	return false, other
 }
 
-// mostVMs is how many VMs are counted where nothing limits them.
-const mostVMs = 1000
-
 // room returns how often a VM fits on the node but for its claims, and what limits it. An empty
 // node has no cordon.
 func (n *node) room(s Shape, isEmpty bool) (int, string) {
@@ -319,7 +312,7 @@ func (n *node) room(s Shape, isEmpty bool) (int, string) {
 	if t, isRefused := scheduling.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints, s.Tolerations, isHard, true); isRefused {
 		return 0, "the VM does not tolerate its taint " + t.ToString()
 	}
-	room, why := mostVMs, ""
+	room, why := 1000, "" // where nothing limits them
 	for _, name := range slices.Sorted(maps.Keys(s.Needs)) {
 		need, left := s.Needs[name], n.Status.Allocatable[name].DeepCopy()
 		for _, p := range n.Pods {

@@ -64,7 +64,7 @@ func TestShape(t *testing.T) {
 }
 
 // TestRequests: a file lacks the API server's defaults, and may lack a field of resource.k8s.io/v1, as
-// one that was written for v1beta1 does. Of firstAvailable two of four pairs of GPUs fit, then single ones.
+// one that was written for v1beta1 does. Of eight GPUs firstAvailable takes three, three, one and one.
 func TestRequests(t *testing.T) {
 	const class = "deviceClassName: vfio.gpu.nvidia.com"
 	for request, want := range map[string]string{
