@@ -123,9 +123,12 @@ func serveCluster(ts *testscript.TestScript, neg bool, files []string) {
 	server := served.Start()
 	ts.Defer(func() {
 		server.Close()
-		if left := served.Made(); len(left) > 0 && !slices.Contains(files, "nodelete.yaml") {
-			ts.Fatalf("pods that are not deleted: %v", left)
-		}
+		served.Made.Range(func(name, _ any) bool {
+			if !slices.Contains(files, "nodelete.yaml") {
+				ts.Fatalf("pod %s is not deleted", name)
+			}
+			return true
+		})
 	})
 	kubeconfig := ts.MkAbs("kubeconfig")
 	ts.Check(os.WriteFile(kubeconfig, fmt.Appendf(nil, `

@@ -236,10 +236,9 @@ func (f *Fleet) Given(node, namespace, pod string) (given map[topology.DeviceID]
 	n, given, counts := f.node(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}), map[topology.DeviceID]string{}, map[string]int{}
 	isPod := func(r resourceapi.ResourceClaimConsumerReference) bool { return r.Resource == "pods" && r.Name == pod }
 	for i, d := range n.devices {
-		a := f.allocated[d.id]
-		if a.claim != nil && a.claim.Namespace == namespace && slices.ContainsFunc(a.claim.Status.ReservedFor, isPod) && d.Address != "" {
-			name := cmp.Or(a.claim.Annotations[resourceapi.PodResourceClaimAnnotation], a.claim.Name)
-			given[d.pci] = fmt.Sprintf("claim %s, request %s, driver %s", name, a.request, d.Driver)
+		if c := f.users[d.id]; c != nil && c.Namespace == namespace && slices.ContainsFunc(c.Status.ReservedFor, isPod) && d.Address != "" {
+			name, request := cmp.Or(c.Annotations[resourceapi.PodResourceClaimAnnotation], c.Name), requests(c.Status.Allocation)[d.id]
+			given[d.pci] = fmt.Sprintf("claim %s, request %s, driver %s", name, request, d.Driver)
 			counts[d.Driver]++
 			n.devices[i].State = free // to be given another
 		}

@@ -103,6 +103,7 @@ func NewShape(o Objects) (Shape, error) {
 		}
 		s.Claims = append(s.Claims, claim)
 	}
+	maps.Copy(s.Needs, spec.Domain.Resources.Limits)
 	maps.Copy(s.Needs, spec.Domain.Resources.Requests)
 	for _, gpu := range spec.Domain.Devices.GPUs {
 		s.Devices[gpu.DeviceName]++
@@ -119,7 +120,7 @@ func NewShape(o Objects) (Shape, error) {
 		s.Needs[corev1.ResourceCPU] = *resource.NewQuantity(int64(max(c.Cores, 1))*int64(max(c.Sockets, 1))*int64(max(c.Threads, 1)), resource.DecimalSI)
 	}
 	m := ptr.Deref(spec.Domain.Memory, v1.Memory{})
-	if m.Guest != nil {
+	if _, isRequested := s.Needs[corev1.ResourceMemory]; m.Guest != nil && (!isRequested || m.Hugepages != nil) {
 		s.Needs[corev1.ResourceMemory] = *m.Guest
 	}
 	if m.Hugepages != nil {

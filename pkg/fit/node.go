@@ -45,37 +45,31 @@ const free, used, taken = "free", "used", "taken"
 // Fleet holds the objects of a cluster, by which VMs fit on its nodes or do not.
 type Fleet struct {
 	Objects
-	allocated map[structured.DeviceID]allocation
-	features  structured.Features
-	cache     *cel.Cache
-}
-
-// allocation names the claim and the request that a device is allocated to.
-type allocation struct {
-	claim   *resourceapi.ResourceClaim
-	request string
+	users    map[structured.DeviceID]*resourceapi.ResourceClaim // that devices are allocated to
+	features structured.Features
+	cache    *cel.Cache
 }
 
 // New returns the fleet of objects.
 func New(o Objects) *Fleet {
 	f := &Fleet{
-		Objects: o, allocated: map[structured.DeviceID]allocation{},
+		Objects: o, users: map[structured.DeviceID]*resourceapi.ResourceClaim{},
 		// Those of Kubernetes 1.36 that concern devices which one VM has alone. Where a gate is
 		// off, the API server has dropped its fields.
 		features: structured.Features{AdminAccess: true, DeviceTaints: true, ListTypeAttributes: true, PartitionableDevices: true, PrioritizedList: true},
 		cache:    cel.NewCache(10, cel.Features{EnableListTypeAttributes: true}), // as many as the scheduler keeps
 	}
-	newest := map[[2]string]int64{} // generation, by driver and pool
-	for _, s := range o.Slices {
-		pool := [2]string{s.Spec.Driver, s.Spec.Pool.Name}
-		newest[pool] = max(newest[pool], s.Spec.Pool.Generation)
+	newest := map[structured.DeviceID]int64{} // generation of a pool, of which an update may leave slices
+	pool := func(s *resourceapi.ResourceSlice) structured.DeviceID {
+		return structured.MakeDeviceID(s.Spec.Driver, s.Spec.Pool.Name, "")
 	}
-	f.Slices = slices.DeleteFunc(slices.Clone(o.Slices), func(s *resourceapi.ResourceSlice) bool {
-		return s.Spec.Pool.Generation < newest[[2]string{s.Spec.Driver, s.Spec.Pool.Name}]
-	})
+	for _, s := range o.Slices {
+		newest[pool(s)] = max(newest[pool(s)], s.Spec.Pool.Generation)
+	}
+	f.Slices = slices.DeleteFunc(slices.Clone(o.Slices), func(s *resourceapi.ResourceSlice) bool { return s.Spec.Pool.Generation < newest[pool(s)] })
 	for _, c := range o.Claims {
-		for id, request := range requests(c.Status.Allocation) {
-			f.allocated[id] = allocation{c, request}
+		for id := range requests(c.Status.Allocation) {
+			f.users[id] = c
 		}
 	}
 	return f
@@ -123,8 +117,8 @@ func (f *Fleet) node(of *corev1.Node) *node {
 		n.published = append(n.published, s)
 		for _, published := range s.Spec.Devices {
 			d := Device{Name: published.Name, Driver: s.Spec.Driver, id: structured.MakeDeviceID(s.Spec.Driver, s.Spec.Pool.Name, published.Name), published: &published}
-			if a, isUsed := f.allocated[d.id]; isUsed {
-				d.By = a.claim.Namespace + "/" + a.claim.Name
+			if claim := f.users[d.id]; claim != nil {
+				d.By = claim.Namespace + "/" + claim.Name
 			}
 			at := place(published)
 			n.offer(d, at)

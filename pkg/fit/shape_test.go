@@ -1,14 +1,11 @@
 package fit
 
 import (
-	"fmt"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"hook-sidecar/test/expect"
-	"hook-sidecar/test/fleet"
 )
 
 // TestShape reads VMs as KubeVirt makes pods of them.
@@ -37,6 +34,12 @@ func TestShape(t *testing.T) {
         memory: {hugepages: {pageSize: 2Mi}}
         resources: {requests: {memory: 1Gi}}`,
 			map[corev1.ResourceName]string{"hugepages-2Mi": "1Gi"}},
+		{"dedicated CPUs and memory by limits", `
+      domain:
+        cpu: {dedicatedCpuPlacement: true}
+        memory: {guest: 2Gi}
+        resources: {limits: {cpu: "6", memory: 1Gi}}`,
+			map[corev1.ResourceName]string{"cpu": "6", "memory": "1Gi"}},
 		{"device plugins", `
       domain:
         devices:
@@ -60,52 +63,6 @@ func TestShape(t *testing.T) {
 			}
 			expect.Same(t, test.needs, needs, "needs (-want +got)")
 		})
-	}
-}
-
-// TestRequests: a file lacks the API server's defaults, and may lack a field of resource.k8s.io/v1, as
-// one that was written for v1beta1 does. Of eight GPUs firstAvailable takes three, three, one and one.
-func TestRequests(t *testing.T) {
-	const class = "deviceClassName: vfio.gpu.nvidia.com"
-	for request, want := range map[string]string{
-		"firstAvailable: [{name: a, count: 3, " + class + "}, {name: b, " + class + "}]": "4 ", // 3, 3, 1, 1
-		class:                              "0 read VM vm: request gpu has neither exactly nor firstAvailable",
-		"exactly: {deviceClassName: none}": `0 there is no DeviceClass "none"`,
-		"exactly: {selectors: [{cel: {expression: 'bad('}}], " + class + "}": "0 the scheduler's allocator: ",
-	} {
-		o, err := Parse([]byte(`
-kind: ResourceClaimTemplate
-apiVersion: resource.k8s.io/v1
-metadata: {name: t}
-spec: {spec: {devices: {requests: [{name: gpu, ` + request + `}]}}}
----
-kind: VirtualMachine
-metadata: {name: vm}
-spec: {template: {spec: {resourceClaims: [{name: d, resourceClaimTemplateName: t}]}}}`))
-		expect.NoError(t, err)
-		shape, err := NewShape(o)
-		got := fmt.Sprint("0 ", err)
-		if err == nil {
-			answer, err := New(objects(t, "x86-2n8g-hgx-h100", fleet.NVIDIA(), fleet.SRIOV())).Count(t.Context(), shape)
-			expect.NoError(t, err)
-			got = fmt.Sprint(answer.Now, " ", answer.Nodes[0].Why)
-		}
-		if !strings.HasPrefix(got, want) {
-			t.Errorf("%s: %s, want %s", request, got, want)
-		}
-	}
-}
-
-// TestGenerations: a driver publishes a pool anew slice by slice; until the old ones are deleted, there
-// are both. Of the newest generation, three devices are left.
-func TestGenerations(t *testing.T) {
-	o := objects(t, "x86-2n8g-hgx-h100", fleet.NVIDIA(), fleet.SRIOV())
-	next := o.Slices[0].DeepCopy()
-	next.Spec.Pool.Generation, next.Spec.Devices = 2, next.Spec.Devices[:3]
-	o.Slices = append(o.Slices, next)
-	answer, _ := count(t, o, Wish{GPUs: 1, GPUClass: fleet.NVIDIA().Class}, false)
-	if n := answer.Nodes[0]; n.Now != 3 || len(n.Devices) != 3+8 {
-		t.Errorf("%d fit, of %d devices, want 3 of 3 GPUs and 8 NICs", n.Now, len(n.Devices))
 	}
 }
 

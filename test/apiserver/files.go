@@ -16,22 +16,13 @@ import (
 
 // Cluster is a cluster that is read from files.
 type Cluster struct {
-	PageSize int // how many objects one answer has
+	PageSize int      // how many objects one answer has
+	Made     sync.Map // pods that clients created and have not deleted, by name
 
 	dir        string // of the files that commands print
 	objects    []document
 	containers []document
 	refusals   []document
-	made       sync.Map // pods that clients created and have not deleted, by name
-}
-
-// Made returns the names of the pods that clients created and have not deleted.
-func (c *Cluster) Made() (names []any) {
-	c.made.Range(func(name, _ any) bool {
-		names = append(names, name)
-		return true
-	})
-	return names
 }
 
 // isOf reports whether a document is of a container of a pod, whose name may match the document's pattern.

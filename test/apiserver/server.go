@@ -86,7 +86,7 @@ func (c *Cluster) create(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	c.made.Store(pod.Name, pod)
+	c.Made.Store(pod.Name, pod)
 	reply(w, http.StatusCreated, pod)
 }
 
@@ -95,7 +95,7 @@ func (c *Cluster) delete(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
-	c.made.Delete(r.PathValue("name"))
+	c.Made.Delete(r.PathValue("name"))
 	reply(w, http.StatusOK, map[string]any{"kind": "Pod", "apiVersion": "v1"})
 }
 
@@ -148,7 +148,7 @@ func (c *Cluster) log(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, d.Log)
 		return
 	}
-	if _, isMade := c.made.Load(r.PathValue("name")); isMade {
+	if _, isMade := c.Made.Load(r.PathValue("name")); isMade {
 		fail(w, apierrors.NewBadRequest("container is waiting to start: trying and failing to pull image"))
 		return
 	}
