@@ -69,16 +69,14 @@ See ` + cli.Page("docs/aligned-devices.md") + `.
 	flags.AddAsKubectl(cmd, cli.Text, cli.JSON, cli.YAML)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		hasFile, hasNumbers := len(flags.files) > 0, flags.wish.GPUs+flags.wish.NICs > 0
-		if flags.wish.GPUs < 0 || flags.wish.NICs < 0 || hasNumbers == hasFile || flags.claim && hasFile {
+		switch {
+		case flags.wish.GPUs < 0 || flags.wish.NICs < 0 || hasNumbers == hasFile || flags.claim && hasFile:
 			return cli.Failed(cli.SeeHelp(cmd), errors.New("pass either -f FILE, or --gpus and --nics and, if you like, --claim"))
-		}
-		if flags.wish.GPUs > 0 && flags.wish.GPUClass == "" || flags.wish.NICs > 0 && flags.wish.NICClass == "" {
+		case flags.wish.GPUs > 0 && flags.wish.GPUClass == "" || flags.wish.NICs > 0 && flags.wish.NICClass == "":
 			return cli.Failed("kubectl get deviceclasses lists them", errors.New("--gpus requires --gpu-class, and --nics requires --nic-class"))
-		}
-		if flags.image != "" && len(flags.from) > 0 {
+		case flags.image != "" && len(flags.from) > 0:
 			return cli.Failed("leave out one of them", errors.New("--debug-image cannot be combined with --from"))
-		}
-		if flags.claim {
+		case flags.claim:
 			flags.Format = cli.Text // whatever the name of the file
 		}
 		if err := flags.Check(); err != nil {
