@@ -8,10 +8,12 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+	resourceapi "k8s.io/api/resource/v1"
 
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/cluster"
 	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/fit"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
@@ -119,11 +121,12 @@ func (a *app) explain(ctx context.Context, argument string, flags explainFlags) 
 	e.Heading, e.Subject = running.Heading(), report.NewSubject(running.Planned.Plan.Domain(), vm.VMI)
 	e.Subject.Host, e.Subject.Source, e.Subject.Tool = "node "+vm.Node, "pod "+vm.Pod, a.Version()
 	if slices.ContainsFunc(slices.Concat(vm.GPUs, vm.HostDevices), env.Request.IsClaim) {
-		claims, nearer, err := a.claims(ctx, client, vm)
+		objects, err := fit.Parse(a.list(ctx, client, resourceapi.GroupName, "resourceslices", "resourceclaims")...)
 		if err != nil {
 			return err
 		}
-		if e.Claims = claims; nearer != "" {
+		var nearer string
+		if e.Claims, nearer = fit.New(objects).Given(vm.Node, vm.Namespace, vm.Pod); nearer != "" {
 			e.Heading += "nearer devices of the same drivers are free on its node: " + nearer + " (kubectl hostdev fit --claim)\n\n"
 		}
 	}

@@ -27,7 +27,7 @@ type fitFlags struct {
 	cli.Output
 	wish        fit.Wish
 	files, from []string
-	node        string
+	node, image string
 	claim       bool
 	snapshots   map[string]string
 }
@@ -65,13 +65,18 @@ See ` + cli.Page("docs/aligned-devices.md") + `.
 	f.StringVar(&flags.node, "node", "", "this node alone, and its devices")
 	f.StringArrayVar(&flags.from, "from", nil, "read the cluster's objects from this file instead; may be repeated")
 	f.StringToStringVar(&flags.snapshots, "snapshot", nil, "NODE=FILE: a node's snapshot; may be repeated")
+	f.StringVar(&flags.image, "debug-image", "", "as in snapshot, of each node without a --snapshot")
 	flags.AddAsKubectl(cmd, cli.Text, cli.JSON, cli.YAML)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		hasFile, hasNumbers := len(flags.files) > 0, flags.wish.GPUs+flags.wish.NICs > 0
-		if flags.wish.GPUs < 0 || flags.wish.NICs < 0 || hasNumbers == hasFile || flags.claim && hasFile {
+		switch {
+		case flags.wish.GPUs < 0 || flags.wish.NICs < 0 || hasNumbers == hasFile || flags.claim && hasFile:
 			return cli.Failed(cli.SeeHelp(cmd), errors.New("pass either -f FILE, or --gpus and --nics and, if you like, --claim"))
-		}
-		if flags.claim {
+		case flags.wish.GPUs > 0 && flags.wish.GPUClass == "" || flags.wish.NICs > 0 && flags.wish.NICClass == "":
+			return cli.Failed("kubectl get deviceclasses lists them", errors.New("--gpus requires --gpu-class, and --nics requires --nic-class"))
+		case flags.image != "" && len(flags.from) > 0:
+			return cli.Failed("leave out one of them", errors.New("--debug-image cannot be combined with --from"))
+		case flags.claim:
 			flags.Format = cli.Text // whatever the name of the file
 		}
 		if err := flags.Check(); err != nil {
@@ -83,26 +88,17 @@ See ` + cli.Page("docs/aligned-devices.md") + `.
 }
 
 func (a *app) fit(ctx context.Context, flags fitFlags) error {
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
 	objects, err := a.readFleet(ctx, flags)
 	if err != nil {
 		return err
 	}
-	if flags.node != "" {
-		objects.Nodes = slices.DeleteFunc(objects.Nodes, func(n *corev1.Node) bool { return n.Name != flags.node })
-	}
-	if len(objects.Nodes) == 0 {
-		return errors.New("read nodes: there is none, or not that of --node")
-	}
 	fleet, claim, answer := fit.New(objects), "", fit.Answer{}
-	if len(flags.files) > 0 {
-		var shape fit.Shape
-		if shape, err = fit.NewShape(objects); err == nil {
-			answer, err = fleet.Count(ctx, shape)
-		}
-	} else {
+	if len(flags.files) == 0 {
 		answer, claim, err = flags.wish.Count(ctx, fleet)
+	} else if shape, shapeErr := fit.NewShape(objects); shapeErr != nil {
+		err = shapeErr
+	} else {
+		answer, err = fleet.Count(ctx, shape)
 	}
 	if err != nil {
 		return err
@@ -141,22 +137,37 @@ func (a *app) readFleet(ctx context.Context, flags fitFlags) (objects fit.Object
 	if objects, err = fit.Parse(lists...); err != nil {
 		return objects, err
 	}
+	objects.Nodes = slices.DeleteFunc(objects.Nodes, func(n *corev1.Node) bool { return flags.node != "" && n.Name != flags.node })
+	if len(objects.Nodes) == 0 {
+		return objects, errors.New("read nodes: there is none, or not that of --node")
+	}
 	objects.Hosts = map[string]*topology.Host{}
-	for node, file := range flags.snapshots {
-		sysfs, err := host.OpenSysfs(file)
-		if err != nil {
-			return objects, err
+	for _, n := range objects.Nodes {
+		if file, isFile := flags.snapshots[n.Name]; isFile {
+			sysfs, err := host.OpenSysfs(file)
+			if err != nil {
+				return objects, err
+			}
+			objects.Hosts[n.Name], _ = host.Read(sysfs, nil, host.All)
+		} else if flags.image != "" {
+			sysfs, err := a.readNode(ctx, n.Name, flags.image)
+			if err != nil {
+				a.Say("warning: not read: %s", reasons.Text(err))
+				continue
+			}
+			objects.Hosts[n.Name], _ = host.Read(sysfs, nil, host.All)
 		}
-		objects.Hosts[node], _ = host.Read(sysfs, nil, host.All)
 	}
 	if client != nil && len(objects.Hosts) > 0 {
-		objects.Held, err = a.readHeld(ctx, client, objects.Hosts)
+		objects.Held, err = a.readHeld(ctx, objects.Hosts)
 	}
 	return objects, err
 }
 
 // list reads objects, as far as the user may.
 func (a *app) list(ctx context.Context, client *cluster.Client, group string, resources ...string) (lists [][]byte) {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
 	for _, resource := range resources {
 		data, err := client.Get(ctx, cluster.Query{Group: group, Resource: resource})
 		if err != nil {
@@ -167,33 +178,21 @@ func (a *app) list(ctx context.Context, client *cluster.Client, group string, re
 	return lists
 }
 
-// claims returns which claims gave a VM its devices, and which pairs nearer devices would have.
-func (a *app) claims(ctx context.Context, client *cluster.Client, vm cluster.VM) (map[topology.DeviceID]string, string, error) {
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
-	objects, err := fit.Parse(a.list(ctx, client, resourceapi.GroupName, "resourceslices", "deviceclasses", "resourceclaims")...)
-	node := corev1.Node{}
-	node.Name = vm.Node
-	given, nearer := fit.New(objects).Given(&node, vm.Namespace, vm.Pod)
-	return given, nearer, err
-}
-
-// readHeld reads which devices the VMs have that run on nodes with a snapshot.
-func (a *app) readHeld(ctx context.Context, client *cluster.Client, hosts map[string]*topology.Host) (map[string]string, error) {
-	all, err := client.Instances(ctx, "", "")
+// readHeld reads which devices the VMs have that run on nodes that were read.
+func (a *app) readHeld(ctx context.Context, hosts map[string]*topology.Host) (map[string]string, error) {
+	client, all, err := a.instances(ctx, fleetFlags{all: true})
+	all = slices.DeleteFunc(all, func(in cluster.Instance) bool { return hosts[in.Node] == nil })
+	read := func(in cluster.Instance) (cluster.VM, error) {
+		return a.read(ctx, client, in.NamespacedName, cluster.DevicesOnly)
+	}
 	held := map[string]string{}
-	for _, in := range all {
-		if hosts[in.Node] == nil || !in.MayHaveDevices {
-			continue
-		}
-		vm, err := client.VM(ctx, in, cluster.DevicesOnly)
+	forEach(a, all, 8, read, func(vm cluster.VM, err error) {
 		if err != nil {
-			a.Say("warning: the devices of VM %s count as free: %v", in.NamespacedName, err)
-			continue
+			a.Say("warning: devices of a VM count as free: %s", reasons.Text(err))
 		}
 		for _, id := range vm.IDs {
-			held[in.Node+" "+id.String()] = in.String()
+			held[vm.Node+" "+id.String()] = vm.String()
 		}
-	}
+	})
 	return held, err
 }

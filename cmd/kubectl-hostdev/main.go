@@ -1,12 +1,14 @@
 // Command kubectl-hostdev is a plugin of kubectl that shows where the passthrough devices
 // of a running KubeVirt VM are in the guest's PCI Express tree, and where they could be.
-// It changes nothing, and needs no hook in the cluster.
+// It changes nothing, but for pods that it makes with --debug-image and deletes, and needs no hook in
+// the cluster.
 package main
 
 import (
 	"context"
 	"os"
 	"os/signal"
+	"syscall"
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
@@ -15,7 +17,7 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	klog.SetLogger(logr.Discard()) // client-go logs what it returns as an error, too
 	streams := cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
 	code := run(ctx, os.Args[1:], os.Environ(), streams)

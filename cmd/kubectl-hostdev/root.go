@@ -53,7 +53,7 @@ func (a *app) newRoot() *cobra.Command {
 		Long: `kubectl hostdev reads a running KubeVirt VM where it runs: the VMI, the domain that
 libvirt runs, and the node's sysfs. It shows where each passthrough device is on the
 host and in the guest, and what hook-sidecar would make of it. The cluster need not
-have the hook. It changes nothing.
+have the hook. It changes nothing; only --debug-image makes pods, and deletes them.
 
 It needs to get and list virtualmachineinstances, to list pods, and to create
 pods/exec in the VM's namespace: ` + cli.Page("manifests/kubectl/clusterrole.yaml") + `.

@@ -121,7 +121,15 @@ func serveCluster(ts *testscript.TestScript, neg bool, files []string) {
 	served, err := apiserver.Read(ts.MkAbs("."), files...)
 	ts.Check(err)
 	server := served.Start()
-	ts.Defer(server.Close)
+	ts.Defer(func() {
+		server.Close()
+		served.Made.Range(func(name, _ any) bool {
+			if !slices.Contains(files, "nodelete.yaml") {
+				ts.Fatalf("pod %s is not deleted", name)
+			}
+			return true
+		})
+	})
 	kubeconfig := ts.MkAbs("kubeconfig")
 	ts.Check(os.WriteFile(kubeconfig, fmt.Appendf(nil, `
 apiVersion: v1

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"path"
 	"strings"
 	"sync"
@@ -84,6 +85,9 @@ type Query struct {
 	Group, Version, Resource, Namespace, Name, Part string // Version "" is v1
 
 	Parameters map[string]string
+
+	Verb string      // create or delete; "" reads
+	Body *corev1.Pod // to create
 }
 
 // path returns where the API server has it.
@@ -100,8 +104,8 @@ func (q Query) path() string {
 
 // right returns the permission that the query needs.
 func (q Query) right() right {
-	verb := "get"
-	if q.Name == "" {
+	verb := cmp.Or(q.Verb, "get")
+	if verb == "get" && q.Name == "" {
 		verb = "list"
 	}
 	return right{verb, q.Group, path.Join(q.Resource, q.Part), q.Namespace}
@@ -112,9 +116,10 @@ func (c *Client) Get(ctx context.Context, q Query) ([]byte, error) {
 	return c.query(ctx, "read "+path.Join(q.Resource, q.Part, q.Name), q)
 }
 
-// query returns what is queried. An error says what was being done.
+// query returns what is queried, or made of it. An error says what was being done.
 func (c *Client) query(ctx context.Context, doing string, q Query) ([]byte, error) {
-	request := c.rest.Get().AbsPath(q.path())
+	method := map[string]string{"create": http.MethodPost, "delete": http.MethodDelete}[q.Verb]
+	request := c.rest.Verb(cmp.Or(method, http.MethodGet)).AbsPath(q.path()).Body(q.Body)
 	for name, value := range q.Parameters {
 		request = request.Param(name, value)
 	}

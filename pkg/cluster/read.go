@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -8,9 +9,13 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/rand"
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
@@ -167,5 +172,49 @@ func (c *Client) OnNode(ctx context.Context, namespace, node string) (types.Name
 			return in.NamespacedName, nil
 		}
 	}
-	return types.NamespacedName{}, reasons.WithHint("the node is read through the pod of one of its VMs; run hook-sidecar snapshot on the node instead", fmt.Errorf("no VM that can be read runs on node %q", node))
+	return types.NamespacedName{}, reasons.WithHint("the node is read through the pod of one of its VMs; pass --debug-image with an image that has a shell, or run hook-sidecar snapshot on the node", fmt.Errorf("no VM that can be read runs on node %q", node))
+}
+
+// Node reads the sysfs of a node through a pod that it makes there and deletes. As that of kubectl debug
+// node/NODE, the pod is bound to the node whatever its taints. It needs none of that one's privileges: the
+// /sys of any container shows the node's PCI devices.
+func (c *Client) Node(ctx context.Context, namespace, node, image string) (sysfs fs.FS, err error) {
+	pod := &corev1.Pod{}
+	pod.Namespace, pod.Name = namespace, "hostdev-snapshot-"+rand.String(5)
+	pod.Spec = corev1.PodSpec{
+		NodeName: node, Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}, RestartPolicy: corev1.RestartPolicyNever,
+		ActiveDeadlineSeconds: new(int64(600)), TerminationGracePeriodSeconds: new(int64(0)), AutomountServiceAccountToken: new(bool),
+		// A log has standard error, too.
+		Containers: []corev1.Container{{Name: compute, Image: image, Command: []string{"sh", "-c", "exec 2> /dev/null\n" + host.Script("/sys", nil)}}},
+	}
+	doing := fmt.Sprintf("read node %s through pod %s/%s", node, namespace, pod.Name)
+	_, err = c.query(ctx, doing, Query{Resource: "pods", Namespace: namespace, Verb: "create", Body: pod})
+	if apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
+		return nil, err // the API server refused it
+	}
+	defer func() { // also after an interrupt, and where only the answer was lost
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		if _, leftover := c.query(ctx, "delete pod "+pod.Name, Query{Resource: "pods", Namespace: namespace, Name: pod.Name, Verb: "delete"}); !apierrors.IsNotFound(leftover) {
+			err = cmp.Or(leftover, err)
+		}
+	}()
+	log := Query{Resource: "pods", Namespace: namespace, Name: pod.Name, Part: "log", Parameters: map[string]string{"container": compute, "follow": "true"}}
+	for {
+		text, err := c.query(ctx, doing, log)
+		if err == nil {
+			if sysfs, err = host.ParseSnapshot(text); err != nil {
+				err = reasons.WithHint("the image has to have sh, as that of busybox has", fmt.Errorf("%s: %w", doing, err))
+			}
+			return sysfs, err
+		}
+		if !apierrors.IsBadRequest(err) && !apierrors.IsNotFound(err) { // of a container that waits, and of a pod that kubelet has not seen
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, reasons.WithHint("try again, or give it longer with --timeout", err)
+		case <-time.After(pollEvery):
+		}
+	}
 }

@@ -71,7 +71,6 @@ func TestHosts(t *testing.T) {
 		host     string
 		gpu, nic fleet.Driver
 		wish     Wish
-		overAll  bool
 		want     int
 		pairs    string // on the host, as slices show it, and in the guest
 		why      string
@@ -82,11 +81,6 @@ func TestHosts(t *testing.T) {
 		{host: hgx, wish: Wish{GPUs: 4, NICs: 4, Pair: true}, want: 2, pairs: "4 PHB, 24 NODE"},
 		{host: hgx, wish: Wish{GPUs: 8, NICs: 8, Pair: true}, want: 1, pairs: "8 PHB, 48 NODE, 64 SYS"},
 		{host: hgx, wish: Wish{GPUs: 4, NICs: 1, Pair: true}, want: 2, pairs: "1 PHB, 9 NODE"},
-		// One constraint over all: no root has two GPUs.
-		{host: hgx, wish: Wish{GPUs: 1, NICs: 1}, overAll: true, want: 8, pairs: "1 PHB"},
-		{host: hgx, wish: Wish{GPUs: 2, NICs: 2}, overAll: true, pairs: "-", why: "no free devices meet the claim's constraints"},
-		{host: hgx, wish: Wish{GPUs: 4, NICs: 4}, overAll: true, pairs: "-", why: "no free devices meet the claim's constraints"},
-		{host: hgx, wish: Wish{GPUs: 8, NICs: 8}, overAll: true, pairs: "-", why: "no free devices meet the claim's constraints"},
 		{host: hgx, wish: Wish{GPUs: 9}, pairs: "-", why: "8 vfio.gpu.nvidia.com are free, fewer than are needed"},
 		// The two drivers publish the NUMA node under two names; one driver agrees with itself.
 		{host: hgx, wish: Wish{GPUs: 4, NICs: 4, Pair: true, OneSocket: true}, pairs: "-", why: "sriov has no resource.kubernetes.io/numaNode, its driver publishes dra.net/numaNode: matchAttribute compares one name"},
@@ -119,7 +113,7 @@ func TestHosts(t *testing.T) {
 		}
 		test.wish.GPUClass, test.wish.NICClass = test.gpu.Class, test.nic.Class
 		t.Run(fmt.Sprint(test.host, " ", test.wish), func(t *testing.T) {
-			answer, _ := count(t, objects(t, test.host, test.gpu, test.nic), test.wish, test.overAll)
+			answer, _ := count(t, objects(t, test.host, test.gpu, test.nic), test.wish, false)
 			got := answer.Nodes[0]
 			if got.Now != test.want || got.Empty != test.want || got.Pairs.String() != test.pairs || got.Guest.String() != test.pairs || got.Why != test.why {
 				t.Errorf("fits %d times, %d when empty, pairs %s, in the guest %s, why %q\nwant %d, %s, %q",

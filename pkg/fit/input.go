@@ -2,15 +2,18 @@ package fit
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -33,16 +36,33 @@ type Objects struct {
 	Held  map[string]string         `json:"-"` // the running VM that has a device, by node and PCI address with a space between them
 }
 
-// Parse reads files of YAML documents and lists of an API server. Other kinds are ignored.
+// Parse reads files of YAML documents and lists, of which each item has a kind of its own or that of
+// the list. Other kinds are ignored.
 func Parse(files ...[]byte) (o Objects, err error) {
 	kinds := map[string][]json.RawMessage{}
 	for _, document := range bytes.Split(bytes.Join(files, []byte("\n---\n")), []byte("\n---")) {
-		object, err := yaml.YAMLToJSON(document)
-		if err == nil {
-			err = sortByKind(object, "", kinds)
+		var list struct {
+			metav1.TypeMeta
+			Items []json.RawMessage
 		}
-		if err != nil {
+		object, err := yaml.YAMLToJSON(document)
+		if err = cmp.Or(err, json.Unmarshal(object, &list)); err != nil {
 			return o, fmt.Errorf("parse objects: %w", err)
+		}
+		kind, isList := strings.CutSuffix(list.Kind, "List")
+		if !isList {
+			list.Items = []json.RawMessage{object}
+		}
+		for _, item := range list.Items {
+			of := metav1.TypeMeta{Kind: kind, APIVersion: list.APIVersion}
+			err := json.Unmarshal(item, &of)
+			if err == nil && strings.HasPrefix(of.APIVersion, resourceapi.GroupName) && of.APIVersion != resourceapi.SchemeGroupVersion.String() {
+				err = fmt.Errorf("%s is of %s, must be of %s", of.Kind, of.APIVersion, resourceapi.SchemeGroupVersion)
+			}
+			if err != nil {
+				return o, fmt.Errorf("parse objects: %w", err)
+			}
+			kinds[of.Kind] = append(kinds[of.Kind], item)
 		}
 	}
 	data, err := json.Marshal(kinds)
@@ -52,33 +72,12 @@ func Parse(files ...[]byte) (o Objects, err error) {
 	return o, err
 }
 
-// sortByKind adds an object to those of its kind, or the items of a list, of which each has a
-// kind of its own or that of the list.
-func sortByKind(object []byte, kind string, kinds map[string][]json.RawMessage) error {
-	head := struct {
-		APIVersion, Kind string
-		Items            []json.RawMessage
-	}{Kind: kind}
-	if err := json.Unmarshal(object, &head); err != nil {
-		return err
-	}
-	if strings.HasPrefix(head.APIVersion, resourceapi.GroupName) && head.APIVersion != resourceapi.SchemeGroupVersion.String() {
-		return fmt.Errorf("%s is of %s, must be of %s", head.Kind, head.APIVersion, resourceapi.SchemeGroupVersion)
-	}
-	kinds[head.Kind] = append(kinds[head.Kind], object)
-	for _, item := range head.Items {
-		if err := sortByKind(item, strings.TrimSuffix(head.Kind, "List"), kinds); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Shape has the devices, CPUs and memory that one VM needs, and the taints that it tolerates.
 type Shape struct {
 	Name        string
 	Claims      []*resourceapi.ResourceClaim // of Dynamic Resource Allocation
-	Needs       corev1.ResourceList          // CPUs, memory, huge pages, and resources of device plugins
+	Devices     map[string]int               // of device plugins, by resource
+	Needs       corev1.ResourceList          // CPUs, memory, huge pages, and the resources of Devices
 	Tolerations []corev1.Toleration
 }
 
@@ -90,7 +89,7 @@ func NewShape(o Objects) (Shape, error) {
 		return Shape{}, fmt.Errorf("read VM: %d VMs in the files, want 1, with a spec.template", len(o.VMs))
 	}
 	vm, spec := o.VMs[0], o.VMs[0].Spec.Template.Spec
-	s := Shape{Name: vm.Name, Needs: corev1.ResourceList{}, Tolerations: spec.Tolerations}
+	s := Shape{Name: vm.Name, Devices: map[string]int{}, Needs: corev1.ResourceList{}, Tolerations: spec.Tolerations}
 	for _, entry := range spec.ResourceClaims {
 		i := slices.IndexFunc(o.Templates, func(t *resourceapi.ResourceClaimTemplate) bool { // a file may have no namespace
 			return t.Name == ptr.Deref(entry.ResourceClaimTemplateName, "") && (t.Namespace == vm.Namespace || t.Namespace == "" || vm.Namespace == "")
@@ -98,29 +97,30 @@ func NewShape(o Objects) (Shape, error) {
 		if i < 0 {
 			return s, fmt.Errorf("read VM %s: no template was read for its resource claim %q", vm.Name, entry.Name)
 		}
-		claim := &resourceapi.ResourceClaim{Spec: o.Templates[i].Spec.Spec}
-		for _, request := range claim.Spec.Devices.Requests { // which lacks the API server's defaults in a file
-			if r := request.Exactly; r != nil && r.AllocationMode != resourceapi.DeviceAllocationModeAll {
-				r.AllocationMode, r.Count = resourceapi.DeviceAllocationModeExactCount, max(r.Count, 1)
-			}
+		claim := &resourceapi.ResourceClaim{ObjectMeta: o.Templates[i].ObjectMeta, Spec: o.Templates[i].Spec.Spec}
+		if err := preset(claim.Spec.Devices.Requests); err != nil {
+			return s, fmt.Errorf("read VM %s: %w", vm.Name, err)
 		}
 		s.Claims = append(s.Claims, claim)
 	}
-	for name, q := range spec.Domain.Resources.Requests {
-		s.Needs[name] = q
-	}
+	maps.Copy(s.Needs, spec.Domain.Resources.Limits)
+	maps.Copy(s.Needs, spec.Domain.Resources.Requests)
 	for _, gpu := range spec.Domain.Devices.GPUs {
-		need(s.Needs, corev1.ResourceName(gpu.DeviceName), resource.MustParse("1"))
+		s.Devices[gpu.DeviceName]++
 	}
 	for _, device := range spec.Domain.Devices.HostDevices {
-		need(s.Needs, corev1.ResourceName(device.DeviceName), resource.MustParse("1"))
+		s.Devices[device.DeviceName]++
 	}
-	delete(s.Needs, "") // of devices that have a claim
-	if c := spec.Domain.CPU; c != nil && c.DedicatedCPUPlacement {
+	delete(s.Devices, "") // of devices that have a claim
+	for name, count := range s.Devices {
+		s.Needs[corev1.ResourceName(name)] = *resource.NewQuantity(int64(count), resource.DecimalSI)
+	}
+	c := ptr.Deref(spec.Domain.CPU, v1.CPU{})
+	if c.DedicatedCPUPlacement && c.Cores+c.Sockets+c.Threads > 0 {
 		s.Needs[corev1.ResourceCPU] = *resource.NewQuantity(int64(max(c.Cores, 1))*int64(max(c.Sockets, 1))*int64(max(c.Threads, 1)), resource.DecimalSI)
 	}
 	m := ptr.Deref(spec.Domain.Memory, v1.Memory{})
-	if m.Guest != nil {
+	if _, isRequested := s.Needs[corev1.ResourceMemory]; m.Guest != nil && (!isRequested || m.Hugepages != nil) {
 		s.Needs[corev1.ResourceMemory] = *m.Guest
 	}
 	if m.Hugepages != nil {
@@ -130,11 +130,25 @@ func NewShape(o Objects) (Shape, error) {
 	return s, nil
 }
 
-// need adds to a resource of a list.
-func need(list corev1.ResourceList, name corev1.ResourceName, q resource.Quantity) {
-	sum := list[name]
-	sum.Add(q)
-	list[name] = sum
+// preset sets what requests in a file lack: defaults of the API server.
+func preset(requests []resourceapi.DeviceRequest) error {
+	set := func(mode *resourceapi.DeviceAllocationMode, count *int64) {
+		if *mode != resourceapi.DeviceAllocationModeAll {
+			*mode, *count = resourceapi.DeviceAllocationModeExactCount, max(*count, 1)
+		}
+	}
+	for _, r := range requests {
+		for i := range r.FirstAvailable {
+			set(&r.FirstAvailable[i].AllocationMode, &r.FirstAvailable[i].Count)
+		}
+		switch {
+		case r.Exactly != nil:
+			set(&r.Exactly.AllocationMode, &r.Exactly.Count)
+		case r.FirstAvailable == nil:
+			return fmt.Errorf("request %s has neither exactly nor firstAvailable", r.Name)
+		}
+	}
+	return nil
 }
 
 // Wish is a VM in numbers, for which there is no claim yet.
@@ -148,12 +162,13 @@ type Wish struct {
 // Count answers for the strictest claim of the wish that a node meets if nothing runs. It
 // returns the claim and, as comments, why it is not stricter and a VM that uses it.
 func (w Wish) Count(ctx context.Context, f *Fleet) (answer Answer, claim string, err error) {
+	w.Pair = w.Pair && w.GPUs > 0 && w.NICs > 0
 	pair, socket, loose := w, w, w
 	pair.OneSocket, socket.Pair, loose.Pair, loose.OneSocket = false, false, false, false
-	var notes []string
+	notes := []string{}
 	for _, next := range slices.Compact([]Wish{w, pair, socket, loose}) {
-		claim, vm := text("claim", next), text("vm", next)
-		o, err := Parse([]byte(claim), []byte(vm))
+		template, vm := text("claim", next), text("vm", next)
+		o, err := Parse([]byte(template), []byte(vm))
 		var shape Shape
 		if err == nil {
 			shape, err = NewShape(o)
@@ -162,15 +177,12 @@ func (w Wish) Count(ctx context.Context, f *Fleet) (answer Answer, claim string,
 			shape.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 			answer, err = f.Count(ctx, shape)
 		}
-		answer.Notes = append(answer.Notes, notes...)
+		answer.Notes = notes
 		if err != nil || answer.Empty > 0 {
-			return answer, text("comment", answer) + claim + "# " + strings.ReplaceAll(vm, "\n", "\n# ") + "\n", err
+			return answer, text("comment", answer) + template + "# " + strings.ReplaceAll(vm, "\n", "\n# ") + "\n", err
 		}
-		for _, n := range answer.Nodes {
-			if len(n.Devices) > 0 {
-				notes = append(notes, fmt.Sprintf("pair=%t and one-socket=%t cannot be met: on node %s %s", next.Pair, next.OneSocket, n.Name, n.Why))
-				break // one is enough
-			}
+		if i := slices.IndexFunc(answer.Nodes, func(n Node) bool { return len(n.Devices) > 0 }); i >= 0 { // one is enough
+			notes = append(notes, fmt.Sprintf("pair=%t and one-socket=%t cannot be met: on node %s %s", next.Pair, next.OneSocket, answer.Nodes[i].Name, answer.Nodes[i].Why))
 		}
 	}
 	answer.Notes = notes

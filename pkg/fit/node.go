@@ -45,34 +45,45 @@ const free, used, taken = "free", "used", "taken"
 // Fleet holds the objects of a cluster, by which VMs fit on its nodes or do not.
 type Fleet struct {
 	Objects
-	allocated map[structured.DeviceID]allocation
-	features  structured.Features
-	cache     *cel.Cache
-}
-
-// allocation names the claim and the request that a device is allocated to.
-type allocation struct {
-	claim   *resourceapi.ResourceClaim
-	request string
+	users    map[structured.DeviceID]*resourceapi.ResourceClaim // that devices are allocated to
+	features structured.Features
+	cache    *cel.Cache
 }
 
 // New returns the fleet of objects.
 func New(o Objects) *Fleet {
 	f := &Fleet{
-		Objects: o, allocated: map[structured.DeviceID]allocation{},
+		Objects: o, users: map[structured.DeviceID]*resourceapi.ResourceClaim{},
 		// Those of Kubernetes 1.36 that concern devices which one VM has alone. Where a gate is
 		// off, the API server has dropped its fields.
 		features: structured.Features{AdminAccess: true, DeviceTaints: true, ListTypeAttributes: true, PartitionableDevices: true, PrioritizedList: true},
 		cache:    cel.NewCache(10, cel.Features{EnableListTypeAttributes: true}), // as many as the scheduler keeps
 	}
+	newest := map[structured.DeviceID]int64{} // generation of a pool, of which an update may leave slices
+	pool := func(s *resourceapi.ResourceSlice) structured.DeviceID {
+		return structured.MakeDeviceID(s.Spec.Driver, s.Spec.Pool.Name, "")
+	}
+	for _, s := range o.Slices {
+		newest[pool(s)] = max(newest[pool(s)], s.Spec.Pool.Generation)
+	}
+	f.Slices = slices.DeleteFunc(slices.Clone(o.Slices), func(s *resourceapi.ResourceSlice) bool { return s.Spec.Pool.Generation < newest[pool(s)] })
 	for _, c := range o.Claims {
-		for _, r := range ptr.Deref(c.Status.Allocation, resourceapi.AllocationResult{}).Devices.Results {
-			if !ptr.Deref(r.AdminAccess, false) { // which takes nothing
-				f.allocated[structured.MakeDeviceID(r.Driver, r.Pool, r.Device)] = allocation{c, r.Request}
-			}
+		for id := range requests(c.Status.Allocation) {
+			f.users[id] = c
 		}
 	}
 	return f
+}
+
+// requests returns the request that each device of an allocation is for.
+func requests(a *resourceapi.AllocationResult) map[structured.DeviceID]string {
+	of := map[structured.DeviceID]string{}
+	for _, r := range ptr.Deref(a, resourceapi.AllocationResult{}).Devices.Results {
+		if !ptr.Deref(r.AdminAccess, false) { // which takes nothing
+			of[structured.MakeDeviceID(r.Driver, r.Pool, r.Device)] = r.Request
+		}
+	}
+	return of
 }
 
 // List and Get make a fleet a structured.DeviceClassLister.
@@ -80,45 +91,38 @@ func (f *Fleet) List() ([]*resourceapi.DeviceClass, error) { return f.Classes, n
 
 // Get returns a device class.
 func (f *Fleet) Get(name string) (*resourceapi.DeviceClass, error) {
-	for _, c := range f.Classes {
-		if c.Name == name {
-			return c, nil
-		}
+	i := slices.IndexFunc(f.Classes, func(c *resourceapi.DeviceClass) bool { return c.Name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("there is no DeviceClass %q", topology.Abridge(name))
 	}
-	return nil, fmt.Errorf("there is no DeviceClass %q", topology.Abridge(name))
+	return f.Classes[i], nil
 }
 
 // node is a node with what it offers.
 type node struct {
 	*Fleet
 	*corev1.Node
-	published []*resourceapi.ResourceSlice // its own, and those of several nodes
-	isShared  bool                         // there are slices of several nodes, which devices lacks
-	used      sets.Set[structured.DeviceID]
+	published []*resourceapi.ResourceSlice
 	devices   []Device            // by NUMA node and PCIe root
 	host      *topology.Host      // as it was read, else as its devices show it
 	taking    map[string][]Device // by kind of request
 }
 
 func (f *Fleet) node(of *corev1.Node) *node {
-	n := &node{Fleet: f, Node: of, used: sets.New[structured.DeviceID](), devices: []Device{}, host: &topology.Host{}, taking: map[string][]Device{}}
+	n := &node{Fleet: f, Node: of, devices: []Device{}, host: &topology.Host{}, taking: map[string][]Device{}}
 	for _, s := range f.Slices {
-		isOwn := s.Spec.NodeName != nil
-		if isOwn && *s.Spec.NodeName != of.Name {
+		if ptr.Deref(s.Spec.NodeName, of.Name) != of.Name { // others are of several nodes, or of this one
 			continue
 		}
-		n.published, n.isShared = append(n.published, s), n.isShared || !isOwn
+		n.published = append(n.published, s)
 		for _, published := range s.Spec.Devices {
 			d := Device{Name: published.Name, Driver: s.Spec.Driver, id: structured.MakeDeviceID(s.Spec.Driver, s.Spec.Pool.Name, published.Name), published: &published}
-			if a, isUsed := n.allocated[d.id]; isUsed {
-				n.used.Insert(d.id)
-				d.By = a.claim.Namespace + "/" + a.claim.Name
+			if claim := f.users[d.id]; claim != nil {
+				d.By = claim.Namespace + "/" + claim.Name
 			}
-			if isOwn {
-				at := place(published)
-				n.offer(d, at)
-				n.host.Devices = append(n.host.Devices, at)
-			}
+			at := place(published)
+			n.offer(d, at)
+			n.host.Devices = append(n.host.Devices, at)
 		}
 	}
 	slices.SortFunc(n.host.Devices, func(a, b topology.Device) int { return a.Address.Compare(b.Address) })
@@ -154,10 +158,8 @@ func place(d resourceapi.Device) (at topology.Device) {
 		case "root":
 			at.Root = topology.PCIeRoot(text)
 		case "NUMA node":
-			for _, node := range append(a.IntValues, ptr.Deref(a.IntValue, -1)) {
-				if node >= 0 {
-					at.Node = topology.OnNode(topology.NodeID(node))
-				}
+			if node := ptr.Deref(a.IntValue, append(a.IntValues, -1)[0]); node >= 0 {
+				at.Node = topology.OnNode(topology.NodeID(node))
 			}
 		}
 	}
@@ -167,15 +169,11 @@ func place(d resourceapi.Device) (at topology.Device) {
 // meaning returns the property that an attribute has, whatever its domain, which some drivers
 // choose: resource.kubernetes.io/numaNode, dra.net/numaNode and dra.cpu/numaNodeID are one.
 func meaning(name string) string {
-	switch name[strings.LastIndex(name, "/")+1:] {
-	case "pciAddr", "pciAddress", "pciBusID":
-		return "address"
-	case "pciRoot", "pcieRoot":
-		return "root"
-	case "numaNode", "numaNodeID":
-		return "NUMA node"
-	}
-	return ""
+	return map[string]string{
+		"pciAddr": "address", "pciAddress": "address", "pciBusID": "address",
+		"pciRoot": "root", "pcieRoot": "root",
+		"numaNode": "NUMA node", "numaNodeID": "NUMA node",
+	}[name[strings.LastIndex(name, "/")+1:]]
 }
 
 // offerPlugins adds the devices of the host that KubeVirt's device plugins give out.
@@ -191,19 +189,14 @@ func (n *node) offerPlugins() {
 	}
 }
 
-// searchTime is how long the scheduler searches a node before it leaves it out
-// (k8s.io/kube-scheduler config/v1, DynamicResourcesFilterTimeoutDefault).
-const searchTime = 10 * time.Second
-
-// allocate has the scheduler's allocator allocate devices to a VM's claims, or returns why it
-// cannot.
-func (n *node) allocate(ctx context.Context, claims []*resourceapi.ResourceClaim, inUse sets.Set[structured.DeviceID]) ([]resourceapi.AllocationResult, string) {
-	for _, c := range claims {
-		if why := n.obstacle(ctx, c, inUse); why != "" {
-			return nil, why
-		}
+// allocate has the scheduler's allocator allocate devices to a VM's claims, which are in use from
+// then on. It returns the request that each is for, or why it cannot.
+func (n *node) allocate(ctx context.Context, claims []*resourceapi.ResourceClaim, inUse sets.Set[structured.DeviceID]) (map[structured.DeviceID]string, string) {
+	if why := n.obstacle(ctx, claims, inUse); why != "" {
+		return nil, why
 	}
-	ctx, cancel := context.WithTimeout(ctx, searchTime)
+	// The scheduler searches a node so long (k8s.io/kube-scheduler config/v1, DynamicResourcesFilterTimeoutDefault).
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	allocator, err := structured.NewAllocator(ctx, n.features, structured.AllocatedState{AllocatedDevices: inUse}, n.Fleet, n.published, n.cache)
 	var results []resourceapi.AllocationResult
@@ -216,12 +209,17 @@ func (n *node) allocate(ctx context.Context, claims []*resourceapi.ResourceClaim
 	case len(results) == 0:
 		return nil, "no free devices meet the claim's constraints"
 	}
-	return results, ""
+	given := map[structured.DeviceID]string{}
+	for _, result := range results {
+		maps.Copy(given, requests(&result))
+	}
+	inUse.Insert(slices.Collect(maps.Keys(given))...)
+	return given, ""
 }
 
 // takes returns the devices that a request takes, by the scheduler's evaluation of selectors, and
-// a name of their kind. Where a selector fails, the allocator returns its error.
-func (n *node) takes(ctx context.Context, r *resourceapi.ExactDeviceRequest) ([]Device, string) {
+// a name of their kind, and those of which a selector fails: the allocator returns its error.
+func (n *node) takes(ctx context.Context, r *resourceapi.ExactDeviceRequest, class *resourceapi.DeviceClass) ([]Device, string) {
 	kind, selectors := r.DeviceClassName, r.Selectors
 	for _, s := range selectors {
 		kind += " with " + ptr.Deref(s.CEL, resourceapi.CELDeviceSelector{}).Expression
@@ -229,43 +227,47 @@ func (n *node) takes(ctx context.Context, r *resourceapi.ExactDeviceRequest) ([]
 	if found, isKnown := n.taking[kind]; isKnown {
 		return found, kind
 	}
-	if class, err := n.Get(r.DeviceClassName); err == nil {
-		selectors = slices.Concat(class.Spec.Selectors, selectors)
-	}
+	selectors = slices.Concat(class.Spec.Selectors, selectors)
 	n.taking[kind] = slices.DeleteFunc(slices.Clone(n.devices), func(d Device) bool {
 		return d.published == nil || slices.ContainsFunc(selectors, func(s resourceapi.DeviceSelector) bool {
 			selector := n.cache.GetOrCompile(ptr.Deref(s.CEL, resourceapi.CELDeviceSelector{}).Expression)
 			if selector.Error != nil {
-				return true
+				return false
 			}
 			matches, _, err := selector.DeviceMatches(ctx, cel.Device{Driver: d.Driver, Attributes: d.published.Attributes, Capacity: d.published.Capacity})
-			return err != nil || !matches
+			return err == nil && !matches
 		})
 	})
 	return n.taking[kind], kind
 }
 
-// obstacle returns of which devices fewer are free than a claim needs, or which lack an
+// obstacle returns of which devices fewer are free than claims need, or which lack an
 // attribute that they have to share. The allocator gives no cause, and searches exhaustively
 // where it cannot succeed.
-func (n *node) obstacle(ctx context.Context, claim *resourceapi.ResourceClaim, inUse sets.Set[structured.DeviceID]) string {
+func (n *node) obstacle(ctx context.Context, claims []*resourceapi.ResourceClaim, inUse sets.Set[structured.DeviceID]) string {
 	needed := map[string]int64{}
-	for _, request := range claim.Spec.Devices.Requests {
-		r := request.Exactly
-		if n.isShared || r == nil || r.AdminAccess != nil || r.AllocationMode == resourceapi.DeviceAllocationModeAll {
-			return "" // only the allocator knows
-		}
-		devices, kind := n.takes(ctx, r)
-		left := slices.DeleteFunc(slices.Clone(devices), func(d Device) bool { return inUse.Has(d.id) })
-		if needed[kind] += r.Count; int64(len(left)) < needed[kind] {
-			return fmt.Sprintf("%d %s are free, fewer than are needed", len(left), kind)
-		}
-		for _, c := range claim.Spec.Devices.Constraints {
-			if c.MatchAttribute == nil || len(c.Requests) > 0 && !slices.Contains(c.Requests, request.Name) {
-				continue
+	for _, claim := range claims {
+		for _, request := range claim.Spec.Devices.Requests {
+			r := request.Exactly
+			if r == nil || r.AdminAccess != nil || r.AllocationMode == resourceapi.DeviceAllocationModeAll {
+				continue // only the allocator knows
 			}
-			if isPublished, other := publishes(left, string(*c.MatchAttribute)); !isPublished {
-				return fmt.Sprintf("%s has no %s%s", kind, *c.MatchAttribute, other)
+			class, err := n.Get(r.DeviceClassName)
+			if err != nil {
+				return err.Error()
+			}
+			devices, kind := n.takes(ctx, r, class)
+			left := slices.DeleteFunc(slices.Clone(devices), func(d Device) bool { return inUse.Has(d.id) })
+			if needed[kind] += r.Count; int64(len(left)) < needed[kind] {
+				return fmt.Sprintf("%d %s are free, fewer than are needed", len(left), kind)
+			}
+			for _, c := range claim.Spec.Devices.Constraints {
+				if c.MatchAttribute == nil || len(c.Requests) > 0 && !slices.Contains(c.Requests, request.Name) {
+					continue
+				}
+				if isPublished, other := publishes(left, string(*c.MatchAttribute)); !isPublished {
+					return fmt.Sprintf("%s has no %s%s", kind, *c.MatchAttribute, other)
+				}
 			}
 		}
 	}
@@ -292,9 +294,6 @@ func publishes(devices []Device, attribute string) (isPublished bool, other stri
 	return false, other
 }
 
-// mostVMs is how many VMs are counted where nothing limits them.
-const mostVMs = 1000
-
 // room returns how often a VM fits on the node but for its claims, and what limits it. An empty
 // node has no cordon.
 func (n *node) room(s Shape, isEmpty bool) (int, string) {
@@ -307,18 +306,14 @@ func (n *node) room(s Shape, isEmpty bool) (int, string) {
 	if t, isRefused := scheduling.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints, s.Tolerations, isHard, true); isRefused {
 		return 0, "the VM does not tolerate its taint " + t.ToString()
 	}
-	requested := corev1.ResourceList{}
-	for _, p := range n.Pods {
-		if p.Spec.NodeName == n.Name && !isEmpty && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
-			for name, q := range podrequests.PodRequests(p, podrequests.PodResourcesOptions{}) {
-				need(requested, name, q)
-			}
-		}
-	}
-	room, why := mostVMs, ""
+	room, why := 1000, "" // where nothing limits them
 	for _, name := range slices.Sorted(maps.Keys(s.Needs)) {
 		need, left := s.Needs[name], n.Status.Allocatable[name].DeepCopy()
-		left.Sub(requested[name])
+		for _, p := range n.Pods {
+			if !isEmpty && p.Spec.NodeName == n.Name && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+				left.Sub(podrequests.PodRequests(p, podrequests.PodResourcesOptions{})[name])
+			}
+		}
 		if times := int(left.AsApproximateFloat64() / need.AsApproximateFloat64()); times < room && !need.IsZero() {
 			room, why = max(times, 0), fmt.Sprintf("%s of %s are free, and %s are needed", left.String(), name, need.String())
 		}

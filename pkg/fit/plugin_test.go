@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	v1 "kubevirt.io/api/core/v1"
 
 	"hook-sidecar/pkg/host"
@@ -18,7 +17,7 @@ func TestPlugins(t *testing.T) {
 	const gpu, nic = "example.com/gpu", "example.com/nic"
 	tests := []struct {
 		host, gpu, nic string // the ids that KubeVirt permits
-		gpus, nics     int64
+		gpus, nics     int
 		want           string
 	}{
 		// Four GPUs and four NICs of a socket are all of it; the worst are two of each on
@@ -39,9 +38,11 @@ func TestPlugins(t *testing.T) {
 			{PCIVendorSelector: test.gpu, ResourceName: gpu}, {PCIVendorSelector: test.nic, ResourceName: nic},
 		}}
 		o := Objects{Nodes: []*corev1.Node{fleet.Node("node")}, KubeVirts: []*v1.KubeVirt{kubevirt}, Hosts: map[string]*topology.Host{"node": read}}
-		answer, err := New(o).Count(t.Context(), Shape{Needs: corev1.ResourceList{
-			gpu: *resource.NewQuantity(test.gpus, resource.DecimalSI), nic: *resource.NewQuantity(test.nics, resource.DecimalSI),
-		}})
+		devices := map[string]int{gpu: test.gpus}
+		if test.nics > 0 {
+			devices[nic] = test.nics
+		}
+		answer, err := New(o).Count(t.Context(), Shape{Devices: devices})
 		if err != nil {
 			t.Fatal(err)
 		}

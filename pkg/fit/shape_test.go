@@ -34,6 +34,12 @@ func TestShape(t *testing.T) {
         memory: {hugepages: {pageSize: 2Mi}}
         resources: {requests: {memory: 1Gi}}`,
 			map[corev1.ResourceName]string{"hugepages-2Mi": "1Gi"}},
+		{"dedicated CPUs and memory by limits", `
+      domain:
+        cpu: {dedicatedCpuPlacement: true}
+        memory: {guest: 2Gi}
+        resources: {limits: {cpu: "6", memory: 1Gi}}`,
+			map[corev1.ResourceName]string{"cpu": "6", "memory": "1Gi"}},
 		{"device plugins", `
       domain:
         devices:

@@ -7,12 +7,12 @@
 //
 //	kind: Container                     # what commands in a container print
 //	metadata: {name: compute, namespace: default}
-//	pod: virt-launcher-dgx
+//	pod: virt-launcher-dgx              # or a pattern, of pods that clients create
 //	commands:
 //	- {command: virsh uri, stdout: "qemu:///system\n"}
 //	- {command: sh -s, input: guest-exec, file: answer.json}  # where its input has that text
 //	- {command: cat x, stderr: no such file, exit: 1}
-//	log: what it logs
+//	log: what it logs                   # or logFile: FILE
 //	previous: what it logged before its restart
 //	---
 //	kind: Refusal                       # of a verb on a resource, in all namespaces without one

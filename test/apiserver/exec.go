@@ -50,7 +50,7 @@ func (c *Cluster) exec(w http.ResponseWriter, r *http.Request) {
 func (c *Cluster) command(r *http.Request, input string) command {
 	words := strings.Join(r.URL.Query()["command"], " ")
 	for _, d := range c.containers {
-		if d.Metadata.Namespace != r.PathValue("namespace") || d.Pod != r.PathValue("name") || d.Metadata.Name != r.FormValue("container") {
+		if !d.isOf(r.PathValue("namespace"), r.PathValue("name"), r.FormValue("container")) {
 			continue
 		}
 		i := slices.IndexFunc(d.Commands, func(c command) bool {

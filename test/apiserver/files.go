@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
@@ -14,12 +16,19 @@ import (
 
 // Cluster is a cluster that is read from files.
 type Cluster struct {
-	PageSize int // how many objects one answer has
+	PageSize int      // how many objects one answer has
+	Made     sync.Map // pods that clients created and have not deleted, by name
 
 	dir        string // of the files that commands print
 	objects    []document
 	containers []document
 	refusals   []document
+}
+
+// isOf reports whether a document is of a container of a pod, whose name may match the document's pattern.
+func (d document) isOf(namespace, pod, container string) bool {
+	isPod, _ := path.Match(d.Pod, pod)
+	return isPod && d.Metadata.Namespace == namespace && d.Metadata.Name == container
 }
 
 // document is a document of a file.
@@ -31,6 +40,7 @@ type document struct {
 	Pod      string    `json:"pod"`
 	Commands []command `json:"commands"`
 	Log      string    `json:"log"`
+	LogFile  string    `json:"logFile"`  // has its log
 	Previous string    `json:"previous"` // its log before its restart
 
 	Verb     string `json:"verb"`

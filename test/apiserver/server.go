@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	authentication "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -39,6 +41,8 @@ func (c *Cluster) Start() *httptest.Server {
 		mux.HandleFunc("GET "+path+"/{resource}/{name}", get)
 		mux.HandleFunc("GET "+path+"/namespaces/{namespace}/{resource}/{name}", get)
 	}
+	mux.HandleFunc("POST /api/v1/namespaces/{namespace}/pods", c.create)
+	mux.HandleFunc("DELETE /api/v1/namespaces/{namespace}/pods/{name}", c.delete)
 	mux.HandleFunc("/api/v1/namespaces/{namespace}/pods/{name}/exec", c.exec)
 	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/pods/{name}/log", c.log)
 	return httptest.NewServer(mux)
@@ -69,6 +73,30 @@ func (c *Cluster) get(w http.ResponseWriter, r *http.Request, group string) {
 		}
 	}
 	fail(w, apierrors.NewNotFound(resource, r.PathValue("name")))
+}
+
+// create makes a pod, whose container waits to start unless a document says what it logs.
+func (c *Cluster) create(w http.ResponseWriter, r *http.Request) {
+	if err := c.refuse(r, "create", schema.GroupResource{Resource: "pods"}); err != nil {
+		fail(w, err)
+		return
+	}
+	var pod corev1.Pod
+	if err := json.NewDecoder(r.Body).Decode(&pod); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	c.Made.Store(pod.Name, pod)
+	reply(w, http.StatusCreated, pod)
+}
+
+func (c *Cluster) delete(w http.ResponseWriter, r *http.Request) {
+	if err := c.refuse(r, "delete", schema.GroupResource{Resource: "pods"}); err != nil {
+		fail(w, err)
+		return
+	}
+	c.Made.Delete(r.PathValue("name"))
+	reply(w, http.StatusOK, map[string]any{"kind": "Pod", "apiVersion": "v1"})
 }
 
 // list answers with a page. An API server may return fewer objects than the limit of the request.
@@ -107,13 +135,21 @@ func (c *Cluster) log(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	for _, d := range c.containers {
-		if d.Metadata.Namespace != r.PathValue("namespace") || d.Pod != r.PathValue("name") || d.Metadata.Name != r.FormValue("container") {
+		if !d.isOf(r.PathValue("namespace"), r.PathValue("name"), r.FormValue("container")) {
 			continue
 		}
 		if r.FormValue("previous") == "true" {
 			d.Log = d.Previous
 		}
+		if d.LogFile != "" {
+			http.ServeFile(w, r, filepath.Join(c.dir, d.LogFile))
+			return
+		}
 		fmt.Fprint(w, d.Log)
+		return
+	}
+	if _, isMade := c.Made.Load(r.PathValue("name")); isMade {
+		fail(w, apierrors.NewBadRequest("container is waiting to start: trying and failing to pull image"))
 		return
 	}
 	fail(w, apierrors.NewNotFound(resource, r.PathValue("name")))
