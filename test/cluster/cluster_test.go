@@ -85,7 +85,8 @@ func start(t *testing.T) *cluster {
 	since("node node")
 	c.await(t, "KubeVirt", func() bool { return c.has("get", "-n", "kubevirt", "kubevirt", "kubevirt", "--no-headers")("Deployed") })
 	c.await(t, "devices", func() bool {
-		return c.has("get", "node", "node", "-o", "jsonpath={.status.allocatable}")(`"test.example/nvme":"5"`)
+		has := c.has("get", "node", "node", "-o", "jsonpath={.status.allocatable}")
+		return has(`"test.example/nvme":"5"`) && has(`"test.example/mdev":"12"`)
 	})
 	since("KubeVirt with devices")
 	return c

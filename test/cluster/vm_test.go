@@ -192,6 +192,9 @@ func (v vm) places(t *testing.T, c *cluster, layout string) (seen map[string]boo
 	add := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	for _, d := range plan.Devices {
 		ids[d.ID] = true
+		if !strings.Contains(d.ID, ":") { // a UUID that KubeVirt has chosen
+			devices = append(devices, e2e.Device{ID: d.ID, IDs: mediatedIDs})
+		}
 		if d.Outcome != "kept" || d.Reason != "already-aligned" {
 			add("%s is %s: %s", d.ID, d.Outcome, d.Reason)
 		}
@@ -217,6 +220,9 @@ func (v vm) places(t *testing.T, c *cluster, layout string) (seen map[string]boo
 	}
 	return seen, faults
 }
+
+// mediatedIDs are the vendor and device of a mediated device.
+const mediatedIDs = "4348:5053"
 
 // slotFaults: the hook gives the ports of a bus that it has made slots from 0 on. libvirt and
 // QEMU accept any other, so nothing else would show that an answer has changed on its way.
