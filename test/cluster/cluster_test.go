@@ -237,7 +237,7 @@ func (c *cluster) apply(t *testing.T, objects string, args ...string) {
 // await waits for something.
 func (c *cluster) await(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for began := time.Now(); time.Since(began) < patience; time.Sleep(time.Second) {
+	for began := time.Now(); time.Since(began) < patience; time.Sleep(3 * time.Second) {
 		if done() {
 			return
 		}
