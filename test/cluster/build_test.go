@@ -39,7 +39,7 @@ func (c *cluster) build(t *testing.T) {
 	c.goBuild(t, "../kubectl", "k8s.io/kubernetes/cmd/", "kubelet kube-apiserver kube-controller-manager kube-scheduler kubectl kubeadm",
 		"-ldflags=-s -w "+version+"gitVersion="+kubernetes+" "+version+"gitMajor=1 "+version+"gitMinor=36")
 	c.goBuild(t, launcher+"/kubevirt", "kubevirt.io/kubevirt/cmd/", `virt-operator virt-api virt-controller virt-handler virt-chroot virt-exportproxy
-virt-launcher virt-launcher-monitor virt-launcher/libvirt-hook-client virt-tail virt-probe virt-freezer`, "-ldflags=-s -w", "-trimpath", "-tags=libvirt_dlopen")
+virt-launcher virt-launcher-monitor virt-launcher/libvirt-hook-client virt-tail virt-probe virt-freezer sidecars`, "-ldflags=-s -w", "-trimpath", "-tags=libvirt_dlopen")
 	c.goBuild(t, launcher+"/kubevirt", "./", "operator virtctl", "-trimpath")
 	c.goBuild(t, "../../tools", "sigs.k8s.io/kustomize/kustomize/", "v5")
 	source := run(t, "go", "-C", launcher+"/kubevirt", "list", "-m", "-f", "{{.Dir}}", "kubevirt.io/kubevirt")
@@ -83,7 +83,7 @@ func (c *cluster) buildImage(t *testing.T, target, name, kubevirtSource string) 
 	}
 	launcher, err := filepath.Abs("../launcher/testdata")
 	expect.NoError(t, err)
-	buildah("build", "--quiet", "--layers", "--isolation", "chroot", "--build-context", "source="+kubevirtSource, "--build-context", "launcher="+launcher,
+	buildah("build", "--quiet", "--layers", "--isolation", "chroot", "--build-context", "source="+kubevirtSource, "--build-context", "launcher="+launcher, "--build-context", "testdata=testdata",
 		"--file", "Containerfile", "--target", target, "--tag", name, c.dir)
 	archive := c.archive(target)
 	expect.NoError(t, os.RemoveAll(archive))

@@ -23,7 +23,10 @@ func TestCluster(t *testing.T) {
 	p := readPage(t, c)
 	p.run(t, "Image and gates", 1) // the gate Sidecar, for all
 	t.Run("start", func(t *testing.T) {
-		for name, run := range map[string]func(*testing.T){"numa": c.testNUMA, "strict": c.testStrict, "wrong arguments": c.testWrongArguments} {
+		for name, run := range map[string]func(*testing.T){
+			"numa": c.testNUMA, "UEFI": c.testUEFI, "strict": c.testStrict, "wrong arguments": c.testWrongArguments,
+			"no image": c.testNoImage, "killed": c.testKilled, "shim": c.testShim, "shifted": c.testShifted,
+		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				run(t)
@@ -38,7 +41,7 @@ func TestCluster(t *testing.T) {
 // testNUMA: dedicated CPUs of both NUMA nodes, huge pages, the node's cells in the guest,
 // each kind of device; and the sidecar has the limits that KubeVirt gives it then.
 func (c *cluster) testNUMA(t *testing.T) {
-	v := vm{name: "numa", hooks: [][]string{{"--layout", "numa"}}, devices: "nvme nvme nvme nic vf", dedicated: 3}
+	v := vm{name: "numa", hooks: [][]string{{"--layout", "numa"}}, devices: "nvme nvme nic vf mdev", dedicated: 3}
 	v.apply(t, c)
 	v.check(t, c, "numa")
 	const container = "hook-sidecar-0"
@@ -49,6 +52,10 @@ func (c *cluster) testNUMA(t *testing.T) {
 		t.Errorf("the hook's log does not have two calls, the second with all aligned:\n%s", reasons)
 	}
 	t.Logf("limits: peak %s bytes; %s; throttled:\n%s", v.controlGroup(t, c, container, "memory.peak"), v.times(t, c, container), v.controlGroup(t, c, container, "cpu.stat"))
+
+	c.onNode(t, "for pid in "+strings.ReplaceAll(v.controlGroup(t, c, "compute", "cgroup.procs"), "\n", " ")+"; do [[ $(< /proc/$pid/comm) != virt-launcher ]] || kill -KILL $pid; done")
+	c.await(t, "the end of the pod", func() bool { return v.pod(c, "{.items[0].status.phase}") == "Failed" })
+	expect.Same(t, "0", v.exitCode(c, container), "exit status of the hook after virt-launcher was killed (-want +got)")
 }
 
 // controlGroup is a file of a container's control group on the node.
@@ -85,20 +92,31 @@ func (v vm) times(t *testing.T, c *cluster, container string) string {
 // testStrict: a VM that strict refuses stays Scheduled; condition and event have the
 // hook's sentence, why says so, and virt-handler asks again.
 func (c *cluster) testStrict(t *testing.T) {
-	v := vm{name: "strict", hooks: [][]string{{"--strict", "--layout=numa"}}, devices: "nvme", never: true}
+	v := vm{name: "strict-numa", hooks: [][]string{{"--strict", "--layout=numa"}}, devices: "nvme", never: true}
 	v.apply(t, c)
 	refusal := regexp.MustCompile(`strict: .*no-guest-numa.*`)
 	c.await(t, "condition of strict", func() bool {
 		return refusal.MatchString(v.output(c, "get", "vmi", v.name, "-o", `jsonpath={.status.conditions[?(@.type=="Synchronized")]}`))
 	})
 	c.await(t, "calls again", func() bool { return strings.Count(v.logs(c, "hook-sidecar-0"), "no-guest-numa") > 4 })
-	if events := v.output(c, "get", "events", "--field-selector", "involvedObject.name=strict"); !refusal.MatchString(events) || !strings.Contains(events, "SyncFailed") {
+	if events := v.output(c, "get", "events", "--field-selector", "involvedObject.name="+v.name); !refusal.MatchString(events) || !strings.Contains(events, "SyncFailed") {
 		t.Errorf("no event SyncFailed with the refusal:\n%s", events)
 	}
 	expect.Same(t, "Scheduled", v.phase(c), "phase (-want +got)")
-	if why := v.output(c, "hostdev", "why", v.name); !strings.Contains(why, "this hook refused the VM") {
-		t.Errorf("why says:\n%s", why)
-	}
+	v.awaitWhy(t, c, "strict")
+}
+
+// awaitWhy waits until why names the cause.
+func (v vm) awaitWhy(t *testing.T, c *cluster, cause string) {
+	t.Helper()
+	c.await(t, "the cause "+cause, func() bool {
+		return strings.Contains(v.output(c, "hostdev", "why", v.name, "-o", "json"), `"name": "`+cause+`"`)
+	})
+}
+
+// exitCode is that of a container that has ended.
+func (v vm) exitCode(c *cluster, container string) string {
+	return v.pod(c, `{.items[0].status.containerStatuses[?(@.name=="`+container+`")].state.terminated.exitCode}`)
 }
 
 // testWrongArguments: a hook with arguments that it does not know says so, and the VM
@@ -116,9 +134,49 @@ func (c *cluster) testWrongArguments(t *testing.T) {
 	}
 }
 
+// testUEFI: OVMF numbers the buses as the plan has them.
+func (c *cluster) testUEFI(t *testing.T) {
+	v := vm{name: "uefi", hooks: [][]string{{"--layout", "mirror"}}, devices: "nvme", uefi: true}
+	v.apply(t, c)
+	v.check(t, c, "mirror")
+}
+
+// testShim: KubeVirt's sidecar-shim runs the program for each call.
+func (c *cluster) testShim(t *testing.T) {
+	v := vm{name: "shim", hooks: [][]string{nil}, image: kubevirtImage, command: []string{"/usr/bin/sidecar-shim"}, layout: "root", devices: "nvme"}
+	v.apply(t, c)
+	v.check(t, c, "root")
+}
+
+// testShifted: an answer with one port in the next slot does not pass.
+func (c *cluster) testShifted(t *testing.T) {
+	v := vm{name: "shifted", hooks: [][]string{nil}, image: kubevirtImage, command: []string{"env", "PATH=/shift:/usr/bin:/bin", "sidecar-shim"}, layout: "root", devices: "nvme"}
+	v.apply(t, c)
+	if _, faults := v.places(t, c, "root"); len(faults) != 1 || !strings.Contains(faults[0], "is in slot 01.0, want 00.0") {
+		t.Errorf("a port in the next slot is found as %q", faults)
+	}
+}
+
+// testNoImage: the hook's image cannot be pulled.
+func (c *cluster) testNoImage(t *testing.T) {
+	v := vm{name: "no-image", hooks: [][]string{nil}, image: "localhost/absent:v1", never: true}
+	v.apply(t, c)
+	v.awaitWhy(t, c, "image-pull")
+}
+
+// testKilled: a hook that is killed before its first answer is not started again, and
+// virt-launcher fails.
+func (c *cluster) testKilled(t *testing.T) {
+	v := vm{name: "killed", hooks: [][]string{{"--layout=keep"}}, never: true}
+	v.apply(t, c)
+	c.onNode(t, "until pkill -KILL -f -- '[-]-layout=keep'; do sleep 0.1; done")
+	v.awaitWhy(t, c, "hook-absent")
+	c.await(t, "the end of the hook", func() bool { return v.exitCode(c, "hook-sidecar-0") == "137" })
+}
+
 // testLife: a VM with two hooks, of which the first places with the layout that keeps every
-// path type. A user with the rights of manifests/kubectl can ask about it; virt-handler and a
-// hook end while it runs; and after it is deleted nothing is left.
+// path type. A user with the rights of manifests/kubectl can ask about it; virt-handler, the
+// kubelet and a hook end while it runs; and after its node is drained nothing is left.
 func (c *cluster) testLife(t *testing.T) {
 	mirror := []string{"--layout", "mirror"}
 	v := vm{name: "life", hooks: [][]string{mirror, mirror}, devices: "nvme nvme nvme nvme nic vf", dedicated: 3}
@@ -132,15 +190,19 @@ func (c *cluster) testLife(t *testing.T) {
 
 	c.kubectl(t, "delete", "pod", "-n", "kubevirt", "-l", "kubevirt.io=virt-handler")
 	c.kubectl(t, "rollout", "status", "-n", "kubevirt", "ds/virt-handler", "--timeout=5m")
+	c.onNode(t, "(sleep 1; pkill -x kubelet) > /dev/null 2>&1 < /dev/null &")
+	reaches := func() bool { return v.output(c, "exec", "-n", "kubevirt", "ds/virt-handler", "-c", "virt-handler", "--", "echo", "-n", "here") == "here" }
+	c.await(t, "the end of the kubelet", func() bool { return !reaches() })
+	c.await(t, "the next kubelet", reaches)
 	pid := v.controlGroup(t, c, "hook-sidecar-0", "cgroup.procs")
 	c.onNode(t, "kill -KILL "+pid)
-	c.await(t, "the end of the hook", func() bool {
-		return strings.Contains(v.pod(c, "{.items[0].status.containerStatuses}"), `"exitCode":137`)
-	})
+	c.await(t, "the end of the hook", func() bool { return v.exitCode(c, "hook-sidecar-0") == "137" })
 	v.check(t, c, "mirror")
 	expect.Same(t, "Running", v.phase(c), "phase without the hook (-want +got)")
 
 	uid := v.pod(c, "{.items[0].metadata.uid}")
+	c.kubectl(t, "drain", "node", "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=5m")
+	c.kubectl(t, "uncordon", "node")
 	v.delete(t, c)
 	c.await(t, "nothing left", func() bool {
 		return c.onNode(t, "find /sys/fs/cgroup /var/lib/kubelet/pods -maxdepth 4 -name '*"+uid+"*'; grep "+uid+" /proc/mounts; true") == ""

@@ -85,7 +85,8 @@ func start(t *testing.T) *cluster {
 	since("node node")
 	c.await(t, "KubeVirt", func() bool { return c.has("get", "-n", "kubevirt", "kubevirt", "kubevirt", "--no-headers")("Deployed") })
 	c.await(t, "devices", func() bool {
-		return c.has("get", "node", "node", "-o", "jsonpath={.status.allocatable}")(`"test.example/nvme":"5"`)
+		has := c.has("get", "node", "node", "-o", "jsonpath={.status.allocatable}")
+		return has(`"test.example/nvme":"5"`) && has(`"test.example/mdev":"12"`)
 	})
 	since("KubeVirt with devices")
 	return c
@@ -236,7 +237,7 @@ func (c *cluster) apply(t *testing.T, objects string, args ...string) {
 // await waits for something.
 func (c *cluster) await(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for began := time.Now(); time.Since(began) < patience; time.Sleep(time.Second) {
+	for began := time.Now(); time.Since(began) < patience; time.Sleep(3 * time.Second) {
 		if done() {
 			return
 		}

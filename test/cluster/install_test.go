@@ -130,6 +130,9 @@ func (p *page) testPlugin(t *testing.T, v vm, hooked map[string]boot.Expected) {
 		t.Errorf("the pod without the label has %s", containers)
 	}
 	plain.delete(t, c)
+	keep := []string{"--layout", "keep", "--lock", "layout,dry-run"}
+	both := vm{name: "both", labels: placement, hooks: [][]string{keep, nil}, layout: "root", devices: "mdev"}
+	both.apply(t, c)
 	c.await(t, "the restart", func() bool { uid := v.uid(c); return uid != "" && uid != before })
 	expect.Same(t, hooked, v.check(t, c, "auto"), "places (-with the hook sidecar +with the plugin)")
 	if log := v.logs(c, "hook-sidecar"); !strings.Contains(log, `"outcome":"placed"`) {
@@ -143,15 +146,27 @@ func (p *page) testPlugin(t *testing.T, v vm, hooked map[string]boot.Expected) {
 		t.Errorf("the plugin for KubeVirt 1.10: %v\n%s", err, out)
 	}
 
+	both.check(t, c, "root")
+	both.delete(t, c)
+
+	c.kubectl(t, "patch", "configmap", "-n", "kubevirt", "hook-sidecar", "--type=json", "-p", `[{"op": "remove", "path": "/data/strict"}]`)
+	p.refuses(t, "incomplete").delete(t, c)
 	c.kubectl(t, "delete", "configmap", "-n", "kubevirt", "hook-sidecar")
-	refused := vm{name: "refused", labels: placement, never: true}
-	refused.apply(t, c)
-	c.await(t, "the refusal", func() bool {
-		return strings.Contains(refused.output(c, "get", "events", "--field-selector", "involvedObject.name=refused"), "ConfigMap hook-sidecar in KubeVirt's namespace is missing")
-	})
+	refused := p.refuses(t, "refused")
 	c.kubectl(t, "apply", "-k", filepath.Join(p.dir, "manifests", "plugin"))
 	c.await(t, "the pod with the settings", func() bool { return strings.Contains(refused.containers(c), "hook-sidecar") })
 	refused.delete(t, c)
+}
+
+// refuses applies a VM whose pod is refused, with what to do.
+func (p *page) refuses(t *testing.T, name string) vm {
+	t.Helper()
+	v := vm{name: name, labels: placement, never: true}
+	v.apply(t, p.c)
+	p.c.await(t, "the refusal", func() bool {
+		return strings.Contains(v.output(p.c, "get", "events", "--field-selector", "involvedObject.name="+name), "ConfigMap hook-sidecar in KubeVirt's namespace is missing, or one of its keys")
+	})
+	return v
 }
 
 // remove does as the row of the page's table.

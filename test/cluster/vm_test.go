@@ -3,12 +3,15 @@
 package cluster
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"hook-sidecar/test/boot"
 	"hook-sidecar/test/e2e"
@@ -25,10 +28,14 @@ type object = map[string]any
 type vm struct {
 	name      string
 	hooks     [][]string // arguments of each hook sidecar
+	image     string     // of the hooks, "" for hookImage
+	command   []string   // of the hooks, nil for the image's
+	layout    string     // annotated, "" for none
 	labels    map[string]string
 	devices   string // resources of test.example, "nvme nvme nic"
 	dedicated int    // CPUs, with cells of the guest and huge pages; 0 for one that is shared
 	restarts  bool   // a VirtualMachine, and not only its instance
+	uefi      bool   // OVMF, and not SeaBIOS
 	never     bool   // it does not come to boot, and has no kernel: KubeVirt cannot mount one twice
 }
 
@@ -45,6 +52,9 @@ func (v vm) spec() object {
 		}},
 		"devices": object{"autoattachGraphicsDevice": false, "autoattachPodInterface": false, "hostDevices": devices},
 	}
+	if v.uefi {
+		domain["firmware"].(object)["bootloader"] = object{"efi": object{"secureBoot": false}}
+	}
 	if v.never {
 		delete(domain, "firmware")
 	}
@@ -56,15 +66,19 @@ func (v vm) spec() object {
 }
 
 func (v vm) annotations() object {
-	var hooks []any
+	all := object{}
+	if v.layout != "" {
+		all["hostdev.vm.kubevirt.io/layout"] = v.layout
+	}
+	var hooks []object
 	for _, args := range v.hooks {
-		hooks = append(hooks, object{"image": hookImage, "args": append([]string{"--version", "v1alpha3"}, args...)})
+		hooks = append(hooks, object{"image": cmp.Or(v.image, hookImage), "command": v.command, "args": append([]string{"--version", "v1alpha3"}, args...)})
 	}
-	if hooks == nil {
-		return nil
+	if hooks != nil {
+		text, _ := json.Marshal(hooks) // of strings
+		all["hooks.kubevirt.io/hookSidecars"] = string(text)
 	}
-	text, _ := json.Marshal(hooks) // of strings
-	return object{"hooks.kubevirt.io/hookSidecars": string(text)}
+	return all
 }
 
 // manifest is the VM as a user writes it.
@@ -156,20 +170,33 @@ func (v vm) explain(t *testing.T, c *cluster, value any, flags ...string) {
 	}
 }
 
-// check: each device is in the guest's own sysfs where the plan of the layout has it; with
-// cells the path type of each pair is kept as the layout promises. It returns the places by
-// the devices' ids.
+// check reports the faults of the VM's places, which it returns by the devices' ids.
 func (v vm) check(t *testing.T, c *cluster, layout string) map[string]boot.Expected {
+	t.Helper()
+	seen, faults := v.places(t, c, layout)
+	for _, fault := range faults {
+		t.Errorf("%s: %s", v.name, fault)
+	}
+	return seen
+}
+
+// places: each device is in the guest's own sysfs where the plan of the layout has it, and ports
+// take slots in order; with cells the path type of each pair is kept as the layout promises.
+func (v vm) places(t *testing.T, c *cluster, layout string) (seen map[string]boot.Expected, faults []string) {
 	t.Helper()
 	guest := v.boots(t, c)
 	var plan boot.Explained
 	v.explain(t, c, &plan, "--layout", layout)
 	var devices []e2e.Device
 	ids := map[string]bool{}
+	add := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	for _, d := range plan.Devices {
 		ids[d.ID] = true
+		if !strings.Contains(d.ID, ":") { // a UUID that KubeVirt has chosen
+			devices = append(devices, e2e.Device{ID: d.ID, IDs: mediatedIDs})
+		}
 		if d.Outcome != "kept" || d.Reason != "already-aligned" {
-			t.Errorf("%s is %s: %s", d.ID, d.Outcome, d.Reason)
+			add("%s is %s: %s", d.ID, d.Outcome, d.Reason)
 		}
 	}
 	for _, d := range e2e.Devices() {
@@ -177,32 +204,62 @@ func (v vm) check(t *testing.T, c *cluster, layout string) map[string]boot.Expec
 			devices = append(devices, d)
 		}
 	}
-	seen := e2e.Seen(devices, guest)
-	expect.Same(t, plan.Expectations(), seen, "%s: devices (-planned +in the guest)", v.name)
-	if len(seen) != len(strings.Fields(v.devices)) {
-		t.Errorf("%s: %d devices in the guest, want %s", v.name, len(seen), v.devices)
+	seen = e2e.Seen(devices, guest)
+	if diff := gocmp.Diff(plan.Expectations(), seen); diff != "" {
+		add("devices (-planned +in the guest):\n%s", diff)
 	}
+	if len(seen) != len(strings.Fields(v.devices)) {
+		add("%d devices in the guest, want %s", len(seen), v.devices)
+	}
+	faults = append(faults, slotFaults(seen)...)
 	if v.dedicated > 0 {
 		snapshot := c.kubectl(t, "hostdev", "snapshot", v.name)
 		node, err := e2e.NodeSpots([]byte(snapshot+"\n"), devices)
 		expect.NoError(t, err)
-		checkPathTypes(t, layout, node, e2e.GuestSpots(guest, devices))
+		faults = append(faults, pathTypeFaults(layout, node, e2e.GuestSpots(guest, devices))...)
 	}
-	return seen
+	return seen, faults
 }
 
-// checkPathTypes: mirror keeps every path type, any layout SYS.
-func checkPathTypes(t *testing.T, layout string, node, guest map[string]tree.Spot) {
-	t.Helper()
+// mediatedIDs are the vendor and device of a mediated device.
+const mediatedIDs = "4348:5053"
+
+// slotFaults: the hook gives the ports of a bus that it has made slots from 0 on. libvirt and
+// QEMU accept any other, so nothing else would show that an answer has changed on its way.
+func slotFaults(seen map[string]boot.Expected) (faults []string) {
+	buses := map[string][]string{}
+	for _, place := range seen {
+		bus, rest := "", strings.Split(place.Tree, "/")
+		for n, slot := range rest[:len(rest)-1] {
+			if n > 0 && rest[0] != "pci0000:00" && !slices.Contains(buses[bus], slot) {
+				buses[bus] = append(buses[bus], slot)
+			}
+			bus += slot + "/"
+		}
+	}
+	for bus, slots := range buses {
+		slices.Sort(slots)
+		for n, slot := range slots {
+			if want := fmt.Sprintf("%02x.0", n); slot != want {
+				faults = append(faults, fmt.Sprintf("a port of %s is in slot %s, want %s", bus, slot, want))
+			}
+		}
+	}
+	return faults
+}
+
+// pathTypeFaults: mirror keeps every path type, any layout SYS.
+func pathTypeFaults(layout string, node, guest map[string]tree.Spot) (faults []string) {
 	ids := slices.Sorted(maps.Keys(node))
 	for n, a := range ids {
 		for _, b := range ids[n+1:] {
 			want, got := tree.PathType(node[a], node[b]), tree.PathType(guest[a], guest[b])
 			if want != got && (layout == "mirror" || want == "SYS" || got == "SYS") {
-				t.Errorf("%s and %s: %s on the node, %s in the guest", a, b, want, got)
+				faults = append(faults, fmt.Sprintf("%s and %s: %s on the node, %s in the guest", a, b, want, got))
 			}
 		}
 	}
+	return faults
 }
 
 // uid is that of the instance, "" where there is none.

@@ -27,14 +27,14 @@ import (
 // its result. A pod with a result is not run again.
 const attempts = 4
 
-// passthrough is a VM with devices of the node, and this memory.
-func passthrough(t *testing.T, memory string, devices []e2e.Device) pod {
+// passthrough is a VM with devices of the node.
+func passthrough(t *testing.T, devices []e2e.Device) pod {
 	t.Helper()
 	vmi := readObject(t, "testdata", "plain.json")
 	domain := at(vmi, "spec", "domain")
 	domain["cpu"] = object{"sockets": 1, "cores": 2, "threads": 1, "model": "host-passthrough", "dedicatedCpuPlacement": true, "numa": object{"guestMappingPassthrough": object{}}}
-	domain["memory"] = object{"guest": memory, "hugepages": object{"pageSize": "2Mi"}}
-	domain["resources"] = object{"requests": object{"memory": memory, "cpu": "2"}, "limits": object{"memory": memory, "cpu": "2"}}
+	domain["memory"] = object{"guest": "512Mi", "hugepages": object{"pageSize": "2Mi"}}
+	domain["resources"] = object{"requests": object{"memory": "512Mi", "cpu": "2"}, "limits": object{"memory": "512Mi", "cpu": "2"}}
 	p := pod{config: config{VMI: vmi, Syncs: 1, Cells: true, Boots: true}}
 	for _, d := range devices {
 		p.add(d)
@@ -74,61 +74,36 @@ func (p *pod) add(d e2e.Device) {
 
 // nested is a pod of the node.
 type nested struct {
-	name    string
-	pod     pod
-	layout  string // of the plan; "" without the hook
-	exact   bool   // each pair has the node's path type
-	beside  bool   // at the same time as the one before
-	row     string // of the table in docs/comparison.md
-	record  string // directory of testdata/launcher
-	devices []e2e.Device
-	wrong   bool // the hook, on purpose: the test of this test
+	name   string
+	pod    pod
+	layout string // of the plan; "" without the hook
+	exact  bool   // each pair has the node's path type
+	row    string // of the table in docs/comparison.md
+	record string // directory of testdata/launcher
+	wrong  bool   // the hook, on purpose: the test of this test
 }
 
 func nestedPods(t *testing.T) []nested {
 	t.Helper()
 	with := func(set func(*pod)) pod {
-		p := passthrough(t, "512Mi", e2e.Devices())
+		p := passthrough(t, e2e.Devices())
 		set(&p)
 		return p
 	}
 	hook := func(layout string) pod { return with(func(p *pod) { p.Hook = []string{"--layout", layout} }) }
-	all := e2e.Devices()
-	vf := slices.IndexFunc(all, isVF)
-	first, second := all[:vf], all[vf:]
-	mirror := func(devices []e2e.Device) pod {
-		p := passthrough(t, "256Mi", devices)
-		p.Hook = []string{"--layout", "mirror"}
-		return p
-	}
-	// The first of two VMs waits for a device that never comes, so that it runs for a
-	// minute more.
-	long := mirror(first)
-	arguments(long)["kernelArgs"] = arguments(long)["kernelArgs"].(string) + " plugged=ffff:ffff"
-	pods := []nested{
+	return []nested{
 		{name: "none", row: "without the hook", pod: with(func(*pod) {})},
 		{name: "gate", row: "gate `PCINUMAAwareTopology`", pod: with(func(p *pod) { p.Aware = true })},
 		{name: "auto", row: "layout `auto`", pod: hook("auto"), layout: "auto"},
 		{name: "numa", row: "layout `numa`", pod: hook("numa"), layout: "numa"},
 		{name: "root", row: "layout `root`", pod: hook("root"), layout: "root"},
 		{name: "mirror", record: "node", row: "layout `mirror`", pod: hook("mirror"), layout: "mirror", exact: true},
-		{name: "numa-plugin", pod: with(func(p *pod) {
-			p.Hook, p.Plugin = []string{"--layout", "keep", "--lock", "layout,dry-run"}, []string{"--layout", "numa"}
-		}), layout: "numa"},
 		{name: "gate-mirror", pod: with(func(p *pod) { p.Aware, p.Hook = true, []string{"--layout", "mirror"} }), layout: "mirror", exact: true},
 		{name: "hotplug", pod: hotplugged(t), layout: "mirror"},
-		{name: "first", pod: long, layout: "mirror", exact: true, devices: first},
-		{name: "second", pod: mirror(second), layout: "mirror", exact: true, devices: second, beside: true},
 		{name: "wrong", pod: with(func(p *pod) {
 			p.Hook, p.Fault = []string{"--layout", "mirror"}, fault{2, "answer", "shift"}
 		}), layout: "mirror", wrong: true},
 	}
-	for i := range pods {
-		if pods[i].devices == nil {
-			pods[i].devices = all
-		}
-	}
-	return pods
 }
 
 // arguments has the kernel's.
@@ -144,10 +119,10 @@ const vfIDs = "8086:10ca"
 // Its guest waits for it.
 func hotplugged(t *testing.T) pod {
 	t.Helper()
-	p := passthrough(t, "512Mi", slices.DeleteFunc(e2e.Devices(), isVF))
+	p := passthrough(t, slices.DeleteFunc(e2e.Devices(), isVF))
 	p.Hook = []string{"--layout", "mirror"}
 	arguments(p)["kernelArgs"] = arguments(p)["kernelArgs"].(string) + " plugged=" + vfIDs
-	later := passthrough(t, "512Mi", e2e.Devices())
+	later := passthrough(t, e2e.Devices())
 	p.Plug, p.Network = &hotplug{VMI: later.VMI, After: "GUEST-WAITS"}, later.Network
 	return p
 }
@@ -186,15 +161,11 @@ func (l lab) runNode(t *testing.T, pods []nested) string {
 	var names strings.Builder
 	expect.NoError(t, e2e.Share(share))
 	for _, n := range pods {
-		separator := "\n"
-		if n.beside {
-			separator = " "
-		}
-		fmt.Fprint(&names, separator, n.name)
+		fmt.Fprintln(&names, n.name)
 		expect.NoError(t, os.Rename(l.share(t, n.pod), filepath.Join(share, n.name)))
 	}
 	copyFile(t, filepath.Join(share, "hook-sidecar"), l.program)
-	expect.NoError(t, os.WriteFile(filepath.Join(share, "pods"), []byte(strings.TrimSpace(names.String())+"\n"), 0o644))
+	expect.NoError(t, os.WriteFile(filepath.Join(share, "pods"), []byte(names.String()), 0o644))
 	expect.NoError(t, os.Mkdir(filepath.Join(share, "out"), 0o755))
 	initramfs, programs := filepath.Join(l.files, "node"), filepath.Join(l.files, "programs.squashfs")
 	expect.NoError(t, e2e.Initramfs(image, "tun", "veth", "bridge", "vhost_net").Write(initramfs))
@@ -236,13 +207,10 @@ func countResults(share string, pods []nested) int {
 	return count
 }
 
-// clearHalf removes what pods have written of half a run, which is not their result. Two
-// pods at the same time are run again together.
+// clearHalf removes what a pod has written of half a run, which is not its result.
 func clearHalf(share string, pods []nested) (err error) {
-	isLost := func(i int) bool { return !pods[i].hasResult(share) }
-	for i, n := range pods {
-		pair := n.beside && i > 0 && isLost(i-1) || i+1 < len(pods) && pods[i+1].beside && isLost(i+1)
-		if isLost(i) || pair {
+	for _, n := range pods {
+		if !n.hasResult(share) {
 			out := filepath.Join(share, n.name, "out")
 			err = errors.Join(err, os.RemoveAll(out), os.Mkdir(out, 0o755))
 		}
@@ -265,14 +233,7 @@ func progress(console []byte) string {
 func (n nested) faults(t *testing.T, l lab, o outcome, host string) (faults []string) {
 	t.Helper()
 	add := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
-	if n.beside {
-		before, beforeErr := os.Stat(filepath.Join(o.dir, "..", "..", "first", "out", "result.json"))
-		up, upErr := os.Stat(o.path("running.xml"))
-		if err := errors.Join(beforeErr, upErr); err != nil || up.ModTime().After(before.ModTime()) {
-			add("the two VMs did not run at the same time: %v", err)
-		}
-	}
-	if !slices.Equal(o.Syncs, []string{""}) || o.Plugged != "" || len(o.Running) > 0 && n.pod.Plugin == nil {
+	if !slices.Equal(o.Syncs, []string{""}) || o.Plugged != "" || len(o.Running) > 0 {
 		add("virt-handler gets %q, and when it adds a device %q; still running: %v", o.Syncs, o.Plugged, o.Running)
 	}
 	if moved := o.moved(t); n.layout != "" && len(moved) > 0 {
@@ -292,11 +253,11 @@ func (n nested) faults(t *testing.T, l lab, o outcome, host string) (faults []st
 func (n nested) pairFaults(t *testing.T, host string, guest *boot.Guest) (faults []string) {
 	t.Helper()
 	snapshot := expect.File(t, host)
-	node, err := e2e.NodeSpots(snapshot, n.devices)
+	node, err := e2e.NodeSpots(snapshot, e2e.Devices())
 	expect.NoError(t, err)
-	seen := e2e.GuestSpots(guest, n.devices)
-	if len(seen) != len(n.devices) {
-		faults = append(faults, fmt.Sprintf("the guest shows %d devices, want %d: %v", len(seen), len(n.devices), slices.Sorted(maps.Keys(seen))))
+	seen := e2e.GuestSpots(guest, e2e.Devices())
+	if len(seen) != len(e2e.Devices()) {
+		faults = append(faults, fmt.Sprintf("the guest shows %d devices, want %d: %v", len(seen), len(e2e.Devices()), slices.Sorted(maps.Keys(seen))))
 	}
 	same, all := pairs(node, seen)
 	t.Logf("PAIRS %s: %d of %d as on the node", n.name, same, all)
@@ -327,8 +288,8 @@ func (n nested) planFaults(t *testing.T, l lab, o outcome, host string) (faults 
 	compared := &boot.Compared{}
 	answer := o.ask(t, l, domain, append([]string{"explain", "--format", "json", "--guest", o.path("guest.txtar")}, flags...)...)
 	expect.NoError(t, json.Unmarshal(answer, compared))
-	if len(compared.Devices) != len(n.devices) || len(compared.Notes) > 0 {
-		add("%d devices are compared, want %d; notes: %q", len(compared.Devices), len(n.devices), compared.Notes)
+	if len(compared.Devices) != len(e2e.Devices()) || len(compared.Notes) > 0 {
+		add("%d devices are compared, want %d; notes: %q", len(compared.Devices), len(e2e.Devices()), compared.Notes)
 	}
 	for _, d := range compared.Devices {
 		if d.Outcome != "as-planned" {

@@ -133,7 +133,7 @@ const vgpuFile = "../../testdata/hosts/x86-2n2g-t4-vgpu.txtar"
 func vgpu(t *testing.T) pod {
 	t.Helper()
 	host := expect.File(t, vgpuFile)
-	p := passthrough(t, "512Mi", []e2e.Device{{ID: "4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01"}})
+	p := passthrough(t, []e2e.Device{{ID: "4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01"}})
 	at(p.VMI.(object), "spec", "domain", "cpu")["model"] = "host-model" // emulated
 	p.files = map[string][]byte{"host.txtar": host, "cpuset": []byte("0-1\n"), "capabilities.xml": capabilities()}
 	return p

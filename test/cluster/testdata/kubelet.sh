@@ -54,4 +54,8 @@ $(printf '%s\n' "$@")
 C
 containerd > "/lab/log/$name.containerd" 2>&1 < /dev/null &
 until [[ -S /run/containerd/containerd.sock ]]; do sleep 0.2; done
-kubelet --config /etc/kubelet/config.yaml --kubeconfig "/lab/pki/$name.conf" --hostname-override "$name" --node-ip "$address" -v 2 > "/lab/log/$name.kubelet" 2>&1 < /dev/null &
+# As systemd would, with Restart=always.
+while true; do
+  kubelet --config /etc/kubelet/config.yaml --kubeconfig "/lab/pki/$name.conf" --hostname-override "$name" --node-ip "$address" -v 2 || true
+  sleep 1
+done >> "/lab/log/$name.kubelet" 2>&1 < /dev/null &

@@ -344,22 +344,14 @@ func (p *pod) sync(client cmdclient.LauncherClient, options *cmdv1.VirtualMachin
 
 // dump keeps the domain that libvirt holds, if there is one and a libvirt.
 func (p *pod) dump(running bool) error {
-	domain := api.VMINamespaceKeyFunc(p.vmi)
-	if text, err := virsh("dumpxml", "--inactive", domain); err == nil {
-		if err := os.WriteFile(filepath.Join(out, "defined.xml"), text, 0o644); err != nil {
-			return err
-		}
-	} else if running {
+	text, err := virsh("dumpxml", "--inactive", api.VMINamespaceKeyFunc(p.vmi))
+	switch {
+	case err == nil:
+		return os.WriteFile(filepath.Join(out, "defined.xml"), text, 0o644)
+	case running:
 		return err
 	}
-	if !running {
-		return nil
-	}
-	text, err := virsh("dumpxml", domain)
-	if err != nil && !p.Boots { // a guest may have ended
-		return err
-	}
-	return os.WriteFile(filepath.Join(out, "running.xml"), text, 0o644)
+	return nil
 }
 
 func virsh(args ...string) ([]byte, error) {
