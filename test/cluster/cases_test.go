@@ -191,7 +191,9 @@ func (c *cluster) testLife(t *testing.T) {
 	c.kubectl(t, "delete", "pod", "-n", "kubevirt", "-l", "kubevirt.io=virt-handler")
 	c.kubectl(t, "rollout", "status", "-n", "kubevirt", "ds/virt-handler", "--timeout=5m")
 	c.onNode(t, "(sleep 1; pkill -x kubelet) > /dev/null 2>&1 < /dev/null &")
-	reaches := func() bool { return v.output(c, "exec", "-n", "kubevirt", "ds/virt-handler", "-c", "virt-handler", "--", "echo", "-n", "here") == "here" }
+	reaches := func() bool {
+		return v.output(c, "exec", "-n", "kubevirt", "ds/virt-handler", "-c", "virt-handler", "--", "echo", "-n", "here") == "here"
+	}
 	c.await(t, "the end of the kubelet", func() bool { return !reaches() })
 	c.await(t, "the next kubelet", reaches)
 	pid := v.controlGroup(t, c, "hook-sidecar-0", "cgroup.procs")

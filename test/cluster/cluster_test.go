@@ -234,10 +234,11 @@ func (c *cluster) apply(t *testing.T, objects string, args ...string) {
 	}
 }
 
-// await waits for something.
+// await waits for something. It asks every five seconds, since logs and commands of the emulated
+// node cost it as much as starting a VM.
 func (c *cluster) await(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for began := time.Now(); time.Since(began) < patience; time.Sleep(3 * time.Second) {
+	for began := time.Now(); time.Since(began) < patience; time.Sleep(5 * time.Second) {
 		if done() {
 			return
 		}

@@ -134,21 +134,25 @@ func (v vm) boots(t *testing.T, c *cluster) *boot.Guest {
 	t.Helper()
 	var console string
 	c.await(t, "guest "+v.name, func() bool {
+		switch phase := v.phase(c); {
+		case phase == "Running":
+			console = v.logs(c, "guest-console-log")
+			return strings.Contains(console, "GUEST-END")
+		case phase != "Failed" && phase != "Succeeded":
+			return false
 		// virt-launcher gives a hook one second for its first answer, which an emulated node that is
 		// busy does not always have.
-		if strings.Contains(v.logs(c, "compute"), "panic: rpc error: code = DeadlineExceeded") && c.again.Add(1) <= again {
+		case strings.Contains(v.logs(c, "compute"), "panic: rpc error: code = DeadlineExceeded") && c.again.Add(1) <= again:
 			t.Logf("%s: virt-launcher gave up, the node was too slow", v.name)
 			pod := v.pod(c, "{.items[0].metadata.name}")
 			c.kubectl(t, "delete", "vmi", v.name, "--timeout=5m")
 			c.kubectl(t, "wait", "--for=delete", "pod", pod, "--timeout=5m")
 			c.apply(t, v.manifest())
 			return false
-		}
-		if phase := v.phase(c); phase == "Failed" || phase == "Succeeded" {
+		default:
 			t.Fatalf("%s is %s", v.name, phase)
+			return false
 		}
-		console = v.logs(c, "guest-console-log")
-		return strings.Contains(console, "GUEST-END")
 	})
 	guest, err := boot.ReadGuest([]byte(console))
 	expect.NoError(t, err)
