@@ -224,7 +224,7 @@ func (c *cluster) testRights(t *testing.T, v vm) {
 	}
 	c.kubectl(t, "apply", "-f", "../../manifests/kubectl/clusterrole.yaml")
 	c.kubectl(t, "create", "rolebinding", "hostdev-viewer", "--clusterrole=hostdev-viewer", "--user=user")
-	snapshot := filepath.Join(t.TempDir(), "host.txtar")
+	snapshot, node := filepath.Join(t.TempDir(), "host.txtar"), filepath.Join(t.TempDir(), "node.txtar")
 	for _, call := range []struct{ words, want string }{
 		{"explain " + v.name, "VM default/" + v.name + " | node node | pod virt-launcher-"},
 		{"explain", v.name + " "},
@@ -236,8 +236,14 @@ func (c *cluster) testRights(t *testing.T, v vm) {
 			t.Errorf("%s: %v\n%s", call.words, err, out)
 		}
 	}
-	if text, err := os.ReadFile(snapshot); err != nil || !strings.Contains(string(text), "0000:24:00.0") {
-		t.Errorf("the snapshot does not have the node's devices: %v", err)
+	c.kubectl(t, "create", "rolebinding", "hostdev-node", "--clusterrole=hostdev-node", "--user=user")
+	if out, err := as("snapshot", "node/node", "--debug-image", kubevirtImage, "--output-file", node); err != nil {
+		t.Errorf("snapshot of a node through a pod of its own: %v\n%s", err, out)
+	}
+	for _, file := range []string{snapshot, node} {
+		if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), "0000:24:00.0") {
+			t.Errorf("%s does not have the node's devices: %v", file, err)
+		}
 	}
 	if out, err := as("explain", "-A"); err == nil || !strings.Contains(out, "you may not list virtualmachineinstances in all namespaces") {
 		t.Errorf("explain -A with rights in one namespace: %v\n%s", err, out)
