@@ -29,9 +29,10 @@ type reservation struct {
 func reserve(l Layout) reservation {
 	current := l.Current
 	r := reservation{expanders: l.Wanted.Roots}
-	gone, after := portsLeft(l)
-	for _, index := range vacated(current, l.Managed) {
-		gone[index] = true
+	gone := vacated(current, l.Managed)
+	awaited, left := portsLeft(l)
+	for _, port := range left {
+		gone[port.Index] = true
 	}
 	var fillers int
 	r.vacant, fillers = vacantPlaces(current, gone, len(l.Wanted.Roots))
@@ -57,9 +58,9 @@ func reserve(l Layout) reservation {
 	}
 	slices.Sort(r.freed)
 	holes := slices.DeleteFunc(libvirt.Holes(&rest, current.Others), func(index int) bool { return gone[index] })
-	// Those before a controller stay libvirt's: 9.0 gives their ports addresses last, 11.3 by index.
+	// Those before a controller stay libvirt's: it addresses their ports last (9.0) or by index (11.3, 12.8).
 	last, _ := slices.BinarySearch(holes, libvirt.HighestIndex(&domain.Domain{Controllers: rest.Controllers}, nil))
-	for _, port := range after {
+	for _, port := range slices.Concat(awaited, left) {
 		r.highest++
 		port.Index = r.highest
 		r.ports = append(r.ports, port)
@@ -90,51 +91,49 @@ func countControllers(expanders []*topology.Node) int {
 // managed devices are gone, expander buses with all that is under them. One that
 // was empty before goes, too, if it has a free port: libvirt would plug a device
 // into it.
-func vacated(current bus.Guest, managed bus.Devices) []int {
+func vacated(current bus.Guest, managed bus.Devices) map[int]bool {
 	referenced := current.Referenced()
 	isVacated := map[*topology.Node]bool{}
 	for _, expander := range current.Tree.Roots[1:] {
 		isVacated[expander] = !referenced[expander] &&
 			(managed.AnyUnder(expander) || !bus.IsOccupied(expander) && len(bus.FreePorts(expander)) > 0)
 	}
-	var indexes []int
+	gone := map[int]bool{}
 	for _, c := range current.Source.Controllers {
 		if n := current.Node(c.Index); isVacated[n.Top()] && !managed.OthersUnder(n) {
-			indexes = append(indexes, c.Index)
+			gone[c.Index] = true
 		}
 	}
-	return indexes
+	return gone
 }
 
-// portsLeft is the indexes of the ports that managed devices leave on the root bus and under it where
-// disks, NICs or controllers without an address would be plugged into them: libvirt takes the
-// free port with the lowest index, and adds one where none is free. So these ports come
-// after all others, and before them those that it adds without the hook.
-func portsLeft(l Layout) (left map[int]bool, after []domain.Controller) {
+// portsLeft is the ports that managed devices leave on the root bus and under it, where disks, NICs
+// or controllers without an address, or hostdevs that stay, would be plugged into them: libvirt takes
+// the free port with the lowest index, and adds one where none is free. So these ports come after
+// all others, and before them those that are awaited: libvirt adds them without the hook.
+func portsLeft(l Layout) (awaited, left []domain.Controller) {
 	current := l.Current
-	after, last := current.AwaitedPorts()
+	awaited, last := current.AwaitedPorts()
 	for i, h := range current.Hostdevs {
 		if current.Source.Hostdevs[i].Address == nil && h.Address != nil && !l.Managed[h.ID] {
 			last = max(last, h.Address.Bus)
 		}
 	}
 	given := libvirt.RootBusAddresses(current.Domain, current.Others, nil)
-	leavesSlot := slices.ContainsFunc(current.Root().Children, func(n *topology.Node) bool {
-		return n.Slot != topology.NoSlot && l.Managed.Has(n)
-	})
-	left = map[int]bool{}
 	for _, c := range current.Controllers {
 		n := current.Node(c.Index)
 		if n.Kind.IsPort() && c.Index < last && n.Top() == current.Root() && l.Managed.HaveAll(n) && !slices.Contains(current.References, c.Index) {
-			left[c.Index] = true
 			if a, found := addressOf(c, given); found {
 				c.Address = &a
 			}
-			after = append(after, c)
+			left = append(left, c)
 		}
 	}
+	leavesSlot := slices.ContainsFunc(current.Root().Children, func(n *topology.Node) bool {
+		return n.Slot != topology.NoSlot && l.Managed.Has(n)
+	})
 	if len(left) == 0 && !leavesSlot {
-		return left, nil
+		return nil, nil
 	}
-	return left, after
+	return awaited, left
 }
