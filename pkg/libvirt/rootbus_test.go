@@ -37,7 +37,12 @@ func TestRootBusAddresses(t *testing.T) {
 		}
 		d, after := parse(t, xml), parse(t, back)
 		devices := libvirt.Devices(d)
-		for index, want := range libvirt.RootBusAddresses(d, devices, libvirt.Holes(d, devices)) {
+		holes := libvirt.Holes(d, devices)
+		predicted := libvirt.RootBusAddresses(libvirt.WithRootPorts(d, holes), devices, nil)
+		if !lib.IsByIndex() {
+			predicted = libvirt.RootBusAddresses(d, devices, holes)
+		}
+		for index, want := range predicted {
 			for _, c := range after.Controllers {
 				if c.Index != index {
 					continue

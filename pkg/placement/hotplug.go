@@ -84,10 +84,10 @@ func hotplugPorts(g bus.Guest, managed bus.Devices, most, fits bus.Ports) ([]dom
 		warnings = append(warnings, reasons.NewWarning(reasons.CodeHotplugPortsCapped, nil,
 			fmt.Sprintf("%d root ports are to stay free for hotplug, beside the layout there is room for %d", most.Hook, fits.Hook)))
 	}
-	var ports []domain.Controller
+	var indexes []int
 	for range root.Missing(fits.Hook) {
 		highest++
-		ports = append(ports, domain.Controller{Index: highest, Model: domain.RootPort})
+		indexes = append(indexes, highest)
 	}
-	return ports, warnings
+	return g.LastPorts(indexes), warnings
 }

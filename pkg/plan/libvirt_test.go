@@ -1,12 +1,9 @@
 package plan_test
 
 import (
-	"slices"
-	"strings"
 	"testing"
 
 	"hook-sidecar/test/cases"
-	"hook-sidecar/test/expect"
 	"hook-sidecar/test/oracle"
 )
 
@@ -20,15 +17,9 @@ func TestLibvirt(t *testing.T) {
 			if c.NoLibvirt != "" {
 				t.Skip(c.NoLibvirt)
 			}
-			result := c.Mutator.Read(c.Request).Plan().Domain
-			// A NIC that goes to a port under an expander bus of the user's own does so without the hook.
-			if own, findings, err := lib.Examine(c.Request.Domain); err == nil && len(findings) == 1 && strings.Contains(findings[0], " is placed at ") {
-				if back, still, err := lib.Examine(result); err == nil && slices.Equal(findings, still) {
-					expect.Same(t, unmoved(t, own), unmoved(t, back), "disks, NICs or controllers move (-without the hook +with it)")
-					return
-				}
-			}
-			lib.Check(t, result)
+			// What libvirt makes of the domain without the hook is not the hook's.
+			_, known, _ := lib.Examine(c.Request.Domain)
+			lib.Check(t, c.Mutator.Read(c.Request).Plan().Domain, known...)
 		})
 	}
 }

@@ -35,13 +35,7 @@ func TestNothingElseMoves(t *testing.T) {
 			t.Run(d.name+"/"+string(layout), func(t *testing.T) {
 				m := d.host
 				m.Source = laidOut(m.Source, layout)
-				got, findings, err := lib.Examine(m.Read(plan.Request{Domain: d.domain, VMI: d.vmi}).Plan().Domain)
-				expect.NoError(t, err)
-				for _, finding := range findings {
-					if !slices.Contains(known, finding) {
-						t.Errorf("libvirt accepts the domain, but: %s", finding)
-					}
-				}
+				got := lib.Check(t, m.Read(plan.Request{Domain: d.domain, VMI: d.vmi}).Plan().Domain, known...)
 				expect.Same(t, want, unmoved(t, got), "disks, NICs or controllers move (-without the hook +with it)")
 				// libvirt adds no more bridges than were counted.
 				for _, shortage := range shortages(t, got) {
@@ -56,9 +50,12 @@ func TestNothingElseMoves(t *testing.T) {
 
 var expanderAddress = regexp.MustCompile(`(model="pcie-expander-bus">(?s:.*?)</target>)\s*<address [^>]*></address>`)
 
+var lastPort = regexp.MustCompile(`(?s)(.*)<controller type="pci" index="\d+" model="pcie-root-port">.*?</controller>`)
+
 // TestNothingElseMovesFromUnaddressed starts from trees whose expander buses have no
 // address, as KubeVirt's with PCINUMAAwareTopology: those of each layout on random
-// hosts, which every other layout replaces, by more expander buses or by fewer.
+// hosts, which every other layout replaces, by more expander buses or by fewer. In every
+// other tree the last root port is missing, of which libvirt makes one of the root bus.
 func TestNothingElseMovesFromUnaddressed(t *testing.T) {
 	t.Parallel()
 	lib := oracle.New(t).Readback
@@ -68,6 +65,9 @@ func TestNothingElseMovesFromUnaddressed(t *testing.T) {
 		for _, from := range layouts() {
 			placed := withLayout(host, from).Read(plan.Request{Domain: matrix.Domain(h.NUMA, h.Devices)}).Plan()
 			domain := expanderAddress.ReplaceAll(placed.Domain, []byte("$1"))
+			if seed%2 == 0 {
+				domain = lastPort.ReplaceAll(domain, []byte("$1"))
+			}
 			for _, to := range layouts() {
 				t.Run(fmt.Sprintf("seed %d/%s to %s", 2000+seed, from, to), func(t *testing.T) {
 					without, with := domain, withLayout(host, to).Read(plan.Request{Domain: domain}).Plan().Domain

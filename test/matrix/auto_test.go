@@ -82,18 +82,11 @@ func steps(t *testing.T, host matrix.Sysfs, domain []byte, devices []string) map
 	return all
 }
 
-// guestType is the path type of two devices; those that are not under an expander
-// bus are on the root bus.
+// guestType is the path type of two devices.
 func guestType(guest *tree.Tree, a, b string) string {
-	spotA, underA := guest.Spot(a)
-	spotB, underB := guest.Spot(b)
-	switch {
-	case underA && underB:
-		return tree.PathType(spotA, spotB)
-	case underA || underB:
-		return "SYS"
-	}
-	return "PHB"
+	spotA, _ := guest.Spot(a)
+	spotB, _ := guest.Spot(b)
+	return tree.PathType(spotA, spotB)
 }
 
 // TestAuto: what auto builds has each pair at least as near to the host's path

@@ -223,6 +223,10 @@ func (l *Libvirt) Readback(domain []byte) ([]byte, error) {
 	return a.domain, a.err
 }
 
+// IsByIndex reports whether libvirt gives addresses to the root ports that it makes of missing
+// indexes in the order of all indexes. libvirt 9.0 does so after all others, 11.3 and 12.8 by index.
+func (l *Libvirt) IsByIndex() bool { return l.version >= version(11, 3) }
+
 // inside is the path that libvirt sees.
 func (l *Libvirt) inside(path string) string {
 	return strings.TrimPrefix(path, os.Getenv(RootVariable))

@@ -175,18 +175,21 @@ func (t *Tree) RootBus(at *Address) int {
 	return 0
 }
 
-// Spot is the place of a hostdev. It is false for a device that is not under an
-// expander bus.
+// Spot is the place of a hostdev, on expander bus 0 where that is pcie.0. It is false for a device
+// that is not under an expander bus.
 func (t *Tree) Spot(id string) (Spot, bool) {
 	at := t.Hostdevs()[id].At
-	if t.RootBus(at) == 0 {
-		return Spot{}, false
+	bus := t.RootBus(at)
+	spot := Spot{Root: fmt.Sprint("expander bus ", bus), Slot: id, Node: Unknown}
+	for _, bridge := range slices.Backward(t.Above(at)) {
+		if bridge.Index == bus {
+			spot.Node = bridge.Cell
+		} else {
+			spot.Bridges = append(spot.Bridges, fmt.Sprint(bridge.Index))
+		}
 	}
-	above := t.Above(at)
-	slices.Reverse(above)
-	spot := Spot{Root: fmt.Sprint("expander bus ", above[0].Index), Slot: fmt.Sprintf("%d/%d", at.Bus, at.Slot), Node: above[0].Cell}
-	for _, bridge := range above[1:] {
-		spot.Bridges = append(spot.Bridges, fmt.Sprint(bridge.Index))
+	if at != nil {
+		spot.Slot = fmt.Sprintf("%d/%d", at.Bus, at.Slot)
 	}
-	return spot, true
+	return spot, bus != 0
 }

@@ -39,24 +39,19 @@ func (c *checker) violated(format string, args ...any) {
 	c.violations = append(c.violations, fmt.Sprintf(format, args...))
 }
 
-// indexes: no index is beyond 255, and none is missing in a domain with an
-// expander bus, unless no controller came or went: libvirt fills the hole then,
-// as it would have.
+// indexes: no index is beyond 255, and none is missing that was not before: libvirt fills
+// the hole then, as it would have.
 func (c *checker) indexes(before *Tree) {
-	expanders := 0
-	for index, controller := range c.Controllers {
+	for index := range c.Controllers {
 		if index > 255 {
 			c.violated("index %d is above 255", index)
 		}
-		if controller.Model == ExpanderBus {
-			expanders++
-		}
 	}
-	if expanders == 0 || len(before.Controllers) == len(c.Controllers) {
-		return
-	}
+	holes := before.Holes()
 	for _, index := range c.Holes() {
-		c.violated("no controller has index %d", index)
+		if !slices.Contains(holes, index) {
+			c.violated("no controller has index %d", index)
+		}
 	}
 }
 
@@ -94,6 +89,9 @@ func (c *checker) controller(controller Controller, before *Tree) {
 		return
 	}
 	parent, exists := c.Controllers[controller.At.Bus]
+	if !exists && slices.Contains(before.Holes(), controller.At.Bus) {
+		parent, exists = Controller{Index: controller.At.Bus, Model: "pcie-root-port"}, true
+	}
 	if !exists {
 		c.violated("controller %d is on bus %d, which does not exist", index, controller.At.Bus)
 		return
@@ -156,10 +154,10 @@ func (c *checker) functions(before *Tree) {
 }
 
 // fillsFunctionZero reports whether libvirt puts a root port at a slot of root
-// ports on pcie.0: it gives a port without an address the lowest free function
+// ports on pcie.0: it gives a port without an address, or of a missing index, the lowest free function
 // (src/conf/domain_addr.c, virDomainPCIAddressFindUnusedFunctionOnBus).
 func (c *checker) fillsFunctionZero(slot Address) bool {
-	pending := false
+	pending := len(c.Holes()) > 0
 	for _, controller := range c.Controllers {
 		pending = pending || controller.Model == "pcie-root-port" && controller.At == nil
 	}

@@ -123,6 +123,11 @@ func (s Devices) OthersUnder(n *topology.Node) bool {
 	return hasEndpoint(n, func(e *topology.Node) bool { return !s.Has(e) })
 }
 
+// HaveAll reports whether there are devices at a port, all of the set.
+func (s Devices) HaveAll(port *topology.Node) bool {
+	return len(port.Children) > 0 && !slices.ContainsFunc(port.Children, func(n *topology.Node) bool { return !s.Has(n) })
+}
+
 // Has reports whether a node is one of the devices.
 func (s Devices) Has(n *topology.Node) bool {
 	id, isHostdev := n.ID.(topology.DeviceID)

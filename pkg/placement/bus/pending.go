@@ -33,7 +33,8 @@ func (g Guest) freePorts() []int {
 }
 
 // Settled is the guest in which the devices without an address that libvirt plugs into free
-// ports under expander buses are there. All others go to the root bus. Source has none of it.
+// ports under expander buses, and those before them, are there. All others go to the root bus.
+// Source has none of it.
 func (g Guest) Settled() Guest {
 	ports := g.freePorts()
 	if !slices.ContainsFunc(ports, g.isUnderExpander) {
@@ -52,10 +53,14 @@ func (g Guest) Settled() Guest {
 			waiting = append(waiting, &d.Hostdevs[i].Address)
 		}
 	}
-	for i, address := range waiting[:min(len(waiting), len(ports))] {
+	count := 0
+	for i := range min(len(waiting), len(ports)) {
 		if g.isUnderExpander(ports[i]) {
-			*address = &domain.GuestAddress{Bus: ports[i]}
+			count = i + 1
 		}
+	}
+	for i, address := range waiting[:count] {
+		*address = &domain.GuestAddress{Bus: ports[i]}
 	}
 	settled := New(&d, others)
 	settled.Source = g.Source
@@ -80,12 +85,6 @@ func (g Guest) AwaitedPorts() (added []domain.Controller, last int) {
 	if count <= len(free) {
 		return nil, max(last, slices.Max(append(free[:count:count], 0)))
 	}
-	indexes := g.AddedPorts()
-	given := libvirt.RootBusAddresses(g.Source, g.Others, indexes)
-	for _, index := range indexes {
-		if a, found := given[index]; found && g.Node(index) == nil {
-			added = append(added, domain.Controller{Index: index, Model: domain.RootPort, Address: &a})
-		}
-	}
+	added = g.RootPorts(g.AddedPorts())
 	return added[:min(len(added), count-len(free))], libvirt.MaxIndex
 }

@@ -141,14 +141,43 @@ func (g Guest) otherSlots() int {
 	return count + len(held)
 }
 
-// AddedPorts are the indexes of the root ports that libvirt adds: the missing ones,
-// and those for devices without an address.
-func (g Guest) AddedPorts() []int {
-	added, next := libvirt.Holes(g.Source, g.Others), g.HighestIndex()
+// AddedPorts are the indexes of the root ports that libvirt adds for devices without an
+// address.
+func (g Guest) AddedPorts() (added []int) {
+	next := g.HighestIndex()
 	for range g.RootBus(Ports{}, next).Added {
 		if next++; next <= libvirt.MaxIndex {
 			added = append(added, next)
 		}
 	}
 	return added
+}
+
+// RootPorts are root ports of these indexes, at the addresses that libvirt gives them after all others.
+func (g Guest) RootPorts(indexes []int) []domain.Controller {
+	given := libvirt.RootBusAddresses(g.Domain, g.Others, indexes)
+	var ports []domain.Controller
+	for _, index := range indexes {
+		port := domain.Controller{Index: index, Model: domain.RootPort}
+		if a, found := given[index]; found {
+			port.Address = &a
+		}
+		ports = append(ports, port)
+	}
+	return ports
+}
+
+// LastPorts are root ports of these indexes that move no other: with an address where libvirt would
+// give them one before a port that holds a device, or before those that it makes of missing indexes.
+func (g Guest) LastPorts(indexes []int) []domain.Controller {
+	ports := g.RootPorts(indexes)
+	for i, port := range ports {
+		isMoved := func(c domain.Controller) bool {
+			return c.Address == nil && c.Index > port.Index && IsOccupied(g.Node(c.Index))
+		}
+		if len(g.Controllers) == len(g.Source.Controllers) && !slices.ContainsFunc(g.Controllers, isMoved) {
+			ports[i].Address = nil
+		}
+	}
+	return ports
 }
