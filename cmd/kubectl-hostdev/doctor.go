@@ -28,14 +28,15 @@ func (a *app) newDoctor() *cobra.Command {
 		Long: `doctor prints how much of the host a running VM's guest sees, and what to do. Then
 it checks the node, and what hook-sidecar would make of the VM. It prints one line
 per result: PASS, WARN, FAIL or NOTE, the name of the check, what it found, and what
-to do about it. ` + cli.Page("docs/doctor.md") + ` describes each check.
+to do about it. ` + reasons.Page("docs/doctor.md") + ` describes each check.
 
 With -A it does so for the VMs of all namespaces with passthrough devices, with -l for
 those with these labels.
 
 With neither it checks what the cluster has of KubeVirt and of this hook: KubeVirt's
 version and feature gates, Plugin objects, admission policies, the hook's settings.
-This needs the ClusterRole hostdev-cluster of manifests/kubectl/clusterrole.yaml.
+This needs the ClusterRole hostdev-cluster:
+` + reasons.Page("manifests/kubectl/clusterrole.yaml") + `
 
 Exit status:
   0  no FAIL
@@ -130,7 +131,11 @@ func (a *app) doctorAll(ctx context.Context, flags doctorFlags) error {
 	if err != nil {
 		return err
 	}
-	return a.Doctor(doctor.OfResults(slices.Concat(results...)), "", flags.quiet, flags.Output)
+	heading := ""
+	if len(all) == 0 {
+		heading = noVM
+	}
+	return a.Doctor(doctor.OfResults(slices.Concat(results...)), heading, flags.quiet, flags.Output)
 }
 
 // results returns those of one of many VMs.

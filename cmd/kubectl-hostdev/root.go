@@ -56,7 +56,7 @@ host and in the guest, and what hook-sidecar would make of it. The cluster need 
 have the hook. It changes nothing.
 
 It needs to get and list virtualmachineinstances, to list pods, and to create
-pods/exec in the VM's namespace: ` + cli.Page("manifests/kubectl/clusterrole.yaml") + `.
+pods/exec in the VM's namespace: ` + reasons.Page("manifests/kubectl/clusterrole.yaml") + `.
 
 ` + exitStatus,
 		Example: `  kubectl hostdev explain dgx

@@ -62,7 +62,7 @@ func (a *app) table(ctx context.Context, flags explainFlags) error {
 	columns := newColumns(flags, all, a.Style(flags.File).Width)
 	text, isRead := bytes.NewBufferString(columns.line(columns.titles)), false
 	if len(all) == 0 {
-		text = bytes.NewBufferString("no VM with passthrough devices\n")
+		text = bytes.NewBufferString(noVM)
 	}
 	read := func(in cluster.Instance) (row, error) { return a.row(ctx, client, in) }
 	rows, failure := forEach(a, all, flags.concurrency, read, func(r row, failure error) {

@@ -24,9 +24,6 @@ func (p *Program) Doctor(r doctor.Report, heading string, quiet bool, to Output)
 	if quiet {
 		r.Results = r.Problems()
 	}
-	for i := range r.Results {
-		r.Results[i].Hint = strings.ReplaceAll(r.Results[i].Hint, "docs/", Page("docs/"))
-	}
 	err := p.WriteAs(to, r, func(b *bytes.Buffer) error {
 		writeResults(b, heading, r, p.Style(to.File))
 		return nil

@@ -81,7 +81,7 @@ func (r Running) Better() []plan.Alternative {
 // ToDo returns the second line, the remedy; "" where there is nothing to place.
 func (r Running) ToDo() string {
 	unplaced := slices.IndexFunc(r.Planned.Plan.Devices, func(d placement.Decision) bool { return d.Outcome == placement.Unplaced })
-	start := "add the hook to the VM (" + Page("docs/install.md") + ") and restart it"
+	start := "add the hook to the VM (" + reasons.Page("docs/install.md") + ") and restart it"
 	if r.HasHook {
 		start = "restart the VM: the hook is in its pod"
 	}

@@ -279,7 +279,7 @@ func variables(in Inputs) []Result {
 	case len(in.Variables) == 0 && in.Variables != nil:
 		return append(found, note("", "the compute container has no environment variables PCI_RESOURCE_* or MDEV_PCI_RESOURCE_*")...)
 	case len(in.Variables) == 0:
-		return append(found, note("the kubelet sets them in the compute container only; pass them with --env", "no environment variables PCI_RESOURCE_* or MDEV_PCI_RESOURCE_*")...)
+		return append(found, note("the kubelet sets them in the compute container only; hook-sidecar doctor takes them with --env", "no environment variables PCI_RESOURCE_* or MDEV_PCI_RESOURCE_*")...)
 	case in.Plan == nil:
 		return orPass(found, "%s", topology.Counted(len(in.Variables), "environment variable"))
 	}

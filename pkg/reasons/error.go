@@ -28,6 +28,13 @@ func Text(err error) string {
 	return err.Error()
 }
 
+// pages is the address of the pages of a release, which release/make links into its programs.
+// A program built in a checkout has "": the pages are there.
+var pages string
+
+// Page returns where a page of the project is, for a hint.
+func Page(name string) string { return pages + name }
+
 // WithHint returns an error with a hint.
 func WithHint(hint string, err error) error { return &Error{Err: err, Hint: hint} }
 
