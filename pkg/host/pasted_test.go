@@ -44,9 +44,9 @@ func guestText(g host.Guest) string {
 
 func TestReadGuestPasted(t *testing.T) {
 	const xmlOfOneNode = `<topology><object type="Machine" nodeset="0x1"><info name="OSName" value="%s"/>` +
-		`<object type="NUMANode"/><object type="Bridge" bridge_pci="0000:[00-00]"><object type="PCIDev" pci_busid="0000:00:04.0" pci_type="0302 [10de:2330] [0000:0000] a1"/></object></object></topology>`
-	const several = `<topology><object type="Machine" nodeset="0x00000001,,0x00000003"><info name="OSName" value="Linux"/><object type="NUMANode"/><object type="NUMANode"/>` +
-		`<object type="PCIDev" pci_busid="0000:00:05.0" pci_type="0200 [15b3:101e]"/><object type="Group" nodeset="0x00000001,,0x0"><object type="PCIDev" pci_busid="0000:00:04.0" pci_type="0302 [10de:2330]"/></object></object></topology>`
+		`<object type="NUMANode" os_index="0" nodeset="0x1"/><object type="Bridge" bridge_pci="0000:[00-00]"><object type="PCIDev" pci_busid="0000:00:04.0" pci_type="0302 [10de:2330] [0000:0000] a1"/></object></object></topology>`
+	const several = `<topology><object type="Machine" nodeset="0x00000001,,0x00000003"><info name="OSName" value="Linux"/><object type="NUMANode" os_index="0" nodeset="0x1"/>` +
+		`<object type="PCIDev" pci_busid="0000:00:05.0" pci_type="0200 [15b3:101e]"/><object type="Group" nodeset="0x00000001,,0x0"><object type="NUMANode" os_index="64" nodeset="0x00000001,,0x0"/><object type="PCIDev" pci_busid="0000:00:04.0" pci_type="0302 [10de:2330]"/></object></object></topology>`
 	const switches = `<system version="1"><cpu numaid="-1"><pci busid="0000:01:00.0" class="0x060400"><pci busid="0000:02:00.0" class="0x030200"/>` +
 		`<pci busid="0000:03:00.0" class="0x060400"><pci busid="0000:04:00.0" class="0x020000"/></pci></pci></cpu>` +
 		`<cpu numaid="1"><pci busid="0000:81:00.0" class="0x030200"/></cpu></system>`
