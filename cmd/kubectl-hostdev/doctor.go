@@ -122,7 +122,17 @@ func (a *app) doctorAll(ctx context.Context, flags doctorFlags) error {
 	if err != nil {
 		return err
 	}
-	read := func(in cluster.Instance) ([]doctor.Result, error) { return a.results(ctx, client, in) }
+	read := func(in cluster.Instance) ([]doctor.Result, error) {
+		inputs, _, err := a.checked(ctx, client, in, cluster.NodeAndEnviron)
+		if err != nil {
+			return nil, err
+		}
+		found := doctor.NewReport(inputs).Results
+		for i := range found {
+			found[i].VM = in.String()
+		}
+		return found, nil
+	}
 	results, err := forEach(a, all, flags.concurrency, read, func(_ []doctor.Result, err error) {
 		if err != nil {
 			a.Say("warning: not checked: %s", reasons.Text(err))
@@ -136,19 +146,6 @@ func (a *app) doctorAll(ctx context.Context, flags doctorFlags) error {
 		heading = noVM
 	}
 	return a.Doctor(doctor.OfResults(slices.Concat(results...)), heading, flags.quiet, flags.Output)
-}
-
-// results returns those of one of many VMs.
-func (a *app) results(ctx context.Context, client *cluster.Client, in cluster.Instance) ([]doctor.Result, error) {
-	inputs, _, err := a.checked(ctx, client, in, cluster.NodeAndEnviron)
-	if err != nil {
-		return nil, err
-	}
-	found := doctor.NewReport(inputs).Results
-	for i := range found {
-		found[i].VM = in.String()
-	}
-	return found, nil
 }
 
 // checked reads one of many VMs, and returns what check does.
