@@ -12,6 +12,7 @@ import (
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/topology"
 )
 
 // doctorFlags are the flags of doctor.
@@ -102,12 +103,9 @@ func (a *app) installation(ctx context.Context, client *cluster.Client) (doctor.
 }
 
 // problems returns what doctor finds wrong with the installation, as lines.
-func (a *app) problems(ctx context.Context, client *cluster.Client) (lines []string, err error) {
+func (a *app) problems(ctx context.Context, client *cluster.Client) ([]string, error) {
 	report, err := a.installation(ctx, client)
-	for _, result := range report.Problems() {
-		lines = append(lines, result.String())
-	}
-	return lines, err
+	return topology.Map(report.Problems(), doctor.Result.String), err
 }
 
 // lacksHook reports whether a running VM requests the hook, which would place devices that it did

@@ -38,9 +38,8 @@ func writeResults(b *bytes.Buffer, heading string, r doctor.Report, style report
 		status := string(result.Status)
 		fmt.Fprintln(b, style.Paint(colours[result.Status], status)+strings.TrimPrefix(topology.Printable(result.String()), status))
 	}
-	var counts []string
-	for _, status := range []doctor.Status{doctor.Fail, doctor.Warn, doctor.Note, doctor.Pass} {
-		counts = append(counts, fmt.Sprintf("%d %s", r.Counts[status], status))
-	}
+	counts := topology.Map([]doctor.Status{doctor.Fail, doctor.Warn, doctor.Note, doctor.Pass}, func(status doctor.Status) string {
+		return fmt.Sprintf("%d %s", r.Counts[status], status)
+	})
 	fmt.Fprintf(b, "\n%s\n", strings.Join(counts, ", "))
 }

@@ -89,10 +89,7 @@ func AtMostOne(cmd *cobra.Command, args []string) error {
 }
 
 func unknownCommand(root *cobra.Command, name string) error {
-	var names []string
-	for _, c := range root.Commands() {
-		names = append(names, c.Name())
-	}
+	names := topology.Map(root.Commands(), (*cobra.Command).Name)
 	return Failed(topology.DidYouMean(name, names)+SeeHelp(root), fmt.Errorf("unknown command %q", name))
 }
 

@@ -116,10 +116,7 @@ func (in Inputs) hasCPUs(node topology.NodeID) bool {
 
 // joined formats numbers of nodes: "node 0", "nodes 0, 1".
 func joined(nodes map[topology.NodeID]bool) string {
-	var texts []string
-	for _, n := range slices.Sorted(maps.Keys(nodes)) {
-		texts = append(texts, strconv.Itoa(int(n)))
-	}
+	texts := topology.Map(slices.Sorted(maps.Keys(nodes)), func(n topology.NodeID) string { return strconv.Itoa(int(n)) })
 	if len(texts) == 1 {
 		return "node " + texts[0]
 	}

@@ -94,10 +94,7 @@ func ReadGuestSysfs(fsys fs.FS) (Guest, []reasons.Warning) {
 // withTree adds the tree of the functions, whose Root and Bridges are known. NCCL has the CPU of a
 // device in the place of its PCIe root (src/graph/xml.cc, ncclTopoGetXmlFromSys).
 func (g Guest) withTree() Guest {
-	ids := make([]topology.DeviceID, len(g.Devices))
-	for i, d := range g.Devices {
-		ids[i] = topology.PCIDevice(d.Address)
-	}
+	ids := topology.Map(g.Devices, func(d topology.Device) topology.DeviceID { return topology.PCIDevice(d.Address) })
 	g.tree, g.Farthest = g.Tree(ids), topology.NODE
 	if g.Source == FromNCCL {
 		g.Farthest = topology.PHB
