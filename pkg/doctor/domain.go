@@ -257,19 +257,14 @@ func requested(in Inputs) []Result {
 	if in.VMI == nil || len(in.VMI.GPUs)+len(in.VMI.HostDevices) == 0 {
 		return nil
 	}
-	return orPass(in.warnings(Warn, "requested-devices"), "%s of the VMI, all in the domain",
+	return orPass(resultsOf(in.Plan.Warnings, Warn, "requested-devices"), "%s of the VMI, all in the domain",
 		topology.Counted(len(in.VMI.GPUs)+len(in.VMI.HostDevices), "device"))
 }
 
 // variables checks whether the device plugins' environment variables and the domain name
 // the same devices. A hook sidecar has no such variables.
 func variables(in Inputs) []Result {
-	var found []Result
-	for _, p := range in.Problems {
-		if p.Code.Check() == "variables" {
-			found = append(found, warn(p.Remedy, "%s", p.Text)...)
-		}
-	}
+	found := resultsOf(in.Problems, Warn, "variables")
 	switch {
 	case len(in.Variables) == 0 && (in.Plan == nil || in.Node): // they are of one VM
 		return found
@@ -329,7 +324,7 @@ func rootComplex(in Inputs) []Result {
 }
 
 func vIOMMU(in Inputs) []Result {
-	found, models := in.warnings(Warn, "viommu"), in.Plan.Domain().IOMMUs()
+	found, models := resultsOf(in.Plan.Warnings, Warn, "viommu"), in.Plan.Domain().IOMMUs()
 	if len(models) == 0 {
 		return orPass(found, "the domain has none")
 	}
