@@ -13,8 +13,7 @@ type Error struct {
 
 // HintOf returns the hint of an error, "" for none.
 func HintOf(err error) string {
-	var hinted *Error
-	if errors.As(err, &hinted) {
+	if hinted, isHinted := errors.AsType[*Error](err); isHinted {
 		return hinted.Hint
 	}
 	return ""
