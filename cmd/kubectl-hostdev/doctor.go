@@ -111,7 +111,7 @@ func (a *app) problems(ctx context.Context, client *cluster.Client) ([]string, e
 // lacksHook reports whether a running VM requests the hook, which would place devices that it did
 // not place.
 func lacksHook(vm cluster.VM, running cli.Running) bool {
-	return env.RequestsHook(vm.Labels, vm.Annotations) && running.Layout == "" && running.Planned.Changed() && !running.Planned.Policy.DryRun
+	return env.RequestsHook(vm.Labels, vm.Annotations) && running.Current.TreeLayout() == "" && running.Planned.Changed() && !running.Planned.Policy.DryRun
 }
 
 // doctorAll checks many VMs, whose names the results have. One that cannot be read is a warning.

@@ -122,12 +122,11 @@ func (a *app) load(ctx context.Context, argument string, scope cluster.Scope) (*
 func newRunning(vm cluster.VM, planner plan.Planner) (running cli.Running, err error) {
 	planner.Source, err = cli.HookPolicy(vm.HookArgs)
 	if err == nil {
-		running, err = cli.NewRunning(planner.Read(plan.Request{Domain: vm.Domain, Parsed: vm.VMI}), vm.Hook)
+		running, err = cli.NewRunning(planner.Read(plan.Request{Domain: vm.Domain, Parsed: vm.VMI}), vm.Hook, planner.Locked)
 	}
 	if err != nil {
 		return running, fmt.Errorf("plan VM %s: %w", vm.NamespacedName, err)
 	}
-	running.Locked = planner.Locked
 	return running, nil
 }
 

@@ -89,7 +89,8 @@ func (a *app) row(ctx context.Context, client *cluster.Client, in cluster.Instan
 		r.Error, r.ToDo = new(err.Error()), reasons.HintOf(err)
 		return r, err
 	}
-	r.Devices, r.Pairs, r.Alike, r.Layout = len(running.Current.Devices), running.Pairs.All, running.Pairs.Alike, running.Layout
+	pairs := running.Current.Pairs()
+	r.Devices, r.Pairs, r.Alike, r.Layout = len(running.Current.Devices), pairs.All, pairs.Alike, running.Current.TreeLayout()
 	r.Unplaced, r.Cells, r.ToDo = report.WithoutPlace(running.Planned.Plan), len(running.Current.Domain().CPUCells()), running.ToDo()
 	r.Better = append(r.Better, running.Better()...)
 	found := doctor.NewReport(inputs).Results // the worst first
