@@ -199,14 +199,12 @@ func (p *printer) meanings(r Report) {
 		}
 		text := string(reason) + ": " + reason.Meaning()
 		// A companion has its cell, or none, from another device.
-		if reason != reasons.Companion && slices.ContainsFunc(devices, isPlacedWithoutCell) {
+		if reason != reasons.Companion && slices.ContainsFunc(devices, func(d Device) bool { return d.Outcome == placement.Placed && d.GuestCell == nil }) {
 			text += "; it is placed beside its neighbours, and its numa_node stays -1"
 		}
 		p.line("  " + p.wrap(text, 2, 2))
 	}
 }
-
-func isPlacedWithoutCell(d Device) bool { return d.Outcome == placement.Placed && d.GuestCell == nil }
 
 // links writes the link speed of each device on the host and that of its port in the guest.
 func (p *printer) links(r Report) {
