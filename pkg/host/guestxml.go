@@ -55,6 +55,9 @@ func parseGuestXML(text string) (Guest, error) {
 			guest.Devices[i].Node = topology.Affinity{}
 		}
 	}
+	if err := guest.sort(); err != nil {
+		return Guest{}, err
+	}
 	return guest.withTree(), nil
 }
 
