@@ -63,10 +63,7 @@ Exit status:
 		if err != nil {
 			return err
 		}
-		answered := func(call string, took time.Duration) {
-			a.Say("%s answered in %.1f ms", call, float64(took.Microseconds())/1000)
-		}
-		after, err := callHook(cmd.Context(), socket, plugin, before.XML, vmi, answered)
+		after, err := a.callHook(cmd.Context(), socket, plugin, before.XML, vmi)
 		if err != nil {
 			return callFailure(err, plugin)
 		}
@@ -81,21 +78,24 @@ const (
 	pluginOf110 = "1.10"
 )
 
-// callHook calls a hook as virt-launcher does, and answered after each call.
-func callHook(ctx context.Context, socket, plugin string, domain, vmi []byte, answered func(call string, took time.Duration)) (changed []byte, err error) {
+// callHook calls a hook as virt-launcher does, and says how long each call took.
+func (a *app) callHook(ctx context.Context, socket, plugin string, domain, vmi []byte) (changed []byte, err error) {
 	client, err := hooks.Dial(ctx, socket)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, client.Close()) }()
 	start := time.Now()
+	answered := func(call string) {
+		a.Say("%s answered in %.1f ms", call, float64(time.Since(start).Microseconds())/1000)
+	}
 	if plugin != "" {
 		call, name := client.MutateDomain, "MutateDomain"
 		if plugin == pluginOf110 {
 			call, name = client.GuestDefinition, "GuestDefinition"
 		}
 		if changed, err = call(ctx, hooks.Boot, domain, vmi); err == nil {
-			answered(name, time.Since(start))
+			answered(name)
 		}
 		return changed, err
 	}
@@ -103,14 +103,14 @@ func callHook(ctx context.Context, socket, plugin string, domain, vmi []byte, an
 	if err != nil {
 		return nil, err
 	}
-	answered(fmt.Sprintf("Info of %s with %s for %s", info.Name, strings.Join(info.Versions, ", "), strings.Join(info.HookPoints, ", ")), time.Since(start))
+	answered(fmt.Sprintf("Info of %s with %s for %s", info.Name, strings.Join(info.Versions, ", "), strings.Join(info.HookPoints, ", ")))
 	version, err := info.Version()
 	if err != nil {
 		return nil, err
 	}
 	start = time.Now()
 	if changed, err = client.OnDefineDomain(ctx, version, domain, vmi); err == nil {
-		answered("OnDefineDomain "+version+" of "+info.Name, time.Since(start))
+		answered("OnDefineDomain " + version + " of " + info.Name)
 	}
 	return changed, err
 }

@@ -2,22 +2,14 @@ package main
 
 import (
 	"bytes"
-	"context"
-	"errors"
+	"cmp"
 	"fmt"
-	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 
 	"hook-sidecar/pkg/cli"
-	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/report"
@@ -29,9 +21,8 @@ func (a *app) newDemo() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo [flags]",
 		Short: "Run the hook on built-in samples, without a cluster or a GPU",
-		Long: `demo starts the server on a temporary socket and calls it as virt-launcher does,
-with a domain that KubeVirt made for eight GPUs and eight NICs and a snapshot of
-a two-socket host. It prints how much of the host the guest sees without the
+		Long: `demo plans a domain that KubeVirt made for eight GPUs and eight NICs, on a snapshot
+of a two-socket host. It prints how much of the host the guest sees without the
 hook, and what explain shows of the result.
 
 Exit status:
@@ -43,12 +34,12 @@ Exit status:
 	}
 	cmd.Flags().BoolVar(&showDiff, "diff", false, "print what the hook changes in the domain first")
 	policy := cli.AddPolicyFlags(cmd.Flags())
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+	cmd.RunE = func(*cobra.Command, []string) error {
 		sample, err := readSample(policy)
 		if err != nil {
 			return err
 		}
-		return a.demo(untilSignal(cmd.Context()), sample, showDiff)
+		return a.demo(sample, showDiff)
 	}
 	return cmd
 }
@@ -77,22 +68,13 @@ func readSample(flags *cli.PolicyFlags) (sample, error) {
 	return s, err
 }
 
-// demo serves the sample on a socket, calls it and prints the result.
-func (a *app) demo(ctx context.Context, s sample, showDiff bool) (err error) {
-	dir, err := os.MkdirTemp("", "hook-sidecar")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	domain, err := serveAndCall(ctx, filepath.Join(dir, "hook.sock"), s)
-	if err != nil {
-		return err
-	}
+// demo plans the sample and prints the result.
+func (a *app) demo(s sample, showDiff bool) error {
 	vm := s.mutator.Read(s.request)
 	before, after := vm.Current().Plan, vm.Plan()
 	var out bytes.Buffer
 	if showDiff {
-		out.Write(colouredDiff(diff.Diff("a/domain.xml", s.request.Domain, "b/domain.xml", domain), a.Style("")))
+		out.Write(colouredDiff(diff.Diff("a/domain.xml", s.request.Domain, "b/domain.xml", after.Domain), a.Style("")))
 	} else {
 		fmt.Fprintf(&out, "without the hook: %s\nwith it:          ", strings.Join(report.Headline(before, before), "; "))
 	}
@@ -102,29 +84,5 @@ func (a *app) demo(ctx context.Context, s sample, showDiff bool) (err error) {
 	if !showDiff {
 		out.WriteString("\nIts XML: hook-sidecar demo --diff. For your VM: hook-sidecar explain --domain vm.xml --vmi vmi.json\n")
 	}
-	return a.Write("", out.Bytes())
-}
-
-// serveAndCall runs the server for one call of virt-launcher, and returns the domain that the
-// client received.
-func serveAndCall(ctx context.Context, socket string, s sample) (domain []byte, err error) {
-	log := slog.New(slog.DiscardHandler)
-	answerer := answerer{mutator: s.mutator, log: log, logs: &sync.WaitGroup{}}
-	server := hooks.New(hooks.Config{Mutator: answerer, Logger: log, HookSocket: socket})
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return server.Run(ctx) })
-	group.Go(func() (err error) {
-		defer stop()
-		select {
-		case <-server.Ready():
-		case <-ctx.Done():
-			return nil
-		}
-		domain, err = callHook(ctx, socket, "", s.request.Domain, s.request.VMI, func(string, time.Duration) {})
-		return err
-	})
-	err = group.Wait()
-	return domain, err
+	return cmp.Or(a.Write("", out.Bytes()), failureOf(after))
 }

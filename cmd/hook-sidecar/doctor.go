@@ -12,6 +12,7 @@ import (
 	"hook-sidecar/pkg/doctor"
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/plan"
+	"hook-sidecar/pkg/reasons"
 )
 
 // doctorFlags are the flags of doctor except for its inputs.
@@ -31,7 +32,7 @@ func (a *app) newDoctor() *cobra.Command {
 if they are given. It prints one line per result: PASS, WARN, FAIL or NOTE, the
 name of the check, what it found, and what to do about it. FAIL means that a
 device cannot be placed or is lost, or that the VM or the hook does not start.
-` + cli.Page("docs/doctor.md") + ` describes each check.
+` + reasons.Page("docs/doctor.md") + ` describes each check.
 
 Without a domain, doctor checks every device that the host can pass to a guest.
 With the domains of all VMs of a node it also finds vGPUs that no VM uses.

@@ -22,7 +22,7 @@ to whoever runs the cluster. It needs neither the domain nor the host.
 Without a FILE it reads the /sys of this machine. A FILE, or - for standard input,
 is the output of lspci -Dvmmnn, lstopo --of xml, nvidia-smi topo -mp or
 hook-sidecar snapshot in the guest, or NCCL's file of NCCL_TOPO_DUMP_FILE.
-` + cli.Page("docs/guest.md") + ` says what each of them shows.
+` + reasons.Page("docs/guest.md") + ` says what each of them shows.
 
 Exit status:
   0  success

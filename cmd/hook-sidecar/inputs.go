@@ -133,6 +133,8 @@ func (a *app) readDomain(file, vmiFile string) (env.FoundDomain, error) {
 	return domain, cli.Failed(hint, fmt.Errorf("%s: %w", inputName(file), err))
 }
 
+const vmiHint = "pass the VMI as JSON or YAML: kubectl get vmi NAME -o json"
+
 // readVMI reads the VMI from a file, nil when there is none.
 func (a *app) readVMI(file string) (*env.VMI, error) {
 	data, err := a.readVMIJSON(file)
@@ -141,7 +143,7 @@ func (a *app) readVMI(file string) (*env.VMI, error) {
 	}
 	vmi, err := env.ParseVMI(data)
 	if err != nil {
-		return nil, cli.Failed("pass the VMI as JSON or YAML: kubectl get vmi NAME -o json", fmt.Errorf("%s: %w", inputName(file), err))
+		return nil, cli.Failed(vmiHint, fmt.Errorf("%s: %w", inputName(file), err))
 	}
 	return vmi, nil
 }
@@ -156,7 +158,7 @@ func (a *app) readVMIJSON(file string) ([]byte, error) {
 		return data, err
 	}
 	if data, err = yaml.YAMLToJSON(data); err != nil { // which may show passwords
-		return nil, fmt.Errorf("%s: parse VMI: neither JSON nor YAML", inputName(file))
+		return nil, cli.Failed(vmiHint, fmt.Errorf("%s: parse VMI: neither JSON nor YAML", inputName(file)))
 	}
 	return data, nil
 }

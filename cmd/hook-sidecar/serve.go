@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
@@ -102,7 +104,11 @@ func (a *app) serve(ctx context.Context, flags serveFlags, invalid error) error 
 	if flags.socketDir != "" {
 		config.HookSocket = filepath.Join(flags.socketDir, hooks.SocketName(a.Environ.Variable("CONTAINER_NAME")))
 	}
-	if err := hooks.New(config).Run(untilSignal(ctx)); err != nil {
+	// serve alone cleans up after a signal, the other commands end at once. A second signal
+	// does not interrupt that.
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	if err := hooks.New(config).Run(ctx); err != nil {
 		return cmp.Or(invalid, serveFailure(err))
 	}
 	return nil

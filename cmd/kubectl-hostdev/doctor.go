@@ -12,6 +12,7 @@ import (
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/topology"
 )
 
 // doctorFlags are the flags of doctor.
@@ -28,14 +29,15 @@ func (a *app) newDoctor() *cobra.Command {
 		Long: `doctor prints how much of the host a running VM's guest sees, and what to do. Then
 it checks the node, and what hook-sidecar would make of the VM. It prints one line
 per result: PASS, WARN, FAIL or NOTE, the name of the check, what it found, and what
-to do about it. ` + cli.Page("docs/doctor.md") + ` describes each check.
+to do about it. ` + reasons.Page("docs/doctor.md") + ` describes each check.
 
 With -A it does so for the VMs of all namespaces with passthrough devices, with -l for
 those with these labels.
 
 With neither it checks what the cluster has of KubeVirt and of this hook: KubeVirt's
 version and feature gates, Plugin objects, admission policies, the hook's settings.
-This needs the ClusterRole hostdev-cluster of manifests/kubectl/clusterrole.yaml.
+This needs the ClusterRole hostdev-cluster:
+` + reasons.Page("manifests/kubectl/clusterrole.yaml") + `
 
 Exit status:
   0  no FAIL
@@ -101,18 +103,15 @@ func (a *app) installation(ctx context.Context, client *cluster.Client) (doctor.
 }
 
 // problems returns what doctor finds wrong with the installation, as lines.
-func (a *app) problems(ctx context.Context, client *cluster.Client) (lines []string, err error) {
+func (a *app) problems(ctx context.Context, client *cluster.Client) ([]string, error) {
 	report, err := a.installation(ctx, client)
-	for _, result := range report.Problems() {
-		lines = append(lines, result.String())
-	}
-	return lines, err
+	return topology.Map(report.Problems(), doctor.Result.String), err
 }
 
 // lacksHook reports whether a running VM requests the hook, which would place devices that it did
 // not place.
 func lacksHook(vm cluster.VM, running cli.Running) bool {
-	return env.RequestsHook(vm.Labels, vm.Annotations) && running.Layout == "" && running.Planned.Changed() && !running.Planned.Policy.DryRun
+	return env.RequestsHook(vm.Labels, vm.Annotations) && running.Current.TreeLayout() == "" && running.Planned.Changed() && !running.Planned.Policy.DryRun
 }
 
 // doctorAll checks many VMs, whose names the results have. One that cannot be read is a warning.
@@ -121,7 +120,17 @@ func (a *app) doctorAll(ctx context.Context, flags doctorFlags) error {
 	if err != nil {
 		return err
 	}
-	read := func(in cluster.Instance) ([]doctor.Result, error) { return a.results(ctx, client, in) }
+	read := func(in cluster.Instance) ([]doctor.Result, error) {
+		inputs, _, err := a.checked(ctx, client, in, cluster.NodeAndEnviron)
+		if err != nil {
+			return nil, err
+		}
+		found := doctor.NewReport(inputs).Results
+		for i := range found {
+			found[i].VM = in.String()
+		}
+		return found, nil
+	}
 	results, err := forEach(a, all, flags.concurrency, read, func(_ []doctor.Result, err error) {
 		if err != nil {
 			a.Say("warning: not checked: %s", reasons.Text(err))
@@ -130,20 +139,11 @@ func (a *app) doctorAll(ctx context.Context, flags doctorFlags) error {
 	if err != nil {
 		return err
 	}
-	return a.Doctor(doctor.OfResults(slices.Concat(results...)), "", flags.quiet, flags.Output)
-}
-
-// results returns those of one of many VMs.
-func (a *app) results(ctx context.Context, client *cluster.Client, in cluster.Instance) ([]doctor.Result, error) {
-	inputs, _, err := a.checked(ctx, client, in, cluster.NodeAndEnviron)
-	if err != nil {
-		return nil, err
+	heading := ""
+	if len(all) == 0 {
+		heading = noVM
 	}
-	found := doctor.NewReport(inputs).Results
-	for i := range found {
-		found[i].VM = in.String()
-	}
-	return found, nil
+	return a.Doctor(doctor.OfResults(slices.Concat(results...)), heading, flags.quiet, flags.Output)
 }
 
 // checked reads one of many VMs, and returns what check does.

@@ -18,6 +18,7 @@ import (
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/report"
+	"hook-sidecar/pkg/topology"
 )
 
 // explainFlags are the flags of explain.
@@ -65,11 +66,7 @@ Exit status:
 		return a.explain(cmd.Context(), args[0], flags)
 	}
 	cmd.ValidArgsFunction = a.completeVMs
-	var layouts []string
-	for _, l := range policy.TreeLayouts() {
-		layouts = append(layouts, string(l))
-	}
-	cli.Complete(cmd, "layout", layouts...)
+	cli.Complete(cmd, "layout", topology.Map(policy.TreeLayouts(), func(l policy.Layout) string { return string(l) })...)
 	return cmd
 }
 

@@ -44,7 +44,7 @@ a number of GPUs and NICs with their DeviceClasses. The scheduler's own code all
 
 Nobody can promise which devices of a device plugin kubelet gives: of a node with a
 --snapshot fit prints the nearest and the furthest of those that no VM holds.
-See ` + cli.Page("docs/aligned-devices.md") + `.
+See ` + reasons.Page("docs/aligned-devices.md") + `.
 
 ` + exitStatus,
 		Example: `  kubectl hostdev fit -f dgx.yaml

@@ -42,6 +42,9 @@ func (f *fleetFlags) check(args []string, formats ...string) error {
 	return f.Check(formats...)
 }
 
+// noVM is what is said of no VM.
+const noVM = "no VM with passthrough devices\n"
+
 // instances returns the VMs that may have devices, by namespace and name.
 func (a *app) instances(ctx context.Context, f fleetFlags) (*cluster.Client, []cluster.Instance, error) {
 	client, namespace, err := a.connect()
@@ -83,14 +86,13 @@ func forEach[T any](a *app, all []cluster.Instance, concurrency int, read func(c
 			}()
 			continue
 		}
+		a.Progress(fmt.Sprintf("%d of %d VMs read", ended, len(all)))
 		i := <-done
 		reading[all[i].Node]--
 		ended++
 		a.Progress("")
 		show(results[i], failures[i])
-		a.Progress(fmt.Sprintf("%d of %d VMs read", ended, len(all)))
 	}
-	a.Progress("")
 	if len(all) > 0 && !slices.Contains(failures, nil) {
 		return nil, failures[0]
 	}

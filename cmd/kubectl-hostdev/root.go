@@ -56,7 +56,7 @@ host and in the guest, and what hook-sidecar would make of it. The cluster need 
 have the hook. It changes nothing; only --debug-image makes pods, and deletes them.
 
 It needs to get and list virtualmachineinstances, to list pods, and to create
-pods/exec in the VM's namespace: ` + cli.Page("manifests/kubectl/clusterrole.yaml") + `.
+pods/exec in the VM's namespace: ` + reasons.Page("manifests/kubectl/clusterrole.yaml") + `.
 
 ` + exitStatus,
 		Example: `  kubectl hostdev explain dgx
@@ -122,12 +122,11 @@ func (a *app) load(ctx context.Context, argument string, scope cluster.Scope) (*
 func newRunning(vm cluster.VM, planner plan.Planner) (running cli.Running, err error) {
 	planner.Source, err = cli.HookPolicy(vm.HookArgs)
 	if err == nil {
-		running, err = cli.NewRunning(planner.Read(plan.Request{Domain: vm.Domain, Parsed: vm.VMI}), vm.Hook)
+		running, err = cli.NewRunning(planner.Read(plan.Request{Domain: vm.Domain, Parsed: vm.VMI}), vm.Hook, planner.Locked)
 	}
 	if err != nil {
 		return running, fmt.Errorf("plan VM %s: %w", vm.NamespacedName, err)
 	}
-	running.Locked = planner.Locked
 	return running, nil
 }
 

@@ -62,7 +62,7 @@ func (a *app) table(ctx context.Context, flags explainFlags) error {
 	columns := newColumns(flags, all, a.Style(flags.File).Width)
 	text, isRead := bytes.NewBufferString(columns.line(columns.titles)), false
 	if len(all) == 0 {
-		text = bytes.NewBufferString("no VM with passthrough devices\n")
+		text = bytes.NewBufferString(noVM)
 	}
 	read := func(in cluster.Instance) (row, error) { return a.row(ctx, client, in) }
 	rows, failure := forEach(a, all, flags.concurrency, read, func(r row, failure error) {
@@ -89,7 +89,8 @@ func (a *app) row(ctx context.Context, client *cluster.Client, in cluster.Instan
 		r.Error, r.ToDo = new(err.Error()), reasons.HintOf(err)
 		return r, err
 	}
-	r.Devices, r.Pairs, r.Alike, r.Layout = len(running.Current.Devices), running.Pairs.All, running.Pairs.Alike, running.Layout
+	pairs := running.Current.Pairs()
+	r.Devices, r.Pairs, r.Alike, r.Layout = len(running.Current.Devices), pairs.All, pairs.Alike, running.Current.TreeLayout()
 	r.Unplaced, r.Cells, r.ToDo = report.WithoutPlace(running.Planned.Plan), len(running.Current.Domain().CPUCells()), running.ToDo()
 	r.Better = append(r.Better, running.Better()...)
 	found := doctor.NewReport(inputs).Results // the worst first

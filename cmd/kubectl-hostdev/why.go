@@ -32,7 +32,7 @@ func (a *app) newWhy() *cobra.Command {
 message that proves it, and what to do. It reads the VM, its VMI, events, pods and logs,
 and names what you may not read. Where the VM requests the hook, which did not place
 its devices, it also checks the cluster as doctor does. All causes:
-` + cli.Page("docs/causes.md") + `
+` + reasons.Page("docs/causes.md") + `
 
 With -f it reads files instead: objects as kubectl get -o yaml prints them, and logs. It
 prints no value of an environment variable and no cloud-init data.
@@ -80,6 +80,9 @@ func (a *app) why(ctx context.Context, argument string, files []string, output c
 		return err
 	}
 	r := e.Diagnose()
+	for i := range r.Causes {
+		r.Causes[i].Remedy = strings.ReplaceAll(r.Causes[i].Remedy, "docs/", reasons.Page("docs/"))
+	}
 	for _, text := range r.Unread {
 		a.Say("warning: not read: %s", text)
 	}
@@ -163,11 +166,11 @@ func writeAnswer(b *bytes.Buffer, r why.Report) error {
 		for _, share := range f.Shares {
 			say("nodes:   %s", share)
 		}
-		say("to do:   %s", strings.ReplaceAll(f.Remedy, "docs/", cli.Page("docs/")))
+		say("to do:   %s", f.Remedy)
 		if f.Check != "" {
-			say("doctor:  %s%s", cli.Page("docs/doctor.md#"), f.Check)
+			say("doctor:  %s%s", reasons.Page("docs/doctor.md#"), f.Check)
 		}
-		say("more:    %s%s, %s", cli.Page("docs/causes.md#"), f.Name, f.Seen[0])
+		say("more:    %s%s, %s", reasons.Page("docs/causes.md#"), f.Name, f.Seen[0])
 		for _, before := range r.Causes[1:] {
 			say("before:  %s, %s", before.Name, before.Line.Where())
 		}

@@ -87,24 +87,19 @@ func writeFile(file string, data []byte) error {
 	return err
 }
 
-// EscapedJSON returns JSON that a terminal does not obey. Package json leaves the control
-// characters from U+0080 to U+009F, with which a terminal's commands may begin (ECMA-48,
+// JSONWriter writes JSON, in whole lines, that a terminal does not obey. Package json leaves the
+// control characters from U+0080 to U+009F, with which a terminal's commands may begin (ECMA-48,
 // 5.4).
-func EscapedJSON(data []byte) []byte {
-	isControl := func(r rune) bool { return 0x80 <= r && r <= 0x9f }
-	if !bytes.ContainsFunc(data, isControl) {
-		return data
-	}
-	return regexp.MustCompile(`[\x{80}-\x{9f}]`).ReplaceAllFunc(data, func(control []byte) []byte {
-		return fmt.Appendf(nil, `\u%04x`, []rune(string(control))[0])
-	})
-}
-
-// JSONWriter writes EscapedJSON, of whole lines.
 type JSONWriter struct{ To io.Writer }
 
 func (w JSONWriter) Write(line []byte) (int, error) {
-	if _, err := w.To.Write(EscapedJSON(line)); err != nil {
+	escaped := line
+	if bytes.ContainsFunc(line, func(r rune) bool { return 0x80 <= r && r <= 0x9f }) {
+		escaped = regexp.MustCompile(`[\x{80}-\x{9f}]`).ReplaceAllFunc(line, func(control []byte) []byte {
+			return fmt.Appendf(nil, `\u%04x`, []rune(string(control))[0])
+		})
+	}
+	if _, err := w.To.Write(escaped); err != nil {
 		return 0, err
 	}
 	return len(line), nil

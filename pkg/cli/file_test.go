@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -29,7 +30,10 @@ func FuzzUntrusted(f *testing.F) {
 		}
 		data, err := json.Marshal(text)
 		expect.NoError(t, err)
-		safe := cli.EscapedJSON(data)
+		var written bytes.Buffer
+		_, err = cli.JSONWriter{To: &written}.Write(data)
+		expect.NoError(t, err)
+		safe := written.Bytes()
 		if at := strings.IndexFunc(string(safe), func(r rune) bool { return r < ' ' || r >= 0x80 && r <= 0x9f }); at >= 0 {
 			t.Errorf("%q is %q in JSON", text, safe)
 		}

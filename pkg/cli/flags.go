@@ -89,17 +89,14 @@ func AtMostOne(cmd *cobra.Command, args []string) error {
 }
 
 func unknownCommand(root *cobra.Command, name string) error {
-	var names []string
-	for _, c := range root.Commands() {
-		names = append(names, c.Name())
-	}
+	names := topology.Map(root.Commands(), (*cobra.Command).Name)
 	return Failed(topology.DidYouMean(name, names)+SeeHelp(root), fmt.Errorf("unknown command %q", name))
 }
 
 // suggestion begins a hint with the flag that is spelled nearly as the unknown one of an error.
 func suggestion(cmd *cobra.Command, err error) string {
-	var unknown *pflag.NotExistError
-	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
+	unknown, isUnknown := errors.AsType[*pflag.NotExistError](err)
+	if !isUnknown || unknown.GetSpecifiedShortnames() != "" {
 		return ""
 	}
 	var names []string
@@ -112,14 +109,12 @@ func SeeHelp(cmd *cobra.Command) string { return fmt.Sprintf("see %s --help", cm
 
 // flagError returns an error of pflag in the words of the other errors.
 func flagError(err error) error {
-	var invalid *pflag.InvalidValueError
-	var missing *pflag.ValueRequiredError
-	switch {
-	case errors.As(err, &invalid):
+	if invalid, isInvalid := errors.AsType[*pflag.InvalidValueError](err); isInvalid {
 		kind := invalid.GetFlag().Value.Type()
 		want := cmp.Or(map[string]string{"bool": "true or false", "int": "a number"}[kind], "a value of type "+kind)
 		return fmt.Errorf("invalid --%s %q: must be %s", invalid.GetFlag().Name, topology.Abridge(invalid.GetValue()), want)
-	case errors.As(err, &missing):
+	}
+	if missing, isMissing := errors.AsType[*pflag.ValueRequiredError](err); isMissing {
 		return fmt.Errorf("flag --%s needs a value", missing.GetFlag().Name)
 	}
 	return err

@@ -72,7 +72,7 @@ func (o *Output) Check(formats ...string) error {
 		return nil
 	case o.Format == "":
 		return Failed(fmt.Sprintf("--%s names the format, such as text; rsvg-convert makes other pictures of svg", o.flag), fmt.Errorf("no format is known for a file that ends in %q", topology.Abridge(ending)))
-	case strings.ContainsAny(o.Format, "./"):
+	case strings.ContainsAny(o.Format, "./") && !strings.Contains(o.Format, "="): // jsonpath=
 		return Failed("name the file with --output-file, or redirect standard output", err)
 	}
 	return Failed("", err)

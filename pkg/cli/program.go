@@ -92,13 +92,6 @@ func (p *Program) Say(format string, args ...any) {
 	fmt.Fprintln(p.Err, p.Prefix+topology.Printable(fmt.Sprintf(format, args...)))
 }
 
-// pages is the address of the pages of a release, which release/make links into its programs.
-// A program built in a checkout has "": the pages are there.
-var pages string
-
-// Page returns where a page of the project is.
-func Page(name string) string { return pages + name }
-
 // Progress replaces the line of progress on a terminal.
 func (p *Program) Progress(text string) {
 	if IsTerminal(p.Err) {

@@ -19,24 +19,19 @@ type Running struct {
 	*plan.VM
 	Current *placement.Plan // of the domain as it is
 	Planned plan.Result     // by the hook
-	Pairs   placement.Pairs // of the current tree
-	Layout  policy.Layout   // of the current tree, "" where no device is under an expander bus
 	HasHook bool            // the hook answers in the pod
 	Locked  []policy.Key    // whose annotations the hook ignores
 }
 
 // NewRunning plans a running VM. It fails where there is no plan.
-func NewRunning(vm *plan.VM, hasHook bool) (Running, error) {
+func NewRunning(vm *plan.VM, hasHook bool, locked []policy.Key) (Running, error) {
 	current, planned := vm.Current(), vm.Plan()
 	for _, result := range []plan.Result{current, planned} {
 		if result.Plan == nil {
 			return Running{}, result.Err
 		}
 	}
-	return Running{
-		VM: vm, Current: current.Plan, Planned: planned, Pairs: current.Plan.Pairs(),
-		Layout: current.Plan.TreeLayout(), HasHook: hasHook,
-	}, nil
+	return Running{VM: vm, Current: current.Plan, Planned: planned, HasHook: hasHook, Locked: locked}, nil
 }
 
 // Heading returns the first lines about the VM: the verdict and what to do.
@@ -52,11 +47,11 @@ func (r Running) Heading() string {
 // with which layout: "0 of 120 pairs as on the host; with layout root 112, mirror 120".
 func (r Running) Verdict() string {
 	text := strings.Join(report.Headline(r.Current, r.Planned.Plan), "; ")
-	if r.Pairs.Known == 0 {
+	if r.Current.Pairs().Known == 0 {
 		return text
 	}
-	if r.Layout != "" {
-		text += "; the tree is of layout " + string(r.Layout)
+	if layout := r.Current.TreeLayout(); layout != "" {
+		text += "; the tree is of layout " + string(layout)
 	}
 	if better := r.Better(); len(better) > 0 {
 		text += "; with layout " + plan.Listed(better)
@@ -67,21 +62,22 @@ func (r Running) Verdict() string {
 // Better returns the layouts that show more of the host than the current tree: that of the
 // plan, and those that show more than it.
 func (r Running) Better() []plan.Alternative {
-	options, planned := r.Alternatives(), r.Pairs.Alike
+	options, current := r.Alternatives(), r.Current.Pairs().Alike
+	planned := current
 	for _, o := range options {
 		if o.Layout == r.Planned.Plan.Layout {
 			planned = max(planned, o.Alike)
 		}
 	}
 	return slices.DeleteFunc(options, func(o plan.Alternative) bool {
-		return o.Alike <= r.Pairs.Alike || o.Alike <= planned && o.Layout != r.Planned.Plan.Layout
+		return o.Alike <= current || o.Alike <= planned && o.Layout != r.Planned.Plan.Layout
 	})
 }
 
 // ToDo returns the second line, the remedy; "" where there is nothing to place.
 func (r Running) ToDo() string {
 	unplaced := slices.IndexFunc(r.Planned.Plan.Devices, func(d placement.Decision) bool { return d.Outcome == placement.Unplaced })
-	start := "add the hook to the VM (" + Page("docs/install.md") + ") and restart it"
+	start := "add the hook to the VM (" + reasons.Page("docs/install.md") + ") and restart it"
 	if r.HasHook {
 		start = "restart the VM: the hook is in its pod"
 	}

@@ -64,7 +64,7 @@ func TestVerdict(t *testing.T) {
 			if test.placed != "" {
 				request.Domain = m.Read(request).WithLayout(test.placed).Domain
 			}
-			r, err := cli.NewRunning(m.Read(request), test.hasHook)
+			r, err := cli.NewRunning(m.Read(request), test.hasHook, nil)
 			expect.NoError(t, err)
 			if got := r.Verdict(); got != test.verdict {
 				t.Errorf("verdict\n%s, want\n%s", got, test.verdict)
@@ -96,7 +96,7 @@ func TestVerdictOfUnplaced(t *testing.T) {
 			reasons.NoSysfs.Remedy() + " (no-sysfs); then " + add},
 		"two unplaced, hook": {hidden, placed, "84 of 120 pairs of devices as on the host, 29 not known; 2 without a place; the tree is of layout root; with layout mirror 91", ""},
 	} {
-		r, err := cli.NewRunning(test.planner.Read(test.request), false)
+		r, err := cli.NewRunning(test.planner.Read(test.request), false, nil)
 		expect.NoError(t, err)
 		expect.Same(t, test.verdict, r.Verdict(), "%s: verdict", name)
 		if got := r.ToDo(); test.todo != "" {
@@ -120,7 +120,7 @@ func without(t *testing.T, snapshot string, devices ...string) fs.FS {
 func TestVerdictOfAnnotation(t *testing.T) {
 	m, request := inputs(t, dgx, hgx)
 	request.Parsed.Annotations = map[string]string{policy.AnnotationPrefix + "layout": "mirror"}
-	r, err := cli.NewRunning(m.Read(request), false)
+	r, err := cli.NewRunning(m.Read(request), false, nil)
 	expect.NoError(t, err)
 	if got, want := r.Verdict(), "0 of 120 pairs of devices as on the host; with layout mirror 120"; got != want {
 		t.Errorf("verdict %s, want %s", got, want)
@@ -143,9 +143,8 @@ func TestVerdictOfArguments(t *testing.T) {
 			var err error
 			m.Source, err = cli.HookPolicy(test.arguments)
 			expect.NoError(t, err)
-			r, err := cli.NewRunning(m.Read(request), true)
+			r, err := cli.NewRunning(m.Read(request), true, m.Locked)
 			expect.NoError(t, err)
-			r.Locked = m.Locked
 			if got := r.ToDo(); got != test.todo {
 				t.Errorf("to do\n%s, want\n%s", got, test.todo)
 			}

@@ -133,7 +133,7 @@ func NewInstallationReport(in env.Installation) Report {
 }
 
 func runAll(checks []Check, in Inputs) Report {
-	results := []Result{}
+	var results []Result
 	for _, c := range checks {
 		results = append(results, c.Run(in)...)
 	}
@@ -143,7 +143,7 @@ func runAll(checks []Check, in Inputs) Report {
 // OfResults returns the report of results, such as those of several VMs, and counts them by
 // status. The worst come first, those of one status in the order of the checks.
 func OfResults(results []Result) Report {
-	r := Report{SchemaVersion: SchemaVersion, Counts: map[Status]int{Pass: 0, Warn: 0, Fail: 0, Note: 0}, Results: results}
+	r := Report{SchemaVersion: SchemaVersion, Counts: map[Status]int{Pass: 0, Warn: 0, Fail: 0, Note: 0}, Results: append([]Result{}, results...)}
 	for _, result := range r.Results {
 		r.Counts[result.Status]++
 	}

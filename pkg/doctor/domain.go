@@ -116,10 +116,7 @@ func (in Inputs) hasCPUs(node topology.NodeID) bool {
 
 // joined formats numbers of nodes: "node 0", "nodes 0, 1".
 func joined(nodes map[topology.NodeID]bool) string {
-	var texts []string
-	for _, n := range slices.Sorted(maps.Keys(nodes)) {
-		texts = append(texts, strconv.Itoa(int(n)))
-	}
+	texts := topology.Map(slices.Sorted(maps.Keys(nodes)), func(n topology.NodeID) string { return strconv.Itoa(int(n)) })
 	if len(texts) == 1 {
 		return "node " + texts[0]
 	}
@@ -260,26 +257,21 @@ func requested(in Inputs) []Result {
 	if in.VMI == nil || len(in.VMI.GPUs)+len(in.VMI.HostDevices) == 0 {
 		return nil
 	}
-	return orPass(in.warnings(Warn, "requested-devices"), "%s of the VMI, all in the domain",
+	return orPass(resultsOf(in.Plan.Warnings, Warn, "requested-devices"), "%s of the VMI, all in the domain",
 		topology.Counted(len(in.VMI.GPUs)+len(in.VMI.HostDevices), "device"))
 }
 
 // variables checks whether the device plugins' environment variables and the domain name
 // the same devices. A hook sidecar has no such variables.
 func variables(in Inputs) []Result {
-	var found []Result
-	for _, p := range in.Problems {
-		if p.Code.Check() == "variables" {
-			found = append(found, warn(p.Remedy, "%s", p.Text)...)
-		}
-	}
+	found := resultsOf(in.Problems, Warn, "variables")
 	switch {
 	case len(in.Variables) == 0 && (in.Plan == nil || in.Node): // they are of one VM
 		return found
 	case len(in.Variables) == 0 && in.Variables != nil:
 		return append(found, note("", "the compute container has no environment variables PCI_RESOURCE_* or MDEV_PCI_RESOURCE_*")...)
 	case len(in.Variables) == 0:
-		return append(found, note("the kubelet sets them in the compute container only; pass them with --env", "no environment variables PCI_RESOURCE_* or MDEV_PCI_RESOURCE_*")...)
+		return append(found, note("the kubelet sets them in the compute container only; hook-sidecar doctor takes them with --env", "no environment variables PCI_RESOURCE_* or MDEV_PCI_RESOURCE_*")...)
 	case in.Plan == nil:
 		return orPass(found, "%s", topology.Counted(len(in.Variables), "environment variable"))
 	}
@@ -332,7 +324,7 @@ func rootComplex(in Inputs) []Result {
 }
 
 func vIOMMU(in Inputs) []Result {
-	found, models := in.warnings(Warn, "viommu"), in.Plan.Domain().IOMMUs()
+	found, models := resultsOf(in.Plan.Warnings, Warn, "viommu"), in.Plan.Domain().IOMMUs()
 	if len(models) == 0 {
 		return orPass(found, "the domain has none")
 	}

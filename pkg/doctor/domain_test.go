@@ -223,7 +223,7 @@ func variableTests() map[string]map[string]test {
 				`WARN PCI_RESOURCE_NVIDIA_COM_A10: invalid PCI address "gpu0": want domain:bus:device.function, such as 0000:17:00.0 (` + reasons.CodeBadVariable.Remedy() + ")",
 			}},
 			"none": {given{host: aHost, domain: domainOf(gpu)}, []string{
-				"NOTE no environment variables PCI_RESOURCE_* or MDEV_PCI_RESOURCE_* (the kubelet sets them in the compute container only; pass them with --env)",
+				"NOTE no environment variables PCI_RESOURCE_* or MDEV_PCI_RESOURCE_* (the kubelet sets them in the compute container only; hook-sidecar doctor takes them with --env)",
 			}},
 			"alone": {given{host: aHost, environ: []string{"PCI_RESOURCE_NVIDIA_COM_A10=0000:01:00.0"}}, []string{"PASS 1 environment variable"}},
 		},

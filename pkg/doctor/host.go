@@ -12,7 +12,6 @@ import (
 )
 
 func sysfs(in Inputs) []Result {
-	var found []Result
 	if len(in.Host.Devices) == 0 {
 		return fail("pass --sysfs the node's /sys or a snapshot of it", "sysfs shows no PCI devices")
 	}
@@ -23,14 +22,10 @@ func sysfs(in Inputs) []Result {
 		}
 		return fail(reasons.TakeSnapshot, "%s on this machine", none)
 	}
+	found := resultsOf(in.Problems, Warn, "sysfs")
 	for _, id := range in.subjects() {
 		if !in.Host.Shows(id) {
 			found = append(found, about(id, fail(reasons.NoSysfs.Remedy(), "sysfs does not show %s", id))...)
-		}
-	}
-	for _, p := range in.Problems {
-		if p.Code == reasons.CodeBadSysfs {
-			found = append(found, warn("check the host's kernel and firmware", "%s", p.Text)...)
 		}
 	}
 	return orPass(found, "%s, %s and %s", topology.Counted(len(in.Host.Devices), "PCI function"),

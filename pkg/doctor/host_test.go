@@ -21,7 +21,7 @@ func hostTests() map[string]map[string]test {
 				"FAIL none of the 2 devices is on this machine (" + reasons.TakeSnapshot + ")",
 			}},
 			"an invalid file": {given{host: "pci0000:00/0000:00:01.0/0000:01:00.0 vendor=nvidia"}, []string{
-				`WARN devices/pci0000:00/0000:00:01.0/0000:01:00.0/vendor: invalid number "nvidia": want hex of at most 16 bits (check the host's kernel and firmware)`,
+				`WARN devices/pci0000:00/0000:00:01.0/0000:01:00.0/vendor: invalid number "nvidia": want hex of at most 16 bits (check the host's kernel and firmware; what cannot be read counts as missing)`,
 			}},
 		},
 		"iommu-enabled": {

@@ -177,10 +177,10 @@ func (in Inputs) paths() (ports, others []*topology.Device) {
 	return ports, others
 }
 
-// warnings returns the plan's warnings that a check reports as results.
-func (in Inputs) warnings(status Status, check string) []Result {
+// resultsOf returns the warnings that a check reports as results.
+func resultsOf(warnings []reasons.Warning, status Status, check string) []Result {
 	var results []Result
-	for _, w := range in.Plan.Warnings {
+	for _, w := range warnings {
 		if w.Code.Check() == check {
 			results = append(results, result(status, w.Remedy, "%s", w.Text)...)
 		}

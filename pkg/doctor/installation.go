@@ -36,11 +36,11 @@ func featureGates(in Inputs) []Result {
 	sidecar, plugins := slices.Contains(in.Gates, gateSidecar), slices.Contains(in.Gates, gatePlugins)
 	switch {
 	case !sidecar && !plugins:
-		return fail("add gate Sidecar or Plugins: docs/install.md, \"Image and gates\"", "gates Sidecar and Plugins are off: no VM can have the hook")
+		return fail("add gate Sidecar or Plugins: "+reasons.Page("docs/install.md#image-and-gates"), "gates Sidecar and Plugins are off: no VM can have the hook")
 	case len(in.Plugins) > 0 && !plugins:
 		return fail("add the gate to spec.configuration.developerConfiguration.featureGates of the KubeVirt object", "gate Plugins is off: Plugin objects have no effect")
 	case !plugins && in.Minor() >= firstWithLauncher:
-		return note("use the plugin: docs/install.md, \"As a structured plugin\"", "gate Plugins is off; hook sidecars are deprecated since KubeVirt 1.9")
+		return note("use the plugin: "+pluginPage(), "gate Plugins is off; hook sidecars are deprecated since KubeVirt 1.9")
 	}
 	return pass("gate Sidecar: %t, gate Plugins: %t", sidecar, plugins)
 }
@@ -53,10 +53,10 @@ func pluginHooks(in Inputs) []Result {
 		return pass("there is no Plugin %s", hookPlugin)
 	}
 	spec := in.Plugins[slices.IndexFunc(in.Plugins, isHookPlugin)].Spec
-	hooks, field, remedy := spec.DomainHooks, "domainHooks", "apply manifests/plugin, which is for KubeVirt 1.9"
+	hooks, field, remedy := spec.DomainHooks, "domainHooks", "apply the plugin's manifests for KubeVirt 1.9: "+pluginPage()
 	isNew := in.Minor() >= firstWithLauncher
 	if isNew {
-		hooks, field, remedy = spec.LauncherHooks, "launcherHooks", "apply manifests/overlays/kubevirt-1.10"
+		hooks, field, remedy = spec.LauncherHooks, "launcherHooks", "apply the overlay kubevirt-1.10: "+reasons.Page("docs/install.md#kubevirt-110")
 	}
 	switch {
 	case in.Minor() == 0:
@@ -79,12 +79,14 @@ func pluginPCI(in Inputs) []Result {
 	if len(in.Plugins) == 0 {
 		return pass("no Plugin object")
 	}
-	return warn(`until this KubeVirt has the fix, each VM with a PCI device needs a hook sidecar, too: docs/install.md, "As a structured plugin"`,
+	return warn("until this KubeVirt has the fix, each VM with a PCI device needs a hook sidecar, too: "+pluginPage(),
 		"a Plugin object is in the cluster: VMs with PCI host devices fail to start with \"Missing 'mode' attribute\" (kubevirt/kubevirt issue 18861)")
 }
 
-// hookPlugin is the Plugin of manifests/plugin.
+// hookPlugin is the Plugin of manifests/plugin, which pluginPage says how to apply.
 const hookPlugin = "hostdev"
+
+func pluginPage() string { return reasons.Page("docs/install.md#as-a-structured-plugin") }
 
 func isHookPlugin(p env.Plugin) bool { return p.Metadata.Name == hookPlugin }
 
@@ -94,11 +96,11 @@ func pluginObjects(in Inputs) []Result {
 	const all = 5 // policies, bindings and ConfigMap
 	switch missing := strings.Join(in.Missing, ", "); {
 	case hasHookPlugin(in) && len(in.Missing) > 0:
-		return fail("apply manifests/plugin again", "Plugin %s needs what does not exist: %s", hookPlugin, missing)
+		return fail("apply the plugin's manifests again: "+pluginPage(), "Plugin %s needs what does not exist: %s", hookPlugin, missing)
 	case !hasHookPlugin(in) && len(in.Missing) < all && len(in.Unread) == 0:
-		return warn("apply manifests/plugin again, or delete the rest of it", "there is no Plugin %s, but objects that belong to it: VMs with the label start without the hook", hookPlugin)
+		return warn("apply the plugin's manifests again, or delete the rest of them: "+pluginPage(), "there is no Plugin %s, but objects that belong to it: VMs with the label start without the hook", hookPlugin)
 	case !hasHookPlugin(in):
-		return pass("manifests/plugin is not applied")
+		return pass("the plugin is not installed")
 	}
 	return pass("policies, bindings and ConfigMap of Plugin %s exist", hookPlugin)
 }
@@ -108,11 +110,11 @@ func pluginSettings(in Inputs) (results []Result) {
 		return nil
 	}
 	if missing := slices.DeleteFunc([]string{"image", "layout", "strict", "dry-run"}, func(key string) bool { return in.Settings[key] != "" }); len(missing) > 0 {
-		results = fail("apply manifests/plugin again", "the ConfigMap has no %s: pods of VMs with the label are refused", strings.Join(missing, ", "))
+		results = fail("apply the plugin's manifests again: "+pluginPage(), "the ConfigMap has no %s: pods of VMs with the label are refused", strings.Join(missing, ", "))
 	}
 	image := in.Settings["image"]
 	if strings.HasPrefix(image, "registry.example.com/") {
-		results = append(results, fail("set the image that you built: docs/install.md", "image %s is the example's, which cannot be pulled", image)...)
+		results = append(results, fail("set the image that you built: "+reasons.Page("docs/install.md#image-and-gates"), "image %s is the example's, which cannot be pulled", image)...)
 	}
 	return orPass(results, "image %s, layout %s", image, in.Settings["layout"])
 }

@@ -66,9 +66,5 @@ func orPass(results []Result, format string, args ...any) []Result {
 
 // list formats the first few items, and how many more there are.
 func list[T fmt.Stringer](items []T) string {
-	var names []string
-	for _, item := range items {
-		names = append(names, item.String())
-	}
-	return topology.FirstOf(names, 4, ", ")
+	return topology.FirstOf(topology.Map(items, T.String), 4, ", ")
 }

@@ -88,7 +88,7 @@ func ioSpace(in Inputs) []Result {
 		}
 		return fail(hint, "%d ports have a device with an I/O BAR under them and the domain boots with UEFI, which has room for %d", ports, room)
 	}
-	return orPass(in.warnings(Fail, "io-space"), "%s with an I/O BAR, %s has room for %d ports with one",
+	return orPass(resultsOf(in.Plan.Warnings, Fail, "io-space"), "%s with an I/O BAR, %s has room for %d ports with one",
 		topology.Counted(len(withIO), "device"), firmware, room)
 }
 
@@ -109,7 +109,7 @@ func (in Inputs) portsOf(functions []*topology.Device) int {
 
 // grace checks the elements for NVIDIA Grace, where a device names cells or should.
 func grace(in Inputs) []Result {
-	found := in.warnings(Fail, "grace")
+	found := resultsOf(in.Plan.Warnings, Fail, "grace")
 	if len(found) == 0 && !slices.ContainsFunc(in.Plan.Devices, func(d placement.Decision) bool { return d.MemoryCells != "" }) {
 		return nil
 	}

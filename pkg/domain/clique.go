@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"hook-sidecar/pkg/domain/xmledit"
+	"hook-sidecar/pkg/topology"
 )
 
 // Clique is the property x-nv-gpudirect-clique that qemu:override gives a device: existing, or
@@ -72,11 +73,7 @@ func (c Clique) replace(e *editor, at []*xmledit.Element) {
 // setCliques removes and adds devices of qemu:override.
 func (e *editor) setCliques() {
 	e.setQEMU("override", func(prefix string) []string {
-		var devices []string
-		for _, c := range of[Clique](e.added) {
-			devices = append(devices, c.print(prefix))
-		}
-		return devices
+		return topology.Map(of[Clique](e.added), func(c Clique) string { return c.print(prefix) })
 	})
 }
 

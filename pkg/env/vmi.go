@@ -249,15 +249,13 @@ func (doc *document) vmi() *VMI {
 // withoutPayload returns the position of a decoding error, line and column in bytes from 1, and
 // the field, without the content.
 func withoutPayload(data []byte, err error) error {
-	var syntax *json.SyntaxError
-	var mismatch *json.UnmarshalTypeError
 	var end int64 // of the bytes read, including the invalid one
-	var text string
-	switch {
-	case errors.As(err, &syntax):
-		end, text = syntax.Offset, "invalid JSON"
-	case errors.As(err, &mismatch):
-		end, text = mismatch.Offset, fmt.Sprintf("field %s has the wrong type", mismatch.Field)
+	text := "invalid JSON"
+	switch err := err.(type) {
+	case *json.SyntaxError:
+		end = err.Offset
+	case *json.UnmarshalTypeError:
+		end, text = err.Offset, fmt.Sprintf("field %s has the wrong type", err.Field)
 	default:
 		return errors.New("a field cannot be decoded")
 	}

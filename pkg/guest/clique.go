@@ -213,17 +213,10 @@ func (c cliques) warnings() []reasons.Warning {
 	if len(c.refused) == 0 {
 		return nil
 	}
-	var parts []string
-	for _, why := range slices.Sorted(maps.Keys(c.refused)) {
-		parts = append(parts, joinIDs(c.refused[why])+": "+why)
-	}
+	parts := topology.Map(slices.Sorted(maps.Keys(c.refused)), func(why string) string { return joinIDs(c.refused[why]) + ": " + why })
 	return []reasons.Warning{reasons.NewWarning(reasons.CodeCliqueRefused, nil, "no GPUDirect clique for "+strings.Join(parts, "; "))}
 }
 
 func joinIDs(ids []topology.DeviceID) string {
-	texts := make([]string, len(ids))
-	for i, id := range ids {
-		texts[i] = id.String()
-	}
-	return strings.Join(texts, ", ")
+	return strings.Join(topology.Map(ids, topology.DeviceID.String), ", ")
 }

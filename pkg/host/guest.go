@@ -79,9 +79,6 @@ func ReadGuest(data []byte) (guest Guest, problems []reasons.Warning, err error)
 	default:
 		guest, err = parseLspci(text)
 	}
-	if err == nil {
-		err = guest.sort()
-	}
 	return guest, nil, err
 }
 
@@ -91,13 +88,11 @@ func ReadGuestSysfs(fsys fs.FS) (Guest, []reasons.Warning) {
 	return Guest{Host: *host, Source: "snapshot", HasNodes: true}.withTree(), problems
 }
 
-// withTree adds the tree of the functions, whose Root and Bridges are known. NCCL has the CPU of a
-// device in the place of its PCIe root (src/graph/xml.cc, ncclTopoGetXmlFromSys).
+// withTree adds the tree of the functions, which are sorted, and whose Root and Bridges are known.
+// NCCL has the CPU of a device in the place of its PCIe root (src/graph/xml.cc,
+// ncclTopoGetXmlFromSys).
 func (g Guest) withTree() Guest {
-	ids := make([]topology.DeviceID, len(g.Devices))
-	for i, d := range g.Devices {
-		ids[i] = topology.PCIDevice(d.Address)
-	}
+	ids := topology.Map(g.Devices, func(d topology.Device) topology.DeviceID { return topology.PCIDevice(d.Address) })
 	g.tree, g.Farthest = g.Tree(ids), topology.NODE
 	if g.Source == FromNCCL {
 		g.Farthest = topology.PHB
@@ -105,7 +100,7 @@ func (g Guest) withTree() Guest {
 	return g
 }
 
-// sort sorts the functions by their addresses, which have to differ.
+// sort sorts the functions by their addresses, by which a Host finds them, and which have to differ.
 func (g *Guest) sort() error {
 	if len(g.Devices) == 0 {
 		return errors.New("no PCI devices in it; lstopo on Windows reads none")
@@ -138,7 +133,7 @@ func parseLspci(text string) (Guest, error) {
 		}
 		guest.Devices = append(guest.Devices, d)
 	}
-	return guest, nil
+	return guest, guest.sort()
 }
 
 func lspciDevice(fields map[string]string) (d topology.Device, err error) {

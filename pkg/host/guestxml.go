@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/xml"
 	"fmt"
-	"math/big"
 	"slices"
 	"strings"
 
@@ -31,8 +30,8 @@ func (e element) attribute(name string) string {
 // xmlReader collects the devices of a file.
 type xmlReader struct {
 	devices []topology.Device
-	nodes   int  // NUMA nodes of lstopo's machine
-	isLinux bool // elsewhere lstopo does not know the node of a device (hwloc's documentation, "I/O Devices")
+	nodes   map[string]topology.Affinity // NUMA nodes of lstopo's machine, by their nodesets
+	isLinux bool                         // elsewhere lstopo does not know the node of a device (hwloc's documentation, "I/O Devices")
 }
 
 // parseGuestXML reads the XML of lstopo, or the file that NCCL_TOPO_DUMP_FILE names.
@@ -45,27 +44,31 @@ func parseGuestXML(text string) (Guest, error) {
 	if source == "" {
 		return Guest{}, fmt.Errorf("<%s> is neither lstopo's <topology> nor NCCL's <system>", topology.Abridge(file.XMLName.Local))
 	}
-	r := &xmlReader{}
-	if err := r.add(file, topology.Device{}); err != nil {
+	r := &xmlReader{nodes: map[string]topology.Affinity{}}
+	if err := r.add(file, topology.Device{}, ""); err != nil {
 		return Guest{}, err
 	}
 	// With one node lstopo shows a device without a node at the same place as one on it.
-	guest := Guest{Host: topology.Host{Devices: r.devices}, Source: source, HasNodes: source == FromNCCL || r.isLinux && r.nodes > 1}
+	guest := Guest{Host: topology.Host{Devices: r.devices}, Source: source, HasNodes: source == FromNCCL || r.isLinux && len(r.nodes) > 1}
 	for i := range guest.Devices {
 		if !guest.HasNodes {
 			guest.Devices[i].Node = topology.Affinity{}
 		}
 	}
+	if err := guest.sort(); err != nil {
+		return Guest{}, err
+	}
 	return guest.withTree(), nil
 }
 
-// add adds the devices in an element. at has the path and the node that the elements around it give.
-func (r *xmlReader) add(e element, at topology.Device) (err error) {
+// add adds the devices in an element. at and nodeset are what the elements around it give.
+func (r *xmlReader) add(e element, at topology.Device, nodeset string) (err error) {
+	nodeset = cmp.Or(e.attribute("nodeset"), nodeset)
 	switch e.XMLName.Local {
 	case "info":
 		r.isLinux = r.isLinux || e.attribute("name") == "OSName" && e.attribute("value") == "Linux"
 	case "object":
-		err = r.object(e, &at)
+		err = r.object(e, &at, nodeset)
 	case "cpu":
 		node := e.attribute("numaid")
 		at.Root = topology.PCIeRoot("cpu " + e.attribute("host_hash") + node) // no more is known of it
@@ -79,17 +82,14 @@ func (r *xmlReader) add(e element, at topology.Device) (err error) {
 		return fmt.Errorf("more than %d bridges above %s", maxPathDepth, at.Address)
 	}
 	for _, inner := range e.Children {
-		err = cmp.Or(err, r.add(inner, at))
+		err = cmp.Or(err, r.add(inner, at, nodeset))
 	}
 	return err
 }
 
 // object reads an object of lstopo. Devices and the bridges above them are inside the object whose
-// CPUs they are near.
-func (r *xmlReader) object(e element, at *topology.Device) (err error) {
-	if nodes := e.attribute("nodeset"); nodes != "" {
-		at.Node = onlyNode(nodes)
-	}
+// CPUs they are near, after its NUMA nodes (hwloc topology-xml.c, hwloc__xml_export_object_contents).
+func (r *xmlReader) object(e element, at *topology.Device, nodeset string) (err error) {
 	address := e.attribute("pci_busid")
 	if address != "" {
 		if at.Address, err = topology.ParseAddress(address); err != nil {
@@ -98,7 +98,7 @@ func (r *xmlReader) object(e element, at *topology.Device) (err error) {
 	}
 	switch kind := e.attribute("type"); {
 	case kind == "NUMANode":
-		r.nodes++
+		r.nodes[nodeset], err = onNode(e.attribute("os_index"))
 	case kind == "Bridge" && address != "":
 		at.Bridges = append(slices.Clip(at.Bridges), at.Address)
 	case kind == "Bridge": // a host bridge with its buses, "0000:[e0-e4]"
@@ -113,9 +113,10 @@ func (r *xmlReader) object(e element, at *topology.Device) (err error) {
 			return fmt.Errorf("invalid pci_type %q: want class and ids, such as 0302 [10de:2330]", topology.Abridge(ids))
 		}
 		at.Class <<= 8
+		at.Node = r.nodes[nodeset] // none for a set of several
 		r.devices = append(r.devices, *at)
 	}
-	return nil
+	return err
 }
 
 // pci reads a switch or a device of NCCL's file. Of a switch it has the upstream port; stand-ins for
@@ -140,22 +141,4 @@ func (r *xmlReader) pci(e element, at *topology.Device) (err error) {
 	at.Class, at.Vendor, at.Device = uint32(numbers[0]), uint16(numbers[1]), uint16(numbers[2])
 	r.devices = append(r.devices, *at)
 	return nil
-}
-
-// onlyNode returns the node of a set with one, else none. hwloc writes words of 32 bits, the
-// highest first, and leaves out those that are 0: "0x00000001,,0x0" (hwloc_bitmap_snprintf).
-func onlyNode(nodeset string) topology.Affinity {
-	var set big.Int
-	for word := range strings.SplitSeq(nodeset, ",") {
-		bits, err := parseHex(cmp.Or(word, "0"), 32)
-		if err != nil || set.BitLen() > maxNode {
-			return topology.Affinity{}
-		}
-		set.Or(set.Lsh(&set, 32), new(big.Int).SetUint64(bits))
-	}
-	lowest := int(set.TrailingZeroBits())
-	if set.BitLen() != lowest+1 {
-		return topology.Affinity{}
-	}
-	return topology.OnNode(topology.NodeID(lowest))
 }

@@ -44,12 +44,21 @@ func guestText(g host.Guest) string {
 
 func TestReadGuestPasted(t *testing.T) {
 	const xmlOfOneNode = `<topology><object type="Machine" nodeset="0x1"><info name="OSName" value="%s"/>` +
-		`<object type="NUMANode"/><object type="Bridge" bridge_pci="0000:[00-00]"><object type="PCIDev" pci_busid="0000:00:04.0" pci_type="0302 [10de:2330] [0000:0000] a1"/></object></object></topology>`
-	const several = `<topology><object type="Machine" nodeset="0x00000001,,0x00000003"><info name="OSName" value="Linux"/><object type="NUMANode"/><object type="NUMANode"/>` +
-		`<object type="PCIDev" pci_busid="0000:00:05.0" pci_type="0200 [15b3:101e]"/><object type="Group" nodeset="0x00000001,,0x0"><object type="PCIDev" pci_busid="0000:00:04.0" pci_type="0302 [10de:2330]"/></object></object></topology>`
+		`<object type="NUMANode" os_index="0" nodeset="0x1"/><object type="Bridge" bridge_pci="0000:[00-00]"><object type="PCIDev" pci_busid="0000:00:04.0" pci_type="0302 [10de:2330] [0000:0000] a1"/></object></object></topology>`
+	const several = `<topology><object type="Machine" nodeset="0x00000001,,0x00000003"><info name="OSName" value="Linux"/><object type="NUMANode" os_index="0" nodeset="0x1"/>` +
+		`<object type="PCIDev" pci_busid="0000:00:05.0" pci_type="0200 [15b3:101e]"/><object type="Group" nodeset="0x00000001,,0x0"><object type="NUMANode" os_index="64" nodeset="0x00000001,,0x0"/><object type="PCIDev" pci_busid="0000:00:04.0" pci_type="0302 [10de:2330]"/></object></object></topology>`
 	const switches = `<system version="1"><cpu numaid="-1"><pci busid="0000:01:00.0" class="0x060400"><pci busid="0000:02:00.0" class="0x030200"/>` +
 		`<pci busid="0000:03:00.0" class="0x060400"><pci busid="0000:04:00.0" class="0x020000"/></pci></pci></cpu>` +
 		`<cpu numaid="1"><pci busid="0000:81:00.0" class="0x030200"/></cpu></system>`
+	// The higher bus numbers are those of the lower cell, as the hook gives them.
+	var downwards strings.Builder
+	for node, buses := range [][]string{{"e1", "f1"}, {"81", "91"}} {
+		fmt.Fprintf(&downwards, `<cpu numaid="%d">`, node)
+		for _, bus := range buses {
+			fmt.Fprintf(&downwards, `<pci busid="ffff:%[1]s:00.0" class="0x060400"><pci busid="0000:%[1]s:00.0" class="0x020000"/><pci busid="0000:%[1]s:01.0" class="0x030200"/></pci>`, bus)
+		}
+		downwards.WriteString("</cpu>")
+	}
 	tests := map[string]struct{ input, want string }{
 		"lstopo": {pasted(t, "lstopo.xml"), `lstopo nodes=true
 0000:00:02.0 020000 1af4:1041 node none
@@ -90,6 +99,16 @@ NIC0 020000 0000:0000 node none NODE SYS
 		"lstopo with many nodes": {several, `lstopo nodes=true
 0000:00:04.0 030200 10de:2330 node 64
 0000:00:05.0 020000 15b3:101e node none SYS
+`},
+		"NCCL with devices in another order than that of their addresses": {"<system>" + downwards.String() + "</system>", `nccl nodes=true
+0000:81:00.0 020000 0000:0000 node 1
+0000:81:01.0 030200 0000:0000 node 1 PIX
+0000:91:00.0 020000 0000:0000 node 1 PHB PHB
+0000:91:01.0 030200 0000:0000 node 1 PHB PHB PIX
+0000:e1:00.0 020000 0000:0000 node 0 SYS SYS SYS SYS
+0000:e1:01.0 030200 0000:0000 node 0 SYS SYS SYS SYS PIX
+0000:f1:00.0 020000 0000:0000 node 0 SYS SYS SYS SYS PHB PHB
+0000:f1:01.0 030200 0000:0000 node 0 SYS SYS SYS SYS PHB PHB PIX
 `},
 		"NCCL with a switch under a switch, without ids": {switches, `nccl nodes=true
 0000:02:00.0 030200 0000:0000 node none

@@ -158,9 +158,6 @@ func (c *canvas) box(b box) {
 // it replaces characters other than newlines that XML 1.0 cannot hold, that a terminal
 // obeys, or that turn the direction of text.
 func escape(text string) string {
-	lines := strings.Split(text, "\n")
-	for i, line := range lines {
-		lines[i] = html.EscapeString(topology.Printable(line))
-	}
-	return strings.Join(lines, "\n")
+	lines := topology.Map(strings.Split(text, "\n"), topology.Printable)
+	return html.EscapeString(strings.Join(lines, "\n"))
 }

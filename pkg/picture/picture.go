@@ -84,28 +84,21 @@ func title(r report.Report) string {
 // subtitle is the rest of the headline, the subject and the outcomes.
 func subtitle(r report.Report) string {
 	parts := append(slices.Clone(r.Headline[min(1, len(r.Headline)):]), r.Subject.VM, r.Subject.Host)
+	outcomes := []string{"current domain"}
 	if !r.IsCurrent() {
 		layout := "layout " + string(r.Layout)
 		if r.LayoutReason != nil { // the policy has another word
 			layout += fmt.Sprintf(" (%s)", r.Policy[policy.KeyLayout].Value)
 		}
-		parts = append(parts, layout)
-	}
-	parts = append(parts, outcomes(r), r.Inventory())
-	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), " · ")
-}
-
-func outcomes(r report.Report) string {
-	if r.IsCurrent() {
-		return "current domain"
-	}
-	var texts []string
-	for _, outcome := range []placement.Outcome{placement.Placed, placement.Kept, placement.Unplaced} {
-		if n := r.Count(outcome); n > 0 {
-			texts = append(texts, fmt.Sprintf("%d %s", n, outcome))
+		parts, outcomes = append(parts, layout), nil
+		for _, outcome := range []placement.Outcome{placement.Placed, placement.Kept, placement.Unplaced} {
+			if n := r.Count(outcome); n > 0 {
+				outcomes = append(outcomes, fmt.Sprintf("%d %s", n, outcome))
+			}
 		}
 	}
-	return strings.Join(texts, ", ")
+	parts = append(parts, strings.Join(outcomes, ", "), r.Inventory())
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), " · ")
 }
 
 // joins draws a line from each device of the host to its place in the guest, with a chip

@@ -55,11 +55,7 @@ func (p *Plan) Domain() *domain.Domain { return p.result }
 
 // IDs are the ids of the devices, in their order.
 func (p *Plan) IDs() []topology.DeviceID {
-	ids := make([]topology.DeviceID, len(p.Devices))
-	for i, d := range p.Devices {
-		ids[i] = d.ID
-	}
-	return ids
+	return topology.Map(p.Devices, func(d Decision) topology.DeviceID { return d.ID })
 }
 
 // Pairs are numbers of pairs of devices.

@@ -69,11 +69,7 @@ type Alternative struct {
 
 // Listed returns layouts in the form "root 112, mirror 120".
 func Listed(layouts []Alternative) string {
-	var all []string
-	for _, l := range layouts {
-		all = append(all, fmt.Sprintf("%s %d", l.Layout, l.Alike))
-	}
-	return strings.Join(all, ", ")
+	return strings.Join(topology.Map(layouts, func(l Alternative) string { return fmt.Sprintf("%s %d", l.Layout, l.Alike) }), ", ")
 }
 
 // Alternatives returns the count of each layout that can be planned.

@@ -171,11 +171,7 @@ func Settings() []Setting {
 
 // Keys returns all keys, in the order of the documentation.
 func Keys() []Key {
-	var keys []Key
-	for _, s := range Settings() {
-		keys = append(keys, s.Key)
-	}
-	return keys
+	return topology.Map(Settings(), func(s Setting) Key { return s.Key })
 }
 
 // ParseKey reads the name of a key.
@@ -188,10 +184,7 @@ func ParseKey(name string) (Key, error) {
 
 // mustBeKey ends a message about an unknown key with all keys, and the one with nearly its name.
 func mustBeKey(name string) string {
-	var names []string
-	for _, key := range Keys() {
-		names = append(names, string(key))
-	}
+	names := topology.Map(Keys(), func(key Key) string { return string(key) })
 	return "must be one of " + strings.Join(names, ", ") + didYouMean(name, names)
 }
 

@@ -13,8 +13,7 @@ type Error struct {
 
 // HintOf returns the hint of an error, "" for none.
 func HintOf(err error) string {
-	var hinted *Error
-	if errors.As(err, &hinted) {
+	if hinted, isHinted := errors.AsType[*Error](err); isHinted {
 		return hinted.Hint
 	}
 	return ""
@@ -27,6 +26,13 @@ func Text(err error) string {
 	}
 	return err.Error()
 }
+
+// pages is the address of the pages of a release, which release/make links into its programs.
+// A program built in a checkout has "": the pages are there.
+var pages string
+
+// Page returns where a page of the project is, for a hint.
+func Page(name string) string { return pages + name }
 
 // WithHint returns an error with a hint.
 func WithHint(hint string, err error) error { return &Error{Err: err, Hint: hint} }

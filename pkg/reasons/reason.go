@@ -2,6 +2,8 @@
 // remedies. docs/reasons.md has a section for each.
 package reasons
 
+import "hook-sidecar/pkg/topology"
+
 // Reason is why a device has its place.
 type Reason string
 
@@ -75,11 +77,7 @@ func reasonTable() []entry[Reason] {
 
 // Reasons returns all reasons in the order of docs/reasons.md.
 func Reasons() []Reason {
-	var all []Reason
-	for _, e := range reasonTable() {
-		all = append(all, e.code)
-	}
-	return all
+	return topology.Map(reasonTable(), func(e entry[Reason]) Reason { return e.code })
 }
 
 // Meaning describes a reason in a few words; "" for an unknown one.

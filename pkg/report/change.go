@@ -58,11 +58,6 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%d %s on the host, %s in the guest (%s than on the host)", d.Pairs, d.Host, d.Guest, d.Change())
 }
 
-// compareDifferences puts pairs that are farther in the guest first: they lose bandwidth.
-func compareDifferences(a, b Difference) int {
-	return cmp.Or(cmp.Compare(b.Guest.Compare(b.Host), a.Guest.Compare(a.Host)), a.Host.Compare(b.Host), a.Guest.Compare(b.Guest))
-}
-
 // Tally counts pairs of devices by the change of their path type.
 type Tally struct {
 	All         int
@@ -93,7 +88,9 @@ func (r Report) Tally(device int) Tally {
 		}
 		t.Differences[at].Pairs++
 	}
-	slices.SortFunc(t.Differences, compareDifferences)
+	slices.SortFunc(t.Differences, func(a, b Difference) int { // farther in the guest first: they lose bandwidth
+		return cmp.Or(cmp.Compare(b.Guest.Compare(b.Host), a.Guest.Compare(a.Host)), a.Host.Compare(b.Host), a.Guest.Compare(b.Guest))
+	})
 	return t
 }
 

@@ -90,10 +90,7 @@ func (r Report) Inventory() string {
 	for _, d := range r.Devices {
 		counts[d.Noun()]++
 	}
-	var all []string
-	for _, noun := range slices.Sorted(maps.Keys(counts)) {
-		all = append(all, topology.Counted(counts[noun], noun))
-	}
+	all := topology.Map(slices.Sorted(maps.Keys(counts)), func(noun string) string { return topology.Counted(counts[noun], noun) })
 	return strings.Join(all, ", ")
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/host"
+	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -167,6 +168,9 @@ func (r Report) guestDifferences(i int, positions []int, guest host.Guest) []str
 			continue
 		}
 		planned := r.Paths.Guest.Between(i, j)
+		if guest.Source == host.FromNCCL && r.Policy[policy.KeyNCCLTopology].Value != policy.NCCLTopologyNone {
+			planned = r.Paths.Host.Between(i, j) // the topology file has the host's switches
+		}
 		if shown, known := guest.PathType(positions[i], at); known && min(shown, guest.Farthest) != min(planned, guest.Farthest) {
 			first = cmp.Or(first, fmt.Sprintf("%s to %s, planned %s", shown, r.Devices[j].Title(), planned))
 			differing++

@@ -1,6 +1,7 @@
 package report_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"hook-sidecar/pkg/host"
+	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/report"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/test/expect"
@@ -19,7 +21,9 @@ import (
 // mirror: cell 0, expander bus 0xe0, so by the numbering of docs/how-it-works.md
 // root port e0:00.0, switch e1:00.0, its ports e2:00.0 and e2:01.0, and the
 // devices at e3:00.0 and e4:00.0.
-func placedPair(t *testing.T) report.Report {
+func placedPair(t *testing.T) report.Report { return pairWith(t, "mirror") }
+
+func pairWith(t *testing.T, layout string) report.Report {
 	t.Helper()
 	domain := []byte(`<domain type='kvm'><name>pair</name><os><type arch='x86_64' machine='q35'>hvm</type></os>
 <cpu><numa><cell id='0' cpus='0' memory='1' unit='GiB'/></numa></cpu><numatune><memnode cellid='0' mode='strict' nodeset='0'/></numatune>
@@ -27,7 +31,7 @@ func placedPair(t *testing.T) report.Report {
 <hostdev mode='subsystem' type='pci'><source><address domain='0' bus='0x18' slot='0' function='1'/></source><alias name='ua-nic'/></hostdev>
 <hostdev mode='subsystem' type='pci'><source><address domain='0' bus='0x1b' slot='0' function='0'/></source><alias name='ua-gpu'/></hostdev>
 </devices></domain>`)
-	return machines.Report(t, machines.Sysfs(t, machines.HGX), domain, "mirror")
+	return machines.Report(t, machines.Sysfs(t, machines.HGX), domain, layout)
 }
 
 // pairGuest is a guest with placedPair where all is well.
@@ -91,6 +95,21 @@ func TestCompareGuest(t *testing.T) {
 			checkComparison(t, report.CompareGuest(placedPair(t), guest), test.want, test.notes)
 		})
 	}
+}
+
+// NCCL dumps what it has read: with the hook's topology file the host's switches, which the guest's
+// tree need not have.
+func TestCompareGuestOfTopologyFile(t *testing.T) {
+	r := pairWith(t, "root")
+	guest, _, err := host.ReadGuest(fmt.Appendf(nil, `<system><cpu numaid="0"><pci busid="ffff:ff:00.0" class="0x060400">
+<pci busid="%s" class="0x020700"/><pci busid="%s" class="0x030200"/></pci></cpu></system>`, r.Devices[0].Predicted, r.Devices[1].Predicted))
+	expect.NoError(t, err)
+	checkComparison(t, report.CompareGuest(r, guest), map[string][]string{
+		"ua-nic": {"1 path type not as planned: PIX to ua-gpu, planned PHB"},
+		"ua-gpu": {"1 path type not as planned: PIX to ua-nic, planned PHB"},
+	}, 1) // NCCL's file has no ids here
+	r.Policy[policy.KeyNCCLTopology] = report.Setting{Value: policy.NCCLTopologyFWCfg}
+	checkComparison(t, report.CompareGuest(r, guest), nil, 1)
 }
 
 func checkComparison(t *testing.T, c report.GuestComparison, want map[string][]string, notes int) {

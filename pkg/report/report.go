@@ -200,12 +200,8 @@ func New(plan *placement.Plan, changed bool, err error) Report {
 	for _, key := range policy.Keys() {
 		r.Policy[key] = Setting{Value: plan.Policy.Value(key), Origin: plan.Policy.Origins[key]}
 	}
-	for _, d := range plan.Devices {
-		r.Devices = append(r.Devices, device(d, plan.Host.MaxLink(d.Function)))
-	}
-	for _, c := range plan.Controllers {
-		r.Controllers = append(r.Controllers, controller(c))
-	}
+	r.Devices = topology.Map(plan.Devices, func(d placement.Decision) Device { return device(d, plan.Host.MaxLink(d.Function)) })
+	r.Controllers = topology.Map(plan.Controllers, controller)
 	ids := plan.IDs()
 	r.Paths = Paths{Devices: ids, Host: PathTypes{r.host, ids}, Guest: PathTypes{r.guest, ids}}
 	r.Budgets = plan.Budgets

@@ -55,23 +55,9 @@ func (r Report) WriteText(w io.Writer, style Style) error {
 
 // subject writes the lines with which every text begins.
 func (p *printer) subject(s Subject) {
-	line, column := "", 0
-	for _, part := range []string{s.VM, s.Host, s.Source, s.Tool} {
-		part = topology.Printable(part)
-		between := " | "
-		switch {
-		case part == "":
-			continue
-		case line == "":
-			between = ""
-		case column+columns(between+part) > p.width():
-			between, column = "\n  ", 0
-		}
-		line += between + part
-		column += columns(between + part)
-	}
-	if line != "" {
-		p.line(line)
+	parts := slices.DeleteFunc([]string{s.VM, s.Host, s.Source, s.Tool}, func(part string) bool { return part == "" })
+	if len(parts) > 0 {
+		p.wrapped(plain, topology.Printable(strings.Join(parts, " | ")))
 	}
 	if s.Doubt != "" {
 		p.wrapped(Yellow, "warning: "+topology.Printable(s.Doubt))
@@ -213,14 +199,12 @@ func (p *printer) meanings(r Report) {
 		}
 		text := string(reason) + ": " + reason.Meaning()
 		// A companion has its cell, or none, from another device.
-		if reason != reasons.Companion && slices.ContainsFunc(devices, isPlacedWithoutCell) {
+		if reason != reasons.Companion && slices.ContainsFunc(devices, func(d Device) bool { return d.Outcome == placement.Placed && d.GuestCell == nil }) {
 			text += "; it is placed beside its neighbours, and its numa_node stays -1"
 		}
 		p.line("  " + p.wrap(text, 2, 2))
 	}
 }
-
-func isPlacedWithoutCell(d Device) bool { return d.Outcome == placement.Placed && d.GuestCell == nil }
 
 // links writes the link speed of each device on the host and that of its port in the guest.
 func (p *printer) links(r Report) {

@@ -40,11 +40,11 @@ func (p *printer) beside(left, right []treeLine, column int) {
 		var l, r treeLine
 		if i < len(left) {
 			l = left[i]
-			l.text = Fit(l.text, column-gutter)
+			l.text = FitMiddle(l.text, column-gutter)
 		}
 		if i < len(right) {
 			r = right[i]
-			r.text = Fit(r.text, p.width()-column)
+			r.text = FitMiddle(r.text, p.width()-column)
 		}
 		p.line(p.Paint(l.colour, l.text) + strings.Repeat(" ", column-columns(l.text)) + p.Paint(r.colour, r.text))
 	}

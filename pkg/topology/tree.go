@@ -129,11 +129,7 @@ func (t *Tree) Node(id ID) *Node {
 
 // Devices returns the nodes of devices, in their order; nil for those that the tree lacks.
 func (t *Tree) Devices(ids []DeviceID) []*Node {
-	nodes := make([]*Node, len(ids))
-	for i, id := range ids {
-		nodes[i] = t.devices[id]
-	}
-	return nodes
+	return Map(ids, func(id DeviceID) *Node { return t.devices[id] })
 }
 
 // Only returns the tree of the endpoints in ids and the nodes above them, in the order of ids.
@@ -233,6 +229,15 @@ func Same[T comparable](a, b *T) bool {
 		return a == b
 	}
 	return *a == *b
+}
+
+// Map returns f of each item.
+func Map[T, U any](items []T, f func(T) U) []U {
+	all := make([]U, len(items))
+	for i, item := range items {
+		all[i] = f(item)
+	}
+	return all
 }
 
 // CountFunc counts the items that satisfy f.

@@ -56,6 +56,29 @@ func constants(t *testing.T, directory, typeName string) []string {
 	return set(values)
 }
 
+// TestPagesHaveAddresses: where a program names a page or a manifest, it is by reasons.Page, which
+// makes an address of it in a release, or in the table of causes; and it exists.
+func TestPagesHaveAddresses(t *testing.T) {
+	path := regexp.MustCompile(`(docs|manifests)/[\w./-]+(#[\w-]+)?`)
+	files, err := filepath.Glob(filepath.Join(root, "*", "*", "*.go"))
+	expect.NoError(t, err)
+	for _, name := range files {
+		text := regexp.MustCompile(`(?m)//.*$`).ReplaceAllString(string(expect.File(t, name)), "")
+		if strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, filepath.Join(root, "test")) {
+			continue
+		}
+		for _, at := range path.FindAllStringIndex(text, -1) {
+			page, anchor, _ := strings.Cut(text[at[0]:at[1]], "#")
+			if !strings.HasSuffix(text[:at[0]], `Page("`) {
+				t.Errorf("%s has %s, not Page of it", name, page)
+			}
+			if anchors := anchors(read(t, page)); anchor != "" && !slices.Contains(anchors, anchor) {
+				t.Errorf("%s: %s has no heading for #%s", name, page, anchor)
+			}
+		}
+	}
+}
+
 // set returns the values sorted, without duplicates.
 func set[T ~string](values []T) []string {
 	texts := make([]string, len(values))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -103,7 +104,8 @@ func causesPage(t *testing.T) string {
 		for _, message := range cause.Messages {
 			fmt.Fprintf(&b, "- `%s`\n", message)
 		}
-		fmt.Fprintf(&b, "\nRemedy: %s.\n", strings.ReplaceAll(cause.Remedy, "*", `\*`))
+		remedy := regexp.MustCompile(`docs/(([a-z]+\.md)#[a-z-]+)`).ReplaceAllString(cause.Remedy, "[$2]($1)")
+		fmt.Fprintf(&b, "\nRemedy: %s.\n", strings.ReplaceAll(remedy, "*", `\*`))
 		if cause.Check != "" {
 			if !slices.Contains(checks, cause.Check) {
 				t.Errorf("%s: doctor has no check %s", cause.Name, cause.Check)
