@@ -11,6 +11,7 @@ import (
 
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/cluster"
+	"hook-sidecar/pkg/reasons"
 )
 
 func (a *app) newSnapshot() *cobra.Command {
@@ -27,7 +28,7 @@ A node is read through the pod of a VM on it: of one in the namespace, or of any
 namespace whose VMs you may list. With --debug-image it is read through a pod that
 snapshot makes on the node, in the namespace, and deletes. Unlike that of kubectl
 debug the pod has no privileges. This needs the ClusterRole hostdev-node of
-` + cli.Page("manifests/kubectl/clusterrole.yaml") + `.
+` + reasons.Page("manifests/kubectl/clusterrole.yaml") + `.
 
 ` + exitStatus,
 		Example: `  kubectl hostdev snapshot dgx -n ml --output-file host.txtar
