@@ -86,7 +86,8 @@ func start(t *testing.T) *cluster {
 	c.await(t, "KubeVirt", func() bool { return c.has("get", "-n", "kubevirt", "kubevirt", "kubevirt", "--no-headers")("Deployed") })
 	c.await(t, "devices", func() bool {
 		has := c.has("get", "node", "node", "-o", "jsonpath={.status.allocatable}")
-		return has(`"test.example/nvme":"5"`) && has(`"test.example/mdev":"12"`)
+		// Of mediated devices virt-handler may offer fewer than it makes at the same time.
+		return has(`"test.example/nvme":"5"`) && has(`"test.example/mdev"`) && !has(`"test.example/mdev":"0"`)
 	})
 	since("KubeVirt with devices")
 	return c
