@@ -172,6 +172,7 @@ func (c *cluster) boot(t *testing.T) <-chan error {
 		ended := make(chan error, 1)
 		go func() {
 			_, err := machine.Boot(ctx)
+			t.Logf("the emulated node has ended: %v", err)
 			ended <- err
 			close(ended)
 		}()
