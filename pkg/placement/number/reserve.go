@@ -119,11 +119,11 @@ func portsLeft(l Layout) (awaited, left []domain.Controller) {
 			last = max(last, h.Address.Bus)
 		}
 	}
-	given := libvirt.RootBusAddresses(current.Domain, current.Others, nil)
+	addresses := libvirt.ControllerAddresses(current.Domain, current.Others, nil)
 	for _, c := range current.Controllers {
 		n := current.Node(c.Index)
 		if n.Kind.IsPort() && c.Index < last && n.Top() == current.Root() && l.Managed.HaveAll(n) && !slices.Contains(current.References, c.Index) {
-			if a, found := addressOf(c, given); found {
+			if a, found := addresses[c.Index]; found {
 				c.Address = &a
 			}
 			left = append(left, c)
