@@ -1,33 +1,31 @@
 package libvirt
 
-import (
-	"slices"
+import "hook-sidecar/pkg/domain"
 
-	"hook-sidecar/pkg/domain"
-)
-
-// RootBusAddresses returns, by index, the addresses that libvirt will give to the unaddressed root
-// ports, expander buses and bridges of the root bus: first to the controllers of the domain by
-// index, then to root ports that it adds with these indexes (src/qemu/qemu_domain_address.c,
-// qemuDomainAssignDevicePCISlots; virDomainDefMaybeAddController appends).
-func RootBusAddresses(d *domain.Domain, devices []Device, added []int) map[int]domain.GuestAddress {
-	slots := rootBusSlots(d, devices)
-	order := slices.DeleteFunc(byIndex(d), func(c *domain.Controller) bool { return c.Address != nil })
-	given := map[int]domain.GuestAddress{}
+// ControllerAddresses returns, by index, the addresses that controllers have, and those that libvirt
+// will give to the unaddressed root ports, expander buses and bridges of the root bus: first to the
+// controllers of the domain by index, then to root ports that it adds with these indexes
+// (src/qemu/qemu_domain_address.c, qemuDomainAssignDevicePCISlots; virDomainDefMaybeAddController
+// appends).
+func ControllerAddresses(d *domain.Domain, devices []Device, added []int) map[int]domain.GuestAddress {
+	slots, order := rootBusSlots(d, devices), byIndex(d)
+	addresses := map[int]domain.GuestAddress{}
 	give := func(index int, isPort bool) {
 		if a, found := slots.next(isPort); found {
-			given[index] = a
+			addresses[index] = a
 		}
 	}
 	for _, c := range order {
-		// qemuDomainValidateDevicePCISlotsQ35
-		if c.Model == domain.DMIToPCIBridge && isQ35(d.Machine) && slots.isFree(dmiSlot) {
+		switch {
+		case c.Address != nil:
+			addresses[c.Index] = *c.Address
+		case c.Model == domain.DMIToPCIBridge && isQ35(d.Machine) && slots.isFree(dmiSlot): // qemuDomainValidateDevicePCISlotsQ35
 			slots[dmiSlot].functions = 1
-			given[c.Index] = domain.GuestAddress{Slot: dmiSlot}
+			addresses[c.Index] = domain.GuestAddress{Slot: dmiSlot}
 		}
 	}
 	for _, c := range order {
-		_, known := given[c.Index]
+		_, known := addresses[c.Index]
 		isOnRootBus := c.Model == domain.RootPort || c.Model == domain.ExpanderBus || c.Model == domain.DMIToPCIBridge
 		if isOnRootBus && !known {
 			give(c.Index, c.Model == domain.RootPort)
@@ -36,7 +34,7 @@ func RootBusAddresses(d *domain.Domain, devices []Device, added []int) map[int]d
 	for _, index := range added {
 		give(index, true)
 	}
-	return given
+	return addresses
 }
 
 const (

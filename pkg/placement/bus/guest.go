@@ -19,6 +19,7 @@ type Guest struct {
 	Others         []libvirt.Device
 	Tree           *topology.Tree
 	Expanders      []domain.Controller // the expander buses, by index
+	plugged        []int               // ports that Settled has devices in, ascending
 }
 
 // New is the guest that libvirt makes of a domain, with a root port for each index
@@ -32,7 +33,7 @@ func WithRootPorts(d *domain.Domain, others []libvirt.Device, indexes []int) Gue
 	with := libvirt.WithRootPorts(d, indexes)
 	expanders := slices.DeleteFunc(slices.Clone(with.Controllers), func(c domain.Controller) bool { return c.Model != domain.ExpanderBus })
 	slices.SortFunc(expanders, func(a, b domain.Controller) int { return cmp.Compare(a.Index, b.Index) })
-	return Guest{with, d, others, libvirt.Tree(with, others), expanders}
+	return Guest{Domain: with, Source: d, Others: others, Tree: libvirt.Tree(with, others), Expanders: expanders}
 }
 
 // HighestIndex is the highest index that a controller has or an address names.

@@ -155,7 +155,7 @@ func (g Guest) AddedPorts() (added []int) {
 
 // RootPorts are root ports of these indexes, at the addresses that libvirt gives them after all others.
 func (g Guest) RootPorts(indexes []int) []domain.Controller {
-	given := libvirt.RootBusAddresses(g.Domain, g.Others, indexes)
+	given := libvirt.ControllerAddresses(g.Domain, g.Others, indexes)
 	var ports []domain.Controller
 	for _, index := range indexes {
 		port := domain.Controller{Index: index, Model: domain.RootPort}

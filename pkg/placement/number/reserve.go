@@ -34,12 +34,6 @@ func reserve(l Layout) reservation {
 	for _, port := range left {
 		gone[port.Index] = true
 	}
-	var fillers int
-	r.vacant, fillers = vacantPlaces(current, gone, len(l.Wanted.Roots))
-	for range fillers {
-		r.expanders = append(slices.Clip(r.expanders), &topology.Node{Kind: topology.Root})
-	}
-	controllers := countControllers(r.expanders)
 	rest := *current.Source // without these controllers and without the devices that are placed
 	rest.Controllers = nil
 	for i, c := range current.Source.Controllers {
@@ -57,6 +51,14 @@ func reserve(l Layout) reservation {
 		}
 	}
 	slices.Sort(r.freed)
+	var fillers int
+	r.vacant, fillers = vacantPlaces(current, gone, len(l.Wanted.Roots))
+	// A port that libvirt makes of a freed index would be taken before those of higher indexes.
+	before, _ := slices.BinarySearch(r.freed, current.LastPlugged(l.Managed))
+	for range max(fillers, before-countControllers(l.Wanted.Roots)) {
+		r.expanders = append(slices.Clip(r.expanders), &topology.Node{Kind: topology.Root})
+	}
+	controllers := countControllers(r.expanders)
 	holes := slices.DeleteFunc(libvirt.Holes(&rest, current.Others), func(index int) bool { return gone[index] })
 	// Those before a controller stay libvirt's: it addresses their ports last (9.0) or by index (11.3, 12.8).
 	last, _ := slices.BinarySearch(holes, libvirt.HighestIndex(&domain.Domain{Controllers: rest.Controllers}, nil))
@@ -119,11 +121,11 @@ func portsLeft(l Layout) (awaited, left []domain.Controller) {
 			last = max(last, h.Address.Bus)
 		}
 	}
-	given := libvirt.RootBusAddresses(current.Domain, current.Others, nil)
+	addresses := libvirt.ControllerAddresses(current.Domain, current.Others, nil)
 	for _, c := range current.Controllers {
 		n := current.Node(c.Index)
 		if n.Kind.IsPort() && c.Index < last && n.Top() == current.Root() && l.Managed.HaveAll(n) && !slices.Contains(current.References, c.Index) {
-			if a, found := addressOf(c, given); found {
+			if a, found := addresses[c.Index]; found {
 				c.Address = &a
 			}
 			left = append(left, c)

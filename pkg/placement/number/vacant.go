@@ -16,15 +16,15 @@ func vacantPlaces(current bus.Guest, gone map[int]bool, wanted int) (places []do
 		return nil, 0
 	}
 	added := current.AddedPorts()
-	given := libvirt.RootBusAddresses(current.Domain, current.Others, added)
+	addresses := libvirt.ControllerAddresses(current.Domain, current.Others, added)
 	lastPort := 0
 	for _, c := range libvirt.WithRootPorts(current.Domain, added).Controllers {
-		if a, found := addressOf(c, given); found && c.Model == domain.RootPort && a.Bus == 0 {
+		if a, found := addresses[c.Index]; found && c.Model == domain.RootPort && a.Bus == 0 {
 			lastPort = max(lastPort, a.Slot)
 		}
 	}
 	for _, e := range current.Expanders {
-		if a, found := addressOf(e, given); found && gone[e.Index] && a.Bus == 0 {
+		if a, found := addresses[e.Index]; found && gone[e.Index] && a.Bus == 0 {
 			places = append(places, a)
 		}
 	}
@@ -34,13 +34,4 @@ func vacantPlaces(current bus.Guest, gone map[int]bool, wanted int) (places []do
 		}
 	}
 	return places, fillers
-}
-
-// addressOf is the address of a controller, or that libvirt gives it.
-func addressOf(c domain.Controller, given map[int]domain.GuestAddress) (domain.GuestAddress, bool) {
-	if c.Address != nil {
-		return *c.Address, true
-	}
-	a, found := given[c.Index]
-	return a, found
 }
