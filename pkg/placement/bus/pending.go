@@ -33,7 +33,7 @@ func (g Guest) freePorts() []int {
 }
 
 // Settled is the guest in which the devices without an address that libvirt plugs into free
-// ports under expander buses or switches, and those before them, are there. All others go to root
+// ports under expander buses, and those before them, are there. All others go to root
 // ports of the root bus. Source has none of it.
 func (g Guest) Settled() Guest {
 	ports := g.freePorts()
@@ -67,8 +67,7 @@ func (g Guest) Settled() Guest {
 	return settled
 }
 
-// isApart reports whether a port is not at the root bus, so that path types to it are not all PHB.
-func (g Guest) isApart(index int) bool { return g.Node(index).Parent != g.Root() }
+func (g Guest) isApart(index int) bool { return g.Node(index).Top() != g.Root() }
 
 // LastPlugged is the highest index of a port in which Settled has a device that stays.
 func (g Guest) LastPlugged(leaving Devices) int {
