@@ -42,7 +42,7 @@ func (f *fleetFlags) check(args []string, formats ...string) error {
 	return f.Check(formats...)
 }
 
-// noVM is what is said of no VM.
+// noVM is the text of a table and a report without a VM.
 const noVM = "no VM with passthrough devices\n"
 
 // instances returns the VMs that may have devices, by namespace and name.

@@ -208,7 +208,7 @@ func (c *Client) Node(ctx context.Context, namespace, node, image string) (sysfs
 			}
 			return sysfs, err
 		}
-		if !apierrors.IsBadRequest(err) && !apierrors.IsNotFound(err) { // of a container that waits, and of a pod that kubelet has not seen
+		if !apierrors.IsBadRequest(err) && !apierrors.IsNotFound(err) { // the container waits, or the kubelet does not know the pod yet
 			return nil, err
 		}
 		select {

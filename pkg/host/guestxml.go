@@ -61,7 +61,7 @@ func parseGuestXML(text string) (Guest, error) {
 	return guest.withTree(), nil
 }
 
-// add adds the devices in an element. at and nodeset are what the elements around it give.
+// add adds the devices in an element. The enclosing elements give at and nodeset.
 func (r *xmlReader) add(e element, at topology.Device, nodeset string) (err error) {
 	nodeset = cmp.Or(e.attribute("nodeset"), nodeset)
 	switch e.XMLName.Local {

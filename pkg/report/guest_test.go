@@ -97,8 +97,7 @@ func TestCompareGuest(t *testing.T) {
 	}
 }
 
-// NCCL dumps what it has read: with the hook's topology file the host's switches, which the guest's
-// tree need not have.
+// With the hook's topology file NCCL's dump has the host's switches, which the guest's tree may lack.
 func TestCompareGuestOfTopologyFile(t *testing.T) {
 	r := pairWith(t, "root")
 	guest, _, err := host.ReadGuest(fmt.Appendf(nil, `<system><cpu numaid="0"><pci busid="ffff:ff:00.0" class="0x060400">

@@ -68,7 +68,12 @@ func (v vm) controlGroup(t *testing.T, c *cluster, container, file string) strin
 // onNode runs a script on the emulated node.
 func (c *cluster) onNode(t *testing.T, script string) string {
 	t.Helper()
-	return c.kubectl(t, "exec", "-n", "kubevirt", "ds/virt-handler", "-c", "virt-handler", "--", "nsenter", "-t", "1", "-m", "-n", "-p", "bash", "-c", script)
+	return c.kubectl(t, inHandler("nsenter", "-t", "1", "-m", "-n", "-p", "bash", "-c", script)...)
+}
+
+// inHandler are kubectl's arguments for a command in virt-handler's container.
+func inHandler(words ...string) []string {
+	return append([]string{"exec", "-n", "kubevirt", "ds/virt-handler", "-c", "virt-handler", "--"}, words...)
 }
 
 // times are when the hook listened and answered, after the start of its container.
@@ -192,7 +197,7 @@ func (c *cluster) testLife(t *testing.T) {
 	c.kubectl(t, "rollout", "status", "-n", "kubevirt", "ds/virt-handler", "--timeout=5m")
 	c.onNode(t, "(sleep 1; pkill -x kubelet) > /dev/null 2>&1 < /dev/null &")
 	reaches := func() bool {
-		return v.output(c, "exec", "-n", "kubevirt", "ds/virt-handler", "-c", "virt-handler", "--", "echo", "-n", "here") == "here"
+		return v.output(c, inHandler("echo", "-n", "here")...) == "here"
 	}
 	c.await(t, "the end of the kubelet", func() bool { return !reaches() })
 	c.await(t, "the next kubelet", reaches)

@@ -187,8 +187,17 @@ func reference(text string, within Span) (rune, int, error) {
 	start := within.Start + len("&")
 	length := max(0, strings.IndexByte(text[start:within.End], ';'))
 	name, end := text[start:start+length], start+length+len(";")
-	if r, isKnown := map[string]rune{"lt": '<', "gt": '>', "amp": '&', "apos": '\'', "quot": '"'}[name]; isKnown {
-		return r, end, nil
+	switch name {
+	case "lt":
+		return '<', end, nil
+	case "gt":
+		return '>', end, nil
+	case "amp":
+		return '&', end, nil
+	case "apos":
+		return '\'', end, nil
+	case "quot":
+		return '"', end, nil
 	}
 	digits, isNumber := strings.CutPrefix(name, "#")
 	switch {

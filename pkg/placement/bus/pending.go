@@ -37,7 +37,7 @@ func (g Guest) freePorts() []int {
 // ports of the root bus. Source has none of it.
 func (g Guest) Settled() Guest {
 	ports := g.freePorts()
-	if !slices.ContainsFunc(ports, g.isApart) {
+	if !slices.ContainsFunc(ports, g.isUnderExpander) {
 		return g
 	}
 	d, others := *g.Source, slices.Clone(g.Others)
@@ -55,7 +55,7 @@ func (g Guest) Settled() Guest {
 	}
 	count := 0
 	for i := range min(len(waiting), len(ports)) {
-		if g.isApart(ports[i]) {
+		if g.isUnderExpander(ports[i]) {
 			count = i + 1
 		}
 	}
@@ -67,7 +67,7 @@ func (g Guest) Settled() Guest {
 	return settled
 }
 
-func (g Guest) isApart(index int) bool { return g.Node(index).Top() != g.Root() }
+func (g Guest) isUnderExpander(index int) bool { return g.Node(index).Top() != g.Root() }
 
 // LastPlugged is the highest index of a port in which Settled has a device that stays.
 func (g Guest) LastPlugged(leaving Devices) int {
