@@ -78,7 +78,7 @@ func logLine(words ...any) {
 }
 
 func run() error {
-	for _, step := range []func() error{startCPUs, reviveTimers, virtualFunctions, mediatedDevices, bindDevices} {
+	for _, step := range []func() error{startCPUs, virtualFunctions, mediatedDevices, bindDevices} {
 		if err := step(); err != nil {
 			return err
 		}
