@@ -4,6 +4,8 @@
 
 # Kernels and images that the tests boot.
 CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/hook-sidecar
+# The emulated node: the guests' kernel, its own system, and the QEMU that emulates it.
+NODE = BOOT_KERNEL=$(CACHE)/kernel E2E_IMAGE=$(CACHE)/e2e NODE_QEMU=$(CACHE)/newest/root
 
 # The image: its name, the target of the Dockerfile (hook, shim), the platforms, and true to push it.
 REPOSITORY ?= registry.example.com/hook-sidecar
@@ -51,13 +53,15 @@ launcher: ## run KubeVirt's real virt-launcher beside the hook, on this machine;
 launcher-e2e: ## run it with vfio-pci in a nested machine; needs root
 	test/boot/get-kernel $(CACHE)/kernel
 	test/e2e/get-image $(CACHE)/e2e
-	LAUNCHER=$(CACHE)/launcher BOOT_KERNEL=$(CACHE)/kernel E2E_IMAGE=$(CACHE)/e2e go test -count=1 -v -timeout 60m -run TestNested ./test/launcher
+	test/boot/get-newest $(CACHE)/newest
+	$(NODE) LAUNCHER=$(CACHE)/launcher go test -count=1 -v -timeout 60m -run TestNested ./test/launcher
 
 cluster: ## run VMs with devices in a Kubernetes cluster with KubeVirt; needs root
 	test/boot/get-kernel $(CACHE)/kernel
 	test/e2e/get-image $(CACHE)/e2e
 	test/cluster/get-node $(CACHE)/cluster/node $(CACHE)/e2e
-	CLUSTER=$(CACHE)/cluster BOOT_KERNEL=$(CACHE)/kernel E2E_IMAGE=$(CACHE)/e2e go test -count=1 -v -parallel 3 -timeout 60m ./test/cluster
+	test/boot/get-newest $(CACHE)/newest
+	$(NODE) CLUSTER=$(CACHE)/cluster go test -count=1 -v -parallel 3 -timeout 60m ./test/cluster
 
 cloudinit: ## boot Debian with the cloud-init data that the hook answers; needs root
 	.ci/run cloudinit
@@ -86,7 +90,8 @@ newest: ## repeat the tests with libvirt, QEMU, firmware and kernel of Debian te
 e2e: ## run everything end to end, with vfio-pci in a nested machine; needs root once
 	test/boot/get-kernel $(CACHE)/kernel
 	test/e2e/get-image $(CACHE)/e2e
-	BOOT_KERNEL=$(CACHE)/kernel E2E_IMAGE=$(CACHE)/e2e go test -count=1 -v -timeout 30m ./test/e2e
+	test/boot/get-newest $(CACHE)/newest
+	$(NODE) go test -count=1 -v -timeout 30m ./test/e2e
 
 speed: ## measure calls, and compare a server with fresh processes
 	go test -run '^$$' -bench OnDefineDomain ./cmd/hook-sidecar
