@@ -11,5 +11,9 @@
 // Images are archives that containerd imports; the emulated node's are unpacked on this
 // machine.
 //
+// No VM has UEFI: OVMF writes CR8, and with an interrupt pending for a guest in a guest QEMU then
+// fails an assertion and the node is gone (helper_write_crN in target/i386/tcg/system/misc_helper.c
+// calls cpu_interrupt without the lock that it takes; up to QEMU 11.1).
+//
 // Debian's libvirt and QEMU stand for KubeVirt's, and one image for all of its programs.
 package cluster

@@ -35,7 +35,6 @@ type vm struct {
 	devices   string // resources of test.example, "nvme nvme nic"
 	dedicated int    // CPUs, with cells of the guest and huge pages; 0 for one that is shared
 	restarts  bool   // a VirtualMachine, and not only its instance
-	uefi      bool   // OVMF, and not SeaBIOS
 	never     bool   // it does not come to boot, and has no kernel: KubeVirt cannot mount one twice
 }
 
@@ -51,9 +50,6 @@ func (v vm) spec() object {
 			"container":  object{"image": images["boot"], "kernelPath": "/boot/vmlinuz", "initrdPath": "/boot/initramfs"},
 		}},
 		"devices": object{"autoattachGraphicsDevice": false, "autoattachPodInterface": false, "hostDevices": devices},
-	}
-	if v.uefi {
-		domain["firmware"].(object)["bootloader"] = object{"efi": object{"secureBoot": false}}
 	}
 	if v.never {
 		delete(domain, "firmware")
