@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 
@@ -46,7 +47,7 @@ func (v vm) spec() object {
 	domain := object{
 		"machine": object{"type": "q35"}, "cpu": object{"sockets": 1, "cores": 1, "threads": 1, "model": "host-model"}, "memory": object{"guest": "384Mi"},
 		"firmware": object{"kernelBoot": object{
-			"kernelArgs": "console=ttyS0 quiet loglevel=1 panic=-1 mitigations=off nokaslr tsc=reliable random.trust_cpu=on stays",
+			"kernelArgs": "console=ttyS0 quiet loglevel=1 panic=-1 mitigations=off nokaslr tsc=reliable random.trust_cpu=on maxcpus=1 stays",
 			"container":  object{"image": images["boot"], "kernelPath": "/boot/vmlinuz", "initrdPath": "/boot/initramfs"},
 		}},
 		"devices": object{"autoattachGraphicsDevice": false, "autoattachPodInterface": false, "hostDevices": devices},
@@ -129,30 +130,47 @@ func (v vm) phase(c *cluster) string {
 func (v vm) boots(t *testing.T, c *cluster) *boot.Guest {
 	t.Helper()
 	var console string
+	var running time.Time
 	c.await(t, "guest "+v.name, func() bool {
 		switch phase := v.phase(c); {
 		case phase == "Running":
+			if running.IsZero() {
+				running = time.Now()
+			}
 			console = v.logs(c, "guest-console-log")
-			return strings.Contains(console, "GUEST-END")
+			if strings.Contains(console, "GUEST-END") {
+				return true
+			}
+			if time.Since(running) > silence {
+				v.startAgain(t, c, "its guest hangs")
+				running = time.Time{}
+			}
 		case phase != "Failed" && phase != "Succeeded":
-			return false
 		// virt-launcher gives a hook one second for its first answer, which an emulated node that is
 		// busy does not always have.
-		case strings.Contains(v.logs(c, "compute"), "panic: rpc error: code = DeadlineExceeded") && c.again.Add(1) <= again:
-			t.Logf("%s: virt-launcher gave up, the node was too slow", v.name)
-			pod := v.pod(c, "{.items[0].metadata.name}")
-			c.kubectl(t, "delete", "vmi", v.name, "--timeout=5m")
-			c.kubectl(t, "wait", "--for=delete", "pod", pod, "--timeout=5m")
-			c.apply(t, v.manifest())
-			return false
+		case strings.Contains(v.logs(c, "compute"), "panic: rpc error: code = DeadlineExceeded"):
+			v.startAgain(t, c, "the node was too slow, virt-launcher gave up")
 		default:
 			t.Fatalf("%s is %s", v.name, phase)
-			return false
 		}
+		return false
 	})
 	guest, err := boot.ReadGuest([]byte(console))
 	expect.NoError(t, err)
 	return guest
+}
+
+// startAgain starts the VM again, which is counted.
+func (v vm) startAgain(t *testing.T, c *cluster, why string) {
+	t.Helper()
+	if c.again.Add(1) > again {
+		t.Fatalf("%s: %s", v.name, why)
+	}
+	t.Logf("%s is started again: %s", v.name, why)
+	pod := v.pod(c, "{.items[0].metadata.name}")
+	c.kubectl(t, "delete", "vmi", v.name, "--timeout=5m")
+	c.kubectl(t, "wait", "--for=delete", "pod", pod, "--timeout=5m")
+	c.apply(t, v.manifest())
 }
 
 // explain decodes the JSON of kubectl hostdev explain about the VM.
