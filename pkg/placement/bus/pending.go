@@ -33,11 +33,11 @@ func (g Guest) freePorts() []int {
 }
 
 // Settled is the guest in which the devices without an address that libvirt plugs into free
-// ports under expander buses, and those before them, are there. All others go to root
+// ports under expander buses or switches, and those before them, are there. All others go to root
 // ports of the root bus. Source has none of it.
 func (g Guest) Settled() Guest {
 	ports := g.freePorts()
-	if !slices.ContainsFunc(ports, g.isUnderExpander) {
+	if !slices.ContainsFunc(ports, g.isApart) {
 		return g
 	}
 	d, others := *g.Source, slices.Clone(g.Others)
@@ -55,7 +55,7 @@ func (g Guest) Settled() Guest {
 	}
 	count := 0
 	for i := range min(len(waiting), len(ports)) {
-		if g.isUnderExpander(ports[i]) {
+		if g.isApart(ports[i]) {
 			count = i + 1
 		}
 	}
@@ -67,7 +67,8 @@ func (g Guest) Settled() Guest {
 	return settled
 }
 
-func (g Guest) isUnderExpander(index int) bool { return g.Node(index).Top() != g.Root() }
+// isApart reports whether a port is not on the root bus itself, where all path types are PHB.
+func (g Guest) isApart(index int) bool { return g.Node(index).Parent != g.Root() }
 
 // LastPlugged is the highest index of a port in which Settled has a device that stays.
 func (g Guest) LastPlugged(leaving Devices) int {
