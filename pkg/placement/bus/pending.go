@@ -5,6 +5,7 @@ import (
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/libvirt"
+	"hook-sidecar/pkg/topology"
 )
 
 // openPorts are the indexes of the ports with nothing under them, and of the bridges without
@@ -80,21 +81,16 @@ func (g Guest) LastPlugged(leaving Devices) int {
 	return 0
 }
 
-// AwaitedPorts are the root ports that libvirt adds for the devices without an address that
-// come before hostdevs, with their addresses, and the highest index that these devices take.
+// AwaitedPorts are the root ports that libvirt adds for the devices without an address that come
+// before hostdevs, with their addresses, and the highest index that these devices, and bridges
+// without an address, take.
 func (g Guest) AwaitedPorts() (added []domain.Controller, last int) {
-	count := 0
-	for _, o := range g.Others {
-		switch {
-		case o.IsBeforeHostdevs() && o.Address == nil:
-			count++
-		case o.IsBeforeHostdevs():
-			last = max(last, o.Address.Bus)
-		}
-	}
+	count := topology.CountFunc(g.Others, func(o libvirt.Device) bool { return o.IsBeforeHostdevs() && o.Address == nil })
+	open, _ := g.openPorts()
 	free := g.freePorts()
 	if count <= len(free) {
-		return nil, max(last, slices.Max(append(free[:count:count], 0)))
+		taken := open[:len(open)-len(free)+count]
+		return nil, slices.Max(append([]int{0}, taken...))
 	}
 	added = g.RootPorts(g.AddedPorts())
 	return added[:min(len(added), count-len(free))], libvirt.MaxIndex
