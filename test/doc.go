@@ -27,7 +27,7 @@
 //	pkg/plan     accepts each result with --validate and keeps it: TestLibvirt, TestNothingElseMoves
 //	pkg/plan     calls of a boot converge: TestBoot, TestNCCLEntry
 //	pkg/plan     disks, NICs, controllers stay: TestNothingElseMoves, TestNothingElseMovesFromUnaddressed
-//	pkg/libvirt    gives its controllers the predicted addresses: TestControllerAddresses
+//	pkg/libvirt    gives its controllers the predicted addresses: TestAddressed
 //	test/matrix    accepts results on random hosts: TestTreesLibvirt
 //	test/oracle    the check can fail: TestRefused, TestAcceptedButWrong
 //	test/oracle    an SMMUv3's ssidsize, by version: TestSSIDSize

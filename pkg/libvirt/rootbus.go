@@ -2,39 +2,33 @@ package libvirt
 
 import "hook-sidecar/pkg/domain"
 
-// ControllerAddresses returns, by index, the addresses that controllers have, and those that libvirt
-// will give to the unaddressed root ports, expander buses and bridges of the root bus: first to the
-// controllers of the domain by index, then to root ports that it adds with these indexes
+// Addressed returns the controllers by index, then root ports that libvirt adds with these indexes, each
+// with the address that it has or, of root ports, expander buses and bridges of the root bus,
+// that libvirt gives it: first to the controllers of the domain by index, then to the added ones
 // (src/qemu/qemu_domain_address.c, qemuDomainAssignDevicePCISlots; virDomainDefMaybeAddController
 // appends).
-func ControllerAddresses(d *domain.Domain, devices []Device, added []int) map[int]domain.GuestAddress {
-	slots, order := rootBusSlots(d, devices), byIndex(d)
-	addresses := map[int]domain.GuestAddress{}
-	give := func(index int, isPort bool) {
-		if a, found := slots.next(isPort); found {
-			addresses[index] = a
-		}
+func Addressed(d *domain.Domain, devices []Device, added []int) []domain.Controller {
+	slots := rootBusSlots(d, devices)
+	var all []domain.Controller
+	for _, c := range byIndex(d) {
+		all = append(all, *c)
 	}
-	for _, c := range order {
-		switch {
-		case c.Address != nil:
-			addresses[c.Index] = *c.Address
-		case c.Model == domain.DMIToPCIBridge && isQ35(d.Machine) && slots.isFree(dmiSlot): // qemuDomainValidateDevicePCISlotsQ35
-			slots[dmiSlot].functions = 1
-			addresses[c.Index] = domain.GuestAddress{Slot: dmiSlot}
-		}
-	}
-	for _, c := range order {
-		_, known := addresses[c.Index]
-		isOnRootBus := c.Model == domain.RootPort || c.Model == domain.ExpanderBus || c.Model == domain.DMIToPCIBridge
-		if isOnRootBus && !known {
-			give(c.Index, c.Model == domain.RootPort)
+	for i, c := range all { // qemuDomainValidateDevicePCISlotsQ35
+		if c.Address == nil && c.Model == domain.DMIToPCIBridge && isQ35(d.Machine) && slots.isFree(dmiSlot) {
+			all[i].Address = &domain.GuestAddress{Slot: dmiSlot}
+			slots.use(all[i].Address, false)
 		}
 	}
 	for _, index := range added {
-		give(index, true)
+		all = append(all, domain.Controller{Index: index, Model: domain.RootPort})
 	}
-	return addresses
+	for i, c := range all {
+		isOnRootBus := c.Model == domain.RootPort || c.Model == domain.ExpanderBus || c.Model == domain.DMIToPCIBridge
+		if isOnRootBus && c.Address == nil {
+			all[i].Address = slots.next(c.Model == domain.RootPort)
+		}
+	}
+	return all
 }
 
 const (
@@ -81,18 +75,18 @@ func (s *rootSlots) use(a *domain.GuestAddress, isPort bool) {
 
 func (s *rootSlots) isFree(slot int) bool { return s[slot].functions == 0 }
 
-// next takes the lowest free slot; for a root port, the lowest free function of the lowest slot
-// that has only root ports (src/conf/domain_addr.c, virDomainPCIAddressFindUnusedFunctionOnBus).
-func (s *rootSlots) next(isPort bool) (a domain.GuestAddress, found bool) {
+// next takes the lowest free slot, if there is one; for a root port, the lowest free function of the
+// lowest slot that has only root ports (src/conf/domain_addr.c, virDomainPCIAddressFindUnusedFunctionOnBus).
+func (s *rootSlots) next(isPort bool) *domain.GuestAddress {
 	for i := 1; i < len(s); i++ {
 		for function := range 8 {
 			isShared := isPort && !s[i].other && s[i].functions&(1<<function) == 0
 			if isShared || s.isFree(i) {
-				a = domain.GuestAddress{Slot: i, Function: function}
-				s.use(&a, isPort)
-				return a, true
+				a := &domain.GuestAddress{Slot: i, Function: function}
+				s.use(a, isPort)
+				return a
 			}
 		}
 	}
-	return a, false
+	return nil
 }

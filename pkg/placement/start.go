@@ -83,11 +83,10 @@ func reserveNamed(g bus.Guest) bus.Guest {
 	if added := g.AddedPorts(); len(added) > 0 {
 		last = max(last, slices.Max(added)+1) // one for hotplug where the domain has no port
 	}
-	others := g.Others
 	for _, index := range missing {
 		if index <= last {
-			others = append(others, libvirt.Device{Device: domain.Device{Address: &domain.GuestAddress{Bus: index}}})
+			g = g.Beside(domain.GuestAddress{Bus: index})
 		}
 	}
-	return bus.New(g.Source, others)
+	return bus.New(g.Source, g.Others)
 }

@@ -78,7 +78,8 @@ func (m *mixed) replace(old, now string) {
 	m.domain = bytes.Replace(m.domain, []byte(old), []byte(now), 1)
 }
 
-// addControllers adds free root ports, and expander buses with free ports, to the domain.
+// addControllers adds expander buses with one device each, of which a layout may need fewer, free
+// root ports, and expander buses with free ports.
 func (m *mixed) addControllers(t *testing.T) {
 	read, err := tree.Read(m.domain)
 	expect.NoError(t, err)
@@ -93,14 +94,30 @@ func (m *mixed) addControllers(t *testing.T) {
 		m.replace("\t</devices>", fmt.Sprintf("\t\t<controller type=\"pci\" index=\"%d\" model=\"%s\">%s</controller>\n\t</devices>", next, model, rest))
 		next++
 	}
+	addExpander := func(rest string) (index int) {
+		busNr -= 8
+		add("pcie-expander-bus", fmt.Sprintf("<target busNr=\"%d\"/>", busNr)+rest)
+		return next - 1
+	}
+	kind := m.IntN(3)
+	for i, id := range m.Devices {
+		if kind == 0 || len(m.Devices) > 8 || read.Hostdevs()[id].At != nil {
+			continue
+		}
+		address := ""
+		if kind == 1 {
+			address = fmt.Sprintf("<address type=\"pci\" bus=\"0x00\" slot=\"0x%02x\"/>", 0x12+i)
+		}
+		add("pcie-root-port", fmt.Sprintf("<address type=\"pci\" bus=\"0x%02x\" slot=\"0x00\"/>", addExpander(address)))
+		alias := fmt.Sprintf("<alias name=\"ua-hostdevice-%d\"></alias>", i)
+		m.replace(alias, fmt.Sprintf("%s<address type=\"pci\" bus=\"0x%02x\" slot=\"0x00\"/>", alias, next-1))
+	}
 	for range m.IntN(3) {
 		if m.IntN(2) == 0 {
 			add("pcie-root-port", fmt.Sprintf("<address type=\"pci\" bus=\"0x00\" slot=\"0x%02x\"/>", 6+next%12))
 			continue
 		}
-		busNr -= 8
-		expander := next
-		add("pcie-expander-bus", fmt.Sprintf("<target busNr=\"%d\"/>", busNr))
+		expander := addExpander("")
 		for slot := range 1 + m.IntN(2) {
 			add("pcie-root-port", fmt.Sprintf("<address type=\"pci\" bus=\"0x%02x\" slot=\"0x%02x\"/>", expander, slot))
 		}

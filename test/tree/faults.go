@@ -23,6 +23,22 @@ func (t *Tree) Holes() (holes []int) {
 	return holes
 }
 
+// FreePorts are the root and downstream ports with nothing on them.
+func (t *Tree) FreePorts() (free []Controller) {
+	used := map[int]bool{}
+	for _, device := range t.Devices {
+		if device.At != nil {
+			used[device.At.Bus] = true
+		}
+	}
+	for index, c := range t.Controllers {
+		if isPort := c.Model == "pcie-root-port" || c.Model == "pcie-switch-downstream-port"; isPort && !used[index] {
+			free = append(free, c)
+		}
+	}
+	return free
+}
+
 // BeforeParents are the controllers that QEMU would make before the one that
 // they are on: it makes them by index.
 func (t *Tree) BeforeParents() (early []Controller) {

@@ -111,25 +111,15 @@ func (c *checker) controller(controller Controller, before *Tree) {
 // puts a device there. One that was free before is the user's: what libvirt puts there it
 // would have put there.
 func (c *checker) freePorts(before *Tree) {
-	used, usedBefore := usedBuses(c.Tree), usedBuses(before)
-	for index, controller := range c.Controllers {
-		port := controller.Model == "pcie-root-port" || controller.Model == "pcie-switch-downstream-port"
-		was, existed := before.Controllers[index]
-		wasFree := existed && !usedBefore[index] && fmt.Sprint(was.At) == fmt.Sprint(controller.At)
-		if bus := c.RootBus(controller.At); port && bus != 0 && !used[index] && !wasFree {
-			c.violated("port %d under expander bus %d is free", index, bus)
+	wasFree := before.FreePorts()
+	for _, port := range c.FreePorts() {
+		isUsers := slices.ContainsFunc(wasFree, func(p Controller) bool {
+			return p.Index == port.Index && fmt.Sprint(p.At) == fmt.Sprint(port.At)
+		})
+		if bus := c.RootBus(port.At); bus != 0 && !isUsers {
+			c.violated("port %d under expander bus %d is free", port.Index, bus)
 		}
 	}
-}
-
-func usedBuses(t *Tree) map[int]bool {
-	used := map[int]bool{}
-	for _, device := range t.Devices {
-		if device.At != nil {
-			used[device.At.Bus] = true
-		}
-	}
-	return used
 }
 
 // functions: no two devices share an address, and a slot has function 0 unless it

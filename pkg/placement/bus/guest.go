@@ -167,7 +167,8 @@ func FreePorts(expander *topology.Node) []*topology.Node {
 // The address is nil under the root bus until every device has one.
 func (g Guest) Predict() func(domain.GuestAddress) *topology.Address {
 	numbers := map[*topology.Node]int{}
-	if g.isSettled() {
+	isUnaddressed := func(c domain.Controller) bool { return c.Index != 0 && c.Address == nil }
+	if !slices.ContainsFunc(g.Controllers, isUnaddressed) && libvirt.Unaddressed(g.Domain, g.Others) == 0 && !libvirt.LacksBridge(g.Others) {
 		numberBus(g.Root(), 0, numbers)
 	}
 	for _, e := range g.Numbered() {
@@ -193,11 +194,4 @@ func numberBus(n *topology.Node, next int, numbers map[*topology.Node]int) int {
 		next = numberBus(c, next, numbers)
 	}
 	return next
-}
-
-// isSettled reports whether every device and controller of the domain has its
-// address.
-func (g Guest) isSettled() bool {
-	isUnaddressed := func(c domain.Controller) bool { return c.Index != 0 && c.Address == nil }
-	return !slices.ContainsFunc(g.Controllers, isUnaddressed) && libvirt.Unaddressed(g.Domain, g.Others) == 0 && !libvirt.LacksBridge(g.Others)
 }

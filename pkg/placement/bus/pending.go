@@ -5,6 +5,7 @@ import (
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/libvirt"
+	"hook-sidecar/pkg/topology"
 )
 
 // openPorts are the indexes of the ports with nothing under them, and of the bridges without
@@ -33,11 +34,11 @@ func (g Guest) freePorts() []int {
 }
 
 // Settled is the guest in which the devices without an address that libvirt plugs into free
-// ports under expander buses, and those before them, are there. All others go to root
+// ports under expander buses or switches, and those before them, are there. All others go to root
 // ports of the root bus. Source has none of it.
 func (g Guest) Settled() Guest {
 	ports := g.freePorts()
-	if !slices.ContainsFunc(ports, g.isUnderExpander) {
+	if !slices.ContainsFunc(ports, g.isApart) {
 		return g
 	}
 	d, others := *g.Source, slices.Clone(g.Others)
@@ -55,7 +56,7 @@ func (g Guest) Settled() Guest {
 	}
 	count := 0
 	for i := range min(len(waiting), len(ports)) {
-		if g.isUnderExpander(ports[i]) {
+		if g.isApart(ports[i]) {
 			count = i + 1
 		}
 	}
@@ -67,7 +68,8 @@ func (g Guest) Settled() Guest {
 	return settled
 }
 
-func (g Guest) isUnderExpander(index int) bool { return g.Node(index).Top() != g.Root() }
+// isApart reports whether a port is not on the root bus itself, where all path types are PHB.
+func (g Guest) isApart(index int) bool { return g.Node(index).Parent != g.Root() }
 
 // LastPlugged is the highest index of a port in which Settled has a device that stays.
 func (g Guest) LastPlugged(leaving Devices) int {
@@ -79,21 +81,16 @@ func (g Guest) LastPlugged(leaving Devices) int {
 	return 0
 }
 
-// AwaitedPorts are the root ports that libvirt adds for the devices without an address that
-// come before hostdevs, with their addresses, and the highest index that these devices take.
+// AwaitedPorts are the root ports that libvirt adds for the devices without an address that come
+// before hostdevs, with their addresses, and the highest index that these devices, and bridges
+// without an address, take.
 func (g Guest) AwaitedPorts() (added []domain.Controller, last int) {
-	count := 0
-	for _, o := range g.Others {
-		switch {
-		case o.IsBeforeHostdevs() && o.Address == nil:
-			count++
-		case o.IsBeforeHostdevs():
-			last = max(last, o.Address.Bus)
-		}
-	}
+	count := topology.CountFunc(g.Others, func(o libvirt.Device) bool { return o.IsBeforeHostdevs() && o.Address == nil })
+	open, _ := g.openPorts()
 	free := g.freePorts()
 	if count <= len(free) {
-		return nil, max(last, slices.Max(append(free[:count:count], 0)))
+		taken := open[:len(open)-len(free)+count]
+		return nil, slices.Max(append([]int{0}, taken...))
 	}
 	added = g.RootPorts(g.AddedPorts())
 	return added[:min(len(added), count-len(free))], libvirt.MaxIndex

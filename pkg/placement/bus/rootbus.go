@@ -155,16 +155,7 @@ func (g Guest) AddedPorts() (added []int) {
 
 // RootPorts are root ports of these indexes, at the addresses that libvirt gives them after all others.
 func (g Guest) RootPorts(indexes []int) []domain.Controller {
-	given := libvirt.ControllerAddresses(g.Domain, g.Others, indexes)
-	var ports []domain.Controller
-	for _, index := range indexes {
-		port := domain.Controller{Index: index, Model: domain.RootPort}
-		if a, found := given[index]; found {
-			port.Address = &a
-		}
-		ports = append(ports, port)
-	}
-	return ports
+	return libvirt.Addressed(g.Domain, g.Others, indexes)[len(g.Controllers):]
 }
 
 // LastPorts are root ports of these indexes that move no other: with an address where libvirt would
@@ -180,4 +171,13 @@ func (g Guest) LastPorts(indexes []int) []domain.Controller {
 		}
 	}
 	return ports
+}
+
+// Beside is the guest with other devices at these addresses.
+func (g Guest) Beside(taken ...domain.GuestAddress) Guest {
+	g.Others = slices.Clip(g.Others)
+	for i := range taken {
+		g.Others = append(g.Others, libvirt.Device{Device: domain.Device{Address: &taken[i]}})
+	}
+	return g
 }

@@ -23,7 +23,10 @@ func busNumbersOf(expanders []*topology.Node, beside bus.Guest, root bus.RootBus
 	for i, expander := range expanders {
 		needs[i] = expander.Bridges()
 	}
-	taken := takenBusNumbers(beside)
+	var taken []span // by the expander buses that stay, the highest first
+	for _, e := range beside.Numbered() {
+		taken = append(taken, span{*e.BusNr, *e.BusNr + beside.Node(e.Index).Bridges()})
+	}
 	floor := root.BusNumbers() + libvirt.AutomaticBusNumbers(beside.Domain)
 	var firsts []int
 	for _, size := range []int{32, 16, 8, 0} {
@@ -66,15 +69,6 @@ func largestGap(taken []span, floor, top int) int {
 		next = max(next, s.end)
 	}
 	return max(largest, top-next)
-}
-
-// takenBusNumbers are the ranges of the expander buses that stay, the highest first.
-func takenBusNumbers(g bus.Guest) []span {
-	var taken []span
-	for _, e := range g.Numbered() {
-		taken = append(taken, span{*e.BusNr, *e.BusNr + g.Node(e.Index).Bridges()})
-	}
-	return taken
 }
 
 // fitRanges gives each need a range of size numbers, or of the exact need when

@@ -1,6 +1,7 @@
 package number
 
 import (
+	"maps"
 	"slices"
 
 	"hook-sidecar/pkg/domain"
@@ -28,56 +29,98 @@ type reservation struct {
 // reserve is the guest without the controllers that the layout replaces.
 func reserve(l Layout) reservation {
 	current := l.Current
-	r := reservation{expanders: l.Wanted.Roots}
+	awaited, last := current.AwaitedPorts()
+	left, waited, fixed := rootBusPorts(l, last)
 	gone := vacated(current, l.Managed)
-	awaited, left := portsLeft(l)
 	for _, port := range left {
 		gone[port.Index] = true
 	}
-	rest := *current.Source // without these controllers and without the devices that are placed
-	rest.Controllers = nil
-	for i, c := range current.Source.Controllers {
+	rest, _ := without(l, gone)
+	r := reservation{highest: libvirt.HighestIndex(&rest, current.Others)}
+	freed := slices.Sorted(maps.Keys(gone))
+	below, _ := slices.BinarySearch(freed, r.highest)
+	freed = freed[:below]
+	r.expanders, r.vacant = withFillers(l, gone, freed, fixed)
+	controllers := countControllers(r.expanders)
+	holes := slices.DeleteFunc(libvirt.Holes(&rest, current.Others), func(index int) bool { return gone[index] })
+	// Those before a controller stay libvirt's: it addresses their ports last (9.0) or by index (11.3, 12.8).
+	at, _ := slices.BinarySearch(holes, libvirt.HighestIndex(&domain.Domain{Controllers: rest.Controllers}, nil))
+
+	// Freed indexes that the layout does not take become root ports, too: the lowest those that devices take.
+	r.freed = freed[:min(len(freed), controllers)]
+	unused := freed[len(r.freed):]
+	waited = slices.DeleteFunc(waited, func(c domain.Controller) bool { return len(unused) == 0 || c.Index < unused[0] })
+	for _, port := range waited {
+		gone[port.Index] = true
+		unused = append(unused, port.Index)
+	}
+	slices.Sort(unused)
+	isInSlot := func(n *topology.Node) bool { return n.Slot != topology.NoSlot && l.Managed.Has(n) }
+	if len(left)+len(unused) == 0 && !slices.ContainsFunc(current.Root().Children, isInSlot) {
+		awaited = nil // libvirt adds these ports where it does without the hook
+	}
+	r.ports, unused, r.highest = renumber(slices.Concat(waited, awaited, left), unused, r.highest)
+	rest, r.removed = without(l, gone)
+	rest.Controllers = append(rest.Controllers, r.ports...)
+	if len(unused)+len(holes[at:]) > 0 {
+		// An address names the last holes: a device is in their ports.
+		named := bus.WithRootPorts(&rest, current.Others, holes[:at]).Beside(r.vacant...).LastPorts(holes[at:])
+		more := append(lastPorts(bus.WithRootPorts(&rest, current.Others, holes), r.vacant, unused), named...)
+		r.ports = append(r.ports, more...)
+		rest.Controllers = append(rest.Controllers, more...)
+	}
+	r.guest = bus.WithRootPorts(&rest, current.Others, holes[:at])
+	r.rootBus = r.guest.RootBus(l.Ports, r.highest+controllers-len(r.freed))
+	return r
+}
+
+// without is the domain without the controllers that are gone and without the devices that are placed,
+// and the positions of these controllers.
+func without(l Layout, gone map[int]bool) (rest domain.Domain, removed []int) {
+	rest = *l.Current.Source
+	rest.Controllers, rest.Hostdevs = nil, l.Unplaced
+	for i, c := range l.Current.Source.Controllers {
 		if gone[c.Index] {
-			r.removed = append(r.removed, i)
+			removed = append(removed, i)
 		} else {
 			rest.Controllers = append(rest.Controllers, c)
 		}
 	}
-	rest.Hostdevs = l.Unplaced
-	r.highest = libvirt.HighestIndex(&rest, current.Others)
-	for index := range gone {
-		if index < r.highest {
-			r.freed = append(r.freed, index)
+	return rest, removed
+}
+
+// renumber gives ports the first of these indexes, and then those after the highest.
+func renumber(ports []domain.Controller, indexes []int, highest int) (numbered []domain.Controller, unused []int, last int) {
+	for i := range ports {
+		if len(indexes) == 0 {
+			highest++
+			indexes = []int{highest}
+		}
+		ports[i].Index, indexes = indexes[0], indexes[1:]
+	}
+	return ports, indexes, highest
+}
+
+// lastPorts are root ports of these indexes in a guest: beside vacant places, and after each slot of the
+// root bus with a port that something is in, or will be, since firmware numbers buses by slot.
+func lastPorts(g bus.Guest, vacant []domain.GuestAddress, indexes []int) []domain.Controller {
+	g = g.Beside(vacant...)
+	last := 0
+	_, taken := g.AwaitedPorts()
+	for _, c := range libvirt.Addressed(g.Domain, g.Others, nil) {
+		isHeld := c.Index <= taken || bus.IsOccupied(g.Node(c.Index))
+		if isHeld && c.Model != domain.ExpanderBus && c.Address != nil && c.Address.Bus == 0 {
+			last = max(last, c.Address.Slot)
 		}
 	}
-	slices.Sort(r.freed)
-	var fillers int
-	r.vacant, fillers = vacantPlaces(current, gone, len(l.Wanted.Roots))
-	// A port that libvirt makes of a freed index would be taken before those of higher indexes.
-	before, _ := slices.BinarySearch(r.freed, current.LastPlugged(l.Managed))
-	for range max(fillers, before-countControllers(l.Wanted.Roots)) {
-		r.expanders = append(slices.Clip(r.expanders), &topology.Node{Kind: topology.Root})
+	isBefore := func(c domain.Controller) bool { return c.Address != nil && c.Address.Slot < last }
+	if !slices.ContainsFunc(g.RootPorts(indexes), isBefore) {
+		return g.LastPorts(indexes)
 	}
-	controllers := countControllers(r.expanders)
-	holes := slices.DeleteFunc(libvirt.Holes(&rest, current.Others), func(index int) bool { return gone[index] })
-	// Those before a controller stay libvirt's: it addresses their ports last (9.0) or by index (11.3, 12.8).
-	last, _ := slices.BinarySearch(holes, libvirt.HighestIndex(&domain.Domain{Controllers: rest.Controllers}, nil))
-	for _, port := range slices.Concat(awaited, left) {
-		r.highest++
-		port.Index = r.highest
-		r.ports = append(r.ports, port)
+	for slot := range last {
+		g = g.Beside(domain.GuestAddress{Slot: slot})
 	}
-	rest.Controllers = slices.Concat(rest.Controllers, r.ports)
-	// Freed indexes that the layout does not take become root ports, too.
-	added := slices.Concat(r.freed[min(len(r.freed), controllers):], holes[last:])
-	others := slices.Clip(current.Others)
-	for i := range r.vacant {
-		others = append(others, libvirt.Device{Device: domain.Device{Address: &r.vacant[i]}})
-	}
-	r.ports = append(r.ports, bus.WithRootPorts(&rest, others, holes[:last]).LastPorts(added)...)
-	r.guest = bus.WithRootPorts(&rest, current.Others, slices.Concat(holes[:last], added))
-	r.rootBus = r.guest.RootBus(l.Ports, r.highest+max(0, controllers-len(r.freed)))
-	return r
+	return g.RootPorts(indexes)
 }
 
 // countControllers is how many controllers the trees under expander buses are.
@@ -109,33 +152,28 @@ func vacated(current bus.Guest, managed bus.Devices) map[int]bool {
 	return gone
 }
 
-// portsLeft is the ports that managed devices leave on the root bus and under it, where disks, NICs
-// or controllers without an address, or hostdevs that stay, would be plugged into them: libvirt takes
-// the free port with the lowest index, and adds one where none is free. So these ports come after
-// all others, and before them those that are awaited: libvirt adds them without the hook.
-func portsLeft(l Layout) (awaited, left []domain.Controller) {
-	current := l.Current
-	awaited, last := current.AwaitedPorts()
-	for i, h := range current.Hostdevs {
-		if current.Source.Hostdevs[i].Address == nil && h.Address != nil && !l.Managed[h.ID] {
-			last = max(last, h.Address.Bus)
-		}
-	}
-	addresses := libvirt.ControllerAddresses(current.Domain, current.Others, nil)
-	for _, c := range current.Controllers {
+// rootBusPorts finds ports, by index, with their addresses. Left are those on the root bus and
+// under it that managed devices leave, where disks, NICs or controllers without an address, or
+// hostdevs that stay, would be plugged into them: libvirt takes the free port with the lowest index,
+// and adds one where none is free. So these ports come after those that are awaited, which libvirt
+// adds without the hook, and those that are waited for: root ports that such devices find free. Last
+// is the highest index of these, fixed that of one that keeps its index, since something names it
+// or it is elsewhere.
+func rootBusPorts(l Layout, last int) (left, waited []domain.Controller, fixed int) {
+	current, plugged := l.Current, l.Current.LastPlugged(l.Managed)
+	fixed = plugged
+	for _, c := range libvirt.Addressed(current.Domain, current.Others, nil) {
 		n := current.Node(c.Index)
-		if n.Kind.IsPort() && c.Index < last && n.Top() == current.Root() && l.Managed.HaveAll(n) && !slices.Contains(current.References, c.Index) {
-			if a, found := addresses[c.Index]; found {
-				c.Address = &a
-			}
+		isNamed := slices.Contains(current.References, c.Index)
+		switch isTaken := c.Index <= last && len(n.Children) == 0; {
+		case !n.Kind.IsPort():
+		case isTaken && (isNamed || n.Parent != current.Root()):
+			fixed = max(fixed, c.Index)
+		case isTaken:
+			waited = append(waited, c)
+		case c.Index < max(last, plugged) && l.Managed.HaveAll(n) && n.Top() == current.Root() && !isNamed:
 			left = append(left, c)
 		}
 	}
-	leavesSlot := slices.ContainsFunc(current.Root().Children, func(n *topology.Node) bool {
-		return n.Slot != topology.NoSlot && l.Managed.Has(n)
-	})
-	if len(left) == 0 && !leavesSlot {
-		return nil, nil
-	}
-	return awaited, left
+	return left, waited, fixed
 }

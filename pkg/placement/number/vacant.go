@@ -1,37 +1,40 @@
 package number
 
 import (
+	"slices"
+
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/libvirt"
-	"hook-sidecar/pkg/placement/bus"
+	"hook-sidecar/pkg/topology"
 )
 
-// vacantPlaces are the places on the root bus of the expander buses whose indexes are
-// gone, by index: those that they have, or that libvirt would give them. A layout with
-// fewer expander buses leaves some free. Where libvirt would fill these with root ports,
-// which then move from where they are without the hook, fillers take them: expander
-// buses that hold nothing.
-func vacantPlaces(current bus.Guest, gone map[int]bool, wanted int) (places []domain.GuestAddress, fillers int) {
-	if len(gone) == 0 {
-		return nil, 0
-	}
-	added := current.AddedPorts()
-	addresses := libvirt.ControllerAddresses(current.Domain, current.Others, added)
-	lastPort := 0
-	for _, c := range libvirt.WithRootPorts(current.Domain, added).Controllers {
-		if a, found := addresses[c.Index]; found && c.Model == domain.RootPort && a.Bus == 0 {
-			lastPort = max(lastPort, a.Slot)
+// withFillers are the expander buses that a layout wants, then fillers, which hold nothing, and
+// vacant places on the root bus: those of the expander buses whose indexes are gone, by index, that
+// they have or that libvirt would give them. A layout with fewer expander buses leaves some
+// free. Where libvirt would fill these with root ports, which then move from where they are
+// without the hook, fillers take them. They also take freed indexes before a fixed one: devices
+// would take the ports that libvirt makes of these first.
+func withFillers(l Layout, gone map[int]bool, freed []int, fixed int) (expanders []*topology.Node, vacant []domain.GuestAddress) {
+	current, lastPort := l.Current, 0
+	for _, c := range libvirt.Addressed(current.Domain, current.Others, current.AddedPorts()) {
+		switch {
+		case c.Address == nil || c.Address.Bus != 0:
+		case c.Model == domain.RootPort:
+			lastPort = max(lastPort, c.Address.Slot)
+		case c.Model == domain.ExpanderBus && gone[c.Index]:
+			vacant = append(vacant, *c.Address)
 		}
 	}
-	for _, e := range current.Expanders {
-		if a, found := addresses[e.Index]; found && gone[e.Index] && a.Bus == 0 {
-			places = append(places, a)
+	expanders = slices.Clip(l.Wanted.Roots)
+	before, _ := slices.BinarySearch(freed, fixed)
+	fillers := before - countControllers(expanders)
+	for i, place := range vacant {
+		if more := i + 1 - len(expanders); more > fillers && place.Slot < lastPort {
+			fillers = more
 		}
 	}
-	for i, place := range places {
-		if i >= wanted && place.Slot < lastPort {
-			fillers = i + 1 - wanted
-		}
+	for range fillers {
+		expanders = append(expanders, &topology.Node{Kind: topology.Root})
 	}
-	return places, fillers
+	return expanders, vacant
 }
