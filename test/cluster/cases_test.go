@@ -71,7 +71,12 @@ func (v vm) controlGroup(t *testing.T, c *cluster, container, file string) strin
 // onNode runs a script on the emulated node.
 func (c *cluster) onNode(t *testing.T, script string) string {
 	t.Helper()
-	return c.kubectl(t, inHandler("nsenter", "-t", "1", "-m", "-n", "-p", "bash", "-c", script)...)
+	return c.kubectl(t, nodeScript(script)...)
+}
+
+// nodeScript are kubectl's arguments for that.
+func nodeScript(script string) []string {
+	return inHandler("nsenter", "-t", "1", "-m", "-n", "-p", "bash", "-c", script)
 }
 
 // inHandler are kubectl's arguments for a command in virt-handler's container.
@@ -191,6 +196,7 @@ func (c *cluster) testLife(t *testing.T) {
 
 	c.kubectl(t, "delete", "pod", "-n", "kubevirt", "-l", "kubevirt.io=virt-handler")
 	c.kubectl(t, "rollout", "status", "-n", "kubevirt", "ds/virt-handler", "--timeout=5m")
+	pid := v.controlGroup(t, c, "hook-sidecar-0", "cgroup.procs")
 	kubelet := inHandler("pgrep", "-x", "kubelet")
 	before := c.kubectl(t, kubelet...)
 	c.onNode(t, "(sleep 1; pkill -x kubelet) > /dev/null 2>&1 < /dev/null &")
@@ -198,9 +204,11 @@ func (c *cluster) testLife(t *testing.T) {
 		out, err := c.command(admin, append([]string{"kubectl"}, kubelet...)...).Output()
 		return err == nil && strings.TrimSpace(string(out)) != before
 	})
-	pid := v.controlGroup(t, c, "hook-sidecar-0", "cgroup.procs")
-	c.onNode(t, "kill -KILL "+pid)
-	c.await(t, "the end of the hook", func() bool { return v.exitCode(c, "hook-sidecar-0") == "137" })
+	c.await(t, "the end of the hook", func() bool {
+		// virt-handler ends with the kubelet, so that this may not reach the node at first.
+		v.output(c, nodeScript("[[ $(< /proc/"+pid+"/comm) != hook-sidecar ]] || kill -KILL "+pid)...)
+		return v.exitCode(c, "hook-sidecar-0") == "137"
+	})
 	v.check(t, c, "mirror")
 	expect.Same(t, "Running", v.phase(c), "phase without the hook (-want +got)")
 
