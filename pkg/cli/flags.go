@@ -90,7 +90,7 @@ func AtMostOne(cmd *cobra.Command, args []string) error {
 
 func unknownCommand(root *cobra.Command, name string) error {
 	names := topology.Map(root.Commands(), (*cobra.Command).Name)
-	return Failed(topology.DidYouMean(name, names)+SeeHelp(root), fmt.Errorf("unknown command %q", name))
+	return Failed(topology.DidYouMean(name, names, "", " ")+SeeHelp(root), fmt.Errorf("unknown command %q", name))
 }
 
 // suggestion begins a hint with the flag that is spelled nearly as the unknown one of an error.
@@ -101,7 +101,7 @@ func suggestion(cmd *cobra.Command, err error) string {
 	}
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
-	return topology.DidYouMean("--"+unknown.GetSpecifiedName(), names)
+	return topology.DidYouMean("--"+unknown.GetSpecifiedName(), names, "", " ")
 }
 
 // SeeHelp returns the hint to the help of a command.

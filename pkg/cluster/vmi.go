@@ -114,7 +114,7 @@ func (c *Client) notRunning(ctx context.Context, name types.NamespacedName) erro
 // suggestion begins a hint with the VM whose name is nearly that of one that does not exist.
 func (c *Client) suggestion(ctx context.Context, name types.NamespacedName) string {
 	all, _ := c.Instances(ctx, name.Namespace, "") // whoever may not list them gets no suggestion
-	return topology.DidYouMean(name.Name, topology.Map(all, func(in Instance) string { return in.Name }))
+	return topology.DidYouMean(name.Name, topology.Map(all, func(in Instance) string { return in.Name }), "", " ")
 }
 
 // ResourceName returns a VMI's name as kubectl prints it with -o name.

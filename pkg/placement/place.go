@@ -47,7 +47,10 @@ func place(s start) placing {
 // attempt is the placing of a proposal, or the rules and budgets that it violates.
 func attempt(s start, p proposal) (built placing, violations []reasons.Warning) {
 	if inCells(s, p) && inPairs(s, p) {
-		kept, violations := keep(s, p)
+		kept, violations := keep(s, withFiner(s, p))
+		if len(violations) > 0 && len(p.managed) > 0 { // no earlier call has built such a tree
+			kept, violations = keep(s, p)
+		}
 		if len(violations) == 0 || len(p.managed) == 0 {
 			return kept, violations
 		}
@@ -70,7 +73,7 @@ func attempt(s start, p proposal) (built placing, violations []reasons.Warning) 
 // gives. Or it is the rules and budgets that the domain violates. Without managed devices, expander
 // buses of others are not checked.
 func keep(s start, p proposal) (placing, []reasons.Warning) {
-	kept := placing{proposal: withFiner(s, p), changes: s.base, ports: s.ports}
+	kept := placing{proposal: p, changes: s.base, ports: s.ports}
 	if len(kept.managed) > 0 {
 		fits, violations := fit(s.ports, 0, func(ports bus.Ports) []reasons.Warning { return s.current.Check(kept.managed, ports) })
 		if len(violations) > 0 {

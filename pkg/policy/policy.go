@@ -185,15 +185,7 @@ func ParseKey(name string) (Key, error) {
 // mustBeKey ends a message about an unknown key with all keys, and the one with nearly its name.
 func mustBeKey(name string) string {
 	names := topology.Map(Keys(), func(key Key) string { return string(key) })
-	return "must be one of " + strings.Join(names, ", ") + didYouMean(name, names)
-}
-
-// didYouMean ends a message with the word that is nearly the user's.
-func didYouMean(word string, words []string) string {
-	if near := topology.Nearest(word, words); near != "" {
-		return "; did you mean " + near + "?"
-	}
-	return ""
+	return "must be one of " + strings.Join(names, ", ") + topology.DidYouMean(name, names, "; ", "")
 }
 
 // IsBool reports whether a setting is true or false.
@@ -265,5 +257,5 @@ func (s Setting) set(p *Policy, name, value string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("invalid %s %q: must be %s%s", name, topology.Abridge(value), s.Allowed(), didYouMean(value, s.Values))
+	return fmt.Errorf("invalid %s %q: must be %s%s", name, topology.Abridge(value), s.Allowed(), topology.DidYouMean(value, s.Values, "; ", ""))
 }

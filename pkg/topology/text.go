@@ -32,9 +32,9 @@ func Printable(text string) string {
 	}, text)
 }
 
-// Nearest returns the word that is spelled nearly as a user's, "" where none is: at most two
-// letters differ, and no more than a third.
-func Nearest(word string, words []string) string {
+// DidYouMean asks, between two texts, for the word that is spelled nearly as a user's: at most two
+// letters differ, and no more than a third. It is "" where no word is.
+func DidYouMean(word string, words []string, before, after string) string {
 	nearest, least := "", min(2, len(word)/3)
 	for _, w := range words {
 		if difference := len(word) - len(w); max(difference, -difference) > least {
@@ -44,15 +44,10 @@ func Nearest(word string, words []string) string {
 			nearest, least = w, d-1
 		}
 	}
-	return nearest
-}
-
-// DidYouMean begins a hint with the word that is spelled nearly as a user's, "" where none is.
-func DidYouMean(word string, words []string) string {
-	if nearest := Nearest(word, words); nearest != "" {
-		return "did you mean " + nearest + "? "
+	if nearest == "" {
+		return ""
 	}
-	return ""
+	return before + "did you mean " + nearest + "?" + after
 }
 
 // distance counts the letters to be added, removed, changed or exchanged with their neighbour

@@ -147,10 +147,10 @@ func (g *grower) endpoint(slot, node string) {
 		g.function(slot+".0", node, false)
 		dir, name := slot[:strings.LastIndex(slot, "/")], slot[strings.LastIndex(slot, "/")+1:]
 		for v := range 1 + g.IntN(4) {
-			// Functions continue in the next device number (ARI).
+			// Functions continue in other device numbers (ARI), of their own for each of three on one bus.
 			vf := fmt.Sprintf("%s.%x", name, 1+v)
 			if v > 1 {
-				vf = fmt.Sprintf("%s%02x.%x", name[:len(name)-2], 0x18+g.IntN(2), v)
+				vf = fmt.Sprintf("%s%02x.%x", name[:len(name)-2], 0x18+2*int(name[len(name)-1]%4)+g.IntN(2), v)
 			}
 			g.function(dir+"/"+vf, node+" physfn="+name+".0", true)
 		}

@@ -159,14 +159,17 @@ func (g Guest) RootPorts(indexes []int) []domain.Controller {
 }
 
 // LastPorts are root ports of these indexes that move no other: with an address where libvirt would
-// give them one before a port that holds a device, or before those that it makes of missing indexes.
+// give them one before a port that holds a device, or will, also before one that it makes of a missing
+// index, which libvirt 9.0 does last.
 func (g Guest) LastPorts(indexes []int) []domain.Controller {
-	ports := g.RootPorts(indexes)
+	ports, added := g.RootPorts(indexes), g.Controllers[len(g.Source.Controllers):]
+	_, taken := g.AwaitedPorts()
+	isHeld := func(c domain.Controller) bool {
+		return c.Address == nil && (c.Index <= taken || IsOccupied(g.Node(c.Index)))
+	}
 	for i, port := range ports {
-		isMoved := func(c domain.Controller) bool {
-			return c.Address == nil && c.Index > port.Index && IsOccupied(g.Node(c.Index))
-		}
-		if len(g.Controllers) == len(g.Source.Controllers) && !slices.ContainsFunc(g.Controllers, isMoved) {
+		isMoved := func(c domain.Controller) bool { return c.Index > port.Index && isHeld(c) }
+		if !slices.ContainsFunc(added, isHeld) && !slices.ContainsFunc(g.Controllers, isMoved) {
 			ports[i].Address = nil
 		}
 	}
