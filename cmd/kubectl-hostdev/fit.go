@@ -140,7 +140,7 @@ func (a *app) readFleet(ctx context.Context, flags fitFlags) (objects fit.Object
 	names := topology.Map(objects.Nodes, func(n *corev1.Node) string { return n.Name })
 	for name, file := range flags.snapshots {
 		if !slices.Contains(names, name) {
-			return objects, cli.Failed(topology.DidYouMean(name, names)+"kubectl get nodes lists them", fmt.Errorf("--snapshot %s=%s: no node has this name", name, file))
+			return objects, cli.Failed(topology.DidYouMean(name, names, "", " ")+"kubectl get nodes lists them", fmt.Errorf("--snapshot %s=%s: no node has this name", name, file))
 		}
 	}
 	objects.Nodes = slices.DeleteFunc(objects.Nodes, func(n *corev1.Node) bool { return flags.node != "" && n.Name != flags.node })
