@@ -98,8 +98,8 @@ func shutdown(ts *testscript.TestScript, neg bool, args []string) {
 
 // terminate [COUNT]
 //
-// sends SIGTERM, COUNT times, to every program in the background. It is no error if
-// one has ended by then: wait checks how it ended.
+// sends SIGTERM, COUNT times or until it has ended, to every program in the background: wait
+// checks how it ended.
 func terminate(ts *testscript.TestScript, neg bool, args []string) {
 	count := 1
 	if len(args) == 1 {
@@ -110,11 +110,13 @@ func terminate(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 1 || len(ts.BackgroundCmds()) == 0 {
 		ts.Fatalf("usage: terminate [COUNT], with a program in the background")
 	}
-	for range count {
-		for _, cmd := range ts.BackgroundCmds() {
-			if err := cmd.Process.Signal(syscall.SIGTERM); !errors.Is(err, os.ErrProcessDone) {
-				ts.Check(err)
+	for _, cmd := range ts.BackgroundCmds() {
+		for range count {
+			err := cmd.Process.Signal(syscall.SIGTERM)
+			if errors.Is(err, os.ErrProcessDone) {
+				break
 			}
+			ts.Check(err)
 		}
 	}
 }

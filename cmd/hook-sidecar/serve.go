@@ -105,9 +105,9 @@ func (a *app) serve(ctx context.Context, flags serveFlags, invalid error) error 
 		config.HookSocket = filepath.Join(flags.socketDir, hooks.SocketName(a.Environ.Variable("CONTAINER_NAME")))
 	}
 	// serve alone cleans up after a signal, the other commands end at once. A second signal
-	// does not interrupt that.
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, os.Interrupt)
-	defer stop()
+	// does not interrupt that. The signals stay caught until the process ends: after Shutdown the
+	// kubelet's may come last, and would decide the exit status.
+	ctx, _ = signal.NotifyContext(ctx, syscall.SIGTERM, os.Interrupt)
 	if err := hooks.New(config).Run(ctx); err != nil {
 		return cmp.Or(invalid, serveFailure(err))
 	}
