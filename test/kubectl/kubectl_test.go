@@ -26,7 +26,7 @@ type cluster struct {
 func TestPlugin(t *testing.T) {
 	checkMachine(t)
 	c := cluster{programs: t.TempDir(), apiServer: startAPIServer(t)}
-	command(t, "go", "-C", "../..", "build", "-o", c.programs+"/", "./cmd/kubectl-hostdev", "./cmd/hook-sidecar")
+	command(t, "go", "-C", "../..", "build", "-buildvcs=false", "-o", c.programs+"/", "./cmd/kubectl-hostdev", "./cmd/hook-sidecar")
 	hooked := newContainer(t, c.programs)
 	c.launcher = newContainer(t, c.programs)
 	started := c.startDomains(t, hooked)
