@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -138,9 +139,9 @@ func (a *app) readFleet(ctx context.Context, flags fitFlags) (objects fit.Object
 		return objects, err
 	}
 	names := topology.Map(objects.Nodes, func(n *corev1.Node) string { return n.Name })
-	for name, file := range flags.snapshots {
+	for _, name := range slices.Sorted(maps.Keys(flags.snapshots)) {
 		if !slices.Contains(names, name) {
-			return objects, cli.Failed(topology.DidYouMean(name, names, "", " ")+"kubectl get nodes lists them", fmt.Errorf("--snapshot %s=%s: no node has this name", name, file))
+			return objects, cli.Failed(topology.DidYouMean(name, names, "", " ")+"kubectl get nodes lists them", fmt.Errorf("--snapshot %s=%s: no node has this name", name, flags.snapshots[name]))
 		}
 	}
 	objects.Nodes = slices.DeleteFunc(objects.Nodes, func(n *corev1.Node) bool { return flags.node != "" && n.Name != flags.node })

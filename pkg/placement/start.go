@@ -83,10 +83,11 @@ func reserveNamed(g bus.Guest) bus.Guest {
 	if added := g.AddedPorts(); len(added) > 0 {
 		last = max(last, slices.Max(added)+1) // one for hotplug where the domain has no port
 	}
+	var named []domain.GuestAddress
 	for _, index := range missing {
 		if index <= last {
-			g = g.Beside(domain.GuestAddress{Bus: index})
+			named = append(named, domain.GuestAddress{Bus: index})
 		}
 	}
-	return bus.New(g.Source, g.Others)
+	return bus.New(g.Source, g.Beside(named...).Others)
 }

@@ -97,7 +97,7 @@ func TestCompareGuest(t *testing.T) {
 	}
 }
 
-// With the hook's topology file NCCL's dump has the host's switches, which the guest's tree may lack.
+// NCCL's dump has the host's switches where the guest has the hook's topology file: its tree may have none.
 func TestCompareGuestOfTopologyFile(t *testing.T) {
 	r := pairWith(t, "root")
 	guest, _, err := host.ReadGuest(fmt.Appendf(nil, `<system><cpu numaid="0"><pci busid="ffff:ff:00.0" class="0x060400">

@@ -163,17 +163,22 @@ func (g Guest) RootPorts(indexes []int) []domain.Controller {
 // index, which libvirt 9.0 does last.
 func (g Guest) LastPorts(indexes []int) []domain.Controller {
 	ports, added := g.RootPorts(indexes), g.Controllers[len(g.Source.Controllers):]
-	_, taken := g.AwaitedPorts()
-	isHeld := func(c domain.Controller) bool {
-		return c.Address == nil && (c.Index <= taken || IsOccupied(g.Node(c.Index)))
-	}
+	isHeld := g.Held()
+	isMovable := func(c domain.Controller) bool { return c.Address == nil && isHeld(c.Index) }
 	for i, port := range ports {
-		isMoved := func(c domain.Controller) bool { return c.Index > port.Index && isHeld(c) }
-		if !slices.ContainsFunc(added, isHeld) && !slices.ContainsFunc(g.Controllers, isMoved) {
+		isMoved := func(c domain.Controller) bool { return c.Index > port.Index && isMovable(c) }
+		if !slices.ContainsFunc(added, isMovable) && !slices.ContainsFunc(g.Controllers, isMoved) {
 			ports[i].Address = nil
 		}
 	}
 	return ports
+}
+
+// Held returns a function that reports whether something is in the port of an index, or will be when
+// every device has an address.
+func (g Guest) Held() func(index int) bool {
+	_, taken := g.AwaitedPorts()
+	return func(index int) bool { return index <= taken || IsOccupied(g.Node(index)) }
 }
 
 // Beside is the guest with other devices at these addresses.

@@ -30,7 +30,8 @@ type reservation struct {
 func reserve(l Layout) reservation {
 	current := l.Current
 	awaited, last := current.AwaitedPorts()
-	left, waited, fixed := rootBusPorts(l, last)
+	addressed := libvirt.Addressed(current.Domain, current.Others, current.AddedPorts())
+	left, waited, fixed := rootBusPorts(l, addressed[:len(current.Controllers)], last)
 	gone := vacated(current, l.Managed)
 	for _, port := range left {
 		gone[port.Index] = true
@@ -40,7 +41,7 @@ func reserve(l Layout) reservation {
 	freed := slices.Sorted(maps.Keys(gone))
 	below, _ := slices.BinarySearch(freed, r.highest)
 	freed = freed[:below]
-	r.expanders, r.vacant = withFillers(l, gone, freed, fixed)
+	r.expanders, r.vacant = withFillers(l.Wanted.Roots, addressed, gone, freed, fixed)
 	controllers := countControllers(r.expanders)
 	holes := slices.DeleteFunc(libvirt.Holes(&rest, current.Others), func(index int) bool { return gone[index] })
 	// Those before a controller stay libvirt's: it addresses their ports last (9.0) or by index (11.3, 12.8).
@@ -106,10 +107,9 @@ func renumber(ports []domain.Controller, indexes []int, highest int) (numbered [
 func lastPorts(g bus.Guest, vacant []domain.GuestAddress, indexes []int) []domain.Controller {
 	g = g.Beside(vacant...)
 	last := 0
-	_, taken := g.AwaitedPorts()
+	isHeld := g.Held()
 	for _, c := range libvirt.Addressed(g.Domain, g.Others, nil) {
-		isHeld := c.Index <= taken || bus.IsOccupied(g.Node(c.Index))
-		if isHeld && c.Model != domain.ExpanderBus && c.Address != nil && c.Address.Bus == 0 {
+		if isHeld(c.Index) && c.Model != domain.ExpanderBus && c.Address != nil && c.Address.Bus == 0 {
 			last = max(last, c.Address.Slot)
 		}
 	}
@@ -117,10 +117,11 @@ func lastPorts(g bus.Guest, vacant []domain.GuestAddress, indexes []int) []domai
 	if !slices.ContainsFunc(g.RootPorts(indexes), isBefore) {
 		return g.LastPorts(indexes)
 	}
-	for slot := range last {
-		g = g.Beside(domain.GuestAddress{Slot: slot})
+	before := make([]domain.GuestAddress, last)
+	for slot := range before {
+		before[slot].Slot = slot
 	}
-	return g.RootPorts(indexes)
+	return g.Beside(before...).RootPorts(indexes)
 }
 
 // countControllers is how many controllers the trees under expander buses are.
@@ -152,17 +153,17 @@ func vacated(current bus.Guest, managed bus.Devices) map[int]bool {
 	return gone
 }
 
-// rootBusPorts finds ports, by index, with their addresses. Left are those on the root bus and
+// rootBusPorts finds ports among the addressed controllers. Left are those on the root bus and
 // under it that managed devices leave, where disks, NICs or controllers without an address, or
 // hostdevs that stay, would be plugged into them: libvirt takes the free port with the lowest index,
 // and adds one where none is free. So these ports come after those that are awaited, which libvirt
 // adds without the hook, and those that are waited for: root ports that such devices find free. Last
 // is the highest index of these, fixed that of one that keeps its index, since something names it
 // or it is elsewhere.
-func rootBusPorts(l Layout, last int) (left, waited []domain.Controller, fixed int) {
+func rootBusPorts(l Layout, addressed []domain.Controller, last int) (left, waited []domain.Controller, fixed int) {
 	current, plugged := l.Current, l.Current.LastPlugged(l.Managed)
 	fixed = plugged
-	for _, c := range libvirt.Addressed(current.Domain, current.Others, nil) {
+	for _, c := range addressed {
 		n := current.Node(c.Index)
 		isNamed := slices.Contains(current.References, c.Index)
 		switch isTaken := c.Index <= last && len(n.Children) == 0; {

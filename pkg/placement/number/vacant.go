@@ -4,19 +4,17 @@ import (
 	"slices"
 
 	"hook-sidecar/pkg/domain"
-	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/topology"
 )
 
 // withFillers are the expander buses that a layout wants, then fillers, which hold nothing, and
-// vacant places on the root bus: those of the expander buses whose indexes are gone, by index, that
-// they have or that libvirt would give them. A layout with fewer expander buses leaves some
+// vacant places on the root bus: those of the addressed expander buses whose indexes are gone. A layout with fewer expander buses leaves some
 // free. Where libvirt would fill these with root ports, which then move from where they are
 // without the hook, fillers take them. They also take freed indexes before a fixed one: devices
 // would take the ports that libvirt makes of these first.
-func withFillers(l Layout, gone map[int]bool, freed []int, fixed int) (expanders []*topology.Node, vacant []domain.GuestAddress) {
-	current, lastPort := l.Current, 0
-	for _, c := range libvirt.Addressed(current.Domain, current.Others, current.AddedPorts()) {
+func withFillers(wanted []*topology.Node, addressed []domain.Controller, gone map[int]bool, freed []int, fixed int) (expanders []*topology.Node, vacant []domain.GuestAddress) {
+	lastPort := 0
+	for _, c := range addressed {
 		switch {
 		case c.Address == nil || c.Address.Bus != 0:
 		case c.Model == domain.RootPort:
@@ -25,7 +23,7 @@ func withFillers(l Layout, gone map[int]bool, freed []int, fixed int) (expanders
 			vacant = append(vacant, *c.Address)
 		}
 	}
-	expanders = slices.Clip(l.Wanted.Roots)
+	expanders = slices.Clip(wanted)
 	before, _ := slices.BinarySearch(freed, fixed)
 	fillers := before - countControllers(expanders)
 	for i, place := range vacant {
