@@ -189,15 +189,16 @@ func (r *hostReader) linkBase(name string) string {
 // "" and a warning when the target is not a real directory of the same name. It is false
 // when there is no such entry.
 func (r *hostReader) deviceDir(link string) (dir string, shown bool) {
-	if _, err := r.tree.dir(path.Dir(link)); err != nil {
-		r.check(path.Dir(link), err)
+	parent, base := split(link)
+	if _, err := r.tree.dir(parent); err != nil {
+		r.check(parent, err)
 		return "", false
 	}
 	dir, err := r.tree.link(link)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", false
 	}
-	if err == nil && path.Base(dir) != path.Base(link) {
+	if err == nil && path.Base(dir) != base {
 		err = fmt.Errorf("links to another device, %q", topology.Abridge(path.Base(dir)))
 	}
 	if err == nil {
@@ -257,7 +258,7 @@ func (r *hostReader) add(a topology.Address) (device *topology.Device, shown boo
 	if device, seen := r.devices[a]; seen {
 		return device, true
 	}
-	dir, shown := r.deviceDir(path.Join(pciDevices, a.String()))
+	dir, shown := r.deviceDir(pciDevices + "/" + a.String())
 	if !shown {
 		return nil, false
 	}

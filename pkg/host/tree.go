@@ -123,14 +123,22 @@ func (t *tree) close() error {
 	return errors.Join(errs...)
 }
 
+// split divides a path into its directory and the name in it. path.Dir cleans what is clean, which
+// would take as long as the lookup of the directory.
+func split(name string) (dir, base string) {
+	at := strings.LastIndexByte(name, '/')
+	return cmp.Or(name[:max(at, 0)], "."), name[at+1:]
+}
+
 // entry returns the entry at a path. It does not list the directory: that of a device has
 // about 80 files.
 func (t *tree) entry(name string) (entry, error) {
-	dir, err := t.dir(path.Dir(name))
+	parent, base := split(name)
+	dir, err := t.dir(parent)
 	if err != nil {
 		return entry{}, err
 	}
-	e, err := dir.entry(path.Base(name))
+	e, err := dir.entry(base)
 	if err != nil {
 		return entry{}, fmt.Errorf("%s: %w", name, WithoutPath(err))
 	}
@@ -158,11 +166,12 @@ func (t *tree) file(name string) (string, error) {
 
 // raw returns the content of a regular file.
 func (t *tree) raw(name string) (string, error) {
-	dir, err := t.dir(path.Dir(name))
+	parent, base := split(name)
+	dir, err := t.dir(parent)
 	if err != nil {
 		return "", err
 	}
-	n, err := dir.read(path.Base(name), t.data)
+	n, err := dir.read(base, t.data)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", err
@@ -181,11 +190,12 @@ func (t *tree) raw(name string) (string, error) {
 // The target need not exist. Its parents are real directories, so ".." means the same as in
 // the file system.
 func (t *tree) link(name string) (string, error) {
-	dir, err := t.dir(path.Dir(name))
+	parent, base := split(name)
+	dir, err := t.dir(parent)
 	if err != nil {
 		return "", err
 	}
-	n, err := dir.link(path.Base(name), t.data)
+	n, err := dir.link(base, t.data)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", err
@@ -198,7 +208,7 @@ func (t *tree) link(name string) (string, error) {
 		return "", fmt.Errorf("the target of %s is too long: more than %d bytes", name, maxLinkBytes)
 	}
 	text := string(t.data[:n])
-	target := path.Join(path.Dir(name), text)
+	target := path.Join(parent, text)
 	if path.IsAbs(text) || !fs.ValidPath(target) {
 		return "", fmt.Errorf("%s links to a path outside the tree", name)
 	}

@@ -13,6 +13,7 @@ type Tree struct {
 	devices     map[DeviceID]*Node
 	controllers []*Node // by Index
 	others      map[ID]*Node
+	spare       []Node // for the nodes that follow: one allocation for many
 }
 
 // ID names a node within its tree. It is a comparable value:
@@ -85,7 +86,12 @@ func (t *Tree) Add(parent *Node, n Node) *Node {
 	if known := t.Node(n.ID); known != nil {
 		return known
 	}
-	added := new(n) // here, and not &n: that would allocate for a known node, too
+	if len(t.spare) == 0 {
+		t.spare = make([]Node, 32)
+	}
+	added := &t.spare[0]
+	t.spare = t.spare[1:]
+	*added = n
 	added.Parent, added.Children = parent, nil
 	switch id := n.ID.(type) {
 	case nil:

@@ -29,8 +29,13 @@ type parser struct {
 	text  string
 	root  *Element
 	open  []*Element          // the elements that are not closed yet
-	attrs []Attr              // of the tag that is read; memory for the next tag's
 	scope map[string][]string // prefix -> the URIs that it is bound to, innermost last
+
+	tag []Attr // the attributes of the tag that is read; memory for the next tag's
+
+	// Memory for the elements that follow: one allocation for many.
+	elements []Element
+	attrs    []Attr
 }
 
 func (p *parser) fail(offset int, format string, args ...any) error {
@@ -101,7 +106,11 @@ func (p *parser) characters(at int) (int, error) {
 
 func (p *parser) start(at int) (int, error) {
 	name := at + len("<")
-	e := &Element{Name: p.text[name:nameEnd(p.text, name)]}
+	if len(p.elements) == cap(p.elements) {
+		p.elements = make([]Element, 0, 64) // the others stay where they are
+	}
+	p.elements = append(p.elements, Element{Name: p.text[name:nameEnd(p.text, name)]})
+	e := &p.elements[len(p.elements)-1]
 	switch {
 	case e.Name == "":
 		return 0, p.fail(at, "< without the name of a tag")
@@ -133,18 +142,23 @@ func (p *parser) start(at int) (int, error) {
 
 // openTag reads e's open tag from after its name, and returns the offset after it.
 func (p *parser) openTag(e *Element, at int) (int, error) {
-	attrs, end, err := attributes(p.text, at, p.attrs[:0])
+	attrs, end, err := attributes(p.text, at, p.tag[:0])
 	if err != nil {
 		return 0, err
 	}
-	p.attrs = attrs
+	p.tag = attrs
 	if p.text[end] == '?' {
 		return 0, p.fail(end, "a tag cannot end with ?>")
 	}
 	if i := duplicate(attrs); i >= 0 {
 		return 0, p.fail(attrs[i].Whole().Start, "duplicate attribute %s in <%s>", topology.Abridge(attrs[i].Name), topology.Abridge(e.Name))
 	}
-	e.Attrs = slices.Clone(attrs)
+	if cap(p.attrs)-len(p.attrs) < len(attrs) {
+		p.attrs = make([]Attr, 0, max(128, len(attrs)))
+	}
+	start := len(p.attrs)
+	p.attrs = append(p.attrs, attrs...)
+	e.Attrs = slices.Clip(p.attrs[start:])
 	if p.text[end] == '/' {
 		end += len("/")
 	}
