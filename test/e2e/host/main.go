@@ -27,7 +27,7 @@ const (
 	// patience bounds what takes seconds: the start of libvirt, which asks QEMU for
 	// its capabilities, and the inner guest. A node that needs longer is started
 	// again (HOST-HUNG).
-	patience = 6 * time.Minute
+	patience = 4 * time.Minute
 )
 
 // libvirtConfiguration has no confinement and nothing that needs a service manager
