@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -113,7 +114,7 @@ func run(t *testing.T, guests []inner) results {
 	for attempt, done := 1, 0; ; attempt++ {
 		began := time.Now()
 		console, err := Machine{Image: image, Initramfs: initramfs, Share: share}.Boot(t.Context())
-		t.Logf("attempt %d of %d: %v, %v", attempt, attempts, time.Since(began).Round(time.Second), err)
+		t.Logf("attempt %d of %d: %v, %d inner guests started again, %v", attempt, attempts, time.Since(began).Round(time.Second), bytes.Count(console, []byte("INNER-LOST")), err)
 		switch {
 		case err == nil:
 			return results{out, binary}

@@ -24,9 +24,8 @@ const (
 	lab     = "/lab" // the directory that the test shares
 	program = lab + "/hook-sidecar"
 
-	// patience bounds what takes seconds: the start of libvirt, which asks QEMU for
-	// its capabilities, and the inner guest. A node that needs longer is started
-	// again (HOST-HUNG).
+	// patience bounds what takes seconds, such as the start of libvirt, which asks QEMU for
+	// its capabilities. A node that needs longer is started again (HOST-HUNG).
 	patience = 4 * time.Minute
 )
 
@@ -261,10 +260,19 @@ func startLibvirt() error {
 	return until("libvirt", func() bool { return exec.Command("virsh", "-q", "version").Run() == nil })
 }
 
-// until waits for something, and logs that it waits.
+// until is within for what no node that works needs longer.
 func until(name string, done func() bool) error {
+	err := within(patience, name, done)
+	if err != nil {
+		fmt.Println("HOST-HUNG", name)
+	}
+	return err
+}
+
+// within waits for something, and logs that it waits.
+func within(limit time.Duration, name string, done func() bool) error {
 	logLine("waiting for", name)
-	for start, logged := time.Now(), time.Now(); time.Since(start) < patience; time.Sleep(200 * time.Millisecond) {
+	for start, logged := time.Now(), time.Now(); time.Since(start) < limit; time.Sleep(200 * time.Millisecond) {
 		if done() {
 			logLine(name, "after", time.Since(start).Round(100*time.Millisecond))
 			return nil
@@ -274,8 +282,7 @@ func until(name string, done func() bool) error {
 			logged = time.Now()
 		}
 	}
-	fmt.Println("HOST-HUNG", name)
-	return fmt.Errorf("wait for %s: not done after %v", name, patience)
+	return fmt.Errorf("wait for %s: not done after %v", name, limit)
 }
 
 func command(name string, args ...string) error {
