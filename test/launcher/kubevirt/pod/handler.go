@@ -132,8 +132,9 @@ func logged(text string) error {
 func (p *pod) wait(ended <-chan struct{}) error {
 	tick := time.NewTicker(5 * time.Second)
 	defer tick.Stop()
+	const silence = 2 * time.Minute
 	size := int64(0)
-	for printed := time.Now(); time.Since(printed) < readyAfter; {
+	for printed := time.Now(); time.Since(printed) < silence; {
 		select {
 		case <-ended:
 			p.took("guest ended")
