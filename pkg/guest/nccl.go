@@ -14,7 +14,7 @@ import (
 // NCCLEntry is the fw_cfg entry with the topology file for NCCL, in base64.
 const NCCLEntry = domain.EntryPrefix + "nccl-topology"
 
-// writeNCCLTopology writes the topology file for NCCL into an entry of fw_cfg, in every call: KubeVirt's
+// writeNCCLTopology writes the topology file for NCCL or RCCL into an entry of fw_cfg, in every call: KubeVirt's
 // types lose it in between (virtwrap/api/schema.go, SysInfo). It is in base64 because libvirt 9
 // keeps XML references and single commas, at which QEMU ends the value (src/qemu/qemu_command.c,
 // qemuBuildSysinfoCommandLine; seen in its arguments).
@@ -25,7 +25,7 @@ func writeNCCLTopology(vm VM) Writing {
 	}
 	text := file.String()
 	w := one(domain.FirmwareEntry{Name: NCCLEntry, Value: base64.StdEncoding.EncodeToString([]byte(text))},
-		fmt.Sprintf("a file of %d bytes in the fw_cfg entry %s", len(text), NCCLEntry))
+		fmt.Sprintf("a file for %s of %d bytes in the fw_cfg entry %s", file.Library, len(text), NCCLEntry))
 	w.Warnings = file.Warnings
 	if vm.Policy.NCCLTopology == policy.NCCLTopologyCloudInit {
 		if missing := missingReader(vm); missing == "" {

@@ -1,6 +1,6 @@
-// Package nccl makes the topology file that shows NCCL in the guest the host's switches and link
-// speeds, with the guest's addresses and NUMA nodes (NVIDIA/nccl src/graph/xml.cc and topo.cc,
-// version 1 of the format).
+// Package nccl makes the topology file that shows NCCL or RCCL in the guest the host's switches and
+// link speeds, with the guest's addresses and NUMA nodes (src/graph/xml.cc and topo.cc of
+// NVIDIA/nccl and ROCm/rccl).
 package nccl
 
 import (
@@ -16,8 +16,45 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
+// Library is what reads a topology file.
+type Library string
+
+// Each refuses the file of the other with "XML Topology has wrong version" (src/graph/xml.cc,
+// ncclTopoXmlLoadSystem). Both look for it where the guest's script puts it (topo.cc,
+// ncclTopoGetSystem).
+const (
+	NCCL Library = "NCCL"
+	RCCL Library = "RCCL" // for GPUs of AMD
+)
+
+// version returns the version of the format that the library demands (src/graph/xml.h,
+// NCCL_TOPO_XML_VERSION; RCCL's since August 2020).
+func (l Library) version() int {
+	if l == RCCL {
+		return 2
+	}
+	return 1
+}
+
+// libraryOf returns the library for the GPUs of a plan: RCCL if all are AMD's.
+func libraryOf(plan *placement.Plan) Library {
+	const amd = 0x1002
+	library := NCCL
+	for _, d := range plan.Devices {
+		switch {
+		case !d.Function.IsGPU():
+		case d.Function.Vendor != amd:
+			return NCCL
+		default:
+			library = RCCL
+		}
+	}
+	return library
+}
+
 // File is a topology file.
 type File struct {
+	Library  Library           // that reads it
 	Warnings []reasons.Warning // about GPUs and NICs that are left out
 
 	cpus []*element // by NUMA node; the one without a node is last
@@ -28,6 +65,7 @@ type File struct {
 // ncclTopoGetXmlFromSys and ncclTopoGetXmlFromCpu).
 func New(plan *placement.Plan) File {
 	b := builder{plan: plan, switches: map[*topology.Node]*element{}, addresses: guestAddresses(plan)}
+	b.file.Library = libraryOf(plan)
 	for _, cell := range plan.Domain().CPUCells() {
 		b.cpu(int(cell.ID))
 	}
@@ -52,7 +90,7 @@ func (f File) IsEmpty() bool {
 // references (xml.cc, xmlGetNode), which numbers and fixed words do not need.
 func (f File) String() string {
 	var text strings.Builder
-	text.WriteString("<system version=\"1\">\n")
+	fmt.Fprintf(&text, "<system version=\"%d\">\n", f.Library.version())
 	for _, c := range f.cpus {
 		c.write(&text, "  ")
 	}

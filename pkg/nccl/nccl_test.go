@@ -224,6 +224,26 @@ pci0000:16/0000:16:02.0/0000:1b:00.0 node=0 class=0x120100
 	}
 }
 
+// TestVersion: a guest whose GPUs are AMD's gets RCCL's version, any other one NCCL's.
+func TestVersion(t *testing.T) {
+	const amd, nvidia = "class=0x120000 vendor=0x1002", "class=0x030200 vendor=0x10de"
+	for _, c := range []struct{ first, second, want string }{
+		{amd, amd, "2"},
+		{nvidia, nvidia, "1"},
+		{amd, nvidia, "1"},
+		{"class=0x020000 vendor=0x1002", "class=0x020000", "1"}, // NICs alone
+	} {
+		host := expect.Host(t, "cpus 0 0-3\npci0000:00/0000:00:01.0/0000:01:00.0 node=0 "+c.first+
+			"\npci0000:00/0000:00:02.0/0000:02:00.0 node=0 "+c.second+"\n")
+		domain := matrix.Domain(matrix.GuestNUMA{{0}}, []string{"0000:01:00.0", "0000:02:00.0"})
+		system, err := read(nccl.New(planOf(t, host, domain, policy.LayoutNUMA)).String())
+		expect.NoError(t, err)
+		if got := system.attrs["version"]; got != c.want {
+			t.Errorf("%s beside %s: version %s, want %s", c.first, c.second, got, c.want)
+		}
+	}
+}
+
 // TestLinks: the slower of a function and the port above it counts, a virtual
 // function has its physical function's link, and what is not known is left to
 // NCCL.

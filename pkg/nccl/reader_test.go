@@ -95,7 +95,7 @@ func (n *node) check(parent string) error {
 	var err error
 	switch under := parent + ">" + n.name; under {
 	case ">system":
-		err = n.want("version", func(v string) bool { return v == "1" })
+		err = n.want("version", func(v string) bool { return v == wantedVersion(n) })
 	case "system>cpu":
 		err = n.checkCPU()
 	case "cpu>pci", "pci>pci":
@@ -109,6 +109,29 @@ func (n *node) check(parent string) error {
 		}
 	}
 	return err
+}
+
+// wantedVersion is the version of the library that reads the file: RCCL takes 2 alone, NCCL 1 alone
+// (src/graph/xml.h of both, NCCL_TOPO_XML_VERSION).
+func wantedVersion(system *node) string {
+	amd, others := 0, 0
+	var count func(n *node)
+	count = func(n *node) {
+		for _, child := range n.children {
+			count(child)
+		}
+		switch isGPU := strings.HasPrefix(n.attrs["class"], "0x03") || n.attrs["class"] == "0x120000"; {
+		case isGPU && n.attrs["vendor"] == "0x1002":
+			amd++
+		case isGPU:
+			others++
+		}
+	}
+	count(system)
+	if amd > 0 && others == 0 {
+		return "2"
+	}
+	return "1"
 }
 
 func (n *node) want(name string, good func(string) bool) error {
