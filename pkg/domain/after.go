@@ -1,6 +1,7 @@
 package domain
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -77,7 +78,7 @@ func (d *Domain) Verify(after *Domain) error {
 			return fmt.Errorf("device %s is not in the result as planned", want.ID)
 		}
 	}
-	if err := verifyFragments(d, after); err != nil {
+	if err := cmp.Or(verifyFragments(d, after), verifyPortOverrides(d)); err != nil {
 		return err
 	}
 	if d.SSIDSizes != after.SSIDSizes {

@@ -44,7 +44,7 @@ func (d *Domain) Apply(c Changes) ([]byte, error) {
 	if err := e.setOptions(); err != nil {
 		return nil, err
 	}
-	e.setCliques()
+	e.setOverrides()
 	return e.xml.Apply(e.edits)
 }
 

@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	"hook-sidecar/pkg/domain/xmledit"
-	"hook-sidecar/pkg/topology"
 )
 
 // Clique is the property x-nv-gpudirect-clique that qemu:override gives a device: existing, or
@@ -65,23 +64,10 @@ func cliqueProperties(device *xmledit.Element) []*xmledit.Element {
 }
 
 // replace adds the clique after all others.
-func (c Clique) replace(e *editor, at []*xmledit.Element) {
-	e.remove(at)
-	e.added = append(e.added, c)
-}
+func (c Clique) replace(e *editor, at []*xmledit.Element) { e.replaceOverride(c, at) }
 
-// setCliques removes and adds devices of qemu:override.
-func (e *editor) setCliques() {
-	e.setQEMU("override", func(prefix string) []string {
-		return topology.Map(of[Clique](e.added), func(c Clique) string { return c.print(prefix) })
-	})
-}
-
-// print prints a device of qemu:override with the domain's prefix of QEMU's namespace.
+// print prints the clique.
 func (c Clique) print(prefix string) string {
-	property := func(kind, value string) string {
-		return element(prefix+"property", []attribute{{"name", cliqueProperty}, {"type", kind}, {"value", value}})
-	}
-	return element(prefix+"device", []attribute{{"alias", c.Alias}},
-		element(prefix+"frontend", nil, property("remove", ""), property("unsigned", strconv.Itoa(c.Number))))
+	return overridden(prefix, c.Alias,
+		property{cliqueProperty, "remove", ""}, property{cliqueProperty, "unsigned", strconv.Itoa(c.Number)})
 }

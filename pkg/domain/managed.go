@@ -8,7 +8,7 @@ import (
 )
 
 // Fragment is a part outside the PCI tree that a hook may write for a policy key: an Option, a
-// FirmwareEntry, an IOMMU or a Clique. The domain may have its own.
+// FirmwareEntry, an IOMMU, a Clique or a PortOverride. The domain may have its own.
 type Fragment interface {
 	// Mark returns the mark of a fragment that a hook wrote, "" for the user's own.
 	Mark() Mark
@@ -17,7 +17,8 @@ type Fragment interface {
 }
 
 // Mark marks the fragments of a policy key: the id of an Option, the name of a FirmwareEntry,
-// the alias of an IOMMU, the property of a Clique. Without a mark a fragment is the user's.
+// the alias of an IOMMU, a property of a Clique or PortOverride. Without a mark a fragment is the
+// user's.
 type Mark string
 
 // Managed lists the fragments that a domain has to have with a mark.

@@ -34,7 +34,7 @@ type Domain struct {
 	Others      []Device     // every other device, in document order
 
 	HostdevAliases []string   // of all hostdevs in document order, also of kinds that are not placed
-	References     []int      // PCI controllers that iommu/driver/@pciBus, qemu:override or qemu:commandline names
+	References     []int      // PCI controllers that iommu/driver/@pciBus, the user's qemu:override or qemu:commandline names
 	Fragments      []Fragment // each kind in document order
 
 	CommandLineIOMMU  bool   // qemu:commandline names one of QEMU's IOMMUs

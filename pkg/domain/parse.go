@@ -32,7 +32,7 @@ func Parse(src []byte) (*Domain, error) {
 	}
 	r := &reader{xml: xml, domain: &Domain{doc: &document{xml: xml}}}
 	for _, step := range []func(*xmledit.Element) error{
-		r.general, r.addressing, r.cells, r.memnodes, r.pins, r.controllers, r.devices, r.references, r.firmware, r.options, r.iommus, r.cliques,
+		r.general, r.addressing, r.cells, r.memnodes, r.pins, r.controllers, r.devices, r.references, r.firmware, r.options, r.iommus, r.cliques, r.portOverrides,
 	} {
 		if err := step(root); err != nil {
 			return nil, err

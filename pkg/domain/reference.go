@@ -36,7 +36,9 @@ func (r *reader) references(root *xmledit.Element) error {
 		}
 	}
 	for e := range all(root, "qemu:override", "qemu:device") {
-		byName(e.Value("alias"))
+		if override, _ := portOverride(e); !override.Own { // those are written anew with the tree
+			byName(e.Value("alias"))
+		}
 	}
 	d := r.domain
 	for e := range all(root, "qemu:commandline", "qemu:arg") {

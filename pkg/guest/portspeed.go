@@ -74,7 +74,7 @@ func SpeedWarnings(plan *placement.Plan) []reasons.Warning {
 	if plan.Policy.NCCLTopology != policy.NCCLTopologyNone {
 		return nil
 	}
-	port := libvirt.RootPortLink(plan.Domain()).Speed
+	port := libvirt.PortLink(plan.Domain(), domain.Controller{Model: domain.RootPort}).Speed
 	fast := slices.DeleteFunc(atRootPorts(plan), func(d *topology.Device) bool { return linkSpeed(plan.Host, d) <= port })
 	if !topology.HasPair(fast) {
 		return nil

@@ -185,13 +185,8 @@ func (r Report) Link(side Side, d Device) string {
 	if n.Parent != nil && n.Parent.Kind == topology.MDEVParent {
 		n = n.Parent
 	}
-	switch {
-	case n.Parent == nil || d.GuestAddress == nil:
+	if n.Parent == nil || d.GuestAddress == nil || !n.Parent.Kind.IsPort() {
 		return ""
-	case n.Parent.Kind == topology.RootPort:
-		return libvirt.RootPortLink(r.plan.Domain()).String()
-	case n.Parent.Kind == topology.DownstreamPort:
-		return libvirt.SwitchPortLink().String()
 	}
-	return ""
+	return libvirt.NodeLink(r.plan.Domain(), n.Parent).String()
 }

@@ -74,8 +74,11 @@ func ParseLinkSpeed(s string) (float64, error) {
 // maxLinkSpeed is far above any real link: PCI Express 7.0 has 128 GT/s.
 const maxLinkSpeed = 4096
 
-// String formats the link as lspci does: "16 GT/s x16".
+// String formats the link as lspci does: "16 GT/s x16"; the zero Link is "unknown".
 func (l Link) String() string {
+	if l == (Link{}) {
+		return "unknown"
+	}
 	return strconv.FormatFloat(l.Speed, 'f', -1, 64) + " GT/s x" + strconv.Itoa(l.Width)
 }
 

@@ -27,6 +27,7 @@ func TestLinkString(t *testing.T) {
 	for want, link := range map[string]topology.Link{
 		"2.5 GT/s x1": {Speed: 2.5, Width: 1},
 		"32 GT/s x16": {Speed: 32, Width: 16},
+		"unknown":     {},
 	} {
 		if got := link.String(); got != want {
 			t.Errorf("%+v.String() = %q, want %q", link, got, want)

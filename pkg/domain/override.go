@@ -1,0 +1,43 @@
+package domain
+
+import (
+	"hook-sidecar/pkg/domain/xmledit"
+)
+
+// override is a fragment that is a device of qemu:override: a Clique or a PortOverride. libvirt
+// ignores one whose alias no device has (src/qemu/qemu_command.c,
+// qemuBuildDeviceCommandlineHandleOverrides).
+type override interface {
+	Fragment
+	// print prints the device with the domain's prefix of QEMU's namespace.
+	print(prefix string) string
+}
+
+// setOverrides removes and adds devices of qemu:override.
+func (e *editor) setOverrides() {
+	e.setQEMU("override", func(prefix string) []string {
+		var printed []string
+		for _, o := range of[override](e.added) {
+			printed = append(printed, o.print(prefix))
+		}
+		return printed
+	})
+}
+
+// replaceOverride adds an override after all others, in place of one at these elements.
+func (e *editor) replaceOverride(o override, at []*xmledit.Element) {
+	e.remove(at)
+	e.added = append(e.added, o)
+}
+
+// overridden prints a device of qemu:override, the properties in their order.
+func overridden(prefix, alias string, properties ...property) string {
+	var printed []string
+	for _, p := range properties {
+		printed = append(printed, element(prefix+"property", []attribute{{"name", p.name}, {"type", p.kind}, {"value", p.value}}))
+	}
+	return element(prefix+"device", []attribute{{"alias", alias}}, element(prefix+"frontend", nil, printed...))
+}
+
+// property is a property in qemu:override.
+type property struct{ name, kind, value string }

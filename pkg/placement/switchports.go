@@ -1,0 +1,58 @@
+package placement
+
+import (
+	"fmt"
+	"strings"
+
+	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/libvirt"
+	"hook-sidecar/pkg/placement/request"
+	"hook-sidecar/pkg/topology"
+)
+
+// switchPortsSpeak reports whether the switches that a layout builds will advertise the host's links:
+// the policy asks for it, and nothing in the domain refuses it. It is known before the layout is
+// chosen, and all calls of a boot agree on it.
+//
+// A single switch may still stay as it is, where the host shows no link of a device under it that QEMU
+// has a value for (guest.writePortSpeed).
+func (s start) switchPortsSpeak() bool {
+	return s.Policy.PortSpeed == "host" && SwitchPortsRefused(s.Domain, s.devices) == ""
+}
+
+// SwitchPortsRefused returns why no switch port of a domain with these devices may get a link,
+// "" where they may.
+//
+// QEMU's ports with a link have no VMState: a migration, a save or a snapshot with memory loses the
+// switch with all devices under it, and reports nothing. So one device has to keep QEMU from it.
+func SwitchPortsRefused(d *domain.Domain, devices []Device) string {
+	users, _ := d.Global(libvirt.RootPortDriver, libvirt.SpeedProperty)
+	switch {
+	case !libvirt.HasExpanderBuses(d):
+		return fmt.Sprintf("machine %q has no switches", d.Machine)
+	case !libvirt.HasSwitchPortLinks(d.Machine):
+		return fmt.Sprintf("QEMU has such ports since 10.0, and machine %q runs on older ones", topology.Abridge(d.Machine))
+	case users != nil && users.Mark() == "":
+		return fmt.Sprintf("the domain's own %s %q stays", users.Name, topology.Abridge(users.Value))
+	case !pinsToHost(devices):
+		return "the VM may migrate, and would lose them on the way"
+	}
+	return ""
+}
+
+// pinsToHost reports whether one of the devices cannot migrate: a physical function, or a virtual one
+// that plain vfio-pci passes through. KubeVirt detaches those of SR-IOV networks before a migration;
+// mediated devices, and virtual functions with a driver of their vendor, such as vGPUs, may have
+// migration (kernel drivers/vfio/pci, mlx5_vfio_pci and others; KubeVirt's gate VGPULiveMigration).
+func pinsToHost(devices []Device) bool {
+	for _, d := range devices {
+		isNetwork := strings.HasPrefix(d.Alias, request.SRIOVAlias)
+		if d.ID.Kind() != topology.KindPCI || d.Function == nil || isNetwork {
+			continue
+		}
+		if d.Function.PhysFn == nil || d.Function.Driver == "vfio-pci" {
+			return true
+		}
+	}
+	return false
+}
