@@ -1,6 +1,6 @@
 # Shortcuts; CI runs `.ci/run`.
 .DEFAULT_GOAL := help
-.PHONY: help build image release test launcher launcher-e2e cluster cloudinit recipe manifests kubectl boot boot-sizes boot-largest newest e2e speed lint fuzz generate golden ci
+.PHONY: help build image release test launcher launcher-e2e cluster cloudinit recipe manifests kubectl boot boot-sizes boot-largest newest alloc e2e speed lint fuzz generate golden ci
 
 # Kernels and images that the tests boot.
 CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/hook-sidecar
@@ -86,6 +86,9 @@ boot-largest: ## boot 247 devices with numa and 180 with mirror
 
 newest: ## repeat the tests with libvirt, QEMU, firmware and kernel of Debian testing; needs root
 	.ci/run newest
+
+alloc: ## compare the simulation of libvirt with libvirts on ten thousand random domains
+	.ci/run alloc
 
 e2e: ## run everything end to end, with vfio-pci in a nested machine; needs root once
 	test/boot/get-kernel $(CACHE)/kernel

@@ -28,6 +28,7 @@
 //	pkg/plan     calls of a boot converge: TestBoot, TestNCCLEntry
 //	pkg/plan     disks, NICs, controllers stay: TestNothingElseMoves, TestNothingElseMovesFromUnaddressed
 //	pkg/libvirt    gives its controllers the predicted addresses: TestAddressed
+//	pkg/libvirt/alloc  the simulation gives the addresses that libvirt gives, on random domains: TestLikeLibvirt
 //	test/matrix    accepts results on random hosts: TestTreesLibvirt
 //	test/oracle    the check can fail: TestRefused, TestAcceptedButWrong
 //	test/oracle    an SMMUv3's ssidsize, by version: TestSSIDSize

@@ -42,6 +42,9 @@ func (r *reader) device(e *xmledit.Element) error {
 		}
 	}
 	other, err := r.other(e)
+	if e.Local == "hostdev" {
+		other.Hostdevs = len(d.Hostdevs)
+	}
 	d.Others = append(d.Others, other)
 	return err
 }
@@ -120,6 +123,7 @@ func (r *reader) controllers(root *xmledit.Element) error {
 			taken[c.Index] = true
 		} else {
 			without = append(without, len(d.Controllers))
+			c.NoIndex = true
 		}
 		d.Controllers = append(d.Controllers, c)
 		d.doc.controllers = append(d.doc.controllers, e)

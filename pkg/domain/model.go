@@ -107,6 +107,7 @@ const (
 // Controller is a PCI controller: existing, or to be added by Apply.
 type Controller struct {
 	Index      int
+	NoIndex    bool // @index is absent; Index is the one that libvirt gives
 	Model      Model
 	Address    *GuestAddress    // nil: libvirt chooses
 	BusNr      *int             // target/@busNr, expander buses only
@@ -162,6 +163,7 @@ type Device struct {
 	TargetType string // target/@type
 	DriverType string // driver/@type
 	Alias      string // alias/@name
+	Hostdevs   int    // of a hostdev: how many of Domain.Hostdevs are before it
 
 	AddressType       string        // address/@type
 	AddressController *int          // address/@controller, 0 where an address has no such number

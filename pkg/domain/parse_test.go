@@ -99,7 +99,7 @@ func TestParse(t *testing.T) {
 		Controllers: []domain.Controller{
 			{Index: 0, Model: domain.PCIeRoot},
 			// 2 is the lowest index that no other has; 010 is octal.
-			{Index: 2, Model: domain.RootPort, Address: &domain.GuestAddress{Slot: 8, Multifunction: true}},
+			{Index: 2, NoIndex: true, Model: domain.RootPort, Address: &domain.GuestAddress{Slot: 8, Multifunction: true}},
 			{
 				Index: 1, Model: domain.ExpanderBus, Address: &domain.GuestAddress{Slot: 0x1c},
 				BusNr: ptr(0xfe), Cell: ptr(topology.CellID(1)), Alias: "ua-pxb",
@@ -112,7 +112,7 @@ func TestParse(t *testing.T) {
 		},
 		Others: []domain.Device{
 			{Element: "controller", Type: "usb", Model: "none", Index: "0"},
-			{Element: "hostdev", Type: "usb", Mode: "subsystem", Alias: "ua-usb-host-key"},
+			{Element: "hostdev", Type: "usb", Mode: "subsystem", Alias: "ua-usb-host-key", Hostdevs: 2},
 			{Element: "memballoon", Model: "none"},
 			{Element: "iommu", Model: "intel"},
 		},

@@ -15,6 +15,12 @@ import (
 type Device struct {
 	domain.Device
 
+	// Connect says where libvirt plugs the device in.
+	Connect Connect
+
+	// Implicit is true for a device that libvirt adds.
+	Implicit bool
+
 	// NeedsPort is true for an unaddressed device for which libvirt will take a root port, on q35
 	// and virt, and for the first of the conventional PCI devices where libvirt will add a bridge.
 	NeedsPort bool
@@ -31,16 +37,21 @@ type Device struct {
 }
 
 // Devices returns the domain's devices in document order, then those that libvirt adds: a memory
-// balloon, a USB controller, the controller of a SCSI disk.
+// balloon, a USB controller, the controller of a SCSI disk. Of these, controllers come in the order
+// in which libvirt adds them.
 func Devices(d *domain.Domain) []Device {
-	g := guest{domain: d, q35: isQ35(d.Machine), virt: isVirt(d.Machine)}
+	g := guest{domain: d, q35: IsQ35(d.Machine), virt: isVirt(d.Machine)}
 	for _, o := range d.Others {
 		how := g.connect(o)
-		if o.AddressType == "pci" || o.AddressType == "" && how != notPCI {
+		if o.AddressType == "pci" || o.AddressType == "" && how != NotPCI {
 			g.add(o, how)
 		}
 	}
+	g.own = len(g.devices)
 	g.addImplicit()
+	for i := range g.devices[g.own:] {
+		g.devices[g.own+i].Implicit = true
+	}
 	g.assignPorts()
 	return g.devices
 }
@@ -50,11 +61,12 @@ type guest struct {
 	domain    *domain.Domain
 	q35, virt bool
 	devices   []Device
-	how       []connect // of devices, position by position
+	own       int       // how many of devices are the domain's own
+	how       []Connect // of devices, position by position; Integrated for those in a chipset's slot
 }
 
-func (g *guest) add(d domain.Device, how connect) {
-	g.devices = append(g.devices, Device{Device: d})
+func (g *guest) add(d domain.Device, how Connect) {
+	g.devices = append(g.devices, Device{Device: d, Connect: how})
 	g.how = append(g.how, how)
 }
 
@@ -65,51 +77,53 @@ func HasExpanderBuses(d *domain.Domain) bool {
 	case "aarch64":
 		return isVirt(d.Machine)
 	case "x86_64", "i686", "":
-		return isQ35(d.Machine)
+		return IsQ35(d.Machine)
 	}
 	return false
 }
 
-// isQ35 and isVirt have the machines with PCI Express (libvirt src/qemu/qemu_domain.c,
+// IsQ35 and isVirt have the machines with PCI Express (libvirt src/qemu/qemu_domain.c,
 // qemuDomainMachineIsQ35 and …IsARMVirt).
-func isQ35(machine string) bool { return machine == "q35" || strings.HasPrefix(machine, "pc-q35") }
+func IsQ35(machine string) bool { return machine == "q35" || strings.HasPrefix(machine, "pc-q35") }
 
 func isVirt(machine string) bool { return machine == "virt" || strings.HasPrefix(machine, "virt-") }
 
-// connect is the connection that libvirt gives an unaddressed device on a machine with PCI Express
-// (src/qemu/qemu_domain_address.c, qemuDomainDeviceCalculatePCIConnectFlags).
-type connect int
+// Connect is the connection that libvirt gives a device without an address on a machine with PCI
+// Express (src/qemu/qemu_domain_address.c, qemuDomainDeviceCalculatePCIConnectFlags).
+type Connect int
 
+// The connections.
 const (
-	notPCI       connect = iota
-	express              // a port of its own
-	conventional         // a slot of a PCI bridge, which is under a port
-	virtio               // express; a transitional device is conventional
-	eitherWay            // express or conventional, by QEMU's build
-	integrated           // directly on the root bus
+	NotPCI       Connect = iota
+	Express              // a port of its own
+	Conventional         // a slot of a bridge to conventional PCI, which is under a port
+	EitherWay            // Express or Conventional, by QEMU's build
+	Integrated           // directly on the root bus
+
+	virtio // Express; a transitional device is Conventional
 )
 
-func (g *guest) connect(d domain.Device) connect {
+func (g *guest) connect(d domain.Device) Connect {
 	kind, rules := g.rules(d)
 	for _, r := range rules {
 		switch {
 		case !isOneOf(kind, r.kinds) || !isOneOf(d.Model, r.models):
 		case r.how == virtio && d.Model == "virtio-transitional":
-			return conventional
+			return Conventional
 		case r.how == virtio:
-			return express
+			return Express
 		default:
 			return r.how
 		}
 	}
-	return notPCI
+	return NotPCI
 }
 
 // rule is the connection of devices of some kinds and models. Words are separated by spaces; unset
 // stands for none, and no word for any.
 type rule struct {
 	kinds, models string
-	how           connect
+	how           Connect
 }
 
 const unset = "-"
@@ -132,40 +146,41 @@ func (g *guest) rules(d domain.Device) (kind string, rules []rule) {
 		return d.Type, g.controllerRules(d)
 	case "hostdev": // those that are not in Domain.Hostdevs
 		if cmp.Or(d.Mode, "subsystem") == "subsystem" {
-			return d.Type, []rule{{"pci", "", express}, {"mdev", unset + " vfio-pci", express}, {"scsi_host", "", virtio}}
+			return d.Type, []rule{{"pci", "", Express}, {"mdev", unset + " vfio-pci", Express}, {"scsi_host", "", virtio}}
 		}
 	case "disk":
 		return diskBus(d), []rule{{"virtio", "", virtio}}
 	case "input":
 		return d.Bus, []rule{{"virtio", "", virtio}}
 	case "filesystem":
-		return d.DriverType, []rule{{"loop nbd ploop", "", notPCI}, {"", "", virtio}}
+		return d.DriverType, []rule{{"loop nbd ploop", "", NotPCI}, {"", "", virtio}}
 	case "serial", "parallel":
-		return d.TargetType, []rule{{"pci-serial", "", conventional}}
+		return d.TargetType, []rule{{"pci-serial", "", Conventional}}
 	case "interface":
 		return d.Type, []rule{
-			{"hostdev", "", express},
+			{"hostdev", "", Express},
+			{"vdpa vhostuser", unset, Express},
 			{"", unset, g.defaultModel()},
-			{"", "usb-net", notPCI},
-			{"", "virtio virtio-non-transitional e1000e igb", express},
-			{"", "", conventional},
+			{"", "usb-net", NotPCI},
+			{"", "virtio virtio-non-transitional e1000e igb", Express},
+			{"", "", Conventional},
 		}
 	case "video":
-		return "", []rule{{"", unset + " default", g.defaultModel()}, {"", "none ramfb gop", notPCI}, {"", "virtio bochs", express}, {"", "", conventional}}
+		return "", []rule{{"", unset + " default", g.defaultModel()}, {"", "none ramfb gop", NotPCI}, {"", "virtio bochs", Express}, {"", "", Conventional}}
 	case "memballoon", "rng", "vsock":
-		return "", []rule{{"", "none xen", notPCI}, {"", "", virtio}}
+		return "", []rule{{"", "none xen", NotPCI}, {"", "", virtio}}
 	case "memory":
-		return "", []rule{{"", "virtio-mem virtio-pmem", express}}
+		return "", []rule{{"", "virtio-mem virtio-pmem", Express}}
 	case "shmem", "crypto":
-		return "", []rule{{"", "", conventional}}
+		return "", []rule{{"", "", Conventional}}
 	case "watchdog":
-		return "", []rule{{"", "i6300esb", conventional}}
+		return "", []rule{{"", "i6300esb", Conventional}}
 	case "iommu":
-		return "", []rule{{"", "virtio amd", integrated}}
+		return "", []rule{{"", "virtio amd", Integrated}}
 	case "panic":
-		return "", []rule{{"", "pvpanic", integrated}}
+		return "", []rule{{"", "pvpanic", Integrated}}
 	case "sound":
-		return "", []rule{{"", "es1370 ac97 ich6 ich9", conventional}, {"", "virtio", express}}
+		return "", []rule{{"", "es1370 ac97 ich6 ich9", Conventional}, {"", "virtio", Express}}
 	}
 	return "", nil
 }
@@ -173,41 +188,46 @@ func (g *guest) rules(d domain.Device) (kind string, rules []rule) {
 // controllerRules are the rules for a controller. SCSI without a model is lsilogic where QEMU has
 // that, else virtio-scsi (libvirt src/qemu/qemu_domain.c, qemuDomainDefaultSCSIControllerModel).
 func (g *guest) controllerRules(d domain.Device) []rule {
-	sata := conventional
+	sata := Conventional
 	if g.q35 && cmp.Or(d.Index, "0") == "0" { // the chipset's, at 0:1f.2
-		sata = integrated
+		sata = Integrated
 	}
 	return []rule{
-		{"scsi", "ncr53c90", notPCI},
-		{"scsi", unset + " auto", eitherWay},
-		{"scsi", "virtio-scsi virtio-non-transitional", express},
-		{"scsi", "", conventional},
-		{"usb", "none qusb1 qusb2", notPCI},
-		{"usb", "nec-xhci qemu-xhci", express},
+		{"scsi", "ncr53c90", NotPCI},
+		{"scsi", unset + " auto", EitherWay},
+		{"scsi", "virtio-scsi virtio-non-transitional", Express},
+		{"scsi", "", Conventional},
+		{"usb", "none qusb1 qusb2", NotPCI},
+		{"usb", "nec-xhci qemu-xhci", Express},
 		{"usb", unset, g.defaultModel()},
-		{"usb", "", conventional},
+		{"usb", "", Conventional},
 		{"virtio-serial", "", virtio},
 		{"sata", "", sata},
-		{"nvme", "", express},
-		{"ide", "", conventional},
+		{"nvme", "", Express},
+		{"ide", "", Conventional},
 	}
 }
 
 // defaultModel is the connection of USB, a NIC or a video device without a model: conventional on
 // x86, virtio on virt (libvirt src/qemu/qemu_domain.c, qemuDomainDefaultNetModel and
 // …DefaultVideoDevice).
-func (g *guest) defaultModel() connect {
+func (g *guest) defaultModel() Connect {
 	if g.q35 {
-		return conventional
+		return Conventional
 	}
-	return express
+	return Express
 }
 
 // diskBus returns the bus of a disk, which may follow from its name (libvirt
 // src/conf/domain_conf.c, virDomainDiskDefParseXML).
 func diskBus(disk domain.Device) string {
-	if disk.Bus == "" && strings.HasPrefix(disk.TargetDev, "vd") {
+	switch {
+	case disk.Bus != "":
+		return disk.Bus
+	case strings.HasPrefix(disk.TargetDev, "vd"):
 		return "virtio"
+	case strings.HasPrefix(disk.TargetDev, "sd"):
+		return "scsi"
 	}
-	return disk.Bus
+	return ""
 }

@@ -2,6 +2,7 @@ package libvirt
 
 import (
 	"math"
+	"strconv"
 	"strings"
 
 	"hook-sidecar/pkg/domain"
@@ -9,50 +10,100 @@ import (
 
 // addImplicit adds the devices that libvirt adds where the domain has none: those of the machine
 // (src/qemu/qemu_domain.c, qemuDomainDefAddDefaultDevices), and those that others depend on
-// (src/conf/domain_conf.c, virDomainDefAddImplicitControllers and …ImplicitVideo).
+// (src/conf/domain_conf.c, virDomainDefAddImplicitControllers and …ImplicitVideo). Controllers come
+// in libvirt's order.
 func (g *guest) addImplicit() {
 	has := g.inventory()
-	if g.q35 && !has["controller usb"] {
-		g.addController("usb", express)
+
+	if g.q35 && !g.indexes("usb")[0] {
+		g.addController("usb", 0, Express)
 	}
-	for range g.missingControllers("scsi", scsiDrives) {
-		g.addController("scsi", eitherWay)
-	}
-	if !has["controller virtio-serial"] && (has["channel virtio"] || has["console virtio"]) {
-		g.addController("virtio-serial", express)
-	}
-	sata := g.missingControllers("sata", sataDrives)
-	if g.q35 && !has["controller sata"] {
-		sata-- // the first one is the chipset's
-	}
-	for range sata {
-		g.addController("sata", conventional)
-	}
+	g.addMissing("scsi", EitherWay, g.lastOfDrives("disk", "scsi", scsiDrives))
+	g.addMissing("sata", Conventional, g.lastOfDrives("disk", "sata", sataDrives))
+	g.addVirtioSerial()
+	g.addMissing("scsi", EitherWay, g.lastOfDrives("hostdev", "scsi", scsiDrives))
+
 	if !g.virt && !has["memballoon"] {
-		g.add(domain.Device{Element: "memballoon"}, express)
+		g.add(domain.Device{Element: "memballoon"}, Express)
 	}
 	if has["graphics"] && !has["video"] {
 		g.add(domain.Device{Element: "video"}, g.defaultModel())
 	}
 }
 
-func (g *guest) addController(kind string, how connect) {
-	g.add(domain.Device{Element: "controller", Type: kind}, how)
+func (g *guest) addController(kind string, index int, how Connect) {
+	g.add(domain.Device{Element: "controller", Type: kind, Index: strconv.Itoa(index)}, how)
 }
 
-// inventory is the set of the domain's elements, and of kinds of some.
+// inventory is the set of the domain's elements.
 func (g *guest) inventory() map[string]bool {
 	has := map[string]bool{}
 	for _, d := range g.domain.Others {
 		has[d.Element] = true
-		switch d.Element {
-		case "controller":
-			has["controller "+d.Type] = true
-		case "channel", "console":
-			has[d.Element+" "+d.TargetType] = true
-		}
 	}
 	return has
+}
+
+// indexes returns the indexes of the controllers of a kind, those that libvirt adds included. One
+// without an index has the lowest that is free (src/conf/domain_conf.c,
+// virDomainAssignControllerIndexes).
+func (g *guest) indexes(kind string) map[int]bool {
+	taken, without := map[int]bool{}, 0
+	count := func(d domain.Device) {
+		switch index, err := strconv.Atoi(d.Index); {
+		case d.Element != "controller" || d.Type != kind:
+		case err != nil:
+			without++
+		default:
+			taken[index] = true
+		}
+	}
+	for _, d := range g.domain.Others {
+		count(d)
+	}
+	for _, d := range g.devices[g.own:] {
+		count(d.Device)
+	}
+	for index := 0; without > 0; index++ {
+		if !taken[index] {
+			taken[index] = true
+			without--
+		}
+	}
+	return taken
+}
+
+// addMissing adds the controllers of a kind that are missing up to the last, which is -1 for none.
+// The first SATA controller of q35 is the chipset's.
+func (g *guest) addMissing(kind string, how Connect, last int) {
+	present := g.indexes(kind)
+	if kind == "sata" && g.q35 {
+		present[0] = true
+	}
+	for index := range last + 1 {
+		if !present[index] {
+			g.addController(kind, index, how)
+		}
+	}
+}
+
+// addVirtioSerial adds the controllers that channels and consoles name, 0 where they name none
+// (virDomainDefMaybeAddVirtioSerialController).
+func (g *guest) addVirtioSerial() {
+	for _, element := range []string{"channel", "console"} {
+		for _, d := range g.domain.Others {
+			if d.Element != element || d.TargetType != "virtio" {
+				continue
+			}
+			index := 0
+			if d.AddressController != nil {
+				index = *d.AddressController
+			}
+			if !g.indexes("virtio-serial")[index] {
+				g.addController("virtio-serial", index, Express)
+			}
+		}
+	}
 }
 
 // Drives per controller, by the drives' names (libvirt src/conf/domain_conf.c,
@@ -62,19 +113,20 @@ const (
 	sataDrives = 6
 )
 
-// missingControllers counts the controllers of a kind that libvirt adds for the drive with the
-// highest number (virDomainDefAddDiskControllersForType).
-func (g *guest) missingControllers(kind string, drives int) int {
-	needed, present := 0, 0
+// maxControllers limits what a drive's name can ask for; no domain has more.
+const maxControllers = math.MaxUint8
+
+// lastOfDrives returns the highest number of a controller that drives of an element and a bus are
+// on, -1 without any (virDomainDefAddDiskControllersForType).
+func (g *guest) lastOfDrives(element, kind string, drives int) int {
+	last := -1
 	for _, d := range g.domain.Others {
-		switch {
-		case d.Element == "controller" && d.Type == kind:
-			present++
-		case d.Element == "disk" && diskBus(d) == kind, d.Element == "hostdev" && d.Type == kind:
-			needed = max(needed, 1+controllerOf(d, drives))
+		isOne := element == "disk" && diskBus(d) == kind || element == "hostdev" && d.Type == kind
+		if d.Element == element && isOne {
+			last = max(last, min(controllerOf(d, drives), maxControllers-1))
 		}
 	}
-	return max(0, min(needed, math.MaxUint8)-present)
+	return last
 }
 
 // controllerOf returns the number of a drive's controller, by its address, else by its name.
@@ -82,12 +134,12 @@ func controllerOf(drive domain.Device, drives int) int {
 	if drive.AddressController != nil {
 		return *drive.AddressController
 	}
-	return driveNumber(drive.TargetDev) / drives
+	return DriveNumber(drive.TargetDev) / drives
 }
 
-// driveNumber counts the names sda to sdz, sdaa and so on from 0, with any of libvirt's prefixes
+// DriveNumber counts the names sda to sdz, sdaa and so on from 0, with any of libvirt's prefixes
 // (src/util/virutil.c, virDiskNameParse). Any other name counts as the first.
-func driveNumber(name string) int {
+func DriveNumber(name string) int {
 	letters := ""
 	for _, prefix := range []string{"fd", "hd", "vd", "sd", "xvd", "ubd"} {
 		if rest, found := strings.CutPrefix(name, prefix); found {

@@ -28,12 +28,12 @@ func (g *guest) assignPorts() {
 			continue
 		}
 		switch g.how[i] {
-		case express:
+		case Express:
 			d.NeedsPort = true
-		case conventional:
+		case Conventional:
 			d.NeedsPort, d.NeedsBridge = !bridge, !bridge
 			bridge = true
-		case eitherWay:
+		case EitherWay:
 			d.NeedsPort, d.NeedsBridge, d.DependsOnQEMUBuild = true, !bridge, true
 		}
 	}
@@ -46,7 +46,7 @@ func (g *guest) integrateChipset() {
 	integrate := func(i, slot int) {
 		if i >= 0 && g.devices[i].Address == nil && slots.isFree(slot) {
 			slots.use(&domain.GuestAddress{Slot: slot}, false)
-			g.how[i], g.devices[i].ChipsetSlot = integrated, slot
+			g.how[i], g.devices[i].ChipsetSlot = Integrated, slot
 		}
 	}
 	for i, d := range g.devices {
@@ -58,19 +58,19 @@ func (g *guest) integrateChipset() {
 			integrate(i, slot)
 		}
 	}
-	integrate(g.primaryVideo(), 0x01)
+	integrate(PrimaryVideo(g.devices), 0x01)
 	integrate(slices.IndexFunc(g.devices, func(d Device) bool {
 		return d.Element == "sound" && d.Model == "ich9" && d.Address == nil
 	}), 0x1b)
 }
 
-// primaryVideo returns the position of the video device that libvirt puts first: the one with
+// PrimaryVideo returns the position of the video device that libvirt puts first: the one with
 // primary='yes', else the first; -1 without any on PCI.
-func (g *guest) primaryVideo() int {
+func PrimaryVideo(devices []Device) int {
 	isVideo := func(d Device) bool { return d.Element == "video" }
-	primary := slices.IndexFunc(g.devices, func(d Device) bool { return isVideo(d) && d.Primary })
+	primary := slices.IndexFunc(devices, func(d Device) bool { return isVideo(d) && d.Primary })
 	if primary < 0 {
-		return slices.IndexFunc(g.devices, isVideo)
+		return slices.IndexFunc(devices, isVideo)
 	}
 	return primary
 }
@@ -83,7 +83,7 @@ func (g *guest) joinUSB2() {
 		if !isUSB(d, "ich9-") {
 			continue
 		}
-		if d.Address != nil || g.how[i] == integrated {
+		if d.Address != nil || g.how[i] == Integrated {
 			placed[d.Index] = true
 		}
 		if _, found := first[d.Index]; !found {
@@ -92,7 +92,7 @@ func (g *guest) joinUSB2() {
 	}
 	for i, d := range g.devices {
 		if isUSB(d, "ich9-") && (placed[d.Index] || first[d.Index] != i) {
-			g.how[i] = integrated
+			g.how[i] = Integrated
 		}
 	}
 }

@@ -14,7 +14,7 @@ func Addressed(d *domain.Domain, devices []Device, added []int) []domain.Control
 		all = append(all, *c)
 	}
 	for i, c := range all { // qemuDomainValidateDevicePCISlotsQ35
-		if c.Address == nil && c.Model == domain.DMIToPCIBridge && isQ35(d.Machine) && slots.isFree(dmiSlot) {
+		if c.Address == nil && c.Model == domain.DMIToPCIBridge && IsQ35(d.Machine) && slots.isFree(dmiSlot) {
 			all[i].Address = &domain.GuestAddress{Slot: dmiSlot}
 			slots.use(all[i].Address, false)
 		}
@@ -59,7 +59,7 @@ func rootBusSlots(d *domain.Domain, devices []Device) *rootSlots {
 			s.use(&domain.GuestAddress{Slot: o.ChipsetSlot}, false)
 		}
 	}
-	if isQ35(d.Machine) {
+	if IsQ35(d.Machine) {
 		s.use(&domain.GuestAddress{Slot: chipsetSlot}, false)
 	}
 	return s

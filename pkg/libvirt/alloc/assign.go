@@ -1,0 +1,187 @@
+package alloc
+
+import (
+	"fmt"
+	"strings"
+
+	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/libvirt"
+)
+
+// collectedElements are the elements in the order in which libvirt reserves the addresses that they
+// have (src/conf/domain_conf.c, virDomainDeviceInfoIterateFlags). It decides which buses are added
+// for addresses on a bus that is missing.
+var collectedElements = []string{
+	"disk", "interface", "sound", "hostdev", "video", "controller", "smartcard", "serial", "parallel",
+	"channel", "console", "input", "filesystem", "watchdog", "memballoon", "rng", "nvram", "hub", "shmem",
+	"tpm", "panic", "memory", "redirdev", "iommu", "vsock", "crypto", "pstore",
+	"", // addresses that are reserved for something else
+}
+
+// collect returns the buses of the controllers, root ports for indexes that are missing, with the
+// addresses that the domain has (src/qemu/qemu_domain_address.c, qemuDomainPCIAddressSetCreate).
+func (g *guest) collect(isDry bool) (*addresses, error) {
+	a := &addresses{isDry: isDry}
+	a.add(domain.RootPort, g.buses)
+	a.buses[0] = newBus(domain.PCIeRoot)
+	for _, c := range g.controllers {
+		a.buses[c.index] = newBus(c.model)
+	}
+
+	byElement := map[string][]*item{"hostdev": g.hostdevs, "controller": g.controllers}
+	for _, d := range g.devices {
+		byElement[d.element] = append(byElement[d.element][:len(byElement[d.element]):len(byElement[d.element])], d)
+	}
+	for _, element := range collectedElements {
+		for _, i := range byElement[element] {
+			if i.at == nil {
+				continue
+			}
+			if err := a.reserve(*i.at, i.flags, true); err != nil {
+				return nil, fmt.Errorf("%s: %w", i.name, err)
+			}
+		}
+	}
+	return a, nil
+}
+
+// assign gives an address to each controller and device that has none (qemuDomainAssignDevicePCISlots).
+// A dry run keeps none.
+func (g *guest) assign(a *addresses) error {
+	for _, c := range g.controllers {
+		if err := a.assign(c); err != nil {
+			return err
+		}
+	}
+	for _, i := range g.others {
+		var err error
+		if isUSB2(i) {
+			err = g.assignUSB2(a, i)
+		} else {
+			err = a.assign(i)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// assign gives an item an address, where it needs one.
+func (a *addresses) assign(i *item) error { return a.assignFunction(i, anyFunction) }
+
+func (a *addresses) assignFunction(i *item, function int) error {
+	if !i.isWanted || i.at != nil {
+		return nil
+	}
+	at, err := a.next(i.flags, function)
+	if err != nil {
+		return fmt.Errorf("%s: %w", i.name, err)
+	}
+	if !a.isDry {
+		i.at = &at
+	}
+	return nil
+}
+
+// usb2Functions are the functions of the parts of a USB 2 controller, which share a slot.
+var usb2Functions = map[domain.Model]int{"ich9-ehci1": 7, "ich9-uhci1": 0, "ich9-uhci2": 1, "ich9-uhci3": 2}
+
+func isUSB2(i *item) bool {
+	return i.element == "controller" && i.kind == "usb" && strings.HasPrefix(string(i.model), "ich9-")
+}
+
+// assignUSB2 gives a part of a USB 2 controller an address in the slot of a part that has one. A dry
+// run keeps that one, too.
+func (g *guest) assignUSB2(a *addresses, part *item) error {
+	if !part.isWanted || part.at != nil {
+		return nil
+	}
+	function := usb2Functions[part.model]
+	for _, other := range g.others {
+		if !isUSB2(other) || other.index != part.index || other.at == nil {
+			continue
+		}
+		at := domain.GuestAddress{Bus: other.at.Bus, Slot: other.at.Slot, Function: function}
+		if err := a.reserve(at, part.flags, true); err != nil {
+			return fmt.Errorf("%s: %w", part.name, err)
+		}
+		part.at = &at
+		return nil
+	}
+	return a.assignFunction(part, function)
+}
+
+// Slots of q35's root bus that libvirt keeps for devices, and the chipset's own: ISA, SMBus and SATA.
+const (
+	videoSlot   = 0x01
+	soundSlot   = 0x1b
+	dmiSlot     = 0x1e
+	chipsetSlot = 0x1f
+)
+
+var usb2Slots = []int{0x1d, 0x1a}
+
+// assignChipset gives devices the slots of the root bus that q35 has for them, where these are free
+// (qemuDomainValidateDevicePCISlotsQ35). A dry run keeps these addresses.
+func (g *guest) assignChipset(a *addresses) error {
+	for _, c := range g.controllers {
+		if c.model == domain.DMIToPCIBridge && c.at == nil {
+			a.takeSlot(c, dmiSlot)
+		}
+	}
+	for _, i := range g.others {
+		switch {
+		case i.element != "controller" || i.at != nil:
+		case i.kind == "sata" && i.index <= 0:
+			i.at = &domain.GuestAddress{Slot: chipsetSlot, Function: 2} // reserved in the second pass
+		case isUSB2(i) && i.model == "ich9-uhci1":
+			for _, slot := range usb2Slots {
+				if a.takeSlot(i, slot) {
+					break
+				}
+			}
+		}
+	}
+	for _, function := range []int{0, 3} {
+		if err := a.reserve(domain.GuestAddress{Slot: chipsetSlot, Function: function}, express, true); err != nil {
+			return fmt.Errorf("the chipset: %w", err)
+		}
+	}
+
+	if err := g.assignPrimaryVideo(a); err != nil {
+		return err
+	}
+	for i, d := range g.source {
+		if d.Element == "sound" && d.Model == "ich9" && g.devices[i].at == nil {
+			a.takeSlot(g.devices[i], soundSlot)
+			break
+		}
+	}
+	return nil
+}
+
+// takeSlot gives an item a slot of the root bus, if it is free.
+func (a *addresses) takeSlot(i *item, number int) bool {
+	s := &a.buses[0].slots[number]
+	if s.functions != 0 {
+		return false
+	}
+	s.functions = 1
+	i.at = &domain.GuestAddress{Slot: number}
+	return true
+}
+
+// assignPrimaryVideo gives the first video device its slot. Where that is taken, the device gets an
+// address before all controllers; a dry run reserves one here and another with the video devices.
+func (g *guest) assignPrimaryVideo(a *addresses) error {
+	primary := libvirt.PrimaryVideo(g.source)
+	if primary < 0 {
+		return nil
+	}
+	video := g.devices[primary]
+	if !video.isWanted || video.at != nil || a.takeSlot(video, videoSlot) {
+		return nil
+	}
+	return a.assign(video)
+}
