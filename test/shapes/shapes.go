@@ -35,6 +35,9 @@ func Random(seed uint64) Domain {
 		xml.WriteString("<maxMemory slots='16' unit='GiB'>64</maxMemory>\n")
 	}
 	fmt.Fprintf(&xml, "<vcpu>4</vcpu>\n<os><type arch='%s' machine='%s'>hvm</type></os>\n", arch, b.machine)
+	if b.machine == "q35" { // virt has ACPI with UEFI only
+		xml.WriteString("<features><acpi/></features>\n")
+	}
 	xml.WriteString("<cpu mode='custom' match='exact'><model>" + map[string]string{"x86_64": "qemu64", "aarch64": "cortex-a57"}[arch] + "</model>" +
 		"<numa><cell id='0' cpus='0-1' memory='2' unit='GiB'/><cell id='1' cpus='2-3' memory='2' unit='GiB'/></numa></cpu>\n")
 	xml.WriteString("<devices>\n" + strings.Join(b.elements, "\n") + "\n</devices>\n</domain>\n")
