@@ -94,6 +94,16 @@ func hostDevice(host *topology.Host, id topology.DeviceID) Device {
 	return d
 }
 
+// hostAddress returns the address of the device on the host, or of the parent of a mediated device:
+// the zero address if it has none that is known.
+func (d *Device) hostAddress() topology.Address {
+	if d.Function != nil {
+		return d.Function.Address
+	}
+	pci, _ := d.ID.PCI()
+	return pci
+}
+
 // isConventional reports whether libvirt takes a device for conventional PCI
 // (src/util/virpci.c, virPCIDeviceInit). A mediated device never is.
 func (d Device) isConventional() bool {

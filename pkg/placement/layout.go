@@ -9,8 +9,8 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// layOut is the tree that a layout wants for the placed devices: expander buses
-// in the order of cells and PCIe roots, those without a cell last.
+// layOut returns the tree that a layout wants for the placed devices. Its expander buses are in the
+// order in which they are to be made, see orderAsHost.
 func layOut(decisions []Decision, host *topology.Tree, layout policy.Layout) *topology.Tree {
 	compareExpanders := func(x, y slot) int {
 		order := compareCells(x[0].Cell, y[0].Cell)
@@ -19,8 +19,10 @@ func layOut(decisions []Decision, host *topology.Tree, layout policy.Layout) *to
 		}
 		return cmp.Or(order, cmp.Compare(x[0].PCIeRoot, y[0].PCIeRoot))
 	}
+
 	slots := slotsOf(decisions)
 	slices.SortStableFunc(slots, compareExpanders)
+
 	b := wantedTree{topology.NewTree(len(decisions), 0)}
 	for first, end := 0, 0; first < len(slots); first = end {
 		for end < len(slots) && compareExpanders(slots[first], slots[end]) == 0 {
@@ -35,7 +37,59 @@ func layOut(decisions []Decision, host *topology.Tree, layout policy.Layout) *to
 			b.port(expander, topology.RootPort, s)
 		}
 	}
+
+	b.orderAsHost(decisions)
 	return b.tree
+}
+
+// orderAsHost gives the devices of a guest the order of the host's addresses, which is how CUDA and
+// nvidia-smi number GPUs and how NICs are named: under each node, children are in the order of the
+// lowest host address under them.
+//
+// Expander buses come the other way round, the host's last one first. The first that is made gets the
+// highest bus numbers, and the guest's kernel finds the last that was made first, since QEMU puts
+// each before those that it has (hw/pci-bridge/pci_expander_bridge.c, pxb_register_bus) and writes
+// the ACPI tables in that order (hw/i386/acpi-build.c, build_dsdt; booted). So drivers find devices
+// in the order of addresses, too, and number /dev/nvidia0 or mlx5_0 by that.
+func (b wantedTree) orderAsHost(decisions []Decision) {
+	ranks := map[topology.ID]int{}
+	for rank, i := range hostOrder(decisions) {
+		ranks[decisions[i].ID] = rank
+	}
+
+	first := map[*topology.Node]int{} // the lowest rank at a node and under it
+	compareFirst := func(x, y *topology.Node) int { return cmp.Compare(first[x], first[y]) }
+	var order func(n *topology.Node)
+	order = func(n *topology.Node) {
+		if n.Kind == topology.Endpoint {
+			first[n] = ranks[n.ID]
+			return
+		}
+		for _, c := range n.Children {
+			order(c)
+		}
+		slices.SortFunc(n.Children, compareFirst)
+		first[n] = first[n.Children[0]]
+	}
+	for _, root := range b.tree.Roots {
+		order(root)
+	}
+	slices.SortFunc(b.tree.Roots, func(x, y *topology.Node) int { return compareFirst(y, x) })
+}
+
+// hostOrder returns the positions of devices in the order of their addresses on the host. A mediated
+// device is at its parent's address, and after others there by its UUID, the only order of vGPUs
+// that every call sees: that of the domain may change.
+func hostOrder(devices []Decision) []int {
+	positions := make([]int, len(devices))
+	for i := range positions {
+		positions[i] = i
+	}
+	slices.SortFunc(positions, func(i, j int) int {
+		x, y := &devices[i].Device, &devices[j].Device
+		return cmp.Or(x.hostAddress().Compare(y.hostAddress()), x.ID.Compare(y.ID))
+	})
+	return positions
 }
 
 // slot is the devices that share a slot of the guest: one, or functions of one
@@ -116,15 +170,11 @@ func (b wantedTree) mirror(expander *topology.Node, host *topology.Tree, slots [
 // mirrorSwitch adds to a port a switch with the parts of one of the host.
 func (b wantedTree) mirrorSwitch(port *topology.Node, parts []*topology.Node, byLead map[topology.ID]slot) {
 	upstream := b.controller(port, topology.UpstreamPort)
-	devices := slices.DeleteFunc(slices.Clone(parts), func(n *topology.Node) bool { return n.Kind.IsSwitch() })
 	for _, part := range parts {
-		switch {
-		case part.Kind.IsSwitch():
+		if part.Kind.IsSwitch() {
 			b.mirrorSwitch(b.controller(upstream, topology.DownstreamPort), switchParts(part.Children), byLead)
-		case part == devices[0]: // all come where the first does
-			for _, d := range devices {
-				b.port(upstream, topology.DownstreamPort, byLead[d.ID])
-			}
+		} else {
+			b.port(upstream, topology.DownstreamPort, byLead[part.ID])
 		}
 	}
 }

@@ -83,6 +83,21 @@ func (p *Plan) Pairs() Pairs {
 	return pairs
 }
 
+// GuestOrder returns the positions of the devices in the order of their addresses in the guest's
+// kernel, without those of which the host or the guest shows none. It is nil if that is the order
+// of their addresses on the host.
+func (p *Plan) GuestOrder() []int {
+	order := slices.DeleteFunc(hostOrder(p.Devices), func(i int) bool {
+		return p.Devices[i].Function == nil || p.Devices[i].Predicted == nil
+	})
+	compare := func(i, j int) int { return p.Devices[i].Predicted.Compare(*p.Devices[j].Predicted) }
+	if slices.IsSortedFunc(order, compare) {
+		return nil
+	}
+	slices.SortFunc(order, compare)
+	return order
+}
+
 // With is the plan with the fragments, lines and warnings of policy keys.
 func (p *Plan) With(managed map[domain.Mark]domain.Managed, extras []Extra, warnings []reasons.Warning) *Plan {
 	next := *p

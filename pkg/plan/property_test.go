@@ -21,6 +21,7 @@ import (
 	"hook-sidecar/pkg/report"
 	"hook-sidecar/test/cases"
 	"hook-sidecar/test/expect"
+	"hook-sidecar/test/matrix"
 	"hook-sidecar/test/tree"
 )
 
@@ -97,6 +98,7 @@ func TestInvariants(t *testing.T) {
 		}
 		if !result.Plan.Policy.DryRun {
 			comparePlan(t, result.Plan, read(t, result.Domain))
+			compareWithHost(t, m, result)
 		}
 	})
 }
@@ -137,6 +139,21 @@ func comparePlan(t *testing.T, plan *placement.Plan, got *tree.Tree) {
 		if at := fmt.Sprint(seen[d.ID.String()].At); at != want {
 			t.Errorf("device %s: planned at %s, is at %s", d.ID, want, at)
 		}
+	}
+}
+
+// compareWithHost: the guest has the placed devices in the order of their addresses on the host, as
+// far as its tree allows.
+func compareWithHost(t *testing.T, m plan.Planner, result plan.Result) {
+	t.Helper()
+	var placed []string
+	for _, d := range result.Plan.Devices {
+		if d.Outcome == placement.Placed {
+			placed = append(placed, d.ID.String())
+		}
+	}
+	for _, wrong := range read(t, result.Domain).OutOfOrder(matrix.Sysfs{FS: m.Sysfs}.InOrder(placed)) {
+		t.Error(wrong)
 	}
 }
 

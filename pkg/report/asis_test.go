@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"hook-sidecar/pkg/report"
+	"hook-sidecar/test/cases"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/machines"
 )
@@ -29,7 +30,7 @@ func TestAsIs(t *testing.T) {
 	got := text(t, a, report.Style{})
 	for _, want := range []string{
 		"16 devices in the current domain", "GUEST, current domain", "LAYOUT numa WOULD CHANGE",
-		"  1b:00.0 ua-gpu-gpu2: 07:00.0, no cell -> e2:00.0, cell 0 (memnode)",
+		"  1b:00.0 ua-gpu-gpu2: 07:00.0, no cell -> c2:00.0, cell 0 (memnode)",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
@@ -51,5 +52,28 @@ func TestAsIsPlaced(t *testing.T) {
 	}
 	if p := a.WouldChange; p.Changed || len(p.Devices) != 0 || p.Reasons["already-aligned"] != len(a.Devices) {
 		t.Errorf("would change %+v", p)
+	}
+}
+
+// TestOrder: KubeVirt's tree, which stays, has the bus numbers of the second cell before those of the
+// first, so explain shows the guest's order; docs/layouts.md has the line. The tree of a layout has
+// the host's order, and no such line.
+func TestOrder(t *testing.T) {
+	c := cases.Named(t, "../..", "kubevirt-placed")
+	kept := report.New(c.Mutator.Read(c.Request).Plan().Plan, true, nil)
+	const line = "\nthe guest's order is not the host's: #8 #9 #10 #11 #12 #13 #14 #15 #0 #1 #2 #3 #4 #5 #6 #7\n"
+	for name, shown := range map[string]string{"explain": text(t, kept, report.Style{}), "docs/layouts.md": string(expect.File(t, "../../docs/layouts.md"))} {
+		if !strings.Contains(shown, line) {
+			t.Errorf("%s lacks the line %q", name, line)
+		}
+	}
+	if len(kept.GuestOrder) != 16 || kept.GuestOrder[0] != kept.Devices[8].ID {
+		t.Errorf("guestOrder %v", kept.GuestOrder)
+	}
+
+	sysfs := machines.Sysfs(t, machines.HGX)
+	built := machines.Report(t, sysfs, machines.Domain(t, sysfs), "numa")
+	if got := text(t, built, report.Style{}); built.GuestOrder != nil || strings.Contains(got, "order") {
+		t.Errorf("guestOrder %v\n%s", built.GuestOrder, got)
 	}
 }

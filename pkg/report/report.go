@@ -38,6 +38,8 @@ type Report struct {
 	Warnings      []reasons.Warning      `json:"warnings"`      // by code
 	Extras        []placement.Extra      `json:"extras"`        // results of policy keys besides places
 
+	GuestOrder []topology.DeviceID `json:"guestOrder,omitempty"` // the devices in the order of the guest's kernel; absent if that is the host's
+
 	WouldChange *Prospect `json:"wouldChange,omitempty"` // of the current domain (--as-is) only: the changes that the layout would make
 
 	Subject  Subject  `json:"-"`
@@ -203,6 +205,9 @@ func New(plan *placement.Plan, changed bool, err error) Report {
 	r.Devices = topology.Map(plan.Devices, func(d placement.Decision) Device { return device(d, plan.Host.MaxLink(d.Function)) })
 	r.Controllers = topology.Map(plan.Controllers, controller)
 	ids := plan.IDs()
+	for _, i := range plan.GuestOrder() {
+		r.GuestOrder = append(r.GuestOrder, ids[i])
+	}
 	r.Paths = Paths{Devices: ids, Host: PathTypes{r.host, ids}, Guest: PathTypes{r.guest, ids}}
 	r.Budgets = plan.Budgets
 	r.Budgets.BusNumbers.Expanders = append([]bus.ExpanderBudget{}, plan.Budgets.BusNumbers.Expanders...)

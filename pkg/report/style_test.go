@@ -63,7 +63,7 @@ func checkLines(t *testing.T, text string, most int) {
 func TestNarrow(t *testing.T) {
 	r := machines.Whole(t, machines.HGX, "mirror")
 	narrow := text(t, r, report.Style{Width: 80})
-	for _, want := range []string{"#1 GPU 1b:00.0 ua-gpu-gpu1 ", "#1 GPU f4:00.0\n"} {
+	for _, want := range []string{"#1 GPU 1b:00.0 ua-gpu-gpu1 ", "#1 GPU 74:00.0\n"} {
 		if !strings.Contains(narrow, want) {
 			t.Errorf("no %q in\n%s", want, narrow)
 		}

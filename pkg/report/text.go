@@ -79,6 +79,9 @@ func (p *printer) outcome(r Report) {
 	if choice := r.choice(); choice != "" && !r.IsElsewhere() {
 		p.wrapped(plain, choice)
 	}
+	if order := topology.Map(r.GuestOrder, func(id topology.DeviceID) string { return fmt.Sprintf("#%d", r.Number(id)) }); len(order) > 0 {
+		p.wrapped(plain, "the guest's order is not the host's: "+strings.Join(order, " "))
+	}
 	for _, e := range r.Extras {
 		p.wrapped(plain, fmt.Sprintf("%s %s: %s", e.Key, r.Policy[e.Key].Value, e.Text))
 	}

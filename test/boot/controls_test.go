@@ -29,7 +29,7 @@ func TestControls(t *testing.T) {
 		flags    []string
 		broken   *strings.Replacer
 	}{
-		// Two ports need 191 to 193, and 192 is where the other expander bus starts.
+		// Two ports need 223 to 225, and 224 is where the other expander bus starts.
 		{"numbers-too-tight", OVMF, placed, plan, fourFlags, replace("busNr='192'", "busNr='223'")},
 		// libvirt takes 254 and 252, one number for two ports.
 		{"numbers-of-libvirt", OVMF, placed, plan, fourFlags, replace(" busNr='192'", "", " busNr='224'", "")},

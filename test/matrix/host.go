@@ -3,6 +3,7 @@
 package matrix
 
 import (
+	"fmt"
 	"io/fs"
 	"path"
 	"regexp"
@@ -22,6 +23,17 @@ var functionName = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[
 // a mediated device by its UUID. It is false when the host does not have the
 // device, and when the parent of a mediated device is not a PCI function.
 func (s Sysfs) Spot(id string) (spot tree.Spot, found bool, err error) {
+	dir := s.function(id)
+	if dir == "" {
+		return tree.Spot{}, false, nil
+	}
+	node, err := s.node(dir)
+	return tree.PathSpot(dir, node), err == nil, err
+}
+
+// function returns the directory of a PCI function, of a mediated device that of its parent; "" where
+// the host has none.
+func (s Sysfs) function(id string) string {
 	bus := "pci"
 	if !strings.Contains(id, ":") {
 		bus = "mdev"
@@ -29,17 +41,27 @@ func (s Sysfs) Spot(id string) (spot tree.Spot, found bool, err error) {
 	link := path.Join("bus", bus, "devices", id)
 	target, err := fs.ReadLink(s.FS, link)
 	if err != nil {
-		return tree.Spot{}, false, nil
+		return ""
 	}
 	dir := path.Join(path.Dir(link), target)
 	if bus == "mdev" {
 		dir = path.Dir(dir)
 	}
 	if !functionName.MatchString(path.Base(dir)) {
-		return tree.Spot{}, false, nil
+		return ""
 	}
-	node, err := s.node(dir)
-	return tree.PathSpot(dir, node), err == nil, err
+	return dir
+}
+
+// InOrder returns devices in the order of their PCI addresses, mediated devices in that of their
+// parents' and of their UUIDs.
+func (s Sysfs) InOrder(ids []string) []string {
+	key := func(id string) string { // PCI domains have 4 to 8 digits
+		return fmt.Sprintf("%16s %s", path.Base(s.function(id)), id)
+	}
+	ordered := slices.Clone(ids)
+	slices.SortFunc(ordered, func(a, b string) int { return strings.Compare(key(a), key(b)) })
+	return ordered
 }
 
 // node is the NUMA node of a function. On a host with one node every function is

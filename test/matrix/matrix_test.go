@@ -158,6 +158,7 @@ func (c checker) check(domain []byte, devices []string) bool {
 		c.Fatal(err)
 	}
 	all := c.devices(guest, devices)
+	c.order(guest, all)
 	for i, a := range all {
 		c.device(a)
 		for _, b := range all[:i] {
@@ -211,6 +212,19 @@ func (c checker) device(d device) {
 	want := d.found && (d.cell != tree.Unknown || c.layout != policy.LayoutNUMA)
 	if d.placed != want || d.placed && d.guest.Node != d.cell {
 		c.Errorf("%s on node %d: placed %v in cell %d, want %v in cell %d", d.id, d.host.Node, d.placed, d.guest.Node, want, d.cell)
+	}
+}
+
+// order: the guest has placed devices in the order of the host, as far as the tree allows.
+func (c checker) order(guest *tree.Tree, all []device) {
+	var placed []string
+	for _, d := range all {
+		if d.placed {
+			placed = append(placed, d.id)
+		}
+	}
+	for _, wrong := range guest.OutOfOrder(c.host.InOrder(placed)) {
+		c.Error(wrong)
 	}
 }
 

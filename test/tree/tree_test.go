@@ -2,6 +2,7 @@ package tree
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"hook-sidecar/test/expect"
@@ -71,6 +72,34 @@ func TestRead(t *testing.T) {
 	for _, device := range got.Devices[5:] {
 		if device.At != nil {
 			t.Errorf("%s is at %s", device.Label, device.At)
+		}
+	}
+}
+
+func TestOutOfOrder(t *testing.T) {
+	const domain = `<domain><devices>
+<controller type="pci" index="1" model="pcie-expander-bus"><target busNr="200"/></controller>
+<controller type="pci" index="2" model="pcie-root-port"><address type="pci" bus="1" slot="0"/></controller>
+<controller type="pci" index="3" model="pcie-root-port"><address type="pci" bus="1" slot="1"/></controller>
+<controller type="pci" index="4" model="pcie-expander-bus"><target busNr="100"/></controller>
+<controller type="pci" index="5" model="pcie-root-port"><address type="pci" bus="4" slot="0"/></controller>
+<hostdev type="mdev"><source><address uuid="a"/></source><address type="pci" bus="2" slot="0"/></hostdev>
+<hostdev type="mdev"><source><address uuid="b"/></source><address type="pci" bus="3" slot="0"/></hostdev>
+<hostdev type="mdev"><source><address uuid="c"/></source><address type="pci" bus="5" slot="0"/></hostdev>
+<hostdev type="mdev"><source><address uuid="d"/></source></hostdev>
+</devices></domain>`
+	guest, err := Read([]byte(domain))
+	expect.NoError(t, err)
+	for order, want := range map[string]string{
+		"c a b":   "",
+		"c b":     "",
+		"d a b":   "",
+		"c b a":   "controller 2 with a comes before controller 3 with b",
+		"a b c":   "expander bus 4 with c comes before expander bus 1 with a",
+		"a b d c": "expander bus 4 with c comes before expander bus 1 with a",
+	} {
+		if got := strings.Join(guest.OutOfOrder(strings.Fields(order)), "; "); got != want {
+			t.Errorf("%s: %q, want %q", order, got, want)
 		}
 	}
 }

@@ -110,9 +110,11 @@ func (n *numberer) take() int {
 // virDomainPCIAddressBusSetModel).
 const slotsPerBus = 32
 
-// plug numbers the nodes on a bus, and all that is under them. Ports fill
-// all slots first, then further functions.
+// plug numbers the nodes on a bus, and all that is under them. Where there are more ports than slots,
+// each slot takes several in turn: firmware numbers buses by slot, then by function, and the order
+// of the ports is to be that of their addresses.
 func (n *numberer) plug(index int, children []*topology.Node) {
+	perSlot := (len(children) + slotsPerBus - 1) / slotsPerBus
 	for i, c := range children {
 		if id, isDevice := c.ID.(topology.DeviceID); isDevice {
 			n.Addresses[id] = domain.GuestAddress{Bus: index, Function: c.Function, Multifunction: c.Function == 0 && len(children) > 1}
@@ -121,8 +123,8 @@ func (n *numberer) plug(index int, children []*topology.Node) {
 		controller := domain.Controller{Index: n.take(), Model: bus.ModelUnder(c.Parent.Kind), Address: &domain.GuestAddress{Bus: index}}
 		if c.Kind.IsPort() {
 			controller.HotplugOff = n.hotplugOff
-			controller.Address.Slot, controller.Address.Function = i%slotsPerBus, i/slotsPerBus
-			controller.Address.Multifunction = i+slotsPerBus < len(children) && i < slotsPerBus
+			controller.Address.Slot, controller.Address.Function = i/perSlot, i%perSlot
+			controller.Address.Multifunction = perSlot > 1 && i%perSlot == 0 && i+1 < len(children)
 		}
 		n.Controllers = append(n.Controllers, controller)
 		n.plug(controller.Index, c.Children)
