@@ -66,8 +66,8 @@ func cliqueProperties(device *xmledit.Element) []*xmledit.Element {
 // replace adds the clique after all others.
 func (c Clique) replace(e *editor, at []*xmledit.Element) { e.replaceOverride(c, at) }
 
-// print prints the clique.
-func (c Clique) print(prefix string) string {
+// printOverride prints the clique.
+func (c Clique) printOverride(prefix string) string {
 	return overridden(prefix, c.Alias,
 		property{cliqueProperty, "remove", ""}, property{cliqueProperty, "unsigned", strconv.Itoa(c.Number)})
 }

@@ -9,8 +9,9 @@ import (
 // qemuBuildDeviceCommandlineHandleOverrides).
 type override interface {
 	Fragment
-	// print prints the device with the domain's prefix of QEMU's namespace.
-	print(prefix string) string
+	// printOverride prints the device with the domain's prefix of QEMU's namespace. No other
+	// fragment has a method of this name: it would be taken for an override.
+	printOverride(prefix string) string
 }
 
 // setOverrides removes and adds devices of qemu:override.
@@ -18,7 +19,7 @@ func (e *editor) setOverrides() {
 	e.setQEMU("override", func(prefix string) []string {
 		var printed []string
 		for _, o := range of[override](e.added) {
-			printed = append(printed, o.print(prefix))
+			printed = append(printed, o.printOverride(prefix))
 		}
 		return printed
 	})

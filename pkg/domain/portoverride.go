@@ -92,8 +92,8 @@ func portOverride(device *xmledit.Element) (override PortOverride, isOne bool) {
 // replace adds the override after all others.
 func (o PortOverride) replace(e *editor, at []*xmledit.Element) { e.replaceOverride(o, at) }
 
-// print prints the override.
-func (o PortOverride) print(prefix string) string {
+// printOverride prints the override.
+func (o PortOverride) printOverride(prefix string) string {
 	properties := []property{{speedProperty, "remove", ""}}
 	if o.Driver != "" {
 		properties = append(properties, property{driverProperty, "string", o.Driver})
