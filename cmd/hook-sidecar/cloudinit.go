@@ -31,13 +31,13 @@ Exit status:
 		var given []byte
 		if userData != "" {
 			var err error
-			if given, err = a.readInput(userData); err != nil {
+			if given, err = a.ReadInput(userData); err != nil {
 				return err
 			}
 		}
 		merged, err := cloudinit.Merge(given)
 		if err != nil {
-			return cli.Failed("cloud-init reads data that begins with #cloud-config, #! and the like", fmt.Errorf("%s: %w", inputName(userData), err))
+			return cli.Failed("cloud-init reads data that begins with #cloud-config, #! and the like", fmt.Errorf("%s: %w", cli.InputName(userData), err))
 		}
 		return a.Write(output, merged)
 	}

@@ -142,10 +142,10 @@ func (a *app) doctorInputs(in *inputFlags, flags doctorFlags) (doctor.Inputs, er
 		if err != nil {
 			return inputs, err
 		}
-		vm := doctor.NewVM(planner.Read(plan.Request{Domain: domain.XML, Parsed: vmi}), inputName(file))
+		vm := doctor.NewVM(planner.Read(plan.Request{Domain: domain.XML, Parsed: vmi}), cli.InputName(file))
 		switch {
 		case vm.Err != nil && !vm.IsRefused() && node:
-			return inputs, fmt.Errorf("%s: %w", inputName(file), failureOf(vm.Result))
+			return inputs, fmt.Errorf("%s: %w", cli.InputName(file), failureOf(vm.Result))
 		case vm.Err != nil && !vm.IsRefused():
 			return inputs, failureOf(vm.Result)
 		case i == 0:

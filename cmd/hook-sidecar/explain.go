@@ -80,7 +80,7 @@ func (a *app) explain(in *inputFlags, flags explainFlags) error {
 	if flags.guest == "" {
 		return cmp.Or(a.Explain(e, read.VM, shown, flags.asIs), failureOf(shown))
 	}
-	data, err := a.readInput(flags.guest)
+	data, err := a.ReadInput(flags.guest)
 	if err != nil {
 		return err
 	}

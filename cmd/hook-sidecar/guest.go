@@ -47,12 +47,12 @@ func (a *app) guest(args []string) error {
 		guest, problems = host.ReadGuestSysfs(fsys)
 		a.Warn(problems)
 	} else {
-		data, err := a.readInput(args[0])
+		data, err := a.ReadInput(args[0])
 		if err != nil {
 			return err
 		}
 		name = fileName(args[0])
-		if guest, err = a.ReadGuest(inputName(args[0]), data); err != nil {
+		if guest, err = a.ReadGuest(cli.InputName(args[0]), data); err != nil {
 			return err
 		}
 	}

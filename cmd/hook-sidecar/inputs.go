@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -101,12 +99,12 @@ func (a *app) withoutHost(environFile string, policy *cli.PolicyFlags) (plan.Pla
 	source, invalid := policy.Given()
 	environ := []string(a.Environ)
 	if environFile != "" {
-		data, err := a.readFile(environFile)
+		data, err := a.ReadFile(environFile, cli.MaxInput)
 		if err != nil {
 			return plan.Planner{}, err
 		}
 		if environ, err = env.ParseEnviron(string(data)); err != nil {
-			return plan.Planner{}, fmt.Errorf("%s: %w", inputName(environFile), err)
+			return plan.Planner{}, fmt.Errorf("%s: %w", cli.InputName(environFile), err)
 		}
 	}
 	variables, problems := env.ParseVariables(environ)
@@ -118,11 +116,11 @@ func (a *app) readDomain(file, vmiFile string) (env.FoundDomain, error) {
 	if file == "-" && vmiFile == "-" {
 		return env.FoundDomain{}, cli.Failed("pass a file to --domain or --vmi", errors.New("cannot read both the domain and the VMI from standard input"))
 	}
-	data, err := a.readInput(file)
+	data, err := a.ReadInput(file)
 	if err != nil {
 		return env.FoundDomain{}, err
 	}
-	domain, err := env.FindDomain(data, maxInput)
+	domain, err := env.FindDomain(data, cli.MaxInput)
 	if err == nil {
 		return domain, nil
 	}
@@ -130,7 +128,7 @@ func (a *app) readDomain(file, vmiFile string) (env.FoundDomain, error) {
 	if errors.Is(err, env.ErrCutOff) {
 		hint = "pass the whole line of virt-launcher's log; a log viewer may have truncated it"
 	}
-	return domain, cli.Failed(hint, fmt.Errorf("%s: %w", inputName(file), err))
+	return domain, cli.Failed(hint, fmt.Errorf("%s: %w", cli.InputName(file), err))
 }
 
 const vmiHint = "pass the VMI as JSON or YAML: kubectl get vmi NAME -o json"
@@ -143,7 +141,7 @@ func (a *app) readVMI(file string) (*env.VMI, error) {
 	}
 	vmi, err := env.ParseVMI(data)
 	if err != nil {
-		return nil, cli.Failed(vmiHint, fmt.Errorf("%s: %w", inputName(file), err))
+		return nil, cli.Failed(vmiHint, fmt.Errorf("%s: %w", cli.InputName(file), err))
 	}
 	return vmi, nil
 }
@@ -153,59 +151,15 @@ func (a *app) readVMIJSON(file string) ([]byte, error) {
 	if file == "" {
 		return nil, nil
 	}
-	data, err := a.readInput(file)
+	data, err := a.ReadInput(file)
 	if err != nil || bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
 		return data, err
 	}
 	if data, err = yaml.YAMLToJSON(data); err != nil { // which may show passwords
-		return nil, cli.Failed(vmiHint, fmt.Errorf("%s: parse VMI: neither JSON nor YAML", inputName(file)))
+		return nil, cli.Failed(vmiHint, fmt.Errorf("%s: parse VMI: neither JSON nor YAML", cli.InputName(file)))
 	}
 	return data, nil
-}
-
-// inputName returns the name of an input file for messages.
-func inputName(file string) string {
-	if file == "-" {
-		return "standard input"
-	}
-	return file
 }
 
 // fileName returns the name of an input file without its directory.
-func fileName(file string) string { return filepath.Base(inputName(file)) }
-
-// maxInput limits the bytes of a file, also after gzip: a domain of 8 MiB as base64 in a
-// log.
-const maxInput = 64 << 20
-
-func (a *app) readInput(file string) ([]byte, error) {
-	data, err := a.readFile(file)
-	if err == nil && len(bytes.TrimSpace(data)) == 0 {
-		err = fmt.Errorf("read %s: no data", inputName(file))
-	}
-	return data, err
-}
-
-// readFile is readInput of a file that may be empty.
-func (a *app) readFile(file string) ([]byte, error) {
-	in := a.In
-	if file == "-" && cli.IsTerminal(in) {
-		a.Say("reading standard input; Ctrl-D ends it")
-	}
-	if file != "-" {
-		f, err := os.Open(file)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		in = f
-	}
-	data, err := io.ReadAll(io.LimitReader(in, maxInput+1))
-	if err == nil {
-		data, err = env.Decompress(data, maxInput)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", inputName(file), host.WithoutPath(err))
-	}
-	return data, nil
-}
+func fileName(file string) string { return filepath.Base(cli.InputName(file)) }

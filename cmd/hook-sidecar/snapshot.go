@@ -55,7 +55,7 @@ func (a *app) snapshotHeader(sysfs string) (header, source string, err error) {
 	case err != nil:
 		return "", "", err
 	case !info.IsDir():
-		data, err := a.readInput(sysfs)
+		data, err := a.ReadInput(sysfs)
 		return host.SnapshotComment(data), "", err
 	case sysfs != liveSysfs:
 		return "", "a directory", nil

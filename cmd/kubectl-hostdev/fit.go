@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
@@ -30,7 +30,8 @@ type fitFlags struct {
 	files, from []string
 	node, image string
 	claim       bool
-	snapshots   map[string]string
+	snapshots   map[string]string // file per node
+	named       []string          // NODE=FILE, of which snapshots are made
 }
 
 func (a *app) newFit() *cobra.Command {
@@ -44,43 +45,33 @@ hook, and why none fits. The VM is one in a file, with the templates of its clai
 a number of GPUs and NICs with their DeviceClasses. The scheduler's own code allocates.
 
 Nobody can promise which devices of a device plugin kubelet gives: of a node with a
---snapshot fit prints the nearest and the furthest of those that no VM holds.
+--snapshot fit prints the nearest and the farthest of those that no VM holds.
 See ` + reasons.Page("docs/aligned-devices.md") + `.
 
 ` + exitStatus,
 		Example: `  kubectl hostdev fit -f dgx.yaml
   kubectl hostdev fit --gpus 4 --gpu-class vfio.gpu.nvidia.com --nics 4 --nic-class sriov --claim
-  kubectl get nodes,pods,resourceslices,deviceclasses,resourceclaims -A -o yaml > cluster.yaml
+  kubectl get -A -o yaml ` + strings.Join(fitResources(), ",") + ` > cluster.yaml
   kubectl hostdev fit -f dgx.yaml --from cluster.yaml --node gpu-7`,
 		Args: cli.NoArguments,
 	}
 	f := cmd.Flags()
-	f.StringArrayVarP(&flags.files, "filename", "f", nil, "a VM, and templates of its claims; may be repeated")
+	f.StringArrayVarP(&flags.files, "filename", "f", nil, "a VM, and templates of its claims; - is standard input; may be repeated")
 	f.IntVar(&flags.wish.GPUs, "gpus", 0, "number of GPUs")
 	f.IntVar(&flags.wish.NICs, "nics", 0, "number of NICs")
 	f.StringVar(&flags.wish.GPUClass, "gpu-class", "", "DeviceClass of the GPUs")
 	f.StringVar(&flags.wish.NICClass, "nic-class", "", "DeviceClass of the NICs")
-	f.BoolVar(&flags.wish.Pair, "pair", true, "each GPU shares a PCIe root with its NIC, where a node can meet it")
-	f.BoolVar(&flags.wish.OneSocket, "one-socket", false, "all devices are of one NUMA node, where a node can meet it")
+	f.BoolVar(&flags.wish.Pair, "pair", true, "each GPU shares a PCIe root with its NIC; by default where a node can meet it")
+	f.BoolVar(&flags.wish.OneSocket, "one-socket", false, "all devices are of one NUMA node")
 	f.BoolVar(&flags.claim, "claim", false, "print a ResourceClaimTemplate for the numbers, and a VM that uses it")
 	f.StringVar(&flags.node, "node", "", "this node alone, and its devices")
 	f.StringArrayVar(&flags.from, "from", nil, "read the cluster's objects from this file instead; may be repeated")
-	f.StringToStringVar(&flags.snapshots, "snapshot", nil, "NODE=FILE: a node's snapshot; may be repeated")
+	f.StringArrayVar(&flags.named, "snapshot", nil, "`NODE=FILE`: a node's snapshot; may be repeated")
 	f.StringVar(&flags.image, "debug-image", "", "as in snapshot, of each node without a --snapshot")
 	flags.AddAsKubectl(cmd, cli.Text, cli.JSON, cli.YAML)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		hasFile, hasNumbers := len(flags.files) > 0, flags.wish.GPUs+flags.wish.NICs > 0
-		switch {
-		case flags.wish.GPUs < 0 || flags.wish.NICs < 0 || hasNumbers == hasFile || flags.claim && hasFile:
-			return cli.Failed(cli.SeeHelp(cmd), errors.New("pass either -f FILE, or --gpus and --nics and, if you like, --claim"))
-		case flags.wish.GPUs > 0 && flags.wish.GPUClass == "" || flags.wish.NICs > 0 && flags.wish.NICClass == "":
-			return cli.Failed("kubectl get deviceclasses lists them", errors.New("--gpus requires --gpu-class, and --nics requires --nic-class"))
-		case flags.image != "" && len(flags.from) > 0:
-			return cli.Failed("leave out one of them", errors.New("--debug-image cannot be combined with --from"))
-		case flags.claim:
-			flags.Format = cli.Text // whatever the name of the file
-		}
-		if err := flags.Check(); err != nil {
+		flags.wish.MustPair = cmd.Flags().Changed("pair")
+		if err := flags.check(cmd); err != nil {
 			return err
 		}
 		return a.fit(cmd.Context(), flags)
@@ -88,117 +79,218 @@ See ` + reasons.Page("docs/aligned-devices.md") + `.
 	return cmd
 }
 
+// check checks the flags of fit.
+func (f *fitFlags) check(cmd *cobra.Command) (err error) {
+	hasFile, hasNumbers := len(f.files) > 0, f.wish.GPUs+f.wish.NICs > 0
+	switch {
+	case f.wish.GPUs < 0 || f.wish.NICs < 0 || hasNumbers == hasFile || f.claim && hasFile:
+		return cli.Failed(cli.SeeHelp(cmd), errors.New("pass either -f FILE, or --gpus and --nics and, if you like, --claim"))
+	case f.wish.GPUs > 0 && f.wish.GPUClass == "" || f.wish.NICs > 0 && f.wish.NICClass == "":
+		return cli.Failed("kubectl get deviceclasses lists them", errors.New("--gpus requires --gpu-class, and --nics requires --nic-class"))
+	case f.image != "" && len(f.from) > 0:
+		return cli.Failed("leave out one of them", errors.New("--debug-image cannot be combined with --from"))
+	case f.claim:
+		f.Format = cli.Text // whatever the name of the file
+	}
+	if f.snapshots, err = filesOfNodes("snapshot", f.named); err != nil {
+		return err
+	}
+	return f.Check()
+}
+
+// filesOfNodes parses the values NODE=FILE of a flag.
+func filesOfNodes(flag string, values []string) (map[string]string, error) {
+	files := map[string]string{}
+	for _, value := range values {
+		node, file, isPair := strings.Cut(value, "=")
+		switch {
+		case !isPair || node == "" || file == "":
+			return nil, cli.Failed("kubectl get nodes lists the nodes", fmt.Errorf("invalid --%s %q: must be NODE=FILE", flag, topology.Abridge(value)))
+		case files[node] != "":
+			return nil, fmt.Errorf("--%s names node %q twice", flag, topology.Abridge(node))
+		}
+		files[node] = file
+	}
+	return files, nil
+}
+
 func (a *app) fit(ctx context.Context, flags fitFlags) error {
 	objects, err := a.readFleet(ctx, flags)
 	if err != nil {
 		return err
 	}
-	fleet, claim, answer := fit.New(objects), "", fit.Answer{}
+
+	var answer fit.Answer
+	var claim string
+	fleet := fit.New(objects)
 	if len(flags.files) == 0 {
 		answer, claim, err = flags.wish.Count(ctx, fleet)
-	} else if shape, shapeErr := fit.NewShape(objects); shapeErr != nil {
-		err = shapeErr
 	} else {
-		answer, err = fleet.Count(ctx, shape)
+		var shape fit.Shape
+		if shape, err = fit.NewShape(objects); err == nil {
+			answer, err = fleet.Count(ctx, shape)
+		}
 	}
 	if err != nil {
 		return err
 	}
+
 	return a.WriteAs(flags.Output, answer, func(b *bytes.Buffer) error {
-		if !flags.claim {
-			claim = answer.Text()
+		switch {
+		case !flags.claim:
+			b.WriteString(answer.Text())
+		case claim == "":
+			return fmt.Errorf("write a claim: no node meets it%s", answer.Cause())
+		default:
+			b.WriteString(claim)
 		}
-		if claim == "" {
-			return fmt.Errorf("write a claim: %s", strings.Join(answer.Notes, "; "))
-		}
-		b.WriteString(claim)
 		return nil
 	})
 }
 
+// maxObjects limits the bytes of a file of a cluster's objects: some thousand nodes with their pods.
+const maxObjects = 1 << 30
+
 // readFleet reads the files and, where they are not the cluster's, the cluster: as far as the user
 // may.
 func (a *app) readFleet(ctx context.Context, flags fitFlags) (objects fit.Objects, err error) {
-	var lists [][]byte
-	for _, file := range slices.Concat(flags.files, flags.from) {
-		data, err := os.ReadFile(file)
+	var files []fit.File
+	for _, name := range slices.Concat(flags.files, flags.from) {
+		data, err := a.ReadFile(name, maxObjects)
 		if err != nil {
 			return objects, err
 		}
-		lists = append(lists, data)
+		files = append(files, fit.File{Name: cli.InputName(name), Data: data})
 	}
-	var client *cluster.Client
-	if len(flags.from) == 0 {
-		if client, _, err = a.connect(); err != nil {
+	isLive := len(flags.from) == 0
+	if isLive {
+		client, _, err := a.connect()
+		if err != nil {
 			return objects, err
 		}
-		lists = slices.Concat(lists, a.list(ctx, client, "", "nodes", "pods"), a.list(ctx, client, core.GroupName, "kubevirts"),
-			a.list(ctx, client, resourceapi.GroupName, "resourceslices", "deviceclasses", "resourceclaims", "resourceclaimtemplates"))
+		files = append(files, a.listObjects(ctx, client)...)
 	}
-	if objects, err = fit.Parse(lists...); err != nil {
+	if objects, err = fit.Parse(files...); err != nil {
 		return objects, err
 	}
+
+	objects.Only = flags.node
 	names := topology.Map(objects.Nodes, func(n *corev1.Node) string { return n.Name })
-	for _, name := range slices.Sorted(maps.Keys(flags.snapshots)) {
-		if !slices.Contains(names, name) {
-			return objects, cli.Failed(topology.DidYouMean(name, names, "", " ")+"kubectl get nodes lists them", fmt.Errorf("--snapshot %s=%s: no node has this name", name, flags.snapshots[name]))
-		}
+	if err := checkNodes(names, flags); err != nil {
+		return objects, err
 	}
-	objects.Nodes = slices.DeleteFunc(objects.Nodes, func(n *corev1.Node) bool { return flags.node != "" && n.Name != flags.node })
-	if len(objects.Nodes) == 0 {
-		return objects, errors.New("read nodes: there is none, or not that of --node")
-	}
-	objects.Hosts = map[string]*topology.Host{}
-	for _, n := range objects.Nodes {
-		if file, isFile := flags.snapshots[n.Name]; isFile {
-			sysfs, err := host.OpenSysfs(file)
-			if err != nil {
-				return objects, err
-			}
-			objects.Hosts[n.Name], _ = host.Read(sysfs, nil, host.All)
-		} else if flags.image != "" {
-			sysfs, err := a.readNode(ctx, n.Name, flags.image)
-			if err != nil {
-				a.Say("warning: not read: %s", reasons.Text(err))
-				continue
-			}
-			objects.Hosts[n.Name], _ = host.Read(sysfs, nil, host.All)
-		}
-	}
-	if client != nil && len(objects.Hosts) > 0 {
+	objects.Hosts, err = a.readHosts(ctx, names, flags)
+	if err == nil && isLive && len(objects.Hosts) > 0 {
 		objects.Held, err = a.readHeld(ctx, objects.Hosts)
 	}
 	return objects, err
 }
 
+// checkNodes checks that the nodes which flags name are among those of the cluster.
+func checkNodes(names []string, flags fitFlags) error {
+	unknown := func(flag, name string) error {
+		hint := topology.DidYouMean(name, names, "", " ") + "kubectl get nodes lists them"
+		return cli.Failed(hint, fmt.Errorf("%s: no node has this name", flag))
+	}
+	for _, name := range slices.Sorted(maps.Keys(flags.snapshots)) {
+		if !slices.Contains(names, name) {
+			return unknown(fmt.Sprintf("--snapshot %s=%s", name, flags.snapshots[name]), name)
+		}
+	}
+	switch {
+	case len(names) == 0:
+		return errors.New("read nodes: there is none")
+	case flags.node != "" && !slices.Contains(names, flags.node):
+		return unknown("--node "+flags.node, flags.node)
+	}
+	return nil
+}
+
+// readHosts reads the nodes that have a snapshot or, with a debug image, all that are counted.
+func (a *app) readHosts(ctx context.Context, names []string, flags fitFlags) (map[string]*topology.Host, error) {
+	hosts := map[string]*topology.Host{}
+	for _, name := range names {
+		file, isFile := flags.snapshots[name]
+		var sysfs fs.FS
+		var err error
+		switch {
+		case flags.node != "" && flags.node != name:
+			continue
+		case isFile:
+			if sysfs, err = a.OpenSysfs(file); err != nil {
+				return nil, err
+			}
+		case flags.image != "":
+			if sysfs, err = a.readNode(ctx, name, flags.image); err != nil {
+				a.Say("warning: not read: %s", reasons.Text(err))
+				continue
+			}
+		default:
+			continue
+		}
+		hosts[name], _ = host.Read(sysfs, nil, host.All)
+	}
+	return hosts, nil
+}
+
+// resourcesOf are the objects of a group that fit reads.
+type resourcesOf struct {
+	group string
+	names []string
+}
+
+// fitReads are the objects that fit reads from a cluster.
+var fitReads = []resourcesOf{
+	{"", []string{"nodes", "pods"}},
+	{core.GroupName, []string{"kubevirts"}},
+	{resourceapi.GroupName, []string{"resourceslices", "deviceclasses", "resourceclaims", "resourceclaimtemplates"}},
+}
+
+// fitResources returns the resources that fit reads, as kubectl get takes them.
+func fitResources() (names []string) {
+	for _, of := range fitReads {
+		names = append(names, of.names...)
+	}
+	return names
+}
+
+// listObjects reads the objects of a cluster, as far as the user may.
+func (a *app) listObjects(ctx context.Context, client *cluster.Client) (files []fit.File) {
+	for _, of := range fitReads {
+		files = append(files, a.list(ctx, client, of.group, of.names...)...)
+	}
+	return files
+}
+
 // list reads objects, as far as the user may.
-func (a *app) list(ctx context.Context, client *cluster.Client, group string, resources ...string) (lists [][]byte) {
+func (a *app) list(ctx context.Context, client *cluster.Client, group string, resources ...string) (lists []fit.File) {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	for _, resource := range resources {
 		data, err := client.Get(ctx, cluster.Query{Group: group, Resource: resource})
 		if err != nil {
 			a.Say("warning: not read: %s", reasons.Text(err))
+			continue
 		}
-		lists = append(lists, data)
+		lists = append(lists, fit.File{Name: "the cluster's " + resource, Data: data})
 	}
 	return lists
 }
 
 // readHeld reads which devices the VMs have that run on nodes that were read.
-func (a *app) readHeld(ctx context.Context, hosts map[string]*topology.Host) (map[string]string, error) {
+func (a *app) readHeld(ctx context.Context, hosts map[string]*topology.Host) (map[fit.HostDevice]string, error) {
 	client, all, err := a.instances(ctx, fleetFlags{all: true})
 	all = slices.DeleteFunc(all, func(in cluster.Instance) bool { return hosts[in.Node] == nil })
 	read := func(in cluster.Instance) (cluster.VM, error) {
 		return a.read(ctx, client, in.NamespacedName, cluster.DevicesOnly)
 	}
-	held := map[string]string{}
+	held := map[fit.HostDevice]string{}
 	forEach(a, all, 8, read, func(vm cluster.VM, err error) {
 		if err != nil {
 			a.Say("warning: devices of a VM count as free: %s", reasons.Text(err))
 		}
 		for _, id := range vm.IDs {
-			held[vm.Node+" "+id.String()] = vm.String()
+			held[fit.HostDevice{Node: vm.Node, Device: id}] = vm.String()
 		}
 	})
 	return held, err

@@ -37,7 +37,8 @@ type Program struct {
 	Environ Environ
 	Prefix  string // of its messages
 
-	name string
+	name   string
+	isRead bool // standard input
 }
 
 // The exit statuses are those of diff(1) and one more.

@@ -41,11 +41,20 @@ func objects(t testing.TB, name string, gpu, nic fleet.Driver) Objects {
 	}
 }
 
+// parse reads objects of texts.
+func parse(texts ...string) (Objects, error) {
+	var files []File
+	for i, text := range texts {
+		files = append(files, File{fmt.Sprint("file ", i), []byte(text)})
+	}
+	return Parse(files...)
+}
+
 // count returns the fleet's answer for one claim: exactly that of the wish, or with overAll one
 // that wants all devices on one PCIe root.
 func count(t testing.TB, o Objects, w Wish, overAll bool) (Answer, Shape) {
 	t.Helper()
-	parsed, err := Parse([]byte(text("claim", w)), []byte(text("vm", w)))
+	parsed, err := parse(text("claim", w), text("vm", w))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,11 +90,15 @@ func TestHosts(t *testing.T) {
 		{host: hgx, wish: Wish{GPUs: 4, NICs: 4, Pair: true}, want: 2, pairs: "4 PHB, 24 NODE"},
 		{host: hgx, wish: Wish{GPUs: 8, NICs: 8, Pair: true}, want: 1, pairs: "8 PHB, 48 NODE, 64 SYS"},
 		{host: hgx, wish: Wish{GPUs: 4, NICs: 1, Pair: true}, want: 2, pairs: "1 PHB, 9 NODE"},
-		{host: hgx, wish: Wish{GPUs: 9}, pairs: "-", why: "8 vfio.gpu.nvidia.com are free, fewer than are needed"},
+		{host: hgx, wish: Wish{GPUs: 9}, pairs: "-", why: "8 of 8 vfio.gpu.nvidia.com are free, 9 needed"},
+		// A NIC of its GPU's root is of its node.
+		{host: hgx, wish: Wish{GPUs: 4, NICs: 4, Pair: true, OneSocket: true}, want: 2, pairs: "4 PHB, 24 NODE"},
+		{host: hgx, wish: Wish{GPUs: 4, NICs: 1, Pair: true, OneSocket: true}, want: 2, pairs: "1 PHB, 9 NODE"},
+		{host: hgx, wish: Wish{GPUs: 5, NICs: 5, Pair: true, OneSocket: true}, pairs: "-", why: "at most 4 of 8 vfio.gpu.nvidia.com have the same resource.kubernetes.io/numaNode, 5 needed"},
 		// The two drivers publish the NUMA node under two names; one driver agrees with itself.
-		{host: hgx, wish: Wish{GPUs: 4, NICs: 4, Pair: true, OneSocket: true}, pairs: "-", why: "sriov has no resource.kubernetes.io/numaNode, its driver publishes dra.net/numaNode: matchAttribute compares one name"},
+		{host: hgx, wish: Wish{GPUs: 4, NICs: 4, OneSocket: true}, pairs: "-", why: "sriov has no resource.kubernetes.io/numaNode, its driver publishes dra.net/numaNode: matchAttribute compares one name"},
 		{host: hgx, wish: Wish{GPUs: 4, OneSocket: true}, want: 2, pairs: "6 NODE"},
-		{host: hgx, wish: Wish{GPUs: 5, OneSocket: true}, pairs: "-", why: "no free devices meet the claim's constraints"},
+		{host: hgx, wish: Wish{GPUs: 5, OneSocket: true}, pairs: "-", why: "at most 4 of 8 vfio.gpu.nvidia.com have the same resource.kubernetes.io/numaNode, 5 needed"},
 		{host: hgx, gpu: fleet.Intel(), wish: Wish{GPUs: 1, NICs: 1, Pair: true}, pairs: "-", why: "gpu.intel.com has no resource.kubernetes.io/pcieRoot, its driver publishes gpu.intel.com/pciRoot: matchAttribute compares one name"},
 		{host: hgx, gpu: fleet.ROCm(), wish: Wish{GPUs: 8, NICs: 8, Pair: true}, want: 1, pairs: "8 PHB, 48 NODE, 64 SYS"},
 		{host: hgx, gpu: fleet.ROCm(), wish: Wish{GPUs: 4, OneSocket: true}, pairs: "-", why: "gpu.amd.com has no resource.kubernetes.io/numaNode, its driver publishes gpu.amd.com/numaNode: matchAttribute compares one name"},
@@ -99,7 +112,7 @@ func TestHosts(t *testing.T) {
 		// A GPU per socket, and no NIC.
 		{host: vgpu, wish: Wish{GPUs: 1}, want: 2, pairs: "-"},
 		{host: vgpu, wish: Wish{GPUs: 2}, want: 1, pairs: "1 SYS"},
-		{host: vgpu, wish: Wish{GPUs: 1, NICs: 1, Pair: true}, pairs: "-", why: "0 sriov are free, fewer than are needed"},
+		{host: vgpu, wish: Wish{GPUs: 1, NICs: 1, Pair: true}, pairs: "-", why: "0 of 0 sriov are free, 1 needed"},
 		// One socket whose devices report no NUMA node, and a root for all.
 		{host: rtx, wish: Wish{GPUs: 2}, want: 2, pairs: "1 PHB"},
 		{host: rtx, wish: Wish{GPUs: 2, OneSocket: true}, pairs: "-", why: "vfio.gpu.nvidia.com has no resource.kubernetes.io/numaNode"},
@@ -165,7 +178,7 @@ func checkWritten(t *testing.T, seed uint64, o, empty Objects, wish Wish) {
 		return // no node meets any claim for it
 	}
 	_, vm, _ := strings.Cut(written, "\n# kind: VirtualMachine")
-	parsed, err := Parse([]byte(written), []byte("kind: VirtualMachine"+strings.ReplaceAll(vm, "\n# ", "\n")))
+	parsed, err := parse(written, "kind: VirtualMachine"+strings.ReplaceAll(vm, "\n# ", "\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,8 +205,8 @@ func scheduled(t *testing.T, o Objects, name string, claim *resourceapi.Resource
 				taken.Insert(structured.MakeDeviceID(r.Driver, r.Pool, r.Device))
 			}
 		}
-		lists := structured.Features{ListTypeAttributes: true}
-		allocator, err := structured.NewAllocator(t.Context(), lists, structured.AllocatedState{AllocatedDevices: taken}, classes, o.Slices, cel.NewCache(10, cel.Features{EnableListTypeAttributes: true}))
+		features := New(o).features
+		allocator, err := structured.NewAllocator(t.Context(), features, structured.AllocatedState{AllocatedDevices: taken}, classes, o.Slices, cel.NewCache(10, cel.Features{EnableListTypeAttributes: true}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -254,7 +267,7 @@ func BenchmarkCount(b *testing.B) {
 			o.Claims = append(o.Claims, fleet.Allocated(name, o.Slices[2*i], i%8))
 		}
 		for _, pairs := range []int{1, 2, 4, 8} {
-			wish := Wish{pairs, pairs, fleet.NVIDIA().Class, fleet.SRIOV().Class, true, true}
+			wish := Wish{GPUs: pairs, NICs: pairs, GPUClass: fleet.NVIDIA().Class, NICClass: fleet.SRIOV().Class, Pair: true}
 			b.Run(fmt.Sprintf("nodes=%d/pairs=%d", nodes, pairs), func(b *testing.B) {
 				for b.Loop() {
 					if _, _, err := wish.Count(b.Context(), New(o)); err != nil {

@@ -28,13 +28,13 @@ func TestPage(t *testing.T) {
 	}
 	got := map[string]int{}
 	for _, block := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(page, -1) {
-		o, err := Parse(block[1])
+		o, err := parse(string(block[1]))
 		if err != nil {
 			t.Fatal(err)
 		}
 		name := o.Templates[0].Name
 		vm := fmt.Sprintf("kind: VirtualMachine\nspec: {template: {spec: {resourceClaims: [{name: devices, resourceClaimTemplateName: %s}]}}}", name)
-		if o, err = Parse(block[1], []byte(vm)); err != nil {
+		if o, err = parse(string(block[1]), vm); err != nil {
 			t.Fatal(err)
 		}
 		shape, err := NewShape(o)

@@ -49,7 +49,7 @@ func TestShape(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			o, err := Parse([]byte("kind: VirtualMachine\nspec:\n  template:\n    spec:" + test.spec))
+			o, err := parse("kind: VirtualMachine\nspec:\n  template:\n    spec:" + test.spec)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -68,10 +68,10 @@ func TestShape(t *testing.T) {
 
 // TestParse reads lists, whose items may have no kind, and refuses what would be counted wrong.
 func TestParse(t *testing.T) {
-	if _, err := Parse([]byte("kind: ResourceSlice\napiVersion: resource.k8s.io/v1beta1")); err == nil {
+	if _, err := parse("kind: ResourceSlice\napiVersion: resource.k8s.io/v1beta1"); err == nil {
 		t.Error("a slice of v1beta1 is read as one of v1")
 	}
-	o, err := Parse([]byte("kind: NodeList\napiVersion: v1\nitems: [{metadata: {name: a}}]\n---\nkind: Secret\n"), []byte("kind: List\nitems: [{kind: Node}, {kind: Pod}]"))
+	o, err := parse("kind: NodeList\napiVersion: v1\nitems: [{metadata: {name: a}}]\n---\nkind: Secret\n", "kind: List\nitems: [{kind: Node}, {kind: Pod}]")
 	if err != nil || len(o.Nodes) != 2 || len(o.Pods) != 1 {
 		t.Errorf("%d nodes and %d pods of two lists, want 2 and 1: %v", len(o.Nodes), len(o.Pods), err)
 	}

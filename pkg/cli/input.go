@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/host"
+)
+
+// MaxInput limits the bytes of a file, also after gzip: a domain of 8 MiB as base64 in a log.
+const MaxInput = 64 << 20
+
+// InputName returns the name of an input file for messages.
+func InputName(file string) string {
+	if file == "-" {
+		return "standard input"
+	}
+	return file
+}
+
+// ReadInput reads a file, or standard input for "-", also compressed by gzip. A file without data
+// is an error.
+func (p *Program) ReadInput(file string) ([]byte, error) {
+	data, err := p.ReadFile(file, MaxInput)
+	if err == nil && len(bytes.TrimSpace(data)) == 0 {
+		err = fmt.Errorf("read %s: no data", InputName(file))
+	}
+	return data, err
+}
+
+// ReadFile is ReadInput of a file that may be empty, with another limit than MaxInput.
+func (p *Program) ReadFile(file string, limit int) ([]byte, error) {
+	in := p.In
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
+	} else if err := p.takeInput(); err != nil {
+		return nil, err
+	}
+
+	data, err := io.ReadAll(io.LimitReader(in, int64(limit)+1))
+	if err == nil {
+		data, err = env.Decompress(data, limit)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", InputName(file), host.WithoutPath(err))
+	}
+	return data, nil
+}
+
+// takeInput refuses a second reading of standard input, which would find nothing.
+func (p *Program) takeInput() error {
+	if p.isRead {
+		return Failed("pass a file in place of one -", errors.New("cannot read standard input twice"))
+	}
+	p.isRead = true
+	if IsTerminal(p.In) {
+		p.Say("reading standard input; Ctrl-D ends it")
+	}
+	return nil
+}
+
+// IsPiped reports whether standard input is a pipe or a file: there is something to read.
+func (p *Program) IsPiped() bool {
+	file, isFile := p.In.(*os.File)
+	if !isFile {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && (info.Mode().IsRegular() || info.Mode()&fs.ModeNamedPipe != 0)
+}
+
+// OpenSysfs opens a sysfs directory or a snapshot file, or reads a snapshot from standard input.
+func (p *Program) OpenSysfs(name string) (fs.FS, error) {
+	if name != "-" {
+		return host.OpenSysfs(name)
+	}
+	data, err := p.ReadInput(name)
+	if err != nil {
+		return nil, err
+	}
+	sysfs, err := host.ParseSnapshot(data)
+	if err != nil {
+		return nil, fmt.Errorf("open sysfs: snapshot in standard input: %w", err)
+	}
+	return sysfs, nil
+}

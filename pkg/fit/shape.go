@@ -1,0 +1,177 @@
+package fit
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+	v1 "kubevirt.io/api/core/v1"
+
+	"hook-sidecar/pkg/reasons"
+)
+
+// Shape is what one VM needs of a node.
+type Shape struct {
+	Name    string
+	Claims  []*resourceapi.ResourceClaim // of Dynamic Resource Allocation
+	Devices map[string]int               // of device plugins, by resource
+	Needs   corev1.ResourceList          // CPUs, memory, huge pages, and the resources of Devices
+	Pod     corev1.PodSpec               // node selector, affinity and tolerations, which KubeVirt copies
+	Labels  map[string]string            // that KubeVirt demands of the node beside those of Pod
+	Notes   []string                     // what the VM asks for that is not counted
+}
+
+// NewShape returns the shape of the one VM of the objects: CPUs and memory as KubeVirt requests
+// them, without its overhead (pkg/virt-controller/services/rendercontainer.go, renderresources.go).
+// Of CPUs that are not dedicated it requests a tenth, which does not count. A VM that requests
+// nothing is refused.
+func NewShape(o Objects) (Shape, error) {
+	if len(o.VMs) != 1 || o.VMs[0].Spec.Template == nil {
+		return Shape{}, fmt.Errorf("read VM: %d VMs in the files, want 1, with a spec.template", len(o.VMs))
+	}
+	vm := o.VMs[0]
+	spec := vm.Spec.Template.Spec
+
+	s := Shape{
+		Name:    vm.Name,
+		Devices: devicesOf(spec),
+		Needs:   needsOf(spec),
+		Pod:     corev1.PodSpec{NodeSelector: spec.NodeSelector, Affinity: spec.Affinity, Tolerations: spec.Tolerations},
+		Labels:  labelsOf(spec),
+		Notes:   uncounted(vm),
+	}
+	for name, count := range s.Devices {
+		s.Needs[corev1.ResourceName(name)] = *resource.NewQuantity(int64(count), resource.DecimalSI)
+	}
+
+	var err error
+	if s.Claims, err = claimsOf(vm, o); err != nil {
+		return s, fmt.Errorf("read VM %s: %w", vm.Name, err)
+	}
+	if len(s.Needs) == 0 && !takesDevices(s.Claims) {
+		return s, reasons.WithHint("name its devices in spec.template.spec.domain.devices or its claims, or its CPUs and memory",
+			fmt.Errorf("read VM %s: %w", vm.Name, errNothing))
+	}
+	return s, nil
+}
+
+var errNothing = errors.New("it requests no devices, dedicated CPUs or memory, so any number would fit")
+
+// devicesOf counts the devices of device plugins, by resource.
+func devicesOf(spec v1.VirtualMachineInstanceSpec) map[string]int {
+	devices := map[string]int{}
+	for _, gpu := range spec.Domain.Devices.GPUs {
+		devices[gpu.DeviceName]++
+	}
+	for _, device := range spec.Domain.Devices.HostDevices {
+		devices[device.DeviceName]++
+	}
+	delete(devices, "") // of devices that have a claim
+	return devices
+}
+
+// needsOf returns the CPUs, the memory and the huge pages that a VM requests.
+func needsOf(spec v1.VirtualMachineInstanceSpec) corev1.ResourceList {
+	needs := corev1.ResourceList{}
+	maps.Copy(needs, spec.Domain.Resources.Limits)
+	maps.Copy(needs, spec.Domain.Resources.Requests)
+
+	c := ptr.Deref(spec.Domain.CPU, v1.CPU{})
+	if c.DedicatedCPUPlacement && c.Cores+c.Sockets+c.Threads > 0 {
+		cpus := int64(max(c.Cores, 1)) * int64(max(c.Sockets, 1)) * int64(max(c.Threads, 1))
+		needs[corev1.ResourceCPU] = *resource.NewQuantity(cpus, resource.DecimalSI)
+	}
+
+	m := ptr.Deref(spec.Domain.Memory, v1.Memory{})
+	if _, isRequested := needs[corev1.ResourceMemory]; m.Guest != nil && (!isRequested || m.Hugepages != nil) {
+		needs[corev1.ResourceMemory] = *m.Guest
+	}
+	if m.Hugepages != nil {
+		needs[corev1.ResourceName(corev1.ResourceHugePagesPrefix+m.Hugepages.PageSize)] = needs[corev1.ResourceMemory]
+		delete(needs, corev1.ResourceMemory)
+	}
+
+	maps.DeleteFunc(needs, func(_ corev1.ResourceName, q resource.Quantity) bool { return q.Sign() <= 0 })
+	return needs
+}
+
+// labelsOf returns the labels that KubeVirt adds to the pod's node selector, of those that do not
+// depend on the CPU model (pkg/virt-controller/services/nodeselectorrenderer.go).
+func labelsOf(spec v1.VirtualMachineInstanceSpec) map[string]string {
+	labels := map[string]string{v1.NodeSchedulable: "true"}
+	if ptr.Deref(spec.Domain.CPU, v1.CPU{}).DedicatedCPUPlacement {
+		labels[v1.CPUManager], labels[v1.DeprecatedCPUManager] = "true", "true" // by KubeVirt's version
+	}
+	if spec.Architecture != "" {
+		labels[corev1.LabelArchStable] = spec.Architecture
+	}
+	return labels
+}
+
+// uncounted says what a VM asks for that is not counted.
+func uncounted(vm *v1.VirtualMachine) (notes []string) {
+	if i := vm.Spec.Instancetype; i != nil {
+		notes = append(notes, fmt.Sprintf("not counted: the CPUs, memory and devices of instance type %s", i.Name))
+	}
+	spec := vm.Spec.Template.Spec
+	if a := spec.Affinity; a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) {
+		notes = append(notes, "not counted: the VM's affinity to other pods")
+	}
+	if len(spec.TopologySpreadConstraints) > 0 {
+		notes = append(notes, "not counted: the VM's topology spread constraints")
+	}
+	return notes
+}
+
+// claimsOf returns the claims of a VM, made of their templates.
+func claimsOf(vm *v1.VirtualMachine, o Objects) (claims []*resourceapi.ResourceClaim, err error) {
+	for _, entry := range vm.Spec.Template.Spec.ResourceClaims {
+		template := o.template(vm.Namespace, ptr.Deref(entry.ResourceClaimTemplateName, ""))
+		if template == nil {
+			return nil, fmt.Errorf("no template was read for its resource claim %q", entry.Name)
+		}
+		claim := &resourceapi.ResourceClaim{ObjectMeta: template.ObjectMeta, Spec: *template.Spec.Spec.DeepCopy()}
+		if err := preset(claim.Spec.Devices.Requests); err != nil {
+			return nil, err
+		}
+		claims = append(claims, claim)
+	}
+	return claims, nil
+}
+
+// preset sets what requests in a file lack: defaults of the API server.
+func preset(requests []resourceapi.DeviceRequest) error {
+	set := func(mode *resourceapi.DeviceAllocationMode, count *int64) {
+		if *mode != resourceapi.DeviceAllocationModeAll {
+			*mode, *count = resourceapi.DeviceAllocationModeExactCount, max(*count, 1)
+		}
+	}
+	for _, r := range requests {
+		for i := range r.FirstAvailable {
+			set(&r.FirstAvailable[i].AllocationMode, &r.FirstAvailable[i].Count)
+		}
+		switch {
+		case r.Exactly != nil:
+			set(&r.Exactly.AllocationMode, &r.Exactly.Count)
+		case r.FirstAvailable == nil:
+			return fmt.Errorf("request %s has neither exactly nor firstAvailable", r.Name)
+		}
+	}
+	return nil
+}
+
+// takesDevices reports whether claims take a device; one with adminAccess takes none.
+func takesDevices(claims []*resourceapi.ResourceClaim) bool {
+	for _, claim := range claims {
+		for _, r := range claim.Spec.Devices.Requests {
+			if r.Exactly == nil || !ptr.Deref(r.Exactly.AdminAccess, false) {
+				return true
+			}
+		}
+	}
+	return false
+}
