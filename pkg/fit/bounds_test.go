@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -52,8 +53,9 @@ func TestBounds(t *testing.T) {
 // randomSelection offers up to twelve devices of the host, of two drivers, and wants some of each.
 func randomSelection(random *rand.Rand, host *topology.Host) (*node, map[string]int) {
 	n := &node{host: host}
-	for _, i := range random.Perm(len(host.Devices))[:min(12, len(host.Devices))] {
-		id := topology.PCIDevice(host.Devices[i].Address)
+	ends := slices.DeleteFunc(slices.Clone(host.Devices), func(d topology.Device) bool { return d.IsBridge })
+	for _, i := range random.Perm(len(ends))[:min(12, len(ends))] {
+		id := topology.PCIDevice(ends[i].Address)
 		n.devices = append(n.devices, Device{Driver: fmt.Sprint(random.IntN(2)), Address: id.String(), State: free, pci: id})
 	}
 	return n, map[string]int{"0": random.IntN(4), "1": 1 + random.IntN(3)}
