@@ -163,13 +163,13 @@ func (e *editor) setOptions() error {
 }
 
 // setQEMU removes gone elements from the root's elements with a name in QEMU's namespace, and puts
-// printed ones into the last that has any, or into a new one: the user's empty element stays
-// empty, else it would later be removed together with the elements put into it.
+// printed ones into the last that has any, else into the first, or into a new one: libvirt's schema
+// allows one.
 func (e *editor) setQEMU(name string, printed func(prefix string) []string) {
 	parents := slices.Collect(all(e.xml.Root(), "qemu:"+name))
 	var into *xmledit.Element
 	for _, parent := range parents {
-		if len(parent.Children) > 0 {
+		if into == nil || len(parent.Children) > 0 {
 			into = parent
 		}
 	}
@@ -181,9 +181,10 @@ func (e *editor) setQEMU(name string, printed func(prefix string) []string) {
 	}
 	e.removeFrom(parents, into)
 	if into == nil {
-		into, elements = e.xml.Root(), []string{element(prefix+name, declaration, elements...)}
+		e.edit(e.xml.InsertLast(e.xml.Root(), element(prefix+name, declaration, elements...)))
+		return
 	}
-	e.edit(e.xml.InsertLast(into, elements...))
+	e.edit(e.xml.Fill(into, elements...))
 }
 
 // qemuPrefix returns the prefix of QEMU's namespace in an element, or under the root where that

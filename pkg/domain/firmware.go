@@ -61,8 +61,8 @@ func (e *editor) addFirmwareEntry(entry string) xmledit.Edit {
 	for info := range all(root, "sysinfo") {
 		switch {
 		case info.Value("type") != fwcfg:
-		case info.Child("entry") != nil:
-			return e.xml.InsertLast(info, entry)
+		case info.Child("entry") != nil || len(info.Children) == 0:
+			return e.xml.Fill(info, entry)
 		default:
 			// KubeVirt turns a lone sysinfo of this type into SMBIOS tables without entries,
 			// which libvirt's schema refuses here.

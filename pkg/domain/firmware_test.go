@@ -40,6 +40,10 @@ func firmwareCases() map[string]struct{ before, after string } {
 			"<domain>\n\t<sysinfo type=\"fwcfg\">\n\t\t<system></system>\n\t\t<bios></bios>\n\t</sysinfo>\n\t<devices></devices>\n</domain>",
 			"<domain>\n\t<sysinfo type=\"fwcfg\">\n\t\t<entry name=\"opt/org.kubevirt.hostdev/entry\">a &lt;b c=&#34;d,e&#34;/&gt;</entry>\n\t</sysinfo>\n\t<devices></devices>\n</domain>",
 		},
+		"in the user's empty one": {
+			"<domain>\n  <sysinfo type='fwcfg'/>\n  <devices/>\n</domain>",
+			"<domain>\n  <sysinfo type='fwcfg'>\n    <!-- hook-sidecar: was <sysinfo type='fwcfg'/> -->\n    <entry name=\"opt/org.kubevirt.hostdev/entry\">a &lt;b c=&#34;d,e&#34;/&gt;</entry>\n  </sysinfo>\n  <devices/>\n</domain>",
+		},
 		"already there, written differently": {
 			"<domain><sysinfo type='fwcfg'><entry name='opt/org.kubevirt.hostdev/entry'><![CDATA[a <b c=\"d,e\"/>]]></entry></sysinfo><devices/></domain>",
 			"<domain><sysinfo type='fwcfg'><entry name='opt/org.kubevirt.hostdev/entry'><![CDATA[a <b c=\"d,e\"/>]]></entry></sysinfo><devices/></domain>",
@@ -90,6 +94,10 @@ func TestRemoveFirmwareEntries(t *testing.T) {
 		"beside another entry": {
 			before: "<domain><sysinfo type='fwcfg'>" + own + "<!-- a --><entry name='opt/z'>y</entry></sysinfo><devices/></domain>",
 			after:  "<domain><sysinfo type='fwcfg'><!-- a --><entry name='opt/z'>y</entry></sysinfo><devices/></domain>",
+		},
+		"from the user's empty one": {
+			before: "<domain>\n  <sysinfo type='fwcfg'>\n    <!-- hook-sidecar: was <sysinfo type='fwcfg'/> -->\n    " + own + "\n  </sysinfo>\n  <devices/>\n</domain>",
+			after:  "<domain>\n  <sysinfo type='fwcfg'/>\n  <devices/>\n</domain>",
 		},
 		"all of two elements": {
 			before: "<domain><sysinfo type='fwcfg'>" + own + own + "</sysinfo><sysinfo type='fwcfg'>" + own + "</sysinfo><devices/></domain>",

@@ -75,7 +75,8 @@ func (r *reader) iommus(root *xmledit.Element) error {
 		r.fragment(i, at...)
 	}
 	d.SSIDSizes = len(d.doc.ssidSizes)
-	d.IOAPIC = first(root, "features", "ioapic").Value("driver")
+	chip := first(root, "features", "ioapic")
+	d.IOAPIC, d.BareIOAPIC = chip.Value("driver"), chip != nil && chip.Attr("driver") == nil
 	vcpus, _ := number(strings.TrimSpace(r.xml.Text(root.Child("vcpu"))), 10)
 	d.VCPUs = int(min(vcpus, maxVCPUs))
 	return nil
@@ -103,8 +104,8 @@ func cutIOAPIC(alias string) (base, suffix string) {
 // ioapicDriver is the I/O APIC of QEMU instead of KVM's.
 const ioapicDriver = "qemu"
 
-// print prints an iommu with a suffix of its alias.
-func (i IOMMU) print(suffix string) string {
+// printWith prints an iommu with a suffix of its alias.
+func (i IOMMU) printWith(suffix string) string {
 	driver, bits := "", ""
 	if i.AddressBits != 0 {
 		bits = strconv.FormatUint(uint64(i.AddressBits), 10)
@@ -126,7 +127,7 @@ func (i IOMMU) replace(e *editor, at []*xmledit.Element) {
 		suffix = ""
 	}
 	e.edit(e.xml.Remove(at[0]))
-	e.edit(e.xml.InsertBefore(at[0], i.print(suffix)))
+	e.edit(e.xml.InsertBefore(at[0], i.printWith(suffix)))
 }
 
 // setIOMMUs removes iommu devices with their I/O APIC, and returns those to be added.
@@ -143,7 +144,7 @@ func (e *editor) setIOMMUs() (last []string) {
 		if i.IOAPIC {
 			suffix = e.addIOAPIC()
 		}
-		last = append(last, i.print(suffix))
+		last = append(last, i.printWith(suffix))
 	}
 	return last
 }
@@ -155,19 +156,20 @@ func (e *editor) removeIOAPIC(at []*xmledit.Element) {
 		return
 	}
 	_, suffix := cutIOAPIC(alias(at[0]))
+	features := at[1].Parent
 	var keep *xmledit.Element
-	if suffix != featuresSuffix {
-		keep = at[1].Parent
+	if suffix != featuresSuffix && !e.xml.IsFilled(features) {
+		keep = features
 	}
 	e.gone[at[1]] = true
-	e.removeFrom([]*xmledit.Element{at[1].Parent}, keep)
+	e.removeFrom([]*xmledit.Element{features}, keep)
 }
 
 // addIOAPIC adds the I/O APIC of QEMU, and returns the suffix of the alias for that.
 func (e *editor) addIOAPIC() (suffix string) {
 	root, ioapic := e.xml.Root(), element("ioapic", []attribute{{"driver", ioapicDriver}})
 	if features := root.Child("features"); features != nil {
-		e.edit(e.xml.InsertLast(features, ioapic))
+		e.edit(e.xml.Fill(features, ioapic))
 		return ioapicSuffix
 	}
 	e.edit(e.insertBefore(element("features", nil, ioapic), "cpu", "devices"))

@@ -39,6 +39,7 @@ type Domain struct {
 
 	CommandLineIOMMU  bool   // qemu:commandline names one of QEMU's IOMMUs
 	IOAPIC            string // features/ioapic/@driver, "" when absent
+	BareIOAPIC        bool   // features/ioapic has no driver
 	SSIDSizes         int    // iommu drivers with @ssidSize, as KubeVirt misspells ssidsize, and without that
 	VCPUs             int    // vcpu, 0 when absent
 	CommandLineClique bool   // qemu:commandline names the property

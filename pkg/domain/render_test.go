@@ -108,6 +108,6 @@ func TestPrintsIOMMUsAsLibvirt(t *testing.T) {
 		if driver != nil {
 			iommu.IntRemap, iommu.CachingMode, iommu.EIM, iommu.AddressBits = driver.IntRemap, driver.CachingMode, driver.EIM, driver.AWBits
 		}
-		comparePrint(t, iommu.print("-suffix"), "iommu", &libvirtxml.DomainIOMMU{Model: "intel", Driver: driver, Alias: newAlias("ua-iommu-suffix")})
+		comparePrint(t, iommu.printWith("-suffix"), "iommu", &libvirtxml.DomainIOMMU{Model: "intel", Driver: driver, Alias: newAlias("ua-iommu-suffix")})
 	}
 }

@@ -253,5 +253,23 @@ func (g Guest) Bits() (bits int, source string) {
 	case d.Machine == "q35":
 		return 0, ""
 	}
-	return defaultPhysBits, "the CPU model"
+	return defaultPhysBits, modelBits
+}
+
+const modelBits = "the CPU model"
+
+// SureBits is Bits, but the same in all calls of a boot: libvirt replaces "q35" by a version of it,
+// and only then it is known whether the machine is Red Hat's. So with a CPU model's name it counts
+// QEMU's own bits, or the host's where these are fewer.
+func (g Guest) SureBits() (bits int, source string) {
+	bits, source = g.Bits()
+	d := g.Domain
+	isNamed := !d.Addressing.HostBits && !slices.Contains([]string{"host-passthrough", "host-model", "maximum"}, d.Addressing.CPUMode)
+	switch {
+	case d.Machine != "q35" && !strings.Contains(d.Machine, "rhel") || !isNamed || d.Addressing.PhysBits > 0:
+		return bits, source
+	case g.HostPhysBits > 0 && g.HostPhysBits < defaultPhysBits:
+		return g.HostPhysBits, HostBits
+	}
+	return defaultPhysBits, modelBits
 }

@@ -97,7 +97,7 @@ func chooseWindow(guest firmware.Guest, written uint64) (set uint64, text string
 		need += " take " + topology.BytesNeeded(all) + " with alignment and hotplug ports"
 	}
 	there := fmt.Sprintf("%s, the window has %s: %s", need, topology.BytesThere(window.Bytes), window.Reason)
-	bits, source := guest.Bits()
+	bits, source := guest.SureBits()
 	users := guest.Domain.FWCfg(domain.WindowEntry)
 	stays := written > 0 && written == enough && guest.HasRoom(enough, bits)
 	switch {

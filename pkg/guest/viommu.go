@@ -83,6 +83,8 @@ func conflict(d *domain.Domain, wanted string) string {
 		return "qemu:commandline has one already"
 	case wanted == policy.VIOMMUIntel && d.IOAPIC != "" && d.IOAPIC != "qemu":
 		return fmt.Sprintf("it needs QEMU's I/O APIC, and the domain wants that of %q", d.IOAPIC)
+	case wanted == policy.VIOMMUIntel && d.BareIOAPIC:
+		return "it needs QEMU's I/O APIC, and the domain's <ioapic> has no driver"
 	case wanted == policy.VIOMMUSMMUv3 && len(d.Hostdevs) > 0 && !slices.ContainsFunc(d.IOMMUs(), isUsers):
 		return "with it QEMU does not start with a passthrough device"
 	}

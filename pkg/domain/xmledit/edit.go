@@ -98,26 +98,33 @@ func (d *Document) Remove(e *Element) Edit {
 }
 
 // RemoveChildren removes children of parent, and parent itself where only whitespace is left in
-// it, unless it is to be kept.
+// it, unless it is to be kept. One that was empty before Fill is again as it was.
 func (d *Document) RemoveChildren(parent *Element, isGone func(*Element) bool, keep bool) []Edit {
 	var edits []Edit
-	isBlank := func(from, to int) bool { return strings.Trim(d.text[from:to], space) == "" }
+	was := d.was(parent)
 	isEmpty, from := true, parent.Open().End
-	for _, child := range parent.Children {
-		isEmpty = isEmpty && isBlank(from, child.Whole().Start)
+	for i, child := range parent.Children {
+		isEmpty = isEmpty && (i == 0 && was != "" || d.isBlank(from, child.Whole().Start))
 		from = child.Whole().End
 		if isGone(child) {
 			edits = append(edits, d.Remove(child))
 		}
 	}
-	if len(edits) == 0 {
-		return nil
-	}
-	if !keep && isEmpty && len(edits) == len(parent.Children) && isBlank(from, parent.Close().Start) {
+	isEmpty = isEmpty && len(edits) == len(parent.Children) && d.isBlank(from, parent.Close().Start)
+
+	switch {
+	case len(edits) == 0 || !isEmpty:
+		return edits
+	case was != "" && !keep:
+		return []Edit{{parent.Whole().Start, parent.Whole().End, was}}
+	case !keep:
 		return []Edit{d.Remove(parent)}
 	}
 	return edits
 }
+
+// isBlank reports whether only whitespace is between two offsets.
+func (d *Document) isBlank(from, to int) bool { return strings.Trim(d.text[from:to], space) == "" }
 
 // trimmed returns the start of the whitespace that ends at offset.
 func (d *Document) trimmed(offset int) int {

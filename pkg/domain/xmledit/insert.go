@@ -101,6 +101,42 @@ func (d *Document) InsertLast(parent *Element, elements ...string) Edit {
 	return Edit{at, at, added}
 }
 
+// Fill puts elements into parent; see InsertLast. If parent is empty a comment keeps how it was
+// written, by which RemoveChildren restores it.
+func (d *Document) Fill(parent *Element, elements ...string) Edit {
+	was := d.text[parent.start:parent.end]
+	isEmpty := len(parent.Children) == 0 && (parent.ClosesItself() || d.isBlank(parent.Open().End, parent.Close().Start))
+	if isEmpty && !strings.Contains(was, "--") { // a comment cannot hold it
+		elements = append([]string{wasPrefix + was + wasSuffix}, elements...)
+	}
+	return d.InsertLast(parent, elements...)
+}
+
+// IsFilled reports whether an element was empty before Fill.
+func (d *Document) IsFilled(e *Element) bool { return d.was(e) != "" }
+
+// The comment of Fill around what an element was.
+const (
+	wasPrefix = "<!-- hook-sidecar: was "
+	wasSuffix = " -->"
+)
+
+// was returns what an element was before Fill: it begins with such a comment, and has nothing else
+// but whitespace and children. Otherwise it is "".
+func (d *Document) was(parent *Element) string {
+	end := parent.Close().Start
+	if len(parent.Children) > 0 {
+		end = parent.Children[0].Whole().Start
+	}
+	comment := strings.Trim(d.text[parent.Open().End:end], space)
+	text, isOne := strings.CutPrefix(comment, wasPrefix)
+	text, ends := strings.CutSuffix(text, wasSuffix)
+	if !isOne || !ends {
+		return ""
+	}
+	return text
+}
+
 // newline returns the document's first newline, "" when it has a single line.
 func (d *Document) newline() string {
 	before, _, found := strings.Cut(d.text, "\n")
