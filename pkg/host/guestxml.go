@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"encoding/xml"
 	"fmt"
+	"math/bits"
 	"slices"
+	"strconv"
 	"strings"
 
 	"hook-sidecar/pkg/topology"
@@ -30,7 +32,8 @@ func (e element) attribute(name string) string {
 // xmlReader collects the devices of a file.
 type xmlReader struct {
 	devices []topology.Device
-	nodes   map[string]topology.Affinity // NUMA nodes of lstopo's machine, by their nodesets
+	nodes   map[string]topology.Affinity // NUMA nodes of lstopo's machine, by the nodesets of what is near them
+	count   int                          // of these nodes, without those of memory alone
 	isLinux bool                         // elsewhere lstopo does not know the node of a device (hwloc's documentation, "I/O Devices")
 }
 
@@ -49,7 +52,7 @@ func parseGuestXML(text string) (Guest, error) {
 		return Guest{}, err
 	}
 	// With one node lstopo shows a device without a node at the same place as one on it.
-	guest := Guest{Host: topology.Host{Devices: r.devices}, Source: source, HasNodes: source == FromNCCL || r.isLinux && len(r.nodes) > 1}
+	guest := Guest{Host: topology.Host{Devices: r.devices}, Source: source, HasNodes: source == FromNCCL || r.isLinux && r.count > 1}
 	for i := range guest.Devices {
 		if !guest.HasNodes {
 			guest.Devices[i].Node = topology.Affinity{}
@@ -81,10 +84,48 @@ func (r *xmlReader) add(e element, at topology.Device, nodeset string) (err erro
 	if len(at.Bridges) > maxPathDepth {
 		return fmt.Errorf("more than %d bridges above %s", maxPathDepth, at.Address)
 	}
+	err = cmp.Or(err, r.addNear(e, nodeset))
 	for _, inner := range e.Children {
 		err = cmp.Or(err, r.add(inner, at, nodeset))
 	}
 	return err
+}
+
+// addNear adds the NUMA node of what is near several, if all but one are memory alone, as HBM is
+// beside a package's DRAM: the kernel counts no device in those.
+func (r *xmlReader) addNear(e element, nodeset string) error {
+	all, main := 0, []element{}
+	for _, inner := range e.Children {
+		if inner.attribute("type") != "NUMANode" {
+			continue
+		}
+		all++
+		if !isMemoryAlone(inner) {
+			main = append(main, inner)
+		}
+	}
+	if all < 2 || all != size(nodeset) || len(main) != 1 {
+		return nil
+	}
+	node, err := onNode(main[0].attribute("os_index"))
+	r.nodes[nodeset] = node
+	return err
+}
+
+// isMemoryAlone reports whether a NUMA node is memory beside another node's (hwloc's documentation,
+// "Heterogeneous Memory").
+func isMemoryAlone(e element) bool {
+	return slices.Contains([]string{"HBM", "MCDRAM", "NVM", "SPM", "GPUMemory", "CXL-DRAM", "CXL-NVM"}, e.attribute("subtype"))
+}
+
+// size returns how many nodes a nodeset has, a mask such as 0x00000001,,0x00000003.
+func size(nodeset string) int {
+	count := 0
+	for part := range strings.SplitSeq(nodeset, ",") {
+		mask, _ := strconv.ParseUint(strings.TrimPrefix(part, "0x"), 16, 64)
+		count += bits.OnesCount64(mask)
+	}
+	return count
 }
 
 // object reads an object of lstopo. Devices and the bridges above them are inside the object whose
@@ -99,6 +140,9 @@ func (r *xmlReader) object(e element, at *topology.Device, nodeset string) (err 
 	switch kind := e.attribute("type"); {
 	case kind == "NUMANode":
 		r.nodes[nodeset], err = onNode(e.attribute("os_index"))
+		if !isMemoryAlone(e) {
+			r.count++
+		}
 	case kind == "Bridge" && address != "":
 		at.Bridges = append(slices.Clip(at.Bridges), at.Address)
 	case kind == "Bridge": // a host bridge with its buses, "0000:[e0-e4]"

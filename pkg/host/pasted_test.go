@@ -47,6 +47,15 @@ func TestReadGuestPasted(t *testing.T) {
 		`<object type="NUMANode" os_index="0" nodeset="0x1"/><object type="Bridge" bridge_pci="0000:[00-00]"><object type="PCIDev" pci_busid="0000:00:04.0" pci_type="0302 [10de:2330] [0000:0000] a1"/></object></object></topology>`
 	const several = `<topology><object type="Machine" nodeset="0x00000001,,0x00000003"><info name="OSName" value="Linux"/><object type="NUMANode" os_index="0" nodeset="0x1"/>` +
 		`<object type="PCIDev" pci_busid="0000:00:05.0" pci_type="0200 [15b3:101e]"/><object type="Group" nodeset="0x00000001,,0x0"><object type="NUMANode" os_index="64" nodeset="0x00000001,,0x0"/><object type="PCIDev" pci_busid="0000:00:04.0" pci_type="0302 [10de:2330]"/></object></object></topology>`
+	// Each package has DRAM, in which the kernel counts its devices, and HBM. A package with two nodes
+	// of DRAM says nothing of a device beside them.
+	const packages = `<topology><object type="Machine" nodeset="0x3f"><info name="OSName" value="Linux"/>` +
+		`<object type="Package" nodeset="0x5"><object type="NUMANode" subtype="DRAM" os_index="0" nodeset="0x1"/><object type="NUMANode" subtype="HBM" os_index="2" nodeset="0x4"/>` +
+		`<object type="PCIDev" pci_busid="0000:11:00.0" pci_type="0302 [10de:2342]"/></object>` +
+		`<object type="Package" nodeset="0xa"><object type="NUMANode" subtype="DRAM" os_index="1" nodeset="0x2"/><object type="NUMANode" subtype="HBM" os_index="3" nodeset="0x8"/>` +
+		`<object type="PCIDev" pci_busid="0000:81:00.0" pci_type="0302 [10de:2342]"/></object>` +
+		`<object type="Package" nodeset="0x30"><object type="NUMANode" subtype="DRAM" os_index="4" nodeset="0x10"/><object type="NUMANode" subtype="DRAM" os_index="5" nodeset="0x20"/>` +
+		`<object type="PCIDev" pci_busid="0000:c1:00.0" pci_type="0302 [10de:2342]"/></object></object></topology>`
 	const switches = `<system version="1"><cpu numaid="-1"><pci busid="0000:01:00.0" class="0x060400"><pci busid="0000:02:00.0" class="0x030200"/>` +
 		`<pci busid="0000:03:00.0" class="0x060400"><pci busid="0000:04:00.0" class="0x020000"/></pci></pci></cpu>` +
 		`<cpu numaid="1"><pci busid="0000:81:00.0" class="0x030200"/></cpu></system>`
@@ -64,6 +73,11 @@ func TestReadGuestPasted(t *testing.T) {
 0000:00:02.0 020000 1af4:1041 node none
 0000:e3:00.0 020700 15b3:101e node 0 SYS
 0000:e4:00.0 030200 10de:2330 node 0 SYS PIX
+`},
+		"lstopo, packages with HBM": {packages, `lstopo nodes=true
+0000:11:00.0 030200 10de:2342 node 0
+0000:81:00.0 030200 10de:2342 node 1 SYS
+0000:c1:00.0 030200 10de:2342 node none SYS SYS
 `},
 		"NCCL": {pasted(t, "nccl.xml"), `nccl nodes=true
 0000:00:02.0 020000 1af4:1041 node none 

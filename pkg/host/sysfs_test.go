@@ -208,6 +208,15 @@ func TestReadHostFailingFiles(t *testing.T) {
 	expect.Problems(t, problems, []string{"bad-sysfs bus/pci/devices: permission denied", "no-sysfs bus/pci/devices/0000:00:02.0: "})
 }
 
+// TestFilesThatEndWithNUL: tarballs of hwloc-gather-topology have files that end with NUL.
+func TestFilesThatEndWithNUL(t *testing.T) {
+	got, problems := readHost(simple(fstest.MapFS{"devices/system/node/online": file("0-3\n\x00")}), []topology.DeviceID{pci(t, "0000:00:02.0")})
+	expect.Problems(t, problems, nil)
+	if len(got.Nodes) != 4 {
+		t.Errorf("%d nodes, want 4", len(got.Nodes))
+	}
+}
+
 // simple returns a sysfs of one GPU on one node, with some files replaced. A nil
 // replacement removes the file.
 func simple(replace fstest.MapFS) fstest.MapFS {

@@ -158,10 +158,11 @@ func (t *tree) list(name string) ([]string, error) {
 	return names, nil
 }
 
-// file returns the content of a regular file without surrounding whitespace.
+// file returns the content of a regular file without surrounding whitespace, and without the NUL bytes
+// that end files in tarballs which were made with hwloc-gather-topology.
 func (t *tree) file(name string) (string, error) {
 	content, err := t.raw(name)
-	return strings.TrimSpace(content), err
+	return strings.Trim(content, " \t\r\n\x00"), err
 }
 
 // raw returns the content of a regular file.
