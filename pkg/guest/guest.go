@@ -15,8 +15,8 @@ func keys() []key {
 	const ports = host.Related | host.Details // the devices and the ports above them, with ids, links and ACS
 	return []key{
 		{policy.KeyNCCLTopology, NCCLEntry, ports, writeNCCLTopology},
-		{policy.KeyPortSpeed, optionMark(policy.KeyPortSpeed), host.LinkSpeeds, writePortSpeed},
-		{policy.KeyMMIOWindow, optionMark(policy.KeyMMIOWindow), host.Related, writeMMIOWindow}, // BARs, and the vendor of the root ports
+		{policy.KeyPortSpeed, domain.PortOverrideMark, host.Related | host.LinkSpeeds, writePortSpeed}, // all bridges above the devices, and drivers
+		{policy.KeyMMIOWindow, optionMark(policy.KeyMMIOWindow), host.Related, writeMMIOWindow},        // BARs, and the vendor of the root ports
 		{policy.KeyVIOMMU, domain.IOMMUMark, 0, writeVIOMMU},
 		{policy.KeyClique, domain.CliqueMark, ports, writeCliques},
 	}
@@ -41,6 +41,9 @@ func Write(vm VM) *placement.Plan {
 	var warnings []reasons.Warning
 	for _, k := range keys() {
 		if vm.VMI == nil && vm.Policy.Origins[k.name] == policy.OriginDefault {
+			if k.mark == domain.PortOverrideMark && vm.MovesControllers() && len(vm.Domain().Managed(k.mark)) > 0 {
+				managed[k.mark] = domain.Managed{} // they name controllers that may be others now
+			}
 			continue
 		}
 		var w Writing

@@ -42,11 +42,14 @@ var portWidths = []int{1, 2, 4, 8, 12, 16, 32}
 // DefaultRootPortLink is the link that QEMU's root ports advertise.
 func DefaultRootPortLink() topology.Link { return topology.Link{Speed: 16, Width: 32} }
 
+// DefaultUplink is the link that the upstream ports of libvirt's switches advertise.
+func DefaultUplink() topology.Link { return topology.Link{Speed: 2.5, Width: 1} }
+
 // defaultLinks has the link that each driver advertises without properties. A downstream port of the
 // TI switch has none: Linux shows it as "Unknown" and 0 (seen in guests, QEMU 7.2, 10.0 and 11.1).
 var defaultLinks = map[string]topology.Link{
 	RootPortDriver:      DefaultRootPortLink(),
-	upstreamDriver:      {Speed: 2.5, Width: 1},
+	upstreamDriver:      DefaultUplink(),
 	downstreamDriver:    {},
 	CXLUpstreamDriver:   {Speed: 32, Width: 16},
 	CXLDownstreamDriver: {Speed: 64, Width: 16},
@@ -63,6 +66,41 @@ func driverOf(model domain.Model) string {
 		return downstreamDriver
 	}
 	return ""
+}
+
+// LinkDriver returns the driver of a port whose link can be set where that of libvirt has no such
+// properties, else "".
+func LinkDriver(model domain.Model) string {
+	switch model {
+	case domain.UpstreamPort:
+		return CXLUpstreamDriver
+	case domain.DownstreamPort:
+		return CXLDownstreamDriver
+	}
+	return ""
+}
+
+// SpeedSince returns the version of QEMU whose root ports can advertise a speed, "" for any.
+func SpeedSince(gts float64) string {
+	for _, s := range PortSpeeds() {
+		if s.GTs == gts {
+			return s.Since
+		}
+	}
+	return ""
+}
+
+// PortLinkOption returns the user's last option that sets a link of all root ports, or of all switch
+// ports whose link can be set; nil without one.
+func PortLinkOption(d *domain.Domain) *domain.Option {
+	for _, driver := range []string{RootPortDriver, CXLUpstreamDriver, CXLDownstreamDriver} {
+		for _, property := range []string{SpeedProperty, WidthProperty} {
+			if o, _ := d.Global(driver, property); o != nil && o.Mark() == "" {
+				return o
+			}
+		}
+	}
+	return nil
 }
 
 // PortLink returns the link that a root or switch port of a domain advertises in the guest: that of

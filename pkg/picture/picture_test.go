@@ -235,7 +235,7 @@ func TestLongAliasInPicture(t *testing.T) {
 func TestDetails(t *testing.T) {
 	sysfs := machines.Sysfs(t, machines.HGX)
 	for _, tt := range []struct{ layout, speed, port string }{
-		{"numa", "default", "16 GT/s x32"}, {"numa", "host", "32 GT/s x32"}, {"mirror", "default", "unknown"}, {"keep", "default", "-"},
+		{"numa", "default", "16 GT/s x32"}, {"numa", "host", "32 GT/s x16"}, {"mirror", "default", "unknown"}, {"mirror", "host", "32 GT/s x16"}, {"keep", "default", "-"},
 	} {
 		layout, port := tt.layout, tt.port
 		m := plan.Planner{Sysfs: sysfs, Details: true, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: layout, policy.KeyPortSpeed: tt.speed}}}

@@ -49,6 +49,8 @@ func choose(s start) proposal {
 		finest.Why = "it shows which devices are of one place on the host, such as vGPUs of one GPU, and nccl-topology says the speeds"
 	case s.Policy.NCCLTopology != policy.NCCLTopologyNone:
 		finest.Why = "it shows the host's switches, and nccl-topology says their speeds"
+	case s.switchPortsSpeak():
+		finest.Why = "it shows the host's switches, and port-speed gives their ports the host's links"
 	case hasFalseLinkSpeed(finest.decisions, finest.wanted):
 		why = "GPUs, accelerators or NICs are under switches whose ports would advertise 2.5 GT/s; set nccl-topology for mirror"
 		if !isHosts {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
@@ -52,13 +53,23 @@ func concerns(p *Plan) []reasons.Warning {
 	if result.LaunchSecurity {
 		warn(reasons.CodeLaunchSecurity, "the domain has launchSecurity")
 	}
-	if p.Policy.NCCLTopology == policy.NCCLTopologyNone && hasFalseLinkSpeed(devices, p.GuestTree) {
-		warn(reasons.CodeSwitchPortSpeed, "emulated switch ports advertise 2.5 GT/s x1: NCCL underestimates these links")
+	if p.Policy.NCCLTopology == policy.NCCLTopologyNone && hasFalseLinkSpeed(devices, p.GuestTree) && hasSlowUplink(p) {
+		warn(reasons.CodeSwitchPortSpeed, "uplinks of emulated switches advertise %s: NCCL underestimates them", libvirt.DefaultUplink())
 	}
 	if open := topology.CountFunc(result.Controllers, isOpenSwitchPort); result.UEFI && open > maxHotplugSwitchPorts {
 		warn(reasons.CodeSwitchPortHotplug, "%d switch ports stay hotpluggable, and UEFI may end without a BAR for the devices under them", open)
 	}
 	return warnings
+}
+
+// hasSlowUplink reports whether a switch above a device that NCCL pairs advertises QEMU's default.
+func hasSlowUplink(p *Plan) bool {
+	isSlow := func(n *topology.Node) bool {
+		return n.Kind == topology.UpstreamPort && libvirt.NodeLink(p.result, n) == libvirt.DefaultUplink()
+	}
+	return slices.ContainsFunc(p.Devices, func(d Decision) bool {
+		return d.Function.IsPaired() && slices.ContainsFunc(p.GuestTree.Node(d.ID).Path(), isSlow)
+	})
 }
 
 // maxHotplugSwitchPorts is how many downstream ports that can hotplug lose no
@@ -151,8 +162,8 @@ func iommuConcerns(p *Plan) []reasons.Warning {
 }
 
 // isDownstreamPort reports whether a node is a switch's port. QEMU's have no ACS
-// (hw/pci-bridge/xio3130_downstream.c), so that a guest's kernel puts all under one
-// into a group (Linux drivers/iommu/iommu.c, pci_device_group).
+// (hw/pci-bridge/xio3130_downstream.c and cxl_downstream.c), so that a guest's kernel puts all
+// under one into a group (Linux drivers/iommu/iommu.c, pci_device_group).
 func isDownstreamPort(n *topology.Node) bool { return n.Kind == topology.DownstreamPort }
 
 // untestedIOMMUs warns of IOMMUs that are not known to serve devices under expander

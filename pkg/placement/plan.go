@@ -98,6 +98,12 @@ func (p *Plan) GuestOrder() []int {
 	return order
 }
 
+// MovesControllers reports whether the plan adds or removes controllers, so that an index may be
+// another controller's.
+func (p *Plan) MovesControllers() bool {
+	return len(p.Changes.AddControllers)+len(p.Changes.RemoveControllers) > 0
+}
+
 // With is the plan with the fragments, lines and warnings of policy keys.
 func (p *Plan) With(managed map[domain.Mark]domain.Managed, extras []Extra, warnings []reasons.Warning) *Plan {
 	next := *p

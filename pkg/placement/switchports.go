@@ -26,13 +26,13 @@ func (s start) switchPortsSpeak() bool {
 // QEMU's ports with a link have no VMState: a migration, a save or a snapshot with memory loses the
 // switch with all devices under it, and reports nothing. So one device has to keep QEMU from it.
 func SwitchPortsRefused(d *domain.Domain, devices []Device) string {
-	users, _ := d.Global(libvirt.RootPortDriver, libvirt.SpeedProperty)
+	users := libvirt.PortLinkOption(d)
 	switch {
 	case !libvirt.HasExpanderBuses(d):
 		return fmt.Sprintf("machine %q has no switches", d.Machine)
 	case !libvirt.HasSwitchPortLinks(d.Machine):
 		return fmt.Sprintf("QEMU has such ports since 10.0, and machine %q runs on older ones", topology.Abridge(d.Machine))
-	case users != nil && users.Mark() == "":
+	case users != nil:
 		return fmt.Sprintf("the domain's own %s %q stays", users.Name, topology.Abridge(users.Value))
 	case !pinsToHost(devices):
 		return "the VM may migrate, and would lose them on the way"

@@ -33,6 +33,7 @@ const (
 	CodeFurtherApart       Code = "further-apart"
 	CodeSwitchPortSpeed    Code = "switch-port-link-speed"
 	CodePortSpeed          Code = "port-link-speed"
+	CodePortSpeedRefused   Code = "port-speed-refused"
 	CodeSwitchPortHotplug  Code = "switch-port-hotplug"
 	CodeHotplugPortsCapped Code = "hotplug-ports-capped"
 	CodeNCCLIncomplete     Code = "nccl-topology-incomplete"
@@ -72,8 +73,9 @@ func codeTable() []entry[Code] {
 		{code: CodeBrokenRule, remedy: BrokenRule.Remedy()},
 		{code: CodeCoarserLayout, remedy: "pass fewer devices through, or set hotplug-ports=0 where controllers go past index 31"},
 		{code: CodeFurtherApart, remedy: "remove the reason why the device stays, so that both are placed"},
-		{code: CodeSwitchPortSpeed, remedy: speedRemedy},
+		{code: CodeSwitchPortSpeed, remedy: "set port-speed=host, or " + speedRemedy},
 		{code: CodePortSpeed, remedy: "set port-speed=host, or " + speedRemedy},
+		{code: CodePortSpeedRefused, remedy: "remove what the text names, or " + speedRemedy},
 		{code: CodeSwitchPortHotplug, remedy: "choose layout root or numa for a VM with only SR-IOV networks, or boot it with SeaBIOS"},
 		{code: CodeHotplugPortsCapped, remedy: "lower hotplug-ports, or pass fewer devices through"},
 		{code: CodeNCCLIncomplete, remedy: "place the device with layout numa, root or mirror; NCCL reads what the file lacks from the guest's sysfs"},
