@@ -148,7 +148,7 @@ func Settings() []Setting {
 		},
 		{
 			Key: KeyPortSpeed, Default: "default", Values: []string{"default", "host"},
-			Meaning: "link speed of the guest's root ports: default (QEMU's) or host (that of the fastest device)",
+			Meaning: "links that the guest's root and switch ports advertise: default (QEMU's) or host",
 			field:   func(p *Policy) any { return &p.PortSpeed },
 		},
 		{
