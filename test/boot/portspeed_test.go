@@ -7,15 +7,14 @@ import (
 	"strings"
 	"testing"
 
-	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/test/expect"
 )
 
 // TestPortSpeed boots two devices that have links of 32 GT/s x16 on the host. Without
 // the key the guest's root ports have 16 GT/s x32, and NCCL takes the minimum with the
-// device, 16 GT/s x16: half. With port-speed=host they have 32, and it has the host's
-// bandwidth. A stand-in has a link of its own; what NCCL reads of a device under VFIO is
+// device, 16 GT/s x16: half. With port-speed=host they have the device's, and it has the
+// host's bandwidth. A stand-in has a link of its own; what NCCL reads of a device under VFIO is
 // the hardware's (QEMU hw/vfio/pci.c, vfio_setup_pcie_cap). QEMU before 9.0 refuses to
 // start.
 func TestPortSpeed(t *testing.T) {
@@ -32,7 +31,7 @@ func TestPortSpeed(t *testing.T) {
 		bandwidth float64
 	}{
 		{"default", topology.Link{Speed: 16, Width: 32}, 256},
-		{"host", topology.Link{Speed: 32, Width: 32}, 512},
+		{"host", topology.Link{Speed: 32, Width: 16}, 512},
 	} {
 		t.Run(c.value, func(t *testing.T) {
 			t.Parallel()
@@ -50,7 +49,8 @@ func TestPortSpeed(t *testing.T) {
 			expect.NoError(t, err)
 			b.checkGuest(t, guest, plan, domain, flags)
 			for id, at := range plan.Expectations() {
-				port := portAbove(t, guest, at.Address)
+				above := linksAbove(t, guest, at.Address)
+				port := above[len(above)-1]
 				if port != c.port {
 					t.Errorf("the port above %s has %s, want %s", id, port, c.port)
 				}
@@ -62,25 +62,6 @@ func TestPortSpeed(t *testing.T) {
 			}
 		})
 	}
-}
-
-// portAbove returns the link of the port above a device, by the guest's sysfs.
-func portAbove(t *testing.T, guest *Guest, address string) topology.Link {
-	t.Helper()
-	files, err := host.ParseSnapshot(guest.Snapshot)
-	expect.NoError(t, err)
-	seen, _ := host.Read(files, nil, host.All|host.Details)
-	a, err := topology.ParseAddress(address)
-	expect.NoError(t, err)
-	device := seen.Device(a)
-	if device == nil || device.PortAbove() == nil {
-		t.Fatalf("the guest has no device %s under a port", address)
-	}
-	link := seen.MaxLink(seen.Device(*device.PortAbove()))
-	if link == nil {
-		t.Fatalf("the port above %s has no link", address)
-	}
-	return *link
 }
 
 // qemuMajor is the first number of QEMU's version.
