@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -34,8 +35,9 @@ and names what you may not read. Where the VM requests the hook, which did not p
 its devices, it also checks the cluster as doctor does. All causes:
 ` + reasons.Page("docs/causes.md") + `
 
-With -f it reads files instead: objects as kubectl get -o yaml prints them, and logs. It
-prints no value of an environment variable and no cloud-init data.
+With -f it reads files instead: objects as kubectl get -o yaml prints them, its tables of
+events, what it describes, and logs; also packed by gzip or in a tar archive. It
+prints no value of a variable, a header or a token, and no cloud-init data.
 
 Exit status:
   0  the VM runs
@@ -68,13 +70,10 @@ func (a *app) why(ctx context.Context, argument string, files []string, output c
 		return err
 	}
 	e := &why.Evidence{Report: why.Report{Namespace: name.Namespace, Name: name.Name, Installation: []string{}, Unread: []string{}}}
-	for _, file := range files {
-		data, readErr := os.ReadFile(file)
-		err = cmp.Or(err, readErr)
-		e.Add("file "+file, data)
-	}
 	if client != nil {
 		err = a.collect(ctx, client, name, e)
+	} else {
+		err = untilDone(ctx, func() error { return readFiles(files, e) })
 	}
 	if err != nil {
 		return err
@@ -88,6 +87,40 @@ func (a *app) why(ctx context.Context, argument string, files []string, output c
 	}
 	err = a.WriteAs(output, r, func(b *bytes.Buffer) error { return writeAnswer(b, r) })
 	return cmp.Or(err, cli.Found(!r.Runs()))
+}
+
+// readFiles adds a user's files.
+func readFiles(names []string, e *why.Evidence) error {
+	for _, name := range names {
+		file, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		data, err := io.ReadAll(io.LimitReader(file, why.MaxFile+1))
+		if err = cmp.Or(err, file.Close()); err != nil {
+			return err
+		}
+		if err := e.AddFile(name, data); err != nil {
+			return err
+		}
+	}
+	if err := e.Missing(); err != nil {
+		return cli.Failed("name the VM and, with -n, its namespace as the files have them", err)
+	}
+	return nil
+}
+
+// untilDone does something that no context ends, such as to read a pipe, and returns earlier if the
+// context ends.
+func untilDone(ctx context.Context, do func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("interrupted: %w", ctx.Err())
+	}
 }
 
 // collect reads a VM from the cluster. It leaves out and names what the user may not read.
@@ -119,7 +152,7 @@ func (a *app) collect(ctx context.Context, client *cluster.Client, name types.Na
 		}
 	}
 	r := e.Diagnose()
-	if ofVMI != nil && len(r.Causes)+len(r.Errors) == 0 {
+	if ofVMI != nil && len(r.Causes)+len(r.History)+len(r.Errors) == 0 {
 		_, err := client.Instance(ctx, name)
 		return err // says what there is
 	}
@@ -159,33 +192,53 @@ func writeAnswer(b *bytes.Buffer, r why.Report) error {
 	vm := "VM " + strings.TrimPrefix(r.Namespace+"/"+r.Name, "/")
 	switch {
 	case len(r.Causes) > 0:
-		f := r.Causes[0]
-		say("%s %s: %s", vm, map[bool]string{true: "runs", false: "does not start"}[r.Runs()], f.What)
-		say("message: %s", f.Line.Text)
-		say("from:    %s", f.Line.Where())
-		for _, share := range f.Shares {
-			say("nodes:   %s", share)
-		}
-		say("to do:   %s", f.Remedy)
-		if f.Check != "" {
-			say("doctor:  %s%s", reasons.Page("docs/doctor.md#"), f.Check)
-		}
-		say("more:    %s%s, %s", reasons.Page("docs/causes.md#"), f.Name, f.Seen[0])
-		for _, before := range r.Causes[1:] {
-			say("before:  %s, %s", before.Name, before.Line.Where())
-		}
+		writeCause(say, vm, r)
+	case r.Phase == "" && r.Started != nil:
+		say("%s started (%s), and nothing that was read says that it ended", vm, r.Started.Where())
 	case r.Runs():
 		say("%s runs on node %s; kubectl hostdev explain %s shows where its devices are", vm, r.Node, r.Name)
 	default:
-		say("%s does not run (%s), and no known cause is in what was read. Its last errors:", vm, cmp.Or(r.Phase, "no VMI was read"))
-		for _, line := range r.Errors {
-			say("  %s (%s)", line.Text, line.Where())
-		}
-		say("To report it, attach what these print, without what is secret in it:")
-		say("  kubectl get vm,vmi,pod,event -o yaml; kubectl logs POD -c compute")
+		writeUnknown(say, vm, r)
+	}
+	for _, f := range r.History {
+		say("past:    %s, %s; later %s", f.Name, f.Line.Where(), f.Past.Where())
 	}
 	for _, problem := range r.Installation {
 		say("hook:    %s", problem)
 	}
 	return nil
+}
+
+// writeCause writes the first cause, and names the others.
+func writeCause(say func(string, ...any), vm string, r why.Report) {
+	f := r.Causes[0]
+	say("%s %s: %s", vm, map[bool]string{true: "runs", false: "does not start"}[r.Runs()], f.What)
+	say("message: %s", f.Line.Text)
+	say("from:    %s", f.Line.Where())
+	for _, share := range f.Shares {
+		say("nodes:   %s", share)
+	}
+
+	say("to do:   %s", f.Remedy)
+	if f.Check != "" {
+		say("doctor:  %s%s", reasons.Page("docs/doctor.md#"), f.Check)
+	}
+	say("more:    %s%s, %s", reasons.Page("docs/causes.md#"), f.Name, f.Seen[0])
+	for _, before := range r.Causes[1:] {
+		say("before:  %s, %s", before.Name, before.Line.Where())
+	}
+}
+
+// writeUnknown writes the last errors of a VM that does not run for no known cause.
+func writeUnknown(say func(string, ...any), vm string, r why.Report) {
+	errors := " Its last errors:"
+	if len(r.Errors) == 0 {
+		errors = ""
+	}
+	say("%s does not run (%s), and no known cause is in what was read.%s", vm, cmp.Or(r.Phase, "no VMI was read"), errors)
+	for _, line := range r.Errors {
+		say("  %s (%s)", line.Text, line.Where())
+	}
+	say("To report it, attach what these print, without what is secret in it:")
+	say("  kubectl get vm,vmi,pod,event -o yaml; kubectl logs POD -c compute")
 }

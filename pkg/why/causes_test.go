@@ -50,17 +50,24 @@ func TestCauses(t *testing.T) {
 func TestTable(t *testing.T) {
 	all, names := fixtures(t), map[string]bool{}
 	for _, cause := range Causes() {
-		if names[cause.Name] || cause.What == "" || cause.Remedy == "" || len(cause.Messages) == 0 || len(cause.Seen) == 0 {
+		if names[cause.Name] || !slices.Contains(stages, cause.Stage) || cause.What == "" || cause.Remedy == "" || len(cause.Messages) == 0 || len(cause.Seen) == 0 {
 			t.Errorf("%s appears twice, or lacks a column", cause.Name)
 		}
 		names[cause.Name] = true
 		for _, message := range cause.Messages {
-			only := Cause{Messages: []string{message}}
-			if strings.Count(message, "*") > 1 {
-				t.Errorf("%s: more than one * in %q", cause.Name, message)
+			only := newIndex([]Cause{{Messages: []string{message}}})
+			if begin, _, _ := strings.Cut(message, "*"); strings.Count(message, "*") > 1 || len(begin) < headSize {
+				t.Errorf("%s: more than one * in %q, or fewer than %d bytes before it", cause.Name, message, headSize)
 			}
 			isSeen := slices.ContainsFunc(all[cause.Name], func(place txtar.File) bool {
-				return slices.ContainsFunc(evidence(string(place.Data)).lines, func(l Line) bool { return only.match(l.Source+": "+l.Text) >= 0 })
+				e := &Evidence{Report: Report{Name: "vm"}, table: only}
+				e.Add("a file", place.Data)
+				for key := range e.entries {
+					if key.cause != nil {
+						return true
+					}
+				}
+				return false
 			})
 			if !isSeen {
 				t.Errorf("%s: no fixture has the message %q", cause.Name, message)
@@ -77,7 +84,7 @@ func TestWell(t *testing.T) {
 	}
 	for _, log := range logs {
 		e := evidence(string(log.Data))
-		if len(e.lines) == 0 {
+		if !e.hasText && len(e.found) == 0 {
 			t.Errorf("%s: no line", log.Name)
 		}
 		if r := e.Diagnose(); len(r.Causes)+len(r.Errors) > 0 {

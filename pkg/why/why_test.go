@@ -45,7 +45,6 @@ func TestAttempts(t *testing.T) {
 		Source: "event SyncFailed of VirtualMachineInstance vm", Time: time.Date(2026, 11, 22, 10, 3, 0, 0, time.UTC),
 		Text: "server error. command SyncVMI failed: \"LibvirtError(Code=1, Domain=10, Message='internal error: qemu unexpectedly closed the monitor: " +
 			"2026-11-22T10:00:00.563014Z qemu-kvm: -device vfio-pci,host=0000:01:00.0: vfio 0000:01:00.0: group 1 is not viable",
-		isError: true,
 	}
 	if got := found[0].Line; got != want {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -202,5 +201,70 @@ func TestShares(t *testing.T) {
 	}
 	if got := evidence(many...).Diagnose().Causes[0].Shares[1]; len(got) > 400 || !strings.HasSuffix(got, "…") {
 		t.Errorf("100 nodes: %q", got)
+	}
+}
+
+// TestErrorsOnce: what several sources say of one failure is one error, whoever quotes it, and a warning
+// in an event's text makes it no less an error. Errors that all logs have are left out.
+func TestErrorsOnce(t *testing.T) {
+	const qemu = "2026-11-22T10:00:00.563014Z qemu-kvm: -device vfio-pci,host=0000:01:00.0: nobody knows"
+	quoted := func(who string) string {
+		return who + "Message='internal error: QEMU unexpectedly closed the monitor (vm='ml_vm'): " + qemu + "')"
+	}
+	log := func(text string) string {
+		return `{"component":"virt-launcher","level":"error","msg":"` + text + `","timestamp":"2026-11-22T10:00:00Z"}`
+	}
+	for name, texts := range map[string][]string{
+		"one failure": {
+			event(vmi, "SyncFailed", "10:00:03", quoted(`server error. command SyncVMI failed: "LibvirtError(Code=1, Domain=10, `)+`"`),
+			"kind: VirtualMachineInstance\nmetadata: {name: vm, namespace: ml}\nstatus: {phase: Scheduled, conditions: [{type: Synchronized, status: 'False', reason: Synchronizing, message: \"" +
+				quoted(`server error. command SyncVMI failed: 'LibvirtError(Code=1, Domain=10, `) + "\"}]}\n",
+			log(quoted("Failed to start VirtualMachineInstance: virError(Code=1, Domain=10, ")),
+			log("internal error: QEMU unexpectedly closed the monitor (vm='ml_vm'): " + qemu),
+			qemu,
+		},
+		"a warning in an event": {event(vmi, "SyncFailed", "10:00:00", "server error: qemu-kvm: warning: host doesn't support requested feature: nobody knows")},
+		"noise": {
+			event(vmi, "SyncFailed", "10:00:00", "nobody knows"),
+			log("internal error: Child process (dmidecode -q -t 0,1) unexpected exit status 1: /dev/mem: No such file or directory"),
+			log("Guest agent is not responding: QEMU guest agent is not connected"), log("Unable to open /dev/vhost-vsock: No such file or directory"),
+		},
+	} {
+		r := evidence(texts...).Diagnose()
+		if len(r.Causes) > 0 || len(r.Errors) != 1 || !strings.Contains(r.Errors[0].Text, "nobody knows") {
+			t.Errorf("%s: %+v", name, r.Errors)
+		}
+	}
+}
+
+// TestOwnLines: of logs and tables about several VMs only this one's lines name its cause.
+func TestOwnLines(t *testing.T) {
+	handler := func(fields string) string {
+		return `{"component":"virt-handler","level":"error","msg":"Synchronizing the VirtualMachineInstance failed.","reason":"` + noMemlock + `"` + fields + "}"
+	}
+	const prefixed = "/compute] qemu-kvm: " + noMemlock
+	scheduling := "kind: VirtualMachineInstance\nmetadata: {name: vm, namespace: ml}\nstatus: {phase: Scheduling}\n"
+	for name, tt := range map[string]struct{ own, other string }{
+		"virt-handler":      {handler(`,"kind":"","name":"vm","namespace":"ml"`), handler(`,"kind":"","name":"dgx","namespace":"ml"`)},
+		"another namespace": {handler(`,"kind":"","name":"vm","namespace":"ml"`), handler(`,"kind":"","name":"vm","namespace":"dev"`)},
+		"a node":            {handler(`,"kind":"","name":"vm"`), handler(`,"kind":"Node","name":"vm"`)},
+		"no name":           {handler(`,"error":"re-enqueuing ml/vm"`) + handler(`,"kind":"","name":"vm"`), handler("")},
+		"--prefix":          {"[pod/virt-launcher-vm-x7k2p" + prefixed, "[pod/virt-launcher-dgx-x7k2p" + prefixed},
+		"stern":             {"virt-launcher-vm-x7k2p compute qemu-kvm: " + noMemlock, "virt-launcher-dgx-x7k2p compute qemu-kvm: " + noMemlock},
+		"libvirt":           {"error: (vm='ml_vm'): " + noMemlock, "error: (vm='ml_dgx'): " + noMemlock},
+		"a table":           {"5s   Warning   SyncFailed   virtualmachineinstance/vm   " + noMemlock, "5s   Warning   SyncFailed   virtualmachineinstance/dgx   " + noMemlock},
+		"a table, -A":       {"ml   5s   Warning   SyncFailed   virtualmachineinstance/vm   " + noMemlock, "dev   5s   Warning   SyncFailed   virtualmachineinstance/vm   " + noMemlock},
+		"the hook": {
+			`{"level":"ERROR","msg":"domain left unchanged","vmi":"ml/vm","error":"` + noMemlock + `"}`, `{"level":"ERROR","msg":"domain left unchanged","vmi":"ml/dgx","error":"` + noMemlock + `"}`,
+		},
+	} {
+		for want, text := range map[string]string{"locked-memory": tt.own, "": tt.other} {
+			e := &Evidence{Report: Report{Namespace: "ml", Name: "vm"}}
+			e.Add("a file", []byte(scheduling))
+			e.Add("a file", []byte(text))
+			if got := causes(e.Diagnose().Causes); got != want {
+				t.Errorf("%s: causes %q, want %q", name, got, want)
+			}
+		}
 	}
 }

@@ -1,0 +1,116 @@
+package why
+
+import (
+	_ "embed"
+	"strings"
+	"sync"
+
+	"sigs.k8s.io/yaml"
+)
+
+// table begins with what its columns are.
+//
+//go:embed causes.yaml
+var table []byte
+
+// Stage is a stage of a VM's start. A stage begins when the one before it is passed.
+type Stage string
+
+// The stages, in order.
+const (
+	StageCreate    Stage = "create"    // KubeVirt creates the VMI and its pod
+	StageSchedule  Stage = "schedule"  // the scheduler finds a node
+	StageContainer Stage = "container" // the kubelet starts the pod's containers
+	StageHook      Stage = "hook"      // virt-launcher waits for the hooks
+	StageStart     Stage = "start"     // libvirt starts the domain
+	StageGuest     Stage = "guest"     // the guest finds its devices
+)
+
+// stages are the stages in order.
+var stages = []Stage{StageCreate, StageSchedule, StageContainer, StageHook, StageStart, StageGuest}
+
+// Cause is a row of the table.
+type Cause struct {
+	Name     string   `json:"name"`     // the heading in docs/causes.md
+	What     string   `json:"what"`     // what went wrong
+	Stage    Stage    `json:"stage"`    // that fails: create, schedule, container, hook, start, guest
+	Messages []string `json:"messages"` // that components print; "*" stands for any text
+	Remedy   string   `json:"remedy"`   // what to do
+	Check    string   `json:"check"`    // doctor's check about the same; "" without one
+	Seen     []string `json:"seen"`     // addresses of threads that have the messages, or of code that prints them
+}
+
+// Causes returns the table.
+func Causes() []Cause {
+	var all []Cause
+	if err := yaml.UnmarshalStrict(table, &all); err != nil {
+		panic("causes.yaml: " + err.Error()) // it is part of the program
+	}
+	return all
+}
+
+// find returns the place and the pattern of the first of the cause's messages in a text, or -1.
+func (c Cause) find(text string) (at int, message string) {
+	for _, message := range c.Messages {
+		before, after, _ := strings.Cut(message, "*")
+		if at := strings.Index(text, before); at >= 0 && strings.Contains(text[at+len(before):], after) {
+			return at, message
+		}
+	}
+	return -1, ""
+}
+
+// index finds causes in a log of many megabytes: it looks for the first bytes of all messages at
+// once, and only where it finds some for a message.
+type index struct {
+	causes []Cause
+	begins [1 << 16]bool            // hashes of the messages' first bytes
+	byHead map[[headSize]byte][]int // causes by these bytes, in order
+}
+
+// headSize is the number of bytes of a message that the index knows, the shortest message's.
+const headSize = 4
+
+// causeIndex returns the index of the table.
+var causeIndex = sync.OnceValue(func() *index { return newIndex(Causes()) })
+
+// newIndex returns the index of causes, whose messages have headSize bytes or more.
+func newIndex(causes []Cause) *index {
+	x := &index{causes: causes, byHead: map[[headSize]byte][]int{}}
+	for i, c := range causes {
+		for _, message := range c.Messages {
+			head := [headSize]byte([]byte(message))
+			x.begins[hash(message, 0)] = true
+			x.byHead[head] = append(x.byHead[head], i)
+		}
+	}
+	return x
+}
+
+// hash returns a hash of the bytes of a text from a place on.
+func hash(text string, at int) uint16 {
+	word := uint32(text[at]) | uint32(text[at+1])<<8 | uint32(text[at+2])<<16 | uint32(text[at+3])<<24
+	return uint16(word * 2654435761 >> 16) // Knuth, The Art of Computer Programming 3, 6.4
+}
+
+// find returns the first cause of the table that has a message in the text, or nil.
+func (x *index) find(text string) *Cause {
+	first := len(x.causes)
+	for at := 0; at+headSize <= len(text); at++ {
+		if !x.begins[hash(text, at)] {
+			continue
+		}
+		for _, i := range x.byHead[[headSize]byte([]byte(text[at:at+headSize]))] {
+			if i >= first {
+				continue
+			}
+			if place, _ := x.causes[i].find(text[at:]); place >= 0 {
+				first = i
+			}
+		}
+	}
+	if first == len(x.causes) {
+		return nil
+	}
+	return &x.causes[first]
+}

@@ -1,0 +1,221 @@
+package why
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Evidence has what objects and logs say about one VM. Without a namespace it is that VM in any.
+type Evidence struct {
+	Report                                // without what Diagnose finds
+	Labels, Annotations map[string]string // of its VMI, or of the VM's template
+	Logs                []Log             // of its pods
+
+	table       *index // of causes.yaml
+	entries     map[entryKey]entry
+	read        int             // number of messages, by which entries are in order
+	hasText     bool            // a file has lines that name no VM
+	found       map[string]bool // the VMs that the files name, as NAMESPACE/NAME
+	nodes, pods []object        // of all VMs
+}
+
+// Log names the log of a container, or that from before its restart.
+type Log struct {
+	Pod, Container string
+	Before         bool
+}
+
+// entry is a line of a message that names a cause, is an error, or says that a stage is passed.
+type entry struct {
+	message
+	line   int    // of the message's text
+	cause  *Cause // nil if it names none
+	passed Stage  // "" if it says nothing of the kind
+	number int    // in the order of reading
+}
+
+// entryKey says which entries replace each other: of equal ones the last counts.
+type entryKey struct {
+	source, subject string
+	cause           *Cause
+	passed          Stage
+	form            string // of an error that names no cause: without its numbers
+}
+
+// message is a text about the VM.
+type message struct {
+	source    string        // who reports it
+	heading   string        // the reason of an event, the container's name of a state; matched before each line
+	subject   string        // the container or image that it is about; "" for the VM or its pod
+	stage     Stage         // of the start that it is about; "" where only its cause says
+	at        time.Time     // zero where the source has none
+	ago       time.Duration // before the time at which a table was printed, where that has ages
+	hasAge    bool
+	isError   bool
+	isLog     bool // a line of a log, of which healthy VMs have errors, too
+	isState   bool // an object's state when it was read, which no event ends
+	text      string
+	passes    Stage // stage that the message says is passed
+	isDerived bool  // its time is that of the line before it
+}
+
+// harmless are parts of errors in logs of VMs that are well: KubeVirt's tests allow them
+// (kubevirt/kubevirt tests/vmlogchecker/allowlist.go), and of /dev/kvm the owner changes after
+// libvirt looks for it (kubevirt/kubevirt issue 16369).
+var harmless = []string{
+	"/dev/kvm: ", "/dev/vhost-vsock", "dmidecode", "At least one cgroup controller is required",
+	" bus connection: ", "DBus system bus", "Cannot probe for supported suspend types",
+	"Failed to open config space file",
+	"uest agent", "QEMU agent", "guest info failed", "End of file from agent socket",
+	"agent=remoteDispatch", "agent=qemuDispatch",
+	"Unable to read from monitor", "Unable to write to monitor", "Missing monitor reply object",
+	"End of file while reading data", "client socket is closed", "Connection to libvirt lost",
+	"Cannot write data: Broken pipe", "Error updating cache",
+	"migration statistics are available only", "backend-storage-meta/migrated",
+	"Failed to get block info", "Break reap loop", "Error detecting pid", "virt-serial0-log",
+	"failed to read libvirt logs", "failed to read qemu log directory", "domain notify event",
+	"notify domain event", ": warning: ",
+}
+
+// add adds a message, one line per line of its text: KubeVirt's messages quote libvirt's, and
+// those QEMU's.
+func (e *Evidence) add(m message) {
+	if e.entries == nil {
+		e.entries = map[entryKey]entry{}
+		e.table = cmp.Or(e.table, causeIndex())
+	}
+	if m.passes != "" {
+		e.keep(entry{message: m, passed: m.passes})
+	}
+	for i, line := range lines(m.text) {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		cause := e.table.find(m.matched(line))
+		if cause != nil || m.isError && !(m.isLog && isHarmless(line)) {
+			e.keep(entry{message: m, line: i, cause: cause})
+		}
+	}
+}
+
+// isHarmless reports whether healthy VMs have an error, too.
+func isHarmless(line string) bool {
+	return slices.ContainsFunc(harmless, func(part string) bool { return strings.Contains(line, part) })
+}
+
+// matched returns what is compared with the table of a line of the message.
+func (m message) matched(line string) string {
+	if m.heading == "" {
+		return line
+	}
+	return m.heading + ": " + line
+}
+
+// lines returns the lines of a text, also those that are escaped in it.
+func lines(text string) []string {
+	if strings.Contains(text, `\`) {
+		text = strings.NewReplacer(`\n`, "\n", `\"`, `"`).Replace(text)
+	}
+	return strings.Split(text, "\n")
+}
+
+// keep keeps an entry, unless there is a later one that says the same.
+func (e *Evidence) keep(n entry) {
+	e.read++
+	n.number = e.read
+	key := entryKey{source: n.source, subject: n.subject, cause: n.cause, passed: n.passed}
+	if n.cause == nil && n.passed == "" {
+		key.form = form(lines(n.text)[n.line])
+	}
+	old, isKnown := e.entries[key]
+	isOlder := n.hasAge && n.ago > old.ago || n.at.Before(old.at)
+	if !isKnown || !isOlder {
+		e.entries[key] = n
+	}
+}
+
+// form returns a text with each number as 0.
+func form(text string) string {
+	b := make([]byte, 0, len(text))
+	for i := range len(text) {
+		isDigit := '0' <= text[i] && text[i] <= '9'
+		switch {
+		case !isDigit:
+			b = append(b, text[i])
+		case len(b) == 0 || b[len(b)-1] != '0':
+			b = append(b, '0')
+		}
+	}
+	return string(b)
+}
+
+// inOrder returns the entries, the oldest first. The ages of a table count from the last
+// time that is known: a user collects a VM's events and logs together. Entries
+// without a time come first.
+func (e *Evidence) inOrder() []entry {
+	all := slices.Collect(maps.Values(e.entries))
+	var last time.Time
+	for _, n := range all {
+		if n.at.After(last) {
+			last = n.at
+		}
+	}
+	if last.IsZero() {
+		last = time.Unix(0, 0)
+	}
+	for i, n := range all {
+		if n.hasAge {
+			all[i].at, all[i].isDerived = last.Add(-n.ago), true
+		}
+	}
+	slices.SortFunc(all, func(x, y entry) int {
+		return cmp.Or(x.at.Compare(y.at), cmp.Compare(x.number, y.number))
+	})
+	return all
+}
+
+// isOwn reports whether an object is the VM that is asked for, its VMI or its pod. It notes
+// which VMs there are.
+func (e *Evidence) isOwn(kind, namespace, name string) bool {
+	switch strings.ToLower(kind) {
+	case "", "vm", "vmi", "virtualmachine", "virtualmachineinstance":
+		return e.isVM(namespace, name)
+	case "pod", "po", "pods":
+		vm, isLauncher := strings.CutPrefix(name, launcherPrefix)
+		if e.isLauncher(name) {
+			vm = e.Name
+		} else if end := strings.LastIndexByte(vm, '-'); end > 0 {
+			vm = vm[:end]
+		}
+		return isLauncher && e.isVM(namespace, vm)
+	}
+	return false
+}
+
+// isVM reports whether a VM is the one that is asked for.
+func (e *Evidence) isVM(namespace, name string) bool {
+	if e.found == nil {
+		e.found = map[string]bool{}
+	}
+	e.found[strings.TrimPrefix(namespace+"/"+name, "/")] = true
+	return name == e.Name && e.isNamespace(namespace)
+}
+
+func (e *Evidence) isNamespace(namespace string) bool {
+	return e.Namespace == "" || namespace == "" || e.Namespace == namespace
+}
+
+// isLauncher reports whether a pod's name is that of the VM: KubeVirt lets the API server
+// generate its end, after at most 58 characters (k8s.io/apiserver
+// pkg/storage/names/generate.go). A pod that is gone has left its events.
+func (e *Evidence) isLauncher(pod string) bool {
+	base := launcherPrefix + e.Name + "-"
+	end, found := strings.CutPrefix(pod, base[:min(len(base), 58)])
+	return found && !strings.Contains(end, "-")
+}
+
+// launcherPrefix begins the names of virt-launcher's pods.
+const launcherPrefix = "virt-launcher-"

@@ -1,0 +1,277 @@
+package why
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// object is a VM, a VMI, a pod, a node, an event or a list of these. What they have in common is
+// in the same fields. A field that does not fit its type is left out.
+type object struct {
+	corev1.Event
+	Msg   string // of a line of a log, which may have a kind, too
+	Items []json.RawMessage
+	Spec  struct {
+		NodeName   string
+		Containers []corev1.Container
+		Template   struct{ Metadata metav1.ObjectMeta }
+	}
+	Status struct {
+		corev1.PodStatus
+		NodeName                  string
+		Allocatable               corev1.ResourceList
+		PhaseTransitionTimestamps []struct {
+			Phase                    string
+			PhaseTransitionTimestamp metav1.Time
+		}
+	}
+}
+
+// Add adds a file: objects as kubectl prints them, in YAML or JSON, Lists or several
+// documents. What is neither is a log.
+func (e *Evidence) Add(source string, data []byte) {
+	if e.addObject(data, "") {
+		return // JSON, which is faster to read as that
+	}
+	for document := range documents(string(data)) {
+		if !e.addYAML(document) {
+			e.AddLog(source, document)
+		}
+	}
+}
+
+// documents returns the parts of a file between lines that begin with three dashes.
+func documents(text string) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for {
+			end := strings.Index("\n"+text, "\n---")
+			if end < 0 {
+				yield(text)
+				return
+			}
+			if !yield(text[:max(end-1, 0)]) {
+				return
+			}
+			_, text, _ = strings.Cut(text[end:], "\n")
+		}
+	}
+}
+
+// hasKind is what an object in YAML has. A log, which has nothing of the kind, takes a parser of
+// YAML much longer.
+var hasKind = regexp.MustCompile(`(?m)^(?:kind:|\{ *\w+:|- )`)
+
+// addYAML adds an object in YAML, or in JSON.
+func (e *Evidence) addYAML(document string) bool {
+	if e.addObject([]byte(document), "") {
+		return true
+	}
+	const enough = 64 << 10 // kubectl prints the kind of a List after its items
+	if !hasKind.MatchString(document[:min(len(document), enough)]) && !strings.Contains(document, "\nkind:") {
+		return false
+	}
+	data, err := yaml.YAMLToJSON([]byte(document))
+	return err == nil && e.addObject(data, "")
+}
+
+// addObject adds an object or a list. The API server's lists have the kind of their items,
+// kubectl's do not.
+func (e *Evidence) addObject(data []byte, kind string) bool {
+	var o object
+	o.Kind = kind
+	json.Unmarshal(data, &o)
+	if o.Msg != "" {
+		return false
+	}
+	if kind, isList := strings.CutSuffix(o.Kind, "List"); isList {
+		for _, item := range o.Items {
+			e.addObject(item, kind)
+		}
+	}
+
+	of := corev1.ObjectReference{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
+	switch o.Kind {
+	case "Event":
+		of = o.InvolvedObject
+	case "Node":
+		e.nodes = append(e.nodes, o)
+	case "Pod":
+		e.pods = append(e.pods, o)
+	}
+	if of.Kind != "" && e.isOwn(of.Kind, of.Namespace, of.Name) {
+		e.addOwn(o, fmt.Sprintf(" of %s %s", of.Kind, of.Name))
+	}
+	return o.Kind != ""
+}
+
+// addOwn adds an object of the VM, or an event about one, which source names.
+func (e *Evidence) addOwn(o object, source string) {
+	switch o.Kind {
+	case "Event":
+		e.addEvent(o, source)
+		return
+	case "VirtualMachine":
+		e.Labels, e.Annotations = o.Spec.Template.Metadata.Labels, o.Spec.Template.Metadata.Annotations
+	case "VirtualMachineInstance":
+		e.Phase, e.Node = string(cmp.Or(o.Status.Phase, corev1.PodPending)), o.Status.NodeName
+		e.Labels, e.Annotations = o.Labels, o.Annotations
+		e.addPhases(o, source)
+	}
+	e.addState(o, source)
+	e.addContainers(o, source)
+}
+
+// eventReasons says which stage an event's reason is about, and which it passes (Kubernetes
+// pkg/kubelet/events/event.go, pkg/scheduler/schedule_one.go; KubeVirt pkg/controller and
+// pkg/virt-handler).
+var eventReasons = map[string]struct{ about, passes Stage }{
+	"FailedScheduling":       {about: StageSchedule},
+	"Scheduled":              {passes: StageSchedule},
+	"Failed":                 {about: StageContainer},
+	"BackOff":                {about: StageContainer},
+	"FailedMount":            {about: StageContainer},
+	"FailedAttachVolume":     {about: StageContainer},
+	"FailedCreatePodSandBox": {about: StageContainer},
+	"Pulled":                 {passes: StageContainer},
+	"FailedCreate":           {about: StageCreate},
+	"SuccessfulCreate":       {passes: StageCreate},
+	"SyncFailed":             {about: StageStart},
+}
+
+// quoted is a quoted name of an image or a container in a message of the kubelet, or a container's after
+// that word.
+var quoted = regexp.MustCompile(`"([^"\s]+)"|\bcontainer ([a-z0-9-]+)$`)
+
+// addEvent adds an event about an object that source names.
+func (e *Evidence) addEvent(o object, source string) {
+	m := message{
+		source: "event " + o.Reason + source, heading: o.Reason, text: o.Message,
+		isError: o.Type == corev1.EventTypeWarning,
+		at:      cmp.Or(o.LastTimestamp.Time, o.EventTime.Time, o.CreationTimestamp.Time).UTC(),
+	}
+	if name, isContainer := strings.CutPrefix(o.InvolvedObject.FieldPath, "spec."); isContainer {
+		_, name, _ = strings.Cut(name, "{")
+		m.subject = strings.TrimSuffix(name, "}")
+	}
+	e.addReason(m, o.Reason, o.InvolvedObject.Kind)
+}
+
+// addReason adds an event whose reason says which stage it is about.
+func (e *Evidence) addReason(m message, reason, kind string) {
+	r := eventReasons[reason]
+	m.stage, m.passes = r.about, r.passes
+	if isPod := strings.EqualFold(kind, "pod"); reason == "Started" && isPod {
+		m.passes = StageContainer
+	} else if isVMI := strings.EqualFold(kind, "virtualmachineinstance"); isVMI && (reason == "Started" || reason == "Created") {
+		m.passes = StageStart // virt-handler defined it, or started it
+	}
+	about := cmp.Or(m.stage, m.passes)
+	if found := quoted.FindStringSubmatch(m.text); about == StageContainer && m.subject == "" && found != nil {
+		m.subject = cmp.Or(found[1], found[2])
+	}
+	e.add(m)
+}
+
+// addPhases adds when the VMI went from one phase to the next.
+func (e *Evidence) addPhases(o object, source string) {
+	passes := map[string]Stage{"Scheduling": StageCreate, "Scheduled": StageContainer, "Running": StageStart}
+	for _, t := range o.Status.PhaseTransitionTimestamps {
+		if passed := passes[t.Phase]; passed != "" {
+			e.add(message{source: "phase " + t.Phase + source, at: t.PhaseTransitionTimestamp.UTC(), passes: passed})
+		}
+	}
+}
+
+// addState adds the conditions of an object, and why it failed.
+func (e *Evidence) addState(o object, source string) {
+	if o.Status.Reason != "" {
+		e.add(message{
+			source: "status" + source, at: o.CreationTimestamp.UTC(),
+			text: o.Status.Reason + ": " + o.Status.Message, isError: true,
+		})
+	}
+
+	failed := map[string]corev1.ConditionStatus{
+		"Failure": corev1.ConditionTrue, "Synchronized": corev1.ConditionFalse, "PodScheduled": corev1.ConditionFalse,
+	}
+	for _, c := range o.Status.Conditions {
+		m := message{source: "condition " + string(c.Type) + source, at: c.LastTransitionTime.UTC()}
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
+			m.passes = StageSchedule
+			e.add(m)
+		}
+		if c.Status == failed[string(c.Type)] {
+			m.text, m.isError, m.isState = c.Reason+": "+c.Message, true, !o.isEnded()
+			e.add(m)
+		}
+	}
+}
+
+// isEnded reports whether an object is a pod that ended, or will soon.
+func (o object) isEnded() bool {
+	isOver := o.Status.Phase == corev1.PodFailed || o.Status.Phase == corev1.PodSucceeded
+	return o.Kind == "Pod" && (isOver || o.DeletionTimestamp != nil)
+}
+
+// addContainers adds the states of a pod's containers, and says which logs there are.
+func (e *Evidence) addContainers(o object, source string) {
+	for _, c := range slices.Concat(o.Status.InitContainerStatuses, o.Status.ContainerStatuses) {
+		for i, state := range []corev1.ContainerState{c.LastTerminationState, c.State} {
+			isNow := i == 1
+			if state.Running != nil || state.Terminated != nil {
+				e.Logs = append(e.Logs, Log{Pod: o.Name, Container: c.Name, Before: !isNow})
+			}
+			m := message{
+				source: "container " + c.Name + source, heading: "container " + c.Name, subject: c.Name,
+				isState: isNow && !o.isEnded(),
+			}
+			e.addContainer(m, state, o.CreationTimestamp.UTC())
+		}
+	}
+}
+
+// addContainer adds a state of a container of a pod that was created at a time.
+func (e *Evidence) addContainer(m message, state corev1.ContainerState, created time.Time) {
+	running, waiting, ended := state.Running, state.Waiting, state.Terminated
+	switch {
+	case running != nil && !running.StartedAt.IsZero():
+		m.at, m.passes = running.StartedAt.UTC(), StageContainer
+	case waiting != nil && waiting.Message != "":
+		m.at, m.stage, m.isError = created, StageContainer, true
+		m.text = waiting.Reason + ": " + waiting.Message
+	case ended != nil && ended.ExitCode != 0:
+		m.at, m.isError = ended.FinishedAt.UTC(), true
+		m.text = fmt.Sprintf("%s (exit status %d): %s", ended.Reason, ended.ExitCode, ended.Message)
+	default:
+		return
+	}
+	e.add(m)
+}
+
+// age parses an age as kubectl prints it (k8s.io/apimachinery pkg/util/duration), such as "3m20s" or "2d".
+func age(text string) (time.Duration, bool) {
+	const day = 24 * time.Hour
+	units := map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': day, 'y': 365 * day}
+	var sum, number time.Duration
+	for i := range len(text) {
+		if digit := text[i] - '0'; digit <= 9 && number < 1e6 {
+			number = 10*number + time.Duration(digit)
+			continue
+		}
+		unit := units[text[i]]
+		if unit == 0 {
+			return 0, false
+		}
+		sum, number = sum+number*unit, 0
+	}
+	return sum, text != "" && number == 0
+}

@@ -1,0 +1,254 @@
+package why
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// redacted stands for a value that was removed.
+const redacted = "…"
+
+// The forms of secrets that need no name: private keys, JSON Web Tokens (RFC 7519), tokens by the
+// prefixes that their issuers document, and credentials of an address or a header (RFC 7235, 2.1).
+var bare = []struct {
+	form *regexp.Regexp
+	with string
+}{
+	{regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`), redacted},
+	{regexp.MustCompile(`\beyJ[\w-]+(?:\.[\w-]*){0,2}`), redacted},
+	{regexp.MustCompile(`\b(?:gh[a-z]_|github_pat_|glpat-|hf_|nvapi-|xox[a-z]-|sk-|AKIA|ASIA)[\w-]{8,}`), redacted},
+	{regexp.MustCompile(`://[^/\s@]+@`), "://" + redacted + "@"},
+	{regexp.MustCompile(`(?i)\b(bearer|basic) +[\w.~+/=-]{6,}`), "$1 " + redacted},
+	{regexp.MustCompile(`\b(ssh-[a-z0-9-]+|ecdsa-[a-z0-9-]+) +\S+`), "$1 " + redacted},
+}
+
+// dump begins a list of variables, arguments, headers or data of a Secret, or a map, as Go and
+// YAML print them. Such a list has values of any form, so the rest of the message goes with it.
+var dump = regexp.MustCompile(`(?i)\b(?:env\w*|variables?|args?|command|headers?|data|stringdata|annotations)\\*["']?\s*[:=]\s*(?:\[\]\w*\.?\w*|map\[\w+\]\w+)?[\[{]\s*[^\]}\s]|\bmap\[[^\]]|\b(?:string)?data:\s*\n|\\*["']?binaryData\b`)
+
+// cloudInit begins cloud-init data, and the fields of a VMI that hold some.
+var cloudInit = regexp.MustCompile(`#cloud-config|(?i:user-?data|network-?data)|#!/`)
+
+// secretWord is a part of a name whose value is a secret.
+const secretWord = `(?:passw(?:or)?d|passphrase|passcode|pwd|secret|token|credential|api[_.-]?key|(?:access|private|signing|account|encryption|license)[_.-]?key|cookie|signature)`
+
+// named is a name with its value after it: an assignment, an entry of JSON or YAML, a header, a
+// flag. The groups are what precedes the name, its quote, the name, and the sign between.
+var named = regexp.MustCompile(`(^|[^\w.$%/-]|--?)(\\*["'])?([A-Za-z_][\w.$/-]*(?:\[[^\]\s]*\])?)(\\*["'])?(\s*:=\s*|\s*=>?\s*|\s*:[ \t]*)`)
+
+// secretName is a name whose value is a secret, whatever sign is between.
+var secretName = regexp.MustCompile(`(?i)` + secretWord + `|(?:^|[_.-])(?:key|pass|auth|sig|salt|pin|value)$|^(?:proxy-)?authorization$|^x-[\w-]+$`)
+
+// variableName is a name that nothing but a variable has.
+var variableName = regexp.MustCompile(`^[A-Z][A-Z0-9]*_[A-Z0-9_]+$`)
+
+// spoken is a secret after its name in a sentence or on a command line, or before it.
+var spoken = regexp.MustCompile(`(?i)((?:\b|--?)[\w-]*(?:passw(?:or)?d|passphrase|token|api-?key)s?["']?\s+(?:is\s+|was\s+|of \S+ is\s+)?)(\S+)|(\S+)(\s+is (?:the|its|my|your) (?:passw(?:or)?d|passphrase|token|secret))`)
+
+// element is an XML element with a secret in it.
+var element = regexp.MustCompile(`(?i)(<[\w:-]*` + secretWord + `[^<>]*>)[^<]+`)
+
+// resourceName is a resource's name in a quota, without that of a device, and quantity its value.
+var (
+	resourceName = regexp.MustCompile(`^(?:requests\..+|limits\..+|cpu|memory|pods)$`)
+	quantity     = regexp.MustCompile(`^[0-9]+(?:\.[0-9]+)?[KMGTPEkmi]{0,2}\b`)
+)
+
+// public are names whose values messages of KubeVirt, libvirt, QEMU and Kubernetes cannot do
+// without, where an option list or JSON has them: "-device vfio-pci,host=0000:1b:00.0".
+var public = strings.Fields(`accel addr alias apiVersion bus code cell Code component count device display
+	Domain driver errno error exitCode field file function group guest host host-nodes hugetlb hugetlbsize
+	id iommufd iova kind layout level limit machine mem-path Message message mode model msg multifunction
+	name namespace node nodeName operation phase pid policy pos prealloc protocol reason resource
+	share size slot status strict subcomponent sysfsdev thread time timestamp type uid vm vmi`)
+
+// logged are names that loggers and gRPC print after a blank: err="...", code = NotFound.
+var logged = strings.Fields(`code component desc err error kind level msg name namespace pod pos reason subcomponent thread time timestamp uid`)
+
+// Redact removes secrets from a message, which may have several lines: the values of
+// variables, headers and tokens, and cloud-init data. An escaped end of a line becomes one, and lines
+// keep their numbers. It removes more rather than less: of what it takes for a value nothing stays.
+func Redact(text string) string {
+	text = strings.ReplaceAll(text, `\n`, "\n")
+	for _, begin := range []*regexp.Regexp{cloudInit, dump} {
+		if at := begin.FindStringIndex(text); at != nil {
+			text = text[:at[0]] + redacted
+		}
+	}
+	for _, b := range bare {
+		text = b.form.ReplaceAllStringFunc(text, func(found string) string {
+			return b.form.ReplaceAllString(found, b.with) + lineEnds(found)
+		})
+	}
+
+	text = redactNamed(text)
+	text = spoken.ReplaceAllString(text, "${1}"+redacted+"${4}")
+	return element.ReplaceAllString(text, "${1}"+redacted)
+}
+
+// lineEnds returns the ends of lines in a text.
+func lineEnds(text string) string { return strings.Repeat("\n", strings.Count(text, "\n")) }
+
+// redactNamed removes the values of names.
+func redactNamed(text string) string {
+	var b strings.Builder
+	for at := 0; ; {
+		found := named.FindStringSubmatchIndex(text[at:])
+		if found == nil {
+			b.WriteString(text[at:])
+			return b.String()
+		}
+		group := func(n int) string {
+			if found[2*n] < 0 {
+				return ""
+			}
+			return text[at+found[2*n] : at+found[2*n+1]]
+		}
+
+		value := at + found[1]
+		of := pair{before: group(1), name: group(3), quote: group(4), sign: group(5)}
+		end := valueEnd(text, value, of)
+		b.WriteString(text[at:value])
+		if end > value {
+			b.WriteString(redacted + lineEnds(text[value:end]))
+		}
+		at = end
+	}
+}
+
+// pair is a name of a value, and how it is written.
+type pair struct {
+	before, name, quote string // quote is what ends the name's
+	sign                string // between name and value, with blanks
+}
+
+// isJSON is the begin of a quoted text or of a number.
+var isJSON = regexp.MustCompile(`^\\*["'0-9-]`)
+
+// valueEnd returns where the value of a name ends that begins at a place of a text, or the place
+// itself if the value is no secret.
+func valueEnd(text string, at int, p pair) int {
+	value := text[at:]
+	isSecret := secretName.MatchString(p.name) || variableName.MatchString(p.name)
+	isColon := strings.TrimSpace(p.sign) == ":" && p.quote == ""
+	switch {
+	case value == "" || !isSecret && isColon:
+		return at
+	case !isSecret && p.isPublic(value):
+		return at
+	case !isSecret && strings.TrimSpace(p.sign) == ":" && !isJSON.MatchString(value): // a sentence with a quoted name
+		return at
+	}
+
+	if quoted := quotedEnd(value); quoted > 0 {
+		return at + quoted
+	}
+	switch {
+	case strings.HasPrefix(value, "[") || strings.HasPrefix(value, "{"):
+		if !isSecret {
+			return at
+		}
+		return len(text)
+	case isColon && p.sign == ":" && strings.EqualFold(p.name, "value"):
+		return at + goFieldEnd(value)
+	case isColon:
+		return at + scalarEnd(text, at)
+	case p.before == "[":
+		if end := strings.IndexByte(value, ']'); end > 0 {
+			return at + end
+		}
+		return len(text)
+	}
+	return at + wordEnd(value)
+}
+
+// isPublic reports whether the name's value can be shown.
+func (p pair) isPublic(value string) bool {
+	isOption := p.quote != "" || p.before == "," || p.before == "(" || p.before == "{"
+	isResource := strings.Contains(p.name, "/") || resourceName.MatchString(p.name)
+	return isOption && slices.Contains(public, p.name) || slices.Contains(logged, p.name) ||
+		p.before == " " && (p.name == "Domain" || p.name == "Message") || isResource && quantity.MatchString(value)
+}
+
+// quotedEnd returns the end of the quoted text that a value begins with, and what a shell joins
+// to it; 0 without a quote. Escapes may be those of several levels: the quote that ends the text has
+// as many backslashes before it as the one that begins it.
+func quotedEnd(value string) int {
+	escapes := len(value) - len(strings.TrimLeft(value, `\`))
+	if escapes == len(value) || value[escapes] != '"' && value[escapes] != '\'' {
+		return 0
+	}
+	quote, run := value[escapes], 0
+	for i := escapes + 1; i < len(value); i++ {
+		switch {
+		case value[i] == '\\':
+			run++
+			continue
+		case value[i] == quote && run == escapes:
+			isDoubled := quote == '\'' && i+1 < len(value) && value[i+1] == quote // YAML 1.2.2, 7.3.2
+			if isDoubled {
+				i++
+				break
+			}
+			return i + 1 + joinedEnd(value[i+1:])
+		}
+		run = 0
+	}
+	return len(value)
+}
+
+// joinedEnd returns the end of what follows a quoted text without a sign between.
+func joinedEnd(rest string) int {
+	if rest == "" || strings.ContainsAny(rest[:1], " \t\r\n,;:)]}>\\/") {
+		return 0
+	}
+	if end := quotedEnd(rest); end > 0 {
+		return end
+	}
+	return wordEnd(rest)
+}
+
+// wordEnd returns the end of an unquoted value: the first blank that no backslash escapes.
+func wordEnd(value string) int {
+	for i := 0; i < len(value); i++ {
+		switch value[i] {
+		case '\\':
+			i++
+		case ' ', '\t', '\n', '\r':
+			return i
+		}
+	}
+	return len(value)
+}
+
+// goFieldEnd returns the end of a value as Go prints that of a variable's field: where the next
+// field begins, whatever is before it.
+func goFieldEnd(value string) int {
+	if end := strings.Index(value, "ValueFrom:"); end > 0 {
+		return end
+	}
+	return len(value)
+}
+
+// scalarEnd returns the length of a value of YAML, or of a header: the rest of its line and, as in
+// a block, the lines after it that are indented further.
+func scalarEnd(text string, at int) int {
+	begin := strings.LastIndexByte(text[:at], '\n') + 1
+	key := text[begin:at]
+	indent := len(key) - len(strings.TrimLeft(key, " -"))
+
+	end := at
+	for first := true; ; first = false {
+		line, _, more := strings.Cut(text[end:], "\n")
+		deeper := len(line)-len(strings.TrimLeft(line, " ")) > indent
+		if !first && !deeper && strings.TrimSpace(line) != "" {
+			return end - 1 - at
+		}
+		end += len(line)
+		if !more {
+			return end - at
+		}
+		end++
+	}
+}
