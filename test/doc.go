@@ -36,7 +36,7 @@
 //
 // Other programs:
 //
-//	test/boot       tier 2, make boot, boot-sizes, boot-largest, recipe: TestKubeVirt, TestControls, TestLayouts, TestSizes, TestPCIHole, TestIOSpace, TestPortSpeed, TestVIOMMU, TestAArch64, TestOVMF2025, TestRecipe
+//	test/boot       tier 2, make boot, boot-sizes, boot-largest, recipe: TestKubeVirt, TestControls, TestLayouts, TestSizes, TestPCIHole, TestIOSpace, TestPortSpeed, TestSwitchPorts, TestVIOMMU, TestAArch64, TestOVMF2025, TestRecipe
 //	test/boot       the same with Debian testing, make newest: TestGrace
 //	test/cloudinit  tier 2, make cloudinit: TestParts, TestGuest
 //	test/e2e        tier 3, make e2e, and with E2E_EXTRAS=1: TestEndToEnd, TestExtras

@@ -18,40 +18,45 @@ const Kernel612Variable = "BOOT_KERNEL_612"
 
 // TestSwitchPorts boots 8 switches with a GPU of 64 GiB and a NIC each, whose ports port-speed=host has
 // replaced by QEMU's cxl-upstream and cxl-downstream: firmware and kernel find every device where it is
-// planned, with its BARs, and show the host's link at each port. It takes QEMU 10.0; `.ci/run boot` and
-// `newest` give it.
+// planned, with its BARs, and show the host's link at each port. It takes QEMU 10.0, which `.ci/run
+// boot` and `newest` name.
 func TestSwitchPorts(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(oracle.RootVariable) == "" {
 		t.Skipf("%s is not set: QEMU 7.2 has no such ports", oracle.RootVariable)
 	}
-	for _, c := range []struct {
-		kernel   string // variable
-		firmware Firmware
-	}{
-		{KernelVariable, SeaBIOS}, {Kernel612Variable, OVMF},
-	} {
-		t.Run(strings.ToLower(c.kernel)+"/"+string(c.firmware), func(t *testing.T) {
+	for _, kernel := range []string{KernelVariable, Kernel612Variable} {
+		t.Run(kernel, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, amd64(), c.kernel, "")
+			b := newBench(t, amd64(), kernel, "")
 			m, links := switchesWithLinks(8)
 			flags := append(m.flags(t, "mirror"), "--port-speed", "host")
 			domain, plan := b.place(t, m, flags)
 			args, err := arguments(b.libvirt, domain, m.instead, cellMemory)
 			expect.NoError(t, err)
-			guest, err := b.lab.Boot(t.Context(), append(args, "-cpu", amd+",phys-bits=46"), c.firmware)
-			expect.NoError(t, err)
-
-			if n := assigned(guest, plan, m.instead.ids); n != len(m.hostdevs) {
-				t.Errorf("%d of %d devices are where planned with a BAR, the kernel's messages:\n%s", n, len(m.hostdevs), strings.Join(guest.Kernel, "\n"))
+			for _, firmware := range []Firmware{SeaBIOS, OVMF} {
+				t.Run(string(firmware), func(t *testing.T) {
+					t.Parallel()
+					guest, err := b.lab.Boot(t.Context(), append(args, "-cpu", amd+",phys-bits=46"), firmware)
+					expect.NoError(t, err)
+					checkLinks(t, guest, plan, m.instead.ids, links)
+				})
 			}
-			seen := map[string][]topology.Link{}
-			for id, at := range plan.Expectations() {
-				seen[id] = linksAbove(t, guest, at.Address)
-			}
-			expect.Same(t, links, seen, "links of root, upstream and downstream port (-host +guest)")
 		})
 	}
+}
+
+// checkLinks: every device is where it is planned, with a large BAR, under ports with these links.
+func checkLinks(t *testing.T, guest *Guest, plan *Explained, ids string, links map[string][]topology.Link) {
+	t.Helper()
+	if n := assigned(guest, plan, ids); n != len(links) {
+		t.Errorf("%d of %d devices are where planned with a BAR, the kernel's messages:\n%s", n, len(links), strings.Join(guest.Kernel, "\n"))
+	}
+	seen := map[string][]topology.Link{}
+	for id, at := range plan.Expectations() {
+		seen[id] = linksAbove(t, guest, at.Address)
+	}
+	expect.Same(t, links, seen, "links of root, upstream and downstream port (-host +guest)")
 }
 
 // switchesWithLinks has n PCIe roots, each with a switch with two devices, and returns the links of the
