@@ -46,7 +46,8 @@ func (b *bench) largest(t *testing.T, layout string, newMachine func(int) *machi
 const LargestVariable = "BOOT_LARGEST"
 
 // TestLayouts boots the largest machines that each layout has budgets for, or as
-// many devices as boot in a minute and a half, and devices with several functions.
+// many devices as boot in a minute and a half, more PCIe roots than the root bus has slots, and
+// devices with several functions.
 func TestLayouts(t *testing.T) {
 	t.Parallel()
 	b := newPC(t)
@@ -61,7 +62,7 @@ func TestLayouts(t *testing.T) {
 	cases := []layoutCase{
 		{"numa-64", "numa", crowd(64).with(cardReader()), seaBIOS},
 		{"numa-48", "numa", crowd(48).with(cardReader()), []Firmware{OVMF}},
-		{"root", "root", ports(root).with(cardReader()), both},
+		{"root-32", "root", ports(32).with(cardReader()), both},
 		{"mirror", "mirror", switches(12).with(cardReader()), both},
 		{"functions", "mirror", functions(), both},
 	}
@@ -69,6 +70,7 @@ func TestLayouts(t *testing.T) {
 		cases = append([]layoutCase{
 			{"mirror-largest", "mirror", eights(mirror).with(cardReader()), both},
 			{"numa-largest", "numa", crowd(numa).with(cardReader()), both},
+			{"root-largest", "root", ports(root).with(cardReader()), both},
 		}, cases...)
 	}
 	for _, c := range cases {

@@ -26,7 +26,7 @@ func reasonPages() map[reasons.Reason]codePage {
 		reasons.AmbiguousCell:  {"KubeVirt does not write this.", "`grep -E '<memnode|<vcpupin|<cell ' vm.xml`"},
 		reasons.NoSysfs:        {"The container runtime masks parts of `/sys`, or the domain or `--sysfs` is of another host; as a warning it names the path. `kubectl hostdev snapshot VM -o host.txtar` has the right host. Reading sysfs takes no privilege.", "`kubectl exec \"$POD\" -c hook-sidecar-0 -- hook-sidecar snapshot | grep '^-- bus/'`"},
 		reasons.Machine:        {"", "`<type arch=… machine=…>` in the domain."},
-		reasons.Budget:         {"A warning with the same code has what is needed and what is free of bus numbers, slots of the root bus or controller indexes. Past controller index 31 `hotplug-ports=0` saves some.", "`budgets` and `warnings` of `explain --format json`"},
+		reasons.Budget:         {"A warning with the same code has what is needed and what is free of bus numbers, places on the root bus or controller indexes. Past controller index 31 `hotplug-ports=0` saves some.", "`budgets` and `warnings` of `explain --format json`"},
 		reasons.BrokenRule:     {"A warning with the same code names the [rule](how-it-works.md#the-rules) and the controller or device. For example, libvirt gives an expander bus without `busNr` two bus numbers; with two ports it needs three, and the third is the next expander bus's. Add `<target busNr='100'/>`.", "`explain --format json | jq '.warnings[] | select(.code == \"broken-rule\")'`"},
 	}
 }

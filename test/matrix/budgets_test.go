@@ -3,6 +3,7 @@ package matrix_test
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"sort"
 	"strings"
 	"testing"
@@ -89,7 +90,7 @@ func (m machine) plan(t *testing.T, layout policy.Layout, n int) (refused string
 }
 
 // tooMany is how a plan reports which budget it exceeds, and by how much.
-var tooMany = regexp.MustCompile(`^(bus numbers|slots of the [a-z]+ bus|controller indexes): the layout needs (\d+), (\d+) are free.*: (\d+) too many$`)
+var tooMany = regexp.MustCompile(`^(bus numbers|functions on the root bus|controller indexes): the layout needs (\d+), (\d+) are free.*: (\d+) too many$`)
 
 // TestBudgets grows each machine until it does not fit and compares the largest
 // that does with the table in docs/layouts.md.
@@ -118,6 +119,29 @@ func TestBudgets(t *testing.T) {
 		}
 		if !strings.Contains(string(docs), row+"\n") {
 			t.Errorf("docs/layouts.md lacks the row\n%s", row)
+		}
+	}
+}
+
+// TestCoarser: where the tree that auto wants does not fit, a coarser one is built, and a warning says
+// what did not fit.
+func TestCoarser(t *testing.T) {
+	const roots = 130 // two controllers for each are more than there are indexes
+	text, devices := machines()[1].host(roots)
+	mutator := plan.Planner{Sysfs: expect.Host(t, text), Source: policy.Source{Flags: withLayout(policy.LayoutAuto)}}
+	result := mutator.Read(plan.Request{Domain: matrix.Domain(matrix.GuestNUMA{{0}}, devices)}).Plan()
+	expect.NoError(t, result.Err)
+
+	const warning = "numa is built, since root does not fit: controller indexes: the layout needs 260, "
+	isCoarser := func(w reasons.Warning) bool {
+		return w.Code == reasons.CodeCoarserLayout && strings.HasPrefix(w.Text, warning)
+	}
+	if result.Plan.Layout != policy.LayoutNUMA || !slices.ContainsFunc(result.Plan.Warnings, isCoarser) {
+		t.Errorf("layout %s, %v; want numa and the warning %q", result.Plan.Layout, result.Plan.Warnings, warning)
+	}
+	for _, d := range result.Plan.Devices {
+		if d.Outcome != placement.Placed {
+			t.Errorf("%s is %s", d.ID, d.Outcome)
 		}
 	}
 }

@@ -25,6 +25,7 @@ func Violations(before, after []byte) []string {
 	c.violations = append(c.violations, c.BusShortages()...)
 	c.freePorts(was)
 	c.functions(was)
+	c.multifunction()
 	c.unmoved(was)
 	c.hostdevs(was)
 	return c.violations
@@ -157,6 +158,26 @@ func (c *checker) fillsFunctionZero(slot Address) bool {
 		}
 	}
 	return pending && slot.Bus == 0
+}
+
+// multifunction: a slot of expander buses with several functions says so at function 0, or QEMU does
+// not start: "single function device can't be populated in function 1" (hw/pci/pci.c,
+// pci_init_multifunction).
+func (c *checker) multifunction() {
+	first := map[int]Device{} // function 0 of slots of the root bus
+	for _, device := range c.Devices {
+		if device.At != nil && device.At.Bus == 0 && device.At.Function == 0 {
+			first[device.At.Slot] = device
+		}
+	}
+	for _, device := range c.Devices {
+		if device.Attr("model") != ExpanderBus || device.At == nil || device.At.Function == 0 {
+			continue
+		}
+		if lead := first[device.At.Slot]; lead.Node == nil || lead.Find("address").Attr("multifunction") != "on" {
+			c.violated("%s is at %s, and function 0 has no multifunction", device.Label, device.At)
+		}
+	}
 }
 
 // ownAlias begins the aliases of devices that a policy key gives, which go when it

@@ -42,6 +42,7 @@ func TestViolations(t *testing.T) {
 		{`<address type="pci" bus="4"`, `<address type="pci" bus="0" slot="5"`, "port 4 under expander bus 3 is free"},
 		{`bus="4" slot="0"`, `bus="2" slot="0"`, "hostdev 0 and hostdev 1 are both at 0000:02:00.0"},
 		{`bus="4" slot="0"`, `bus="4" slot="0" function="1"`, "slot 0000:04:00.0 has no function 0"},
+		{`slot="0x1b"`, `slot="0x1c" function="1"`, "controller 3 is at 0000:00:1c.1, and function 0 has no multifunction"},
 		{`slot="4"`, `slot="6"`, "disk 0 has moved from 0000:00:04.0 to 0000:00:06.0"},
 		{"<disk>", "<sound>", "disk 0 is missing"},
 		{`"ua-b"`, `"ua-c"`, `hostdevs ["ua-a" "ua-b"] have become ["ua-a" "ua-c"]`},

@@ -80,20 +80,20 @@ func (r RootBus) BusNumbers() int { return 1 + r.bridges + r.Added }
 // end, at most.
 func (r RootBus) ports() int { return r.RootPorts + r.unaddressed + r.Added }
 
-// functionsPerSlot is how many ports a slot takes (libvirt
+// FunctionsPerSlot is how many ports, or expander buses, a slot takes (libvirt
 // src/conf/domain_addr.c, virDomainPCIAddressBusSetModel).
-const functionsPerSlot = 8
+const FunctionsPerSlot = 8
 
 // portCapacity is how many root ports the root bus takes. libvirt packs those
 // without address eight per slot, also into slots that hold one and into those
 // that it keeps for devices that do not exist. Here every open slot counts for
 // eight, before libvirt gives addresses and after.
 func (r RootBus) portCapacity() int {
-	return functionsPerSlot * max(0, len(openSlots())-r.otherSlots)
+	return FunctionsPerSlot * max(0, len(openSlots())-r.otherSlots)
 }
 
 // SlotsLeft is how many slots the root ports leave to expander buses.
-func (r RootBus) SlotsLeft() int { return (r.portCapacity() - r.ports()) / functionsPerSlot }
+func (r RootBus) SlotsLeft() int { return (r.portCapacity() - r.ports()) / FunctionsPerSlot }
 
 // openSlots are the slots of the root bus that the hook takes, in this order.
 // Left out are those that libvirt keeps for devices without address: VGA (0x01),
@@ -118,6 +118,13 @@ func (g Guest) FreeSlots() []int {
 		}
 	}
 	return slices.DeleteFunc(openSlots(), func(slot int) bool { return taken[slot] })
+}
+
+// IsFree reports whether nothing is at an address of the root bus.
+func (g Guest) IsFree(a domain.GuestAddress) bool {
+	isThere := func(slot, function int) bool { return slot == a.Slot && function == a.Function }
+	return !slices.ContainsFunc(g.Root().Children, func(n *topology.Node) bool { return isThere(n.Slot, n.Function) }) &&
+		!slices.ContainsFunc(g.Tree.Roots[1:], func(e *topology.Node) bool { return isThere(e.Slot, e.Function) })
 }
 
 // otherSlots counts the slots that hold something else than root ports: open

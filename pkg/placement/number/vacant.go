@@ -8,8 +8,8 @@ import (
 )
 
 // withFillers are the expander buses that a layout wants, then fillers, which hold nothing, and
-// vacant places on the root bus: those of the addressed expander buses whose indexes are gone. A layout with fewer expander buses leaves some
-// free. Where libvirt would fill these with root ports, which then move from where they are
+// vacant slots of the root bus: those of the addressed expander buses whose indexes are gone. A layout
+// with fewer expander buses leaves some free. Where libvirt would fill these with root ports, which then move from where they are
 // without the hook, fillers take them. They also take freed indexes before a fixed one: devices
 // would take the ports that libvirt makes of these first.
 func withFillers(wanted []*topology.Node, addressed []domain.Controller, gone map[int]bool, freed []int, fixed int) (expanders []*topology.Node, vacant []domain.GuestAddress) {
@@ -19,8 +19,8 @@ func withFillers(wanted []*topology.Node, addressed []domain.Controller, gone ma
 		case c.Address == nil || c.Address.Bus != 0:
 		case c.Model == domain.RootPort:
 			lastPort = max(lastPort, c.Address.Slot)
-		case c.Model == domain.ExpanderBus && gone[c.Index]:
-			vacant = append(vacant, *c.Address)
+		case c.Model == domain.ExpanderBus && gone[c.Index] && c.Address.Function == 0:
+			vacant = append(vacant, domain.GuestAddress{Slot: c.Address.Slot})
 		}
 	}
 	expanders = slices.Clip(wanted)
