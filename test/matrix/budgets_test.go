@@ -197,6 +197,33 @@ func TestShrink(t *testing.T) {
 	}
 }
 
+// TestShrinkFunctions: a domain with more expander buses than slots, read back, loses devices. What is
+// left is placed again, and libvirt accepts it: no function keeps a slot that loses function 0.
+func TestShrinkFunctions(t *testing.T) {
+	lib := oracle.New(t)
+	text, devices := machines()[1].host(60)
+	mutator := plan.Planner{Sysfs: expect.Host(t, text), Source: policy.Source{Flags: withLayout(policy.LayoutRoot)}}
+	large := mutator.Read(plan.Request{Domain: matrix.Domain(matrix.GuestNUMA{{0}}, devices)}).Plan()
+	expect.NoError(t, large.Err)
+	readback := lib.Check(t, large.Domain)
+
+	hostdev := regexp.MustCompile(`(?s)\s*<hostdev.*?</hostdev>`)
+	for _, left := range []int{59, 40, 24, 23, 2, 1} {
+		domain := hostdev.ReplaceAllFunc(readback, keepFirst(left))
+		small := mutator.Read(plan.Request{Domain: domain}).Plan()
+		expect.NoError(t, small.Err)
+		for _, d := range small.Plan.Devices {
+			if d.Outcome == placement.Unplaced {
+				t.Errorf("%d left: %s is %s: %v", left, d.ID, d.Reason, small.Plan.Warnings)
+			}
+		}
+		for _, violation := range tree.Violations(domain, small.Domain) {
+			t.Errorf("%d left: %s", left, violation)
+		}
+		lib.Check(t, small.Domain)
+	}
+}
+
 // keepFirst keeps the first n matches.
 func keepFirst(n int) func([]byte) []byte {
 	return func(found []byte) []byte {

@@ -4,6 +4,7 @@
 package number
 
 import (
+	"cmp"
 	"slices"
 
 	"hook-sidecar/pkg/domain"
@@ -75,6 +76,12 @@ func expanderPlaces(r reservation) ([]domain.GuestAddress, []reasons.Warning) {
 		if at := slices.Index(free, a.Slot); at >= 0 {
 			free, left = slices.Delete(free, at, at+1), left-1
 		}
+	}
+	// Root ports of freed indexes may need some of these slots. The highest are after all ports.
+	compareSlots := func(x, y domain.GuestAddress) int { return cmp.Compare(x.Slot, y.Slot) }
+	for ; left < 0 && len(places) > 1; left++ {
+		highest := slices.Index(places, slices.MaxFunc(places, compareSlots))
+		places = slices.Delete(places, highest, highest+1)
 	}
 	for _, slot := range free[:max(0, min(count-len(places), len(free), left))] {
 		places = append(places, domain.GuestAddress{Slot: slot})
