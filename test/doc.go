@@ -5,16 +5,16 @@
 // Results of a mutation, tier 0:
 //
 //	pkg/plan     what changes and what explain prints, case by case: TestGolden
-//	pkg/plan     rules, second call, order of inputs, Answer and plan agree with the bytes: TestInvariants, TestKeys
+//	pkg/plan     rules, second call, order of inputs and of the guest, Answer and plan agree with the bytes: TestInvariants, TestKeys
 //	pkg/plan     damaged and random input: TestDamaged, FuzzMutate
 //	pkg/plan     an added hostdev is virt-launcher's: TestKubeVirtHostdevs
 //	pkg/plan     any tree becomes any other: TestReplace, TestReplaceBesideReferenced
 //	pkg/plan     the pciBus of an SMMUv3 names the expander bus that it named: TestPCIBusFollows
 //	pkg/plan     strict: TestStrictOverBoot, TestStrictNearBudget, TestBootOnMigrationTarget, TestRefusal
-//	test/matrix    path types as promised, on real and random hosts: TestHosts, TestTrees, TestAuto, TestNeverWorse
+//	test/matrix    path types and order as promised, on real and random hosts: TestHosts, TestTrees, TestAuto, TestNeverWorse
 //	test/matrix    the same beside devices that have to stay, on random domains: TestBesideStaying
 //	test/matrix    trees that KubeVirt may come to make: TestCoreTrees
-//	test/matrix    the largest guests: TestBudgets, TestSixteenSwitches, TestShrink
+//	test/matrix    the largest guests: TestBudgets, TestSixteenSwitches, TestCoarser, TestShrink, TestShrinkFunctions
 //	pkg/placement  controllers of others, and predicted addresses: TestUnmanagedControllers, TestPredictMirror
 //	pkg/domain     bytes outside the edits stay: TestSamplesWithoutEdits, TestLibvirtTestdata, FuzzApply
 //	pkg/fit        VMs that fit are those that the scheduler allocates: TestHosts, TestRandomFleets, TestPage

@@ -63,12 +63,33 @@ func Assign(l Layout) (Numbers, []reasons.Warning) {
 }
 
 // expanderPlaces returns addresses on the root bus for the expander buses, or the budget that they
-// exceed. They take the places of those that they replace: a port that libvirt would put there
-// moves disks and NICs. Each of the others has a slot. Where slots run out, expander buses are
-// further functions of these slots: first function 1 of each, so that one more expander bus leaves
-// those before it where they are. libvirt keeps such addresses (case more-roots-than-slots), and
-// firmware and kernel find the buses by number (test/boot, TestLayouts).
+// exceed. Each has a slot. Where slots run out, expander buses are further functions of these slots:
+// first function 1 of each, so that one more expander bus leaves those before it where they are.
+// libvirt keeps such addresses (case more-roots-than-slots), and firmware and kernel find the buses
+// by number (test/boot, TestLayouts).
 func expanderPlaces(r reservation) ([]domain.GuestAddress, []reasons.Warning) {
+	count := len(r.expanders)
+	places := expanderSlots(r)
+	slots := len(places)
+	for function := 1; function < bus.FunctionsPerSlot; function++ {
+		for i := range slots {
+			place := domain.GuestAddress{Slot: places[i].Slot, Function: function}
+			if len(places) < count && r.guest.IsFree(place) {
+				places = append(places, place)
+				places[i].Multifunction = true
+			}
+		}
+	}
+	if excess := count - len(places); excess > 0 {
+		return nil, []reasons.Warning{bus.Exceeded("functions on the root bus: the layout needs %d, %d are free: %d too many",
+			count, len(places), excess)}
+	}
+	return places, nil
+}
+
+// expanderSlots returns slots for expander buses, at most one for each: first those of expander buses
+// that they replace, since a port that libvirt would put there moves disks and NICs.
+func expanderSlots(r reservation) []domain.GuestAddress {
 	count := len(r.expanders)
 	places := slices.Clone(r.vacant[:min(count, len(r.vacant))])
 	free, left := r.guest.FreeSlots(), r.rootBus.SlotsLeft()
@@ -83,25 +104,11 @@ func expanderPlaces(r reservation) ([]domain.GuestAddress, []reasons.Warning) {
 		highest := slices.Index(places, slices.MaxFunc(places, compareSlots))
 		places = slices.Delete(places, highest, highest+1)
 	}
+
 	for _, slot := range free[:max(0, min(count-len(places), len(free), left))] {
 		places = append(places, domain.GuestAddress{Slot: slot})
 	}
-
-	slots := len(places)
-	for function := 1; function < bus.FunctionsPerSlot; function++ {
-		for i := range places[:slots] {
-			place := domain.GuestAddress{Slot: places[i].Slot, Function: function}
-			if len(places) < count && r.guest.IsFree(place) {
-				places = append(places, place)
-				places[i].Multifunction = true
-			}
-		}
-	}
-	if excess := count - len(places); excess > 0 {
-		return nil, []reasons.Warning{bus.Exceeded("functions on the root bus: the layout needs %d, %d are free: %d too many",
-			count, len(places), excess)}
-	}
-	return places, nil
+	return places
 }
 
 // numberer gives out indexes.
