@@ -73,7 +73,7 @@ func (a *app) hookAnswerer(log *slog.Logger, sysfs string, flags *cli.PolicyFlag
 	m, invalid := a.withoutHost("", flags)
 	m.PhysBits = physBitsOf(sysfs)
 	var err error
-	if m.Sysfs, err = openSysfs(sysfs); err != nil {
+	if m.Sysfs, err = a.openSysfs(sysfs); err != nil {
 		log.Error("the host cannot be read, no device will be placed", "sysfs", sysfs, "error", err)
 		m.Sysfs = embed.FS{} // without any file
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -47,7 +48,7 @@ Exit status:
   hook-sidecar doctor --format json | jq '.results[] | select(.status == "FAIL")'`,
 	}
 	in := addInputFlags(cmd.Flags())
-	in.addDomain(cmd.Flags(), " (default: none);\nrepeat it, or pass a directory of *.xml, for several VMs of a node")
+	in.addDomain(cmd.Flags(), " (default: what is piped to doctor);\nrepeat it, or pass a directory of *.xml, for several VMs of a node")
 	flags.Output.Add(cmd, cli.Text, cli.JSON, cli.YAML)
 	cli.AddQuiet(cmd, &flags.quiet)
 	cmd.Flags().StringVar(&flags.socketDir, "socket-dir", socketDirectory, "directory of the hook sockets; \"\" skips its checks")
@@ -81,6 +82,9 @@ func (a *app) doctor(in *inputFlags, flags doctorFlags) error {
 	if flags.physBits < 0 || flags.physBits > maxPhysBits {
 		return cli.Failed("see address sizes in /proc/cpuinfo of the host", fmt.Errorf("invalid --phys-bits %d: must be between 0 and %d", flags.physBits, maxPhysBits))
 	}
+	if err := a.addPiped(in); err != nil {
+		return err
+	}
 	inputs, err := a.doctorInputs(in, flags)
 	if err != nil {
 		return err
@@ -99,6 +103,18 @@ func (a *app) doctor(in *inputFlags, flags doctorFlags) error {
 	}
 	if len(in.domains) == 0 && (err == nil || errors.Is(err, cli.ErrFound)) {
 		a.Say("hint: --domain and --vmi check a VM too")
+	}
+	return err
+}
+
+// addPiped takes what is piped to doctor for the domain, unless inputs are named that say otherwise.
+func (a *app) addPiped(in *inputFlags) error {
+	if len(in.domains) > 0 || slices.Contains([]string{in.vmi, in.environ, in.sysfs}, "-") {
+		return nil
+	}
+	isPiped, err := a.IsPiped()
+	if isPiped {
+		in.domains = []string{"-"}
 	}
 	return err
 }

@@ -35,7 +35,7 @@ func addVMIFlag(flags *pflag.FlagSet, vmi *string) {
 }
 
 func addSysfsFlag(flags *pflag.FlagSet, sysfs *string) {
-	flags.StringVar(sysfs, "sysfs", liveSysfs, "the host: a sysfs directory or a snapshot file")
+	flags.StringVar(sysfs, "sysfs", liveSysfs, "the host: a sysfs directory or a snapshot file, or - for standard input")
 }
 
 // exclude rejects two flags that contradict each other.

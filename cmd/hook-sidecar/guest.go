@@ -19,8 +19,8 @@ func (a *app) newGuest() *cobra.Command {
 whether all are on one root bus, which pairs are near each other, and what to send
 to whoever runs the cluster. It needs neither the domain nor the host.
 
-Without a FILE it reads the /sys of this machine. A FILE, or - for standard input,
-is the output of lspci -Dvmmnn, lstopo --of xml, nvidia-smi topo -mp or
+Without a FILE it reads what is piped to it, else the /sys of this machine. A FILE, or
+- for standard input, is the output of lspci -Dvmmnn, lstopo --of xml, nvidia-smi topo -mp or
 hook-sidecar snapshot in the guest, or NCCL's file of NCCL_TOPO_DUMP_FILE.
 ` + reasons.Page("docs/guest.md") + ` says what each of them shows.
 
@@ -28,7 +28,7 @@ Exit status:
   0  success
   2  usage error or invalid input`,
 		Example: `  hook-sidecar guest
-  nvidia-smi topo -mp | hook-sidecar guest -
+  nvidia-smi topo -mp | hook-sidecar guest
   NCCL_TOPO_DUMP_FILE=topo.xml all_reduce_perf -g 8 && hook-sidecar guest topo.xml`,
 		Args: cli.AtMostOne,
 		RunE: func(_ *cobra.Command, args []string) error { return a.guest(args) },
@@ -36,29 +36,43 @@ Exit status:
 }
 
 func (a *app) guest(args []string) error {
-	var guest host.Guest
-	name := liveSysfs
-	if len(args) == 0 {
-		fsys, err := openSysfs(liveSysfs)
-		if err != nil {
-			return err
-		}
-		var problems []reasons.Warning
-		guest, problems = host.ReadGuestSysfs(fsys)
-		a.Warn(problems)
-	} else {
-		data, err := a.ReadInput(args[0])
-		if err != nil {
-			return err
-		}
-		name = fileName(args[0])
-		if guest, err = a.ReadGuest(cli.InputName(args[0]), data); err != nil {
-			return err
-		}
+	name, guest, err := a.readGuest(args)
+	if err != nil {
+		return err
 	}
 	var out bytes.Buffer
 	if err := report.WriteBelief(&out, name, guest, a.Style("")); err != nil {
 		return err
 	}
 	return a.Write("", out.Bytes())
+}
+
+// readGuest reads the guest that an argument names, or without one what is piped to the program, or
+// this machine. It returns the name of what it read.
+func (a *app) readGuest(args []string) (name string, guest host.Guest, err error) {
+	isPiped := false
+	if len(args) == 0 {
+		if isPiped, err = a.IsPiped(); err != nil {
+			return "", guest, err
+		}
+	}
+	if len(args) == 0 && !isPiped {
+		fsys, err := a.openSysfs(liveSysfs)
+		if err != nil {
+			return "", guest, err
+		}
+		guest, problems := host.ReadGuestSysfs(fsys)
+		a.Warn(problems)
+		return liveSysfs, guest, nil
+	}
+
+	file := "-"
+	if !isPiped {
+		file = args[0]
+	}
+	data, err := a.ReadInput(file)
+	if err == nil {
+		guest, err = a.ReadGuest(cli.InputName(file), data)
+	}
+	return fileName(file), guest, err
 }

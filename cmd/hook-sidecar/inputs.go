@@ -13,7 +13,6 @@ import (
 
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/env"
-	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/plan"
 )
 
@@ -73,13 +72,13 @@ func (a *app) planner(in *inputFlags) (plan.Planner, error) {
 		return m, err
 	}
 	m.PhysBits = physBitsOf(in.sysfs)
-	m.Sysfs, err = openSysfs(in.sysfs)
+	m.Sysfs, err = a.openSysfs(in.sysfs)
 	return m, err
 }
 
 // openSysfs rejects a directory that is not a sysfs. In a container without one /sys is empty.
-func openSysfs(name string) (fs.FS, error) {
-	sysfs, err := host.OpenSysfs(name)
+func (a *app) openSysfs(name string) (fs.FS, error) {
+	sysfs, err := a.OpenSysfs(name)
 	if err == nil {
 		entries, listed := fs.ReadDir(sysfs, ".")
 		isKnown := func(e fs.DirEntry) bool { return e.Name() == "bus" || e.Name() == "devices" }

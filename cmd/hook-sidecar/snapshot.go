@@ -34,7 +34,14 @@ Exit status:
 	addSysfsFlag(cmd.Flags(), &sysfs)
 	cli.AddOutput(cmd.Flags(), &output)
 	cmd.RunE = func(*cobra.Command, []string) error {
-		fsys, err := openSysfs(sysfs)
+		if sysfs == "-" {
+			fsys, header, err := a.ReadSnapshot()
+			if err != nil {
+				return err
+			}
+			return a.WriteSnapshot(output, fsys, header, "")
+		}
+		fsys, err := a.openSysfs(sysfs)
 		if err != nil {
 			return err
 		}

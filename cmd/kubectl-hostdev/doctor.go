@@ -131,12 +131,12 @@ func (a *app) doctorAll(ctx context.Context, flags doctorFlags) error {
 		}
 		return found, nil
 	}
-	results, err := forEach(a, all, flags.concurrency, read, func(_ []doctor.Result, err error) {
+	results, failures := forEach(a, all, flags.concurrency, read, func(_ []doctor.Result, err error) {
 		if err != nil {
 			a.Say("warning: not checked: %s", reasons.Text(err))
 		}
 	})
-	if err != nil {
+	if err := failure(failures); err != nil {
 		return err
 	}
 	heading := ""

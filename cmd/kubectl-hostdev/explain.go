@@ -1,10 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -141,7 +139,7 @@ func (a *app) explain(ctx context.Context, argument string, flags explainFlags) 
 	}
 	var data []byte
 	if flags.guestFile != "" {
-		data, err = os.ReadFile(flags.guestFile)
+		data, err = a.ReadInput(flags.guestFile)
 	} else {
 		ctx, cancel := context.WithTimeout(ctx, a.timeout)
 		defer cancel()
@@ -150,5 +148,13 @@ func (a *app) explain(ctx context.Context, argument string, flags explainFlags) 
 	if err != nil {
 		return err
 	}
-	return a.CompareGuest(e, e.OfPlan(shown), cmp.Or(flags.guestFile, "the answer of the guest's agent"), data)
+	return a.CompareGuest(e, e.OfPlan(shown), guestName(flags.guestFile), data)
+}
+
+// guestName names the source of a guest, for messages.
+func guestName(file string) string {
+	if file == "" {
+		return "the answer of the guest's agent"
+	}
+	return cli.InputName(file)
 }

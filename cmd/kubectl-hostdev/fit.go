@@ -71,6 +71,15 @@ See ` + reasons.Page("docs/aligned-devices.md") + `.
 	flags.AddAsKubectl(cmd, cli.Text, cli.JSON, cli.YAML)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		flags.wish.MustPair = cmd.Flags().Changed("pair")
+		if len(flags.files) == 0 && flags.wish == (fit.Wish{Pair: true}) && !slices.Contains(flags.from, "-") {
+			isPiped, err := a.IsPiped()
+			if err != nil {
+				return err
+			}
+			if isPiped {
+				flags.files = []string{"-"}
+			}
+		}
 		if err := flags.check(cmd); err != nil {
 			return err
 		}

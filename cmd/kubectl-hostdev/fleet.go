@@ -64,16 +64,16 @@ func (a *app) instances(ctx context.Context, f fleetFlags) (*cluster.Client, []c
 	return client, all, err
 }
 
-// forEach reads VMs, some at a time, and shows each when it is read. The next one is on the node
-// of which the fewest are being read: a slow node delays its own VMs only. Where every VM has an
-// error, forEach returns the first.
-func forEach[T any](a *app, all []cluster.Instance, concurrency int, read func(cluster.Instance) (T, error), show func(T, error)) ([]T, error) {
+// forEach reads VMs, some at a time, and shows each when it is read. It prefers VMs on the node with
+// the fewest reads in flight: a slow node delays its own VMs only. It returns a result and an error per
+// VM.
+func forEach[T any](a *app, all []cluster.Instance, concurrency int, read func(cluster.Instance) (T, error), show func(T, error)) (results []T, failures []error) {
 	done, reading, waiting := make(chan int), map[string]int{}, make([]int, len(all))
 	for i := range waiting {
 		waiting[i] = i
 	}
 	byNode := func(x, y int) int { return cmp.Compare(reading[all[x].Node], reading[all[y].Node]) }
-	results, failures := make([]T, len(all)), make([]error, len(all))
+	results, failures = make([]T, len(all)), make([]error, len(all))
 	for started, ended := 0, 0; ended < len(all); {
 		if started < len(all) && started-ended < concurrency {
 			next := slices.MinFunc(waiting, byNode)
@@ -93,10 +93,15 @@ func forEach[T any](a *app, all []cluster.Instance, concurrency int, read func(c
 		a.Progress("")
 		show(results[i], failures[i])
 	}
-	if len(all) > 0 && !slices.Contains(failures, nil) {
-		return nil, failures[0]
+	return results, failures
+}
+
+// failure returns the first error where no VM was read.
+func failure(failures []error) error {
+	if len(failures) == 0 || slices.Contains(failures, nil) {
+		return nil
 	}
-	return results, nil
+	return failures[0]
 }
 
 // completionTime is how long a user waits for the Tab key.

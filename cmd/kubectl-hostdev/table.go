@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 
+	v1 "kubevirt.io/api/core/v1"
+
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/cluster"
 	"hook-sidecar/pkg/doctor"
@@ -32,6 +34,7 @@ type row struct {
 	Namespace string             `json:"namespace"` // of the VM
 	Name      string             `json:"name"`      // of the VM
 	Node      string             `json:"node"`      // that it runs on
+	Phase     string             `json:"phase"`     // of its VMI; "" where it is not known
 	Devices   int                `json:"devices"`   // how many passthrough devices it has
 	Pairs     int                `json:"pairs"`     // pairs of devices
 	Alike     int                `json:"alike"`     // how many of these are as on the host
@@ -44,8 +47,9 @@ type row struct {
 	Error     *string            `json:"error"`     // why the VM was not read
 }
 
-// table prints the VMs with passthrough devices, as text each when it is read. One that
-// cannot be read has its error in its row; where none can be read, that is the error.
+// table prints the VMs with passthrough devices, as text each when it is read. One that does not run
+// or cannot be read has its phase or error in its row; where no VM that runs can be read, the table's
+// exit status is that of an error.
 func (a *app) table(ctx context.Context, flags explainFlags) error {
 	client, all, err := a.instances(ctx, flags.fleetFlags)
 	if err != nil {
@@ -60,30 +64,37 @@ func (a *app) table(ctx context.Context, flags explainFlags) error {
 	}
 	isStreamed := flags.File == "" && (flags.Format == cli.Text || flags.Format == cli.Wide)
 	columns := newColumns(flags, all, a.Style(flags.File).Width)
-	text, isRead := bytes.NewBufferString(columns.line(columns.titles)), false
+	text := bytes.NewBufferString(columns.line(columns.titles))
 	if len(all) == 0 {
 		text = bytes.NewBufferString(noVM)
 	}
 	read := func(in cluster.Instance) (row, error) { return a.row(ctx, client, in) }
-	rows, failure := forEach(a, all, flags.concurrency, read, func(r row, failure error) {
+	rows, failures := forEach(a, all, flags.concurrency, read, func(r row, _ error) {
 		text.WriteString(columns.line(columns.cells(r)))
-		if isRead = isRead || failure == nil; isRead && isStreamed {
+		if isStreamed {
 			err = cmp.Or(err, a.Write("", text.Bytes()))
 			text.Reset()
 		}
 	})
-	if err = cmp.Or(failure, err); err != nil {
+	if err != nil {
 		return err
 	}
-	return a.WriteAs(flags.Output, vmTable{tableVersion, rows}, func(b *bytes.Buffer) error {
+	err = a.WriteAs(flags.Output, vmTable{tableVersion, rows}, func(b *bytes.Buffer) error {
 		_, err := text.WriteTo(b)
 		return err
 	})
+	var ofRunning []error // for the others their row is the answer
+	for i, in := range all {
+		if in.IsRunning() || in.Err != nil {
+			ofRunning = append(ofRunning, failures[i])
+		}
+	}
+	return cmp.Or(err, failure(ofRunning))
 }
 
 // row reads one VM of the table.
 func (a *app) row(ctx context.Context, client *cluster.Client, in cluster.Instance) (row, error) {
-	r := row{Namespace: in.Namespace, Name: in.Name, Node: in.Node, Better: []plan.Alternative{}}
+	r := row{Namespace: in.Namespace, Name: in.Name, Node: in.Node, Phase: in.Phase, Better: []plan.Alternative{}}
 	inputs, running, err := a.checked(ctx, client, in, cluster.DevicesOnly)
 	if err != nil {
 		r.Error, r.ToDo = new(err.Error()), reasons.HintOf(err)
@@ -137,7 +148,11 @@ func (c columns) cells(r row) []string {
 		for len(cells) < len(c.widths) {
 			cells = append(cells, "?")
 		}
-		return append(cells, strings.TrimSuffix("error: "+*r.Error+"; "+r.ToDo, "; "))
+		what := "error: " + *r.Error
+		if r.Phase != "" && r.Phase != string(v1.Running) {
+			what = "does not run: its phase is " + r.Phase
+		}
+		return append(cells, strings.TrimSuffix(what+"; "+r.ToDo, "; "))
 	}
 	cells = append(cells, fmt.Sprint(r.Devices), fmt.Sprintf("%d of %d", r.Alike, r.Pairs), cmp.Or(plan.Listed(r.Better), "-"), cmp.Or(string(r.Layout), "-"))
 	if c.isWide {

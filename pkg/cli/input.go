@@ -69,14 +69,26 @@ func (p *Program) takeInput() error {
 	return nil
 }
 
-// IsPiped reports whether standard input is a pipe or a file: there is something to read.
-func (p *Program) IsPiped() bool {
+// IsPiped reports whether there is something to read in standard input, which is a pipe or a file. A
+// program that another starts often has an empty pipe there.
+func (p *Program) IsPiped() (bool, error) {
 	file, isFile := p.In.(*os.File)
 	if !isFile {
-		return false
+		return false, nil
 	}
 	info, err := file.Stat()
-	return err == nil && (info.Mode().IsRegular() || info.Mode()&fs.ModeNamedPipe != 0)
+	if err != nil || !info.Mode().IsRegular() && info.Mode()&fs.ModeNamedPipe == 0 {
+		return false, nil // a terminal, /dev/null, or closed
+	}
+
+	defer p.Await("standard input, which is a pipe")()
+	first := make([]byte, 1)
+	n, err := io.ReadFull(file, first)
+	p.In = io.MultiReader(bytes.NewReader(first[:n]), file)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, fmt.Errorf("read standard input: %w", err)
+	}
+	return n > 0, nil
 }
 
 // OpenSysfs opens a sysfs directory or a snapshot file, or reads a snapshot from standard input.
@@ -84,13 +96,18 @@ func (p *Program) OpenSysfs(name string) (fs.FS, error) {
 	if name != "-" {
 		return host.OpenSysfs(name)
 	}
-	data, err := p.ReadInput(name)
-	if err != nil {
-		return nil, err
+	sysfs, _, err := p.ReadSnapshot()
+	return sysfs, err
+}
+
+// ReadSnapshot reads a snapshot from standard input, and returns its comment, too.
+func (p *Program) ReadSnapshot() (sysfs fs.FS, comment string, err error) {
+	data, err := p.ReadInput("-")
+	if err == nil {
+		sysfs, err = host.ParseSnapshot(data)
 	}
-	sysfs, err := host.ParseSnapshot(data)
 	if err != nil {
-		return nil, fmt.Errorf("open sysfs: snapshot in standard input: %w", err)
+		return nil, "", fmt.Errorf("open sysfs: snapshot: %w", err)
 	}
-	return sysfs, nil
+	return sysfs, host.SnapshotComment(data), nil
 }

@@ -22,8 +22,8 @@ const compute = "compute"
 // has other pods: the right one is the newest that runs on the VMI's node (KubeVirt
 // pkg/controller/controller.go, CurrentVMIPod).
 func (c *Client) launcher(ctx context.Context, in Instance) (*corev1.Pod, error) {
-	if !in.isRunning() {
-		return nil, reasons.WithHint("try again when it runs; kubectl hostdev why "+in.Name+" -n "+in.Namespace+" says why it does not", fmt.Errorf("VM %s is not running: its phase is %q", in.NamespacedName, in.phase))
+	if !in.IsRunning() {
+		return nil, reasons.WithHint("try again when it runs; kubectl hostdev why "+in.Name+" -n "+in.Namespace+" says why it does not", fmt.Errorf("VM %s is not running: its phase is %q", in.NamespacedName, in.Phase))
 	}
 	doing := fmt.Sprintf("find the pod of VM %s", in.NamespacedName)
 	var pods corev1.PodList

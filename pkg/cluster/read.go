@@ -168,7 +168,7 @@ func (c *Client) OnNode(ctx context.Context, namespace, node string) (types.Name
 		return types.NamespacedName{}, err
 	}
 	for _, in := range all {
-		if in.isRunning() && in.Node == node {
+		if in.IsRunning() && in.Node == node {
 			return in.NamespacedName, nil
 		}
 	}

@@ -28,13 +28,14 @@ type Instance struct {
 	Node           string
 	Target         string // node that it is migrating to, "" where it is not
 	MayHaveDevices bool   // its spec requests host devices, or is not known
+	Phase          string // of the VMI; "" where it is not known
 	Err            error  // why the VMI cannot be read; VMI has its name alone then
 
-	phase  string
 	isRoot bool // virt-launcher's libvirt runs as root
 }
 
-func (in Instance) isRunning() bool { return in.phase == string(v1.Running) }
+// IsRunning reports whether the VM runs.
+func (in Instance) IsRunning() bool { return in.Phase == string(v1.Running) }
 
 // uri returns the URI of virt-launcher's libvirt (KubeVirt
 // cmd/virt-launcher/virt-launcher.go, createLibvirtConnection).
@@ -77,7 +78,7 @@ func parseInstance(data []byte) Instance {
 	if err = cmp.Or(vmiErr, err); err != nil {
 		return Instance{VMI: &env.VMI{NamespacedName: name}, Node: doc.Status.NodeName, MayHaveDevices: true, Err: fmt.Errorf("read VMI %s: %w", name, err)}
 	}
-	in := Instance{VMI: vmi, Labels: doc.Metadata.Labels, Node: doc.Status.NodeName, phase: doc.Status.Phase, isRoot: doc.Status.RuntimeUser == 0}
+	in := Instance{VMI: vmi, Labels: doc.Metadata.Labels, Node: doc.Status.NodeName, Phase: doc.Status.Phase, isRoot: doc.Status.RuntimeUser == 0}
 	isSRIOV := func(nic env.Interface) bool { return nic.SRIOV != nil }
 	in.MayHaveDevices = len(vmi.GPUs)+len(vmi.HostDevices) > 0 || slices.ContainsFunc(vmi.Interfaces, isSRIOV)
 	if vmi.MigrationInProgress {

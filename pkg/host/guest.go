@@ -55,15 +55,28 @@ func (g Guest) PathType(i, j int) (between topology.PathType, known bool) {
 	return g.tree.PathType(topology.PCIDevice(g.Devices[i].Address), topology.PCIDevice(g.Devices[j].Address)), true
 }
 
+// maxDevices is far above the devices of a guest, and limits the square of them.
+const maxDevices = 1024
+
+var errTooMany = fmt.Errorf("more than %d devices", maxDevices)
+
+var (
+	underline = regexp.MustCompile(`\x1b\[[0-9;]*m`)     // of nvidia-smi's first row
+	quotation = regexp.MustCompile("(?m)^[ \t]*(> ?|`)") // of what is pasted into a thread or a program
+)
+
 // ReadGuest reads what a guest's user can paste: a snapshot of the guest's /sys, or the output of
 // lspci -Dvmm (with -n or -nn for IDs), lstopo --of xml, nvidia-smi topo -m, or NCCL's topology
 // file. It recognises the format by the content.
 func ReadGuest(data []byte) (guest Guest, problems []reasons.Warning, err error) {
 	text := strings.ReplaceAll(strings.TrimPrefix(string(data), "\ufeff"), "\r\n", "\n") // of Windows
-	underline := regexp.MustCompile(`\x1b\[[0-9;]*m`)                                    // of nvidia-smi's first row
-	lines := strings.Split(underline.ReplaceAllString(text, ""), "\n")
+	plain := quotation.ReplaceAllString(underline.ReplaceAllString(text, ""), "")
+	lines := strings.Split(plain, "\n")
 	header := slices.IndexFunc(lines, isHeader)
+	other := otherTool(plain)
 	switch {
+	case other != "":
+		return Guest{}, nil, errors.New(other)
 	case strings.HasPrefix(text, "-- ") || strings.Contains(text, "\n-- "):
 		fsys, err := ParseSnapshot(data)
 		if err != nil {
@@ -80,6 +93,35 @@ func ReadGuest(data []byte) (guest Guest, problems []reasons.Warning, err error)
 		guest, err = parseLspci(text)
 	}
 	return guest, nil, err
+}
+
+// otherTools are outputs that people paste in the place of those that can be read, by a pattern, and
+// why not. An output that can be read has none of the patterns.
+var otherTools = []struct {
+	pattern *regexp.Regexp
+	why     string
+}{
+	{regexp.MustCompile(`\bNCCL (INFO|WARN|TRACE) `), "NCCL's log, which lacks the devices' ids: pass the file of NCCL_TOPO_DUMP_FILE"},
+	{regexp.MustCompile(`(?m)^=+ (ROCm System Management|Link Type between|Weight between|Hops between)|^LINK TYPE TABLE`),
+		"the topology of rocm-smi or amd-smi, which has no paths through PCI Express: lstopo --of xml has them"},
+	{regexp.MustCompile(`(?m)^ *-\[[0-9a-f]{4}(:[0-9a-f]{2})?`), "the tree of lspci -t, which lacks ids: pass lspci -Dvmmnn"},
+	{regexp.MustCompile(`(?m)^([0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] \S`), "lspci without -vmm: pass lspci -Dvmmnn"},
+	{regexp.MustCompile(`(?m)^\| NVIDIA-SMI |^GPU [0-9]+: .*\(UUID`), "nvidia-smi without topo -mp, which has no paths"},
+	{regexp.MustCompile(`(?m)^Machine \(|^ +(Package|NUMANode|HostBridge) L#[0-9]`), "lstopo's text, which lacks ids: pass lstopo --of xml"},
+}
+
+// otherTool says why a text cannot be read, where a tool has written it that shows too little; ""
+// of any other text.
+func otherTool(text string) string {
+	if strings.HasPrefix(strings.TrimSpace(text), "<") {
+		return ""
+	}
+	for _, tool := range otherTools {
+		if tool.pattern.MatchString(text) {
+			return tool.why
+		}
+	}
+	return ""
 }
 
 // ReadGuestSysfs reads the guest's own sysfs.
@@ -131,7 +173,9 @@ func parseLspci(text string) (Guest, error) {
 		if err != nil {
 			return Guest{}, fmt.Errorf("device %d: %w", len(guest.Devices)+1, err)
 		}
-		guest.Devices = append(guest.Devices, d)
+		if guest.Devices = append(guest.Devices, d); len(guest.Devices) > maxDevices {
+			return Guest{}, errTooMany
+		}
 	}
 	return guest, guest.sort()
 }

@@ -12,16 +12,12 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// element is an element of lstopo's XML, versions 1 and 2 (hwloc.dtd, hwloc2.dtd), or of NCCL's
-// topology file (src/graph/xml.cc).
-type element struct {
-	XMLName    xml.Name
-	Attributes []xml.Attr `xml:",any,attr"`
-	Children   []element  `xml:",any"`
-}
+// element is the start of an element of lstopo's XML, versions 1 and 2 (hwloc.dtd, hwloc2.dtd), or
+// of NCCL's topology file (src/graph/xml.cc).
+type element xml.StartElement
 
 func (e element) attribute(name string) string {
-	for _, a := range e.Attributes {
+	for _, a := range e.Attr {
 		if a.Name.Local == name {
 			return a.Value
 		}
@@ -37,22 +33,26 @@ type xmlReader struct {
 	isLinux bool                         // elsewhere lstopo does not know the node of a device (hwloc's documentation, "I/O Devices")
 }
 
-// parseGuestXML reads the XML of lstopo, or the file that NCCL_TOPO_DUMP_FILE names.
+// xmlPlace is what an element says of those inside it.
+type xmlPlace struct {
+	at      topology.Device // what is known of a device there
+	nodeset string
+	all     int                 // NUMA nodes directly inside it, so far
+	main    []topology.Affinity // of these, those that are more than memory
+}
+
+// parseGuestXML reads the XML of lstopo, or the file that NCCL_TOPO_DUMP_FILE names. It holds no more
+// of the file than its devices. An error names the line.
 func parseGuestXML(text string) (Guest, error) {
-	var file element
-	if err := xml.Unmarshal([]byte(text), &file); err != nil {
-		return Guest{}, err
-	}
-	source := map[string]string{"topology": FromLstopo, "system": FromNCCL}[file.XMLName.Local]
-	if source == "" {
-		return Guest{}, fmt.Errorf("<%s> is neither lstopo's <topology> nor NCCL's <system>", topology.Abridge(file.XMLName.Local))
-	}
 	r := &xmlReader{nodes: map[string]topology.Affinity{}}
-	if err := r.add(file, topology.Device{}, ""); err != nil {
+	source, err := r.read(xml.NewDecoder(strings.NewReader(text)))
+	if err != nil {
 		return Guest{}, err
 	}
+
+	guest := Guest{Host: topology.Host{Devices: r.devices}, Source: source}
 	// With one node lstopo shows a device without a node at the same place as one on it.
-	guest := Guest{Host: topology.Host{Devices: r.devices}, Source: source, HasNodes: source == FromNCCL || r.isLinux && r.count > 1}
+	guest.HasNodes = source == FromNCCL || r.isLinux && r.count > 1
 	for i := range guest.Devices {
 		if !guest.HasNodes {
 			guest.Devices[i].Node = topology.Affinity{}
@@ -64,52 +64,89 @@ func parseGuestXML(text string) (Guest, error) {
 	return guest.withTree(), nil
 }
 
-// add adds the devices in an element. The enclosing elements give at and nodeset.
-func (r *xmlReader) add(e element, at topology.Device, nodeset string) (err error) {
-	nodeset = cmp.Or(e.attribute("nodeset"), nodeset)
-	switch e.XMLName.Local {
+// read reads the devices of a file, and returns which program wrote it.
+func (r *xmlReader) read(decoder *xml.Decoder) (source string, err error) {
+	open := []xmlPlace{{}} // of the elements around, the outermost first
+	for {
+		token, err := decoder.Token()
+		if err != nil {
+			return "", err // a syntax error has its line
+		}
+		switch t := token.(type) {
+		case xml.StartElement:
+			if source == "" {
+				if source, err = sourceOf(t.Name.Local); err != nil {
+					return "", err
+				}
+			}
+			inside, err := r.enter(element(t), &open[len(open)-1])
+			if err != nil {
+				line, _ := decoder.InputPos()
+				return "", fmt.Errorf("line %d: %w", line, err)
+			}
+			open = append(open, inside)
+		case xml.EndElement:
+			if open = open[:len(open)-1]; len(open) == 1 {
+				return source, nil
+			}
+		}
+	}
+}
+
+// sourceOf returns the program that writes files with this outermost element.
+func sourceOf(name string) (string, error) {
+	switch name {
+	case "topology":
+		return FromLstopo, nil
+	case "system":
+		return FromNCCL, nil
+	}
+	return "", fmt.Errorf("<%s> is neither lstopo's <topology> nor NCCL's <system>", topology.Abridge(name))
+}
+
+// enter reads an element that is inside another, and returns what it says of those inside it.
+func (r *xmlReader) enter(e element, around *xmlPlace) (xmlPlace, error) {
+	in := xmlPlace{at: around.at, nodeset: cmp.Or(e.attribute("nodeset"), around.nodeset)}
+	var err error
+	switch e.Name.Local {
 	case "info":
 		r.isLinux = r.isLinux || e.attribute("name") == "OSName" && e.attribute("value") == "Linux"
 	case "object":
-		err = r.object(e, &at, nodeset)
+		err = r.object(e, &in.at, in.nodeset)
+		if err == nil && e.attribute("type") == "NUMANode" {
+			r.addNear(e, around, r.nodes[in.nodeset])
+		}
 	case "cpu":
 		node := e.attribute("numaid")
-		at.Root = topology.PCIeRoot("cpu " + e.attribute("host_hash") + node) // no more is known of it
+		in.at.Root = topology.PCIeRoot("cpu " + e.attribute("host_hash") + node) // no more is known of it
 		if node != "-1" {
-			at.Node, err = onNode(node)
+			in.at.Node, err = onNode(node)
 		}
 	case "pci":
-		err = r.pci(e, &at)
+		err = r.pci(e, &in.at)
 	}
-	if len(at.Bridges) > maxPathDepth {
-		return fmt.Errorf("more than %d bridges above %s", maxPathDepth, at.Address)
+	switch {
+	case err != nil:
+		return in, err
+	case len(in.at.Bridges) > maxPathDepth:
+		return in, fmt.Errorf("more than %d bridges above %s", maxPathDepth, in.at.Address)
+	case len(r.devices) > maxDevices:
+		return in, errTooMany
 	}
-	err = cmp.Or(err, r.addNear(e, nodeset))
-	for _, inner := range e.Children {
-		err = cmp.Or(err, r.add(inner, at, nodeset))
-	}
-	return err
+	return in, nil
 }
 
-// addNear adds the NUMA node of what is near several, if all but one are memory alone, as HBM is
-// beside a package's DRAM: the kernel counts no device in those.
-func (r *xmlReader) addNear(e element, nodeset string) error {
-	all, main := 0, []element{}
-	for _, inner := range e.Children {
-		if inner.attribute("type") != "NUMANode" {
-			continue
-		}
-		all++
-		if !isMemoryAlone(inner) {
-			main = append(main, inner)
-		}
+// addNear notes a NUMA node that is directly inside an element. Where several are and all but one are
+// memory alone, as HBM is beside a package's DRAM, what is near them all is on that one: the kernel
+// counts no device in the others.
+func (r *xmlReader) addNear(e element, around *xmlPlace, node topology.Affinity) {
+	around.all++
+	if !isMemoryAlone(e) {
+		around.main = append(around.main, node)
 	}
-	if all < 2 || all != size(nodeset) || len(main) != 1 {
-		return nil
+	if around.all > 1 && around.all == size(around.nodeset) && len(around.main) == 1 {
+		r.nodes[around.nodeset] = around.main[0]
 	}
-	node, err := onNode(main[0].attribute("os_index"))
-	r.nodes[nodeset] = node
-	return err
 }
 
 // isMemoryAlone reports whether a NUMA node is memory beside another node's (hwloc's documentation,

@@ -24,8 +24,8 @@ func parseMatrix(lines []string, header int) (Guest, error) {
 	guest := Guest{Source: FromNVIDIASMI, HasNodes: strings.Contains(titles, "NUMA Affinity"), Farthest: topology.SYS, types: map[[2]int]topology.PathType{}}
 	names, _, _ := strings.Cut(titles, "CPU") // after which there are affinities
 	guest.Names = strings.Fields(names)
-	if len(guest.Names) > maxMatrix {
-		return Guest{}, fmt.Errorf("more than %d devices", maxMatrix)
+	if len(guest.Names) > maxDevices {
+		return Guest{}, errTooMany
 	}
 	for _, name := range guest.Names {
 		const nic, gpu = 0x020000, 0x030000
@@ -55,24 +55,22 @@ func parseMatrix(lines []string, header int) (Guest, error) {
 	return guest, nil
 }
 
-// maxMatrix is far above the devices of a guest, and limits the square of them.
-const maxMatrix = 1024
-
 // addRow reads the fields of a row after its name.
 func (g *Guest) addRow(row int, fields []string, affinities int) error {
 	if len(fields) < len(g.Devices) {
 		return fmt.Errorf("%d of %d path types", len(fields), len(g.Devices))
 	}
-	types := []topology.PathType{topology.PIX, topology.PXB, topology.PHB, topology.NODE, topology.SYS}
 	for column, field := range fields[:len(g.Devices)] {
-		known := slices.IndexFunc(types, func(t topology.PathType) bool { return t.String() == field })
+		between, isKnown := matrixTypes[field]
 		switch {
-		case known >= 0:
-			g.types[[2]int{row, column}] = types[known]
+		case isKnown:
+			g.types[[2]int{row, column}] = between
 		case row == column && field == topology.Self.String():
 		case strings.HasPrefix(field, "NV"): // NVLink, which hides the path through PCI Express
+		case peerStates[field]:
+			return fmt.Errorf("%q is of nvidia-smi topo -p2p, which says what peers may do and not where they are", field)
 		default:
-			return fmt.Errorf("invalid path type %q", topology.Abridge(field))
+			return fmt.Errorf("invalid path type %q: nvidia-smi writes X, PIX, PXB, PHB, NODE, SYS, or NV and a number", topology.Abridge(field))
 		}
 	}
 	d, rest := &g.Devices[row], fields[len(g.Devices):]
@@ -88,3 +86,11 @@ func (g *Guest) addRow(row int, fields []string, affinities int) error {
 	}
 	return nil
 }
+
+// matrixTypes are the path types that nvidia-smi writes; drivers before 390 had SOC for SYS.
+var matrixTypes = map[string]topology.PathType{
+	"PIX": topology.PIX, "PXB": topology.PXB, "PHB": topology.PHB, "NODE": topology.NODE, "SYS": topology.SYS, "SOC": topology.SYS,
+}
+
+// peerStates are what nvidia-smi topo -p2p writes in the place of path types.
+var peerStates = map[string]bool{"OK": true, "CNS": true, "GNS": true, "TNS": true, "NS": true, "DR": true, "U": true}

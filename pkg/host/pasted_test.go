@@ -146,26 +146,33 @@ NIC0 020000 0000:0000 node none NODE SYS
 // An error says where it is: the line of what is not XML, the row, or the value.
 func TestReadGuestPastedRefuses(t *testing.T) {
 	many := strings.Repeat("GPU0 ", 1025)
+	manyPCI := strings.Repeat("<pci busid=\"0000:00:01.0\" class=\"0x030200\"/>", 1025)
+	manySlots := strings.Repeat("Slot:\t0000:00:01.0\n\n", 1025)
 	const address = "want domain:bus:device.function, such as 0000:17:00.0"
 	bridges := strings.Repeat("<object type=\"Bridge\" pci_busid=\"0000:00:01.0\">", 65)
 	for input, want := range map[string]string{
 		"<domain/>":    "<domain> is neither lstopo's <topology> nor NCCL's <system>",
 		"<topology>\n": "XML syntax error on line 2: unexpected EOF",
-		"<topology>\n  <object type=\"PCIDev\" pci_busid=\"x\"/></topology>":            `invalid PCI address "x": ` + address,
-		"<topology><object type=\"PCIDev\" pci_busid=\"0000:00:01.0\"/></topology>":     `invalid pci_type "": want class and ids, such as 0302 [10de:2330]`,
-		"<topology><object type=\"Bridge\" bridge_pci=\"pci[\"/></topology>":            `invalid bridge_pci "pci[": want buses such as 0000:[e0-e4]`,
-		"<topology><object type=\"Machine\"/></topology>":                               "no PCI devices in it; lstopo on Windows reads none",
-		"<topology>" + bridges + strings.Repeat("</object>", 65) + "</topology>":        "more than 64 bridges above 0000:00:01.0",
-		"<system><cpu numaid=\"first\"/></system>":                                      `invalid NUMA node "first"`,
-		"<system><pci busid=\"0000:00:01.0\" class=\"GPU\"/></system>":                  `0000:00:01.0: class: invalid number "GPU"`,
-		"<system>" + strings.Repeat("<pci busid=\"0000:00:01.0\"/>", 2) + "</system>":   "0000:00:01.0 appears twice",
-		"<!DOCTYPE a [<!ENTITY e \"e\">]>\n<topology a=\"&e;\"/>":                       "XML syntax error on line 2: invalid character entity &e;",
-		"\n GPU0 GPU1\nGPU0 X OK\n":                                                     `row GPU0: invalid path type "OK"`,
-		"GPU0 GPU1 NIC0\nGPU0 X PIX\n":                                                  "row GPU0: 2 of 3 path types",
-		many:                                                                            "more than 1024 devices",
-		"GPU 0: NVIDIA H100 (UUID: GPU-0)\n":                                            "device 1: no Slot: neither lspci -Dvmm, ",
-		"<system></system>":                                                             "no PCI devices in it; lstopo on Windows reads none",
-		"<system><cpu numaid=\"0\"><pci busid=\"\" class=\"0x060400\"/></cpu></system>": `invalid PCI address "": ` + address,
+		"<topology>\n  <object type=\"PCIDev\" pci_busid=\"x\"/></topology>":          `line 2: invalid PCI address "x": ` + address,
+		"<topology><object type=\"PCIDev\" pci_busid=\"0000:00:01.0\"/></topology>":   `line 1: invalid pci_type "": want class and ids, such as 0302 [10de:2330]`,
+		"<topology><object type=\"Bridge\" bridge_pci=\"pci[\"/></topology>":          `line 1: invalid bridge_pci "pci[": want buses such as 0000:[e0-e4]`,
+		"<topology><object type=\"Machine\"/></topology>":                             "no PCI devices in it; lstopo on Windows reads none",
+		"<topology>" + bridges + strings.Repeat("</object>", 65) + "</topology>":      "line 1: more than 64 bridges above 0000:00:01.0",
+		"<system><cpu numaid=\"first\"/></system>":                                    `line 1: invalid NUMA node "first"`,
+		"<system><pci busid=\"0000:00:01.0\" class=\"GPU\"/></system>":                `line 1: 0000:00:01.0: class: invalid number "GPU"`,
+		"<system>" + strings.Repeat("<pci busid=\"0000:00:01.0\"/>", 2) + "</system>": "0000:00:01.0 appears twice",
+		"<!DOCTYPE a [<!ENTITY e \"e\">]>\n<topology a=\"&e;\"/>":                     "XML syntax error on line 2: invalid character entity &e;",
+		"\n GPU0 GPU1\nGPU0 X OK\n":                                                   `row GPU0: "OK" is of nvidia-smi topo -p2p, which says what peers may do`,
+		"GPU0 GPU1 NIC0\nGPU0 X PIX\n":                                                "row GPU0: 2 of 3 path types",
+		"<system><cpu numaid=\"0\">" + manyPCI:                                        "line 1: more than 1024 devices",
+		manySlots:                                                                     "more than 1024 devices",
+		"hello\n":                                                                     "device 1: no Slot: neither lspci -Dvmm, ",
+		"NUMANode L#0 (P#0 8GB)\n  Package L#0\n":                                     "lstopo's text, which lacks ids",
+		"00:02.0 VGA compatible controller [0300]: NVIDIA\n":                          "lspci without -vmm: pass lspci -Dvmmnn",
+		many:                                 "more than 1024 devices",
+		"GPU 0: NVIDIA H100 (UUID: GPU-0)\n": "nvidia-smi without topo -mp, which has no paths",
+		"<system></system>":                  "no PCI devices in it; lstopo on Windows reads none",
+		"<system><cpu numaid=\"0\"><pci busid=\"\" class=\"0x060400\"/></cpu></system>": `line 1: invalid PCI address "": ` + address,
 	} {
 		_, _, err := host.ReadGuest([]byte(input))
 		if err == nil || !strings.HasPrefix(err.Error(), want) {

@@ -19,7 +19,7 @@ func WriteBelief(w io.Writer, name string, guest host.Guest, style Style) error 
 	p.line(p.Paint(bold, fmt.Sprintf("%s (%s): %d GPUs and NICs that are not emulated", topology.Printable(name), guest.Source, len(devices))))
 	if len(devices) == 0 {
 		if !slices.ContainsFunc(guest.Devices, func(d topology.Device) bool { return d.Class != 0 }) {
-			p.line("without their classes GPUs and NICs are not recognised; lspci prints them with -nn")
+			p.line("the file has no classes, by which GPUs and NICs are recognised: lspci prints them with -nn, NCCL in the file of NCCL_TOPO_DUMP_FILE")
 		}
 		return p.to(w)
 	}

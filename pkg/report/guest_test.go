@@ -220,7 +220,7 @@ func TestWriteBelief(t *testing.T) {
 			"file (lspci): 2 GPUs and NICs that are not emulated", "NUMA: 1 of 2 know their node", "paths: not in the file; those of lstopo and nvidia-smi topo -mp have them",
 		}},
 		"no classes": {"Slot:\t01:00.0\nClass:\t3D controller\n", []string{
-			"file (lspci): 0 GPUs and NICs that are not emulated", "without their classes GPUs and NICs are not recognised; lspci prints them with -nn",
+			"file (lspci): 0 GPUs and NICs that are not emulated", "the file has no classes, by which GPUs and NICs are recognised: lspci prints them with -nn, NCCL in the file of NCCL_TOPO_DUMP_FILE",
 		}},
 	}
 	for name, test := range tests {

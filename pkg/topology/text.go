@@ -33,14 +33,15 @@ func Printable(text string) string {
 }
 
 // DidYouMean asks, between two texts, for the word that is spelled nearly as a user's: at most two
-// letters differ, and no more than a third. It is "" where no word is.
+// letters differ, and no more than a third of the longer word. It is "" where no word is.
 func DidYouMean(word string, words []string, before, after string) string {
-	nearest, least := "", min(2, len(word)/3)
+	nearest, least := "", 2
 	for _, w := range words {
-		if difference := len(word) - len(w); max(difference, -difference) > least {
+		most := min(least, max(len(word), len(w))/3)
+		if difference := len(word) - len(w); max(difference, -difference) > most {
 			continue
 		}
-		if d := distance(word, w); d > 0 && d <= least {
+		if d := distance(word, w); d > 0 && d <= most {
 			nearest, least = w, d-1
 		}
 	}

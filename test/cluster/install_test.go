@@ -153,7 +153,10 @@ func (p *page) testPlugin(t *testing.T, v vm, hooked map[string]boot.Expected) {
 	p.refuses(t, "incomplete").delete(t, c)
 	c.kubectl(t, "delete", "configmap", "-n", "kubevirt", "hook-sidecar")
 	refused := p.refuses(t, "refused")
-	c.kubectl(t, "apply", "-k", filepath.Join(p.dir, "manifests", "plugin"))
+	apply, _, _ := strings.Cut(p.blocks["As a structured plugin"][1], "\n")
+	if out, err := p.shell(apply); err != nil {
+		t.Fatalf("%s: %v\n%s", apply, err, out)
+	}
 	c.await(t, "the pod with the settings", func() bool { return strings.Contains(refused.containers(c), "hook-sidecar") })
 	refused.delete(t, c)
 }
