@@ -212,7 +212,11 @@ func writeAnswer(b *bytes.Buffer, r why.Report) error {
 // writeCause writes the first cause, and names the others.
 func writeCause(say func(string, ...any), vm string, r why.Report) {
 	f := r.Causes[0]
-	say("%s %s: %s", vm, map[bool]string{true: "runs", false: "does not start"}[r.Runs()], f.What)
+	state := "does not start"
+	if f.Stage == why.StageGuest {
+		state = "runs without its devices"
+	}
+	say("%s %s: %s", vm, state, f.What)
 	say("message: %s", f.Line.Text)
 	say("from:    %s", f.Line.Where())
 	for _, share := range f.Shares {

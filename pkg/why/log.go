@@ -246,7 +246,7 @@ func (r *logReader) addEvent(line string) bool {
 	}
 	m.ago, m.hasAge = age(f[3])
 	kind := "VirtualMachineInstance"
-	if slices.Contains([]string{"kubelet", "default-scheduler", "multus"}, f[4]) {
+	if slices.Contains([]string{"kubelet", "default-scheduler", "multus"}, strings.TrimSuffix(f[4], ",")) {
 		kind = "Pod"
 	}
 	if r.isDescribed() {

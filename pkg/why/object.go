@@ -147,9 +147,8 @@ var eventReasons = map[string]struct{ about, passes Stage }{
 	"SyncFailed":             {about: StageStart},
 }
 
-// quoted is a quoted name of an image or a container in a message of the kubelet, or a container's after
-// that word.
-var quoted = regexp.MustCompile(`"([^"\s]+)"|\bcontainer ([a-z0-9-]+)$`)
+// quoted is the container or image that a message of the kubelet names.
+var quoted = regexp.MustCompile(`^spec\.\w+\{([^}]+)\}|"([^"\s]+)"|\bcontainer ([a-z0-9-]+)$`)
 
 // addEvent adds an event about an object that source names.
 func (e *Evidence) addEvent(o object, source string) {
@@ -176,7 +175,7 @@ func (e *Evidence) addReason(m message, reason, kind string) {
 	}
 	about := cmp.Or(m.stage, m.passes)
 	if found := quoted.FindStringSubmatch(m.text); about == StageContainer && m.subject == "" && found != nil {
-		m.subject = cmp.Or(found[1], found[2])
+		m.subject = cmp.Or(found[1:]...)
 	}
 	e.add(m)
 }

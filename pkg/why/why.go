@@ -88,11 +88,21 @@ func (e *Evidence) Diagnose() Report {
 			}
 		}
 	}
+	slices.SortStableFunc(r.Causes, func(x, y Finding) int { return cmp.Compare(x.guestOrder(), y.guestOrder()) })
 	if r.Runs() {
 		isOther := func(f Finding) bool { return f.Stage != StageGuest }
 		r.Causes, r.History = slices.DeleteFunc(r.Causes, isOther), []Finding{}
 	}
 	return r
+}
+
+// guestOrder returns the order of what a guest reports, after other causes: that of the table, since
+// one failure of a driver leads to the next.
+func (f Finding) guestOrder() int {
+	if f.Stage != StageGuest {
+		return -1
+	}
+	return slices.IndexFunc(causeIndex().causes, func(c Cause) bool { return c.Name == f.Name })
 }
 
 // addFinding adds the cause that an entry names, unless a later entry names it.

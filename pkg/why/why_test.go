@@ -88,6 +88,14 @@ func TestRuns(t *testing.T) {
 	expect.Same(t, "bar-window", got, "causes (-want +got)")
 }
 
+// TestGuest: of what a guest reports the first failure counts, not what follows from it.
+func TestGuest(t *testing.T) {
+	running := "kind: VirtualMachineInstance\nmetadata: {name: vm, namespace: ml}\nstatus: {phase: Running, nodeName: gpu-1}\n"
+	found := evidence(running, "[1.0] NVRM: GPU0 RmInitAdapter: Cannot initialize GSP firmware RM\n[1.1] NVRM: GPU 0000:08:00.0: RmInitAdapter failed! (0x62:0x40:2142)\n",
+		"NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.").Diagnose().Causes
+	expect.Same(t, "gpu-firmware gpu-not-initialized no-guest-driver", causes(found), "causes (-want +got)")
+}
+
 // TestForms: objects as kubectl and the API server print them, and logs with the prefixes
 // of kubectl and of container runtimes.
 func TestForms(t *testing.T) {
