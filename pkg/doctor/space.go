@@ -14,8 +14,31 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// barWindow checks whether the devices' 64-bit BARs fit into the firmware's window.
-func barWindow(in Inputs) []Result {
+// barWindow checks whether the devices' BARs fit into the firmware's windows.
+func barWindow(in Inputs) []Result { return append(largeBARs(in), lowBARs(in)...) }
+
+// lowBARs checks the window below 4 GiB, where it is not enough or switch ports with a link take some.
+func lowBARs(in Inputs) []Result {
+	guest := in.firmware()
+	all, ports := guest.Low()
+	need := "below 4 GiB BARs and hotplug take " + topology.BytesNeeded(all)
+	if ports > 0 {
+		need += fmt.Sprintf(", %s of it for switch ports with a link", topology.BytesNeeded(ports))
+	}
+	window := guest.LowWindow()
+	switch {
+	case all > window && ports > 0:
+		return fail("leave port-speed=host out, or pass fewer devices through", "%s, the window has %s", need, topology.BytesThere(window))
+	case all > window:
+		return fail("pass fewer devices through", "%s, the window has %s", need, topology.BytesThere(window))
+	case ports > 0:
+		return pass("%s, the window has %s", need, topology.BytesThere(window))
+	}
+	return nil
+}
+
+// largeBARs checks the window of the 64-bit BARs.
+func largeBARs(in Inputs) []Result {
 	guest := in.firmware()
 	sum, taken := guest.BARs()
 	if sum == 0 {

@@ -34,11 +34,25 @@ func spaceTests() map[string]map[string]test {
 	plain := func(os string) string { return versioned(domainWith(plainOf, os, gpu)) }
 	window := strings.Replace(domainWith(plainOf+"<qemu:commandline><qemu:arg value='-fw_cfg'/><qemu:arg value='name=opt/ovmf/X-PciMmio64Mb,string=262144'/></qemu:commandline>", uefi, gpu),
 		"<domain ", "<domain xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0' ", 1)
+	const linked = `<controller type='pci' index='1' model='pcie-root-port'/>
+<controller type='pci' index='2' model='pcie-switch-upstream-port'><address type='pci' bus='1'/></controller>
+<controller type='pci' index='3' model='pcie-switch-downstream-port'><address type='pci' bus='2'/></controller>`
+	under := strings.Replace(gpu, "</hostdev>", "<address type='pci' bus='3'/></hostdev>", 1)
+	override := "<qemu:override>"
+	for alias, driver := range map[string]string{"pci.2": "cxl-upstream", "pci.3": "cxl-downstream"} {
+		override += fmt.Sprintf("<qemu:device alias='%s'><qemu:frontend><qemu:property name='driver' type='string' value='%s'/></qemu:frontend></qemu:device>", alias, driver)
+	}
+	links := strings.Replace(domainWith("<cpu mode='host-passthrough'/>"+override+"</qemu:override>", uefi, linked, under), "<domain ", "<domain xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0' ", 1)
 	return map[string]map[string]test{
 		// Measured: 40 bits give OVMF a window of 128 GiB, which one BAR of that size
 		// fills, so that it has no room for the ports that KubeVirt will add; an eighth of
 		// 46 bits is 8 TiB.
 		"bar-window": {
+			// 1 MiB more per bridge with a port's BAR on its bus: root and upstream port.
+			"links of switch ports": {given{host: "cpus 0 0" + port + "\npci0000:00/0000:00:01.0/0000:01:00.0 node=0", domain: links, inputs: hostBits(46)}, []string{
+				"PASS 64-bit BARs of 16 MiB, the window has 8 TiB: OVMF, an eighth of 46 bits of the host",
+				"PASS below 4 GiB BARs and hotplug take 4 MiB, 2 MiB of it for switch ports with a link, the window has 768 MiB",
+			}},
 			"fills it": {given{host: large, domain: plain(uefi)}, []string{
 				"FAIL 64-bit BARs of 128 GiB take 256 GiB with alignment and hotplug ports, the window has 128 GiB: OVMF, an eighth of 40 bits of the CPU model" + hint,
 			}},

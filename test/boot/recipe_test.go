@@ -2,9 +2,9 @@ package boot
 
 import (
 	"encoding/base64"
-	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -31,8 +31,9 @@ const (
 
 // TestRecipe boots what the real virt-launcher has made of the HGX recipe of
 // docs/install.md, the domain and the cloud-init data (testdata/launcher/recipe, which
-// hook-sidecar/test/launcher compares): OVMF gives every BAR an address, every root port
-// has the host's link speed, and cloud-init puts the topology file where NCCL looks.
+// hook-sidecar/test/launcher compares): OVMF gives every BAR an address, all three ports
+// above each GPU have the host's link, and cloud-init puts the topology file where NCCL
+// looks.
 func TestRecipe(t *testing.T) {
 	image := os.Getenv(CloudInitVariable)
 	if image == "" || os.Getenv(oracle.RootVariable) == "" {
@@ -80,20 +81,17 @@ func entryOf(t *testing.T, domain *tree.Node) string {
 	return ""
 }
 
-// checkRecipe checks the guest's sysfs: per device its directory, class, link
-// speed (three words), width, node and resources.
+// checkRecipe checks the guest's sysfs: per device its directory, class, link speed, which is three
+// words where it is known, width, node and resources.
 func checkRecipe(t *testing.T, lines string) {
 	t.Helper()
-	gpus, ports := 0, map[string]int{}
+	links, gpus := map[string]string{}, []string{}
 	for line := range strings.Lines(lines) {
 		fields := strings.Fields(line)
-		const portClass = "0x060400" // include/linux/pci_ids.h, PCI_CLASS_BRIDGE_PCI_NORMAL
-		if fields[1] == portClass {
-			ports[strings.Join(fields[2:4], " ")]++
-			continue
-		}
-		numbers := fields[slices.IndexFunc(fields, func(f string) bool { return len(f) == len("0x0000000000000000") }):]
-		for bar := range slices.Chunk(numbers, 3) {
+		first := slices.IndexFunc(fields, func(f string) bool { return len(f) == len("0x0000000000000000") })
+		const beforeLink, afterLink = 2, 1 // directory and class; node
+		links[fields[0]] = strings.Join(fields[beforeLink:first-afterLink], " ")
+		for bar := range slices.Chunk(fields[first:], 3) {
 			var n [3]uint64
 			for i, number := range bar {
 				var err error
@@ -106,15 +104,23 @@ func checkRecipe(t *testing.T, lines string) {
 				t.Errorf("a BAR of %d bytes has no address: %s", size, fields[0])
 			}
 			if isMemory && n[0] != 0 && size == 1<<recipeBARBits {
-				gpus++
+				gpus = append(gpus, fields[0])
 			}
 		}
 	}
-	if gpus != recipeGPUs {
-		t.Errorf("%d BARs of %d GiB have an address, want %d", gpus, 1<<(recipeBARBits-30), recipeGPUs)
+	if len(gpus) != recipeGPUs {
+		t.Errorf("%d BARs of %d GiB have an address, want %d", len(gpus), 1<<(recipeBARBits-30), recipeGPUs)
 	}
-	if speeds := slices.Collect(maps.Keys(ports)); len(speeds) != 1 || speeds[0] != "32.0 GT/s" || ports[speeds[0]] < 2*recipeGPUs {
-		t.Errorf("speeds of the root ports: %v", ports)
+
+	const host = "32.0 GT/s PCIe 16" // of testdata/hosts/x86-2n8g-hgx-h100.txtar
+	for _, gpu := range gpus {
+		var above []string
+		for dir := path.Dir(gpu); links[dir] != ""; dir = path.Dir(dir) {
+			above = append(above, links[dir])
+		}
+		if !slices.Equal(above, []string{host, host, host}) {
+			t.Errorf("the ports above %s have the links %q, want root, upstream and downstream port with %s", gpu, above, host)
+		}
 	}
 }
 

@@ -52,6 +52,16 @@ func checkLinks(t *testing.T, guest *Guest, plan *Explained, ids string, links m
 	if n := assigned(guest, plan, ids); n != len(links) {
 		t.Errorf("%d of %d devices are where planned with a BAR, the kernel's messages:\n%s", n, len(links), strings.Join(guest.Kernel, "\n"))
 	}
+	low, high := uint64(1)<<32, uint64(0)
+	for _, d := range guest.Devices {
+		for _, bar := range d.BARs {
+			if bar.End < 1<<32 && bar.Start > 0 {
+				low, high = min(low, bar.Start), max(high, bar.End)
+			}
+		}
+	}
+	t.Logf("BARs below 4 GiB are from %#x to %#x", low, high)
+
 	seen := map[string][]topology.Link{}
 	for id, at := range plan.Expectations() {
 		seen[id] = linksAbove(t, guest, at.Address)

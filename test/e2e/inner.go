@@ -27,7 +27,7 @@ func inners() []inner {
 	all := append(Devices(), Device{loose, "4348:3253"})
 	return []inner{
 		{"numa", "--layout numa", "numa", all, "", ""},
-		{"mirror", "--layout mirror", "mirror", all, "", ""},
+		{"mirror", "--layout mirror --port-speed host", "mirror", all, "", ""},
 	}
 }
 

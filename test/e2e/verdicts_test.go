@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,6 +27,29 @@ func checkSnapshot(t *testing.T, i inner, r results) {
 	out, err := exec.Command(r.program, args...).Output()
 	expect.NoError(t, err)
 	expect.Same(t, string(r.file(t, i.name+".explained.json")), string(out), "explain (-on the node +with its snapshot)")
+}
+
+// checkLinks: with port-speed=host the inner guest's switch ports are those of QEMU that have a link, with
+// that of the node, whose emulated devices and switches have 2.5 GT/s x1. Without it they are
+// libvirt's, whose downstream ports have none.
+func checkLinks(t *testing.T, i inner, guest *boot.Guest) {
+	t.Helper()
+	files, err := host.ParseSnapshot(guest.Snapshot)
+	expect.NoError(t, err)
+	seen, _ := host.Read(files, nil, host.All|host.Details)
+	const ti, cxl = 0x104c, 0x19e5
+	ports := map[uint16]int{}
+	for d := range slices.Values(seen.Devices) {
+		if d.Vendor == ti || d.Vendor == cxl {
+			ports[d.Vendor]++
+			if link := seen.MaxLink(&d); link == nil || *link != (topology.Link{Speed: 2.5, Width: 1}) {
+				t.Errorf("port %s has the link %v", d.Address, link)
+			}
+		}
+	}
+	if hasSwitches := i.layout == "mirror"; ports[ti] > 0 || hasSwitches != (ports[cxl] > 0) {
+		t.Errorf("%d switch ports without a link of their own, %d with one", ports[ti], ports[cxl])
+	}
 }
 
 // checkCompared: with the inner guest's snapshot of itself the program finds every
