@@ -90,6 +90,9 @@ newest: ## repeat the tests with libvirt, QEMU, firmware and kernel of Debian te
 alloc: ## compare the simulation of libvirt with libvirts on ten thousand random domains
 	.ci/run alloc
 
+nccl: ## judge hosts and guests by NCCL's own topology code; check the table of docs/comparison.md
+	.ci/run nccl
+
 e2e: ## run everything end to end, with vfio-pci in a nested machine; needs root once
 	test/boot/get-kernel $(CACHE)/kernel
 	test/e2e/get-image $(CACHE)/e2e

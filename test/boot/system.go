@@ -94,18 +94,21 @@ func newLab(dir string, s System, kernelDir, binary string) (*Lab, error) {
 	return &Lab{system: s}, content.Write(s.initramfs)
 }
 
-// qemu is the program and its first arguments. Where oracle.RootVariable names
-// another Debian, its QEMU runs with its own libraries, without a chroot, so that
-// it reads this machine's files.
-func (s System) qemu() []string {
-	root := os.Getenv(oracle.RootVariable)
+// qemu is the program and its first arguments, where oracle.RootVariable names another Debian of
+// that one.
+func (s System) qemu() []string { return QEMU(os.Getenv(oracle.RootVariable), s.program) }
+
+// QEMU returns a QEMU of this machine, or where root is not "" of the Debian there, and its first
+// arguments. The latter runs with its own libraries, without a chroot, so that it reads this machine's
+// files.
+func QEMU(root, program string) []string {
 	if root == "" {
-		return []string{s.program}
+		return []string{program}
 	}
 	libraries := filepath.Join(root, "usr", "lib", "x86_64-linux-gnu")
 	return []string{
 		filepath.Join(root, "lib64", "ld-linux-x86-64.so.2"), "--library-path", libraries + ":" + libraries + "/pulseaudio",
-		filepath.Join(root, "usr", "bin", s.program),
+		filepath.Join(root, "usr", "bin", program),
 		"-L", filepath.Join(root, "usr", "share", "seabios"), "-L", filepath.Join(root, "usr", "share", "qemu"),
 	}
 }

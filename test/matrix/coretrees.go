@@ -9,19 +9,28 @@ import (
 	"hook-sidecar/test/tree"
 )
 
-// CoreTree is a tree that KubeVirt's converter may come to make for devices of type pci, by a change
-// that is under review. A device whose node has no cell of its own stays without an address.
+// CoreTree is a tree that KubeVirt's converter makes for devices of type pci, or may come to make by a
+// change that is under review. A device whose node has no cell of its own stays without an address.
 type CoreTree string
 
-// The trees of kubevirt/kubevirt's pull requests, as of 2026-09.
+// The trees of kubevirt/kubevirt 1.9, and of pull requests as of 2026-09.
 const (
+	// ExpanderPerCell: one expander bus per cell, with a root port per device (1.9's gate
+	// PCINUMAAwareTopology, pkg/virt-launcher/virtwrap/converter/pci-placement.go).
+	ExpanderPerCell CoreTree = "PCINUMAAwareTopology"
 	// SwitchPerRoot: one expander bus per cell; a host bridge with more than one device gets a root
 	// port, one upstream port and a downstream port per device, any other device a root port (17025).
 	SwitchPerRoot CoreTree = "17025"
 	// ExpanderPerRootPort: one expander bus per root port of the host, with a root port per device
 	// (19104).
 	ExpanderPerRootPort CoreTree = "19104"
+	// ExpanderPerRoot: one expander bus per PCIe root, with a root port per device
+	// (kubevirt/enhancements 424).
+	ExpanderPerRoot CoreTree = "424"
 )
+
+// CoreTrees are all of them.
+var CoreTrees = []CoreTree{ExpanderPerCell, ExpanderPerRootPort, ExpanderPerRoot, SwitchPerRoot}
 
 // coreDevice is a device that the tree places.
 type coreDevice struct {
@@ -32,8 +41,11 @@ type coreDevice struct {
 
 // expander is the key of the device's expander bus.
 func (c CoreTree) expander(d coreDevice) string {
-	if c == ExpanderPerRootPort && len(d.spot.Bridges) > 0 {
+	switch {
+	case c == ExpanderPerRootPort && len(d.spot.Bridges) > 0:
 		return fmt.Sprint(d.cell, d.spot.Bridges[0])
+	case c == ExpanderPerRoot:
+		return fmt.Sprint(d.cell, d.spot.Root)
 	}
 	return fmt.Sprint(d.cell)
 }

@@ -20,7 +20,7 @@ func TestCoreTrees(t *testing.T) {
 	everyMachine(t, func(t *testing.T, host matrix.Sysfs, numa matrix.GuestNUMA, devices []string) {
 		fresh, _ := run(t, host, withLayout(policy.LayoutAuto), matrix.Domain(numa, devices))
 		freshSteps := steps(t, host, fresh, devices)
-		for _, form := range []matrix.CoreTree{matrix.SwitchPerRoot, matrix.ExpanderPerRootPort} {
+		for _, form := range matrix.CoreTrees {
 			came, err := form.Domain(host, numa, devices)
 			expect.NoError(t, err)
 			after, _ := run(t, host, withLayout(policy.LayoutAuto), came)
@@ -43,10 +43,10 @@ func TestCoreTrees(t *testing.T) {
 
 var update = flag.Bool("update", false, "rewrite testdata/core")
 
-// TestCoreTreesDocs: docs/comparison.md has the counts of both trees for two hosts with a cell per
-// node, and testdata/core has their domains, so that a reviewer of the change can count the pairs
-// with explain --as-is.
-func TestCoreTreesDocs(t *testing.T) {
+// TestCoreTreesSamples: testdata/core has the domains of two trees that are under review for two
+// hosts with a cell per node, so that a reviewer can count the pairs with explain --as-is, and
+// docs/comparison.md says how.
+func TestCoreTreesSamples(t *testing.T) {
 	docs := readFile(t, "../../docs/comparison.md")
 	for name, file := range map[string]string{"three-roots": "x86-2n4g-three-roots", "hgx-h100": "x86-2n8g-hgx-h100"} {
 		host := matrix.Sysfs{FS: readHost(t, "../../testdata/hosts/"+file+".txtar")}
@@ -60,11 +60,8 @@ func TestCoreTreesDocs(t *testing.T) {
 				expect.NoError(t, os.WriteFile(sample, domain, 0o644))
 			}
 			expect.Same(t, readFile(t, sample), string(domain), "%s is not what the generator makes; rewrite it with -update", sample)
-			after, _ := run(t, host, withLayout(policy.LayoutAuto), domain)
-			before, now := steps(t, host, domain, devices), steps(t, host, after, devices)
-			row := fmt.Sprintf("| %s | %s | %d of %d | %d |", file, form, right(before), len(before), right(now))
-			if !strings.Contains(docs, row) {
-				t.Errorf("docs/comparison.md lacks the row %s", row)
+			if !strings.Contains(docs, strings.TrimPrefix(sample, "../../")) {
+				t.Errorf("docs/comparison.md does not name %s", sample)
 			}
 		}
 	}

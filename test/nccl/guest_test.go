@@ -1,0 +1,109 @@
+package nccl_test
+
+import (
+	"testing"
+
+	product "hook-sidecar/pkg/nccl"
+	"hook-sidecar/pkg/plan"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/test/expect"
+	"hook-sidecar/test/nccl"
+	"hook-sidecar/test/oracle"
+)
+
+// labs judge guests with NCCL, and with RCCL where it was built.
+type labs struct {
+	libvirt    *oracle.Libvirt
+	nccl, rccl *nccl.Library
+}
+
+func newLabs(t *testing.T) labs {
+	t.Helper()
+	l := labs{}
+	for _, library := range nccl.Libraries(t) {
+		if library.IsRCCL() {
+			l.rccl = &library
+		} else if l.nccl == nil {
+			l.nccl = &library
+		}
+	}
+	l.libvirt = oracle.New(t)
+	return l
+}
+
+// of returns the lab for a case.
+func (l labs) of(t *testing.T, c nccl.Case) lab {
+	t.Helper()
+	library := l.nccl
+	if c.RCCL {
+		library = l.rccl
+	}
+	if library == nil {
+		t.Skip("its library was not built")
+	}
+	return lab{l.libvirt, *library}
+}
+
+// lab judges guests with one build.
+type lab struct {
+	libvirt *oracle.Libvirt
+	library nccl.Library
+}
+
+// hasJob reports whether NCCL has something to do: two GPUs, or a GPU and a NIC.
+func (l lab) hasJob(t *testing.T, c nccl.Case) bool {
+	t.Helper()
+	machine, err := nccl.Recorded(c.Sysfs)
+	expect.NoError(t, err)
+	gpus, nics := machine.GPUs(c.Devices), machine.NICs(c.Devices)
+	return len(gpus) > 1 || len(gpus) == 1 && len(nics) > 0
+}
+
+// form is a way in which a guest gets its devices.
+type form struct {
+	name  string
+	flags nccl.Flags
+	file  bool // NCCL reads the topology file
+	p2p   bool // the driver lets GPUs talk over PCIe, as with a clique
+}
+
+// host returns the decisions on the host itself.
+func (l lab) host(t *testing.T, c nccl.Case) nccl.Decisions {
+	t.Helper()
+	machine, err := nccl.Recorded(c.Sysfs)
+	expect.NoError(t, err)
+	return l.decide(t, c, machine, "", true)
+}
+
+// guest returns the decisions in a guest of the hook.
+func (l lab) guest(t *testing.T, c nccl.Case, f form) nccl.Decisions {
+	t.Helper()
+	planner := plan.Planner{Sysfs: c.Sysfs, Details: true, Source: policy.Source{Flags: f.flags}}
+	result := planner.Read(plan.Request{Domain: c.Domain, VMI: c.VMI}).Plan()
+	expect.NoError(t, result.Err)
+	file := ""
+	if f.file {
+		file = product.New(result.Plan).String()
+	}
+	return l.domain(t, c, result.Domain, file, f.p2p)
+}
+
+// domain returns the decisions in the guest of a domain.
+func (l lab) domain(t *testing.T, c nccl.Case, domain []byte, file string, p2p bool) nccl.Decisions {
+	t.Helper()
+	complete, err := l.libvirt.Readback(domain)
+	expect.NoError(t, err)
+	machine, err := nccl.Guest(c.Sysfs, complete)
+	expect.NoError(t, err)
+	return l.decide(t, c, machine, file, p2p)
+}
+
+func (l lab) decide(t *testing.T, c nccl.Case, machine nccl.Machine, file string, p2p bool) nccl.Decisions {
+	t.Helper()
+	job := nccl.Job{Machine: machine, Hardware: c.Hardware, GPUs: machine.GPUs(c.Devices), NICs: machine.NICs(c.Devices),
+		Nodes: 2, P2P: p2p, File: file}
+	if len(job.NICs) == 0 {
+		job.Nodes = 1
+	}
+	return l.library.Decide(t, job)
+}

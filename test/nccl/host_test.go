@@ -1,0 +1,76 @@
+package nccl_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	product "hook-sidecar/pkg/nccl"
+	"hook-sidecar/pkg/plan"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/test/expect"
+	"hook-sidecar/test/nccl"
+)
+
+// switchPortsSpeak: port-speed=host covers the ports of switches.
+const switchPortsSpeak = false
+
+// tooManyRoots are machines whose PCIe roots do not fit into a guest, so that root and mirror place
+// nothing.
+var tooManyRoots = []string{"ROCm-rccl-topo_16p1h_vm"}
+
+// asHost are the forms that give a guest the host's decisions.
+func asHost(c nccl.Case) []form {
+	p2p := c.Hardware.NVLinks == 0 // without NVLink the clique is part of it
+	forms := []form{{"mirror, port-speed=host", nccl.Flags{policy.KeyLayout: "mirror", policy.KeyPortSpeed: "host"}, false, p2p}}
+	for _, layout := range policy.TreeLayouts() {
+		flags := nccl.Flags{policy.KeyLayout: string(layout), policy.KeyNCCLTopology: "fwcfg"}
+		forms = append(forms, form{string(layout) + " with the file", flags, true, p2p})
+	}
+	return forms
+}
+
+// TestAsHost: with ports that speak mirror gives the host's pairs with GPUDirect RDMA, NICs, rings
+// and channels; so does the topology file with every layout.
+func TestAsHost(t *testing.T) {
+	everyVM(t, func(t *testing.T, l lab, c nccl.Case) {
+		if !l.hasJob(t, c) || c.IsCoarse {
+			t.Skip("no job, or fewer cells than the host has nodes, which are NCCL's CPUs")
+		}
+		host := l.host(t, c)
+		want := host.Outcome(host)
+		for _, f := range asHost(c) {
+			got := l.guest(t, c, f).Outcome(host)
+			if got == want {
+				continue
+			}
+			report := t.Errorf
+			if !f.file && !switchPortsSpeak || slices.Contains(tooManyRoots, c.Name) {
+				report = t.Logf
+			}
+			report("%s: not as the host\ngot  %+v\nwant %+v", f.name, got, want)
+		}
+	})
+}
+
+// TestFiles: the parsers of NCCL and RCCL take each file that is theirs, without a warning.
+func TestFiles(t *testing.T) {
+	parsers := nccl.Parsers(t)
+	for _, c := range nccl.Cases(t) {
+		for _, layout := range policy.TreeLayouts() {
+			planner := plan.Planner{Sysfs: c.Sysfs, Details: true,
+				Source: policy.Source{Flags: nccl.Flags{policy.KeyLayout: string(layout)}}}
+			result := planner.Read(plan.Request{Domain: c.Domain, VMI: c.VMI}).Plan()
+			expect.NoError(t, result.Err)
+			file := product.New(result.Plan)
+			for _, parser := range parsers {
+				says := parser.Parse(t, file.String())
+				isRefused := strings.Contains(says, "wrong version")
+				isTheirs := parser.IsRCCL() == (file.Library == product.RCCL)
+				if isTheirs && says != "" || !isTheirs && !isRefused {
+					t.Errorf("%s, %s: %s %s says %q of a file for %s", c.Name, layout, "parser", parser.Version, says, file.Library)
+				}
+			}
+		}
+	}
+}

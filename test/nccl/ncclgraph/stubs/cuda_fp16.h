@@ -1,0 +1,5 @@
+#pragma once
+struct __half {
+  unsigned short x;
+};
+typedef __half half;
