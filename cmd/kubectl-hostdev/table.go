@@ -36,6 +36,8 @@ type row struct {
 	Node      string             `json:"node"`      // that it runs on
 	Phase     string             `json:"phase"`     // of its VMI; "" where it is not known
 	Devices   int                `json:"devices"`   // how many passthrough devices it has
+	GPUs      int                `json:"gpus"`      // GPUs that have a NIC beside them in the VM
+	Direct    int                `json:"direct"`    // how many of these use GPUDirect RDMA to their NIC
 	Pairs     int                `json:"pairs"`     // pairs of devices
 	Alike     int                `json:"alike"`     // how many of these are as on the host
 	Better    []plan.Alternative `json:"better"`    // layouts with which more are: the hook's choice, and those that show more than it
@@ -100,7 +102,8 @@ func (a *app) row(ctx context.Context, client *cluster.Client, in cluster.Instan
 		r.Error, r.ToDo = new(err.Error()), reasons.HintOf(err)
 		return r, err
 	}
-	pairs := running.Current.Pairs()
+	pairs, outcome := running.Current.Pairs(), running.Current.GPUDirect()
+	r.GPUs, r.Direct = outcome.GPUs, outcome.Guest
 	r.Devices, r.Pairs, r.Alike, r.Layout = len(running.Current.Devices), pairs.All, pairs.Alike, running.Current.TreeLayout()
 	r.Unplaced, r.Cells, r.ToDo = report.WithoutPlace(running.Planned.Plan), len(running.Current.Domain().CPUCells()), running.ToDo()
 	r.Better = append(r.Better, running.Better()...)
@@ -124,8 +127,8 @@ const minToDo = 24
 
 func newColumns(flags explainFlags, all []cluster.Instance, width int) columns {
 	c := columns{
-		titles: []string{"NAMESPACE", "VM", "NODE", "DEVICES", "AS ON HOST", "WITH LAYOUT", "LAYOUT"},
-		widths: []int{len("NAMESPACE"), len("VM"), len("NODE"), len("DEVICES"), len("120 of 120"), len("root 112, mirror 120"), len("mirror")},
+		titles: []string{"NAMESPACE", "VM", "NODE", "DEVICES", "GPUDIRECT", "AS ON HOST", "WITH LAYOUT", "LAYOUT"},
+		widths: []int{len("NAMESPACE"), len("VM"), len("NODE"), len("DEVICES"), len("GPUDIRECT"), len("120 of 120"), len("mirror 8 GPUs direct, 120 pairs"), len("mirror")},
 		width:  width,
 	}
 	if c.isWide = flags.Format == cli.Wide; c.isWide {
@@ -154,7 +157,12 @@ func (c columns) cells(r row) []string {
 		}
 		return append(cells, strings.TrimSuffix(what+"; "+r.ToDo, "; "))
 	}
-	cells = append(cells, fmt.Sprint(r.Devices), fmt.Sprintf("%d of %d", r.Alike, r.Pairs), cmp.Or(plan.Listed(r.Better), "-"), cmp.Or(string(r.Layout), "-"))
+	direct := "-"
+	if r.GPUs > 0 {
+		direct = fmt.Sprintf("%d of %d", r.Direct, r.GPUs)
+	}
+	cells = append(cells, fmt.Sprint(r.Devices), direct, fmt.Sprintf("%d of %d", r.Alike, r.Pairs),
+		cmp.Or(plan.Listed(r.Better), "-"), cmp.Or(string(r.Layout), "-"))
 	if c.isWide {
 		finding := "-"
 		if r.Finding != nil {

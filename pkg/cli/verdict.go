@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -62,15 +61,16 @@ func (r Running) Verdict() string {
 // Better returns the layouts that show more of the host than the current tree: that of the
 // plan, and those that show more than it.
 func (r Running) Better() []plan.Alternative {
-	options, current := r.Alternatives(), r.Current.Pairs().Alike
+	options, current := r.Alternatives(), plan.AlternativeOf(r.Current)
 	planned := current
 	for _, o := range options {
-		if o.Layout == r.Planned.Plan.Layout {
-			planned = max(planned, o.Alike)
+		if o.Layout == r.Planned.Plan.Layout && o.Compare(planned) > 0 {
+			planned = o
 		}
 	}
 	return slices.DeleteFunc(options, func(o plan.Alternative) bool {
-		return o.Alike <= current || o.Alike <= planned && o.Layout != r.Planned.Plan.Layout
+		isPlanned := o.Layout == r.Planned.Plan.Layout
+		return o.Compare(current) <= 0 || o.Compare(planned) <= 0 && !isPlanned
 	})
 }
 
@@ -92,7 +92,7 @@ func (r Running) ToDo() string {
 		return ""
 	case r.Planned.Err != nil:
 		return "see why the hook would refuse this domain: " + topology.OneLine(r.Planned.Err.Error())
-	case report.LacksCells(r.Current):
+	case report.LacksCells(r.Current) && r.Planned.Plan.GPUDirect().Guest <= r.Current.GPUDirect().Guest:
 		cells, _, _ := strings.Cut(reasons.NoGuestNUMA.Remedy(), ";") // the rest is about layouts
 		return fmt.Sprintf("%s (%s); then %s", cells, reasons.NoGuestNUMA, start)
 	case unplaced >= 0:
@@ -102,7 +102,7 @@ func (r Running) ToDo() string {
 		return start
 	}
 	if better := r.Better(); len(better) > 0 {
-		best := slices.MaxFunc(better, func(a, b plan.Alternative) int { return cmp.Compare(a.Alike, b.Alike) })
+		best := slices.MaxFunc(better, plan.Alternative.Compare)
 		choose := fmt.Sprintf("annotate the VM with %s%s: %s", policy.AnnotationPrefix, policy.KeyLayout, best.Layout)
 		if slices.Contains(r.Locked, policy.KeyLayout) {
 			choose = fmt.Sprintf("set --%s=%s in the arguments of the hook, which lock it", policy.KeyLayout, best.Layout)

@@ -42,6 +42,10 @@ const (
 	one  = "01-single-gpu"
 	add  = "add the hook to the VM (docs/install.md) and restart it"
 	have = "restart the VM: the hook is in its pod"
+
+	flat  = "0 of 8 GPUs with GPUDirect RDMA, 1 with the host's NIC; "
+	nodes = "0 of 8 GPUs with GPUDirect RDMA, 4 with the host's NIC; "
+	whole = "8 of 8 GPUs with GPUDirect RDMA, 8 with the host's NIC; "
 )
 
 func TestVerdict(t *testing.T) {
@@ -51,11 +55,11 @@ func TestVerdict(t *testing.T) {
 		hasHook       bool
 		verdict, todo string
 	}{
-		"without the hook":      {dgx, hgx, "", false, "0 of 120 pairs of devices as on the host; with layout root 112, mirror 120", add},
-		"the hook came later":   {dgx, hgx, "", true, "0 of 120 pairs of devices as on the host; with layout root 112, mirror 120", have},
-		"layout numa":           {dgx, hgx, policy.LayoutNUMA, true, "64 of 120 pairs of devices as on the host; the tree is of layout numa; with layout root 112, mirror 120", have},
-		"layout root":           {dgx, hgx, policy.LayoutRoot, true, "112 of 120 pairs of devices as on the host; the tree is of layout root; with layout mirror 120", "nothing, or annotate the VM with hostdev.vm.kubevirt.io/layout: mirror; --layout mirror shows it"},
-		"layout mirror":         {dgx, hgx, policy.LayoutMirror, false, "120 of 120 pairs of devices as on the host; the tree is of layout mirror", "nothing: no layout shows more of the host"},
+		"without the hook":      {dgx, hgx, "", false, flat + "0 of 120 pairs of devices as on the host; with layout mirror 8 GPUs direct, 120 pairs", add},
+		"the hook came later":   {dgx, hgx, "", true, flat + "0 of 120 pairs of devices as on the host; with layout mirror 8 GPUs direct, 120 pairs", have},
+		"layout numa":           {dgx, hgx, policy.LayoutNUMA, true, nodes + "64 of 120 pairs of devices as on the host; the tree is of layout numa; with layout mirror 8 GPUs direct, 120 pairs", have},
+		"layout root":           {dgx, hgx, policy.LayoutRoot, true, nodes + "112 of 120 pairs of devices as on the host; the tree is of layout root; with layout mirror 8 GPUs direct, 120 pairs", have},
+		"layout mirror":         {dgx, hgx, policy.LayoutMirror, false, whole + "120 of 120 pairs of devices as on the host; the tree is of layout mirror", "nothing: no layout shows more of the host"},
 		"one GPU, no cells":     {one, hgx, "", false, "one device, which does not know its NUMA node; 1 without a place; first give the guest NUMA cells", cellsFirst + add},
 		"the host is another's": {dgx, "x86-2n2g-t4-vgpu", "", false, "the host shows none of the 16 devices", ""},
 	} {
@@ -76,7 +80,7 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// Without cells these come first, whatever else a layout gives. A pair that the host does
+// A guest without cells gains GPUDirect RDMA all the same. A pair that the host does
 // not show is one of the VM's pairs.
 func TestVerdictOfUnplaced(t *testing.T) {
 	m, request := inputs(t, dgx, hgx)
@@ -90,11 +94,11 @@ func TestVerdictOfUnplaced(t *testing.T) {
 		request       plan.Request
 		verdict, todo string
 	}{
-		"no cells": {m, plan.Request{Domain: noCells}, "0 of 120 pairs of devices as on the host; first give the guest NUMA cells; with layout root 64, mirror 72",
-			cellsFirst + add},
-		"two unplaced": {hidden, request, "0 of 120 pairs of devices as on the host, 29 not known; 2 without a place; with layout root 84, mirror 91",
+		"no cells": {m, plan.Request{Domain: noCells}, flat + "0 of 120 pairs of devices as on the host; the guest has no NUMA cells; with layout mirror 8 GPUs direct, 72 pairs",
+			add},
+		"two unplaced": {hidden, request, "0 of 7 GPUs with GPUDirect RDMA, 1 with the host's NIC; 0 of 120 pairs of devices as on the host, 29 not known; 2 without a place; with layout mirror 7 GPUs direct, 91 pairs",
 			reasons.NoSysfs.Remedy() + " (no-sysfs); then " + add},
-		"two unplaced, hook": {hidden, placed, "84 of 120 pairs of devices as on the host, 29 not known; 2 without a place; the tree is of layout root; with layout mirror 91", ""},
+		"two unplaced, hook": {hidden, placed, "7 of 7 GPUs with GPUDirect RDMA, 7 with the host's NIC; 91 of 120 pairs of devices as on the host, 29 not known; 2 without a place; the tree is of layout mirror", ""},
 	} {
 		r, err := cli.NewRunning(test.planner.Read(test.request), false, nil)
 		expect.NoError(t, err)
@@ -122,7 +126,7 @@ func TestVerdictOfAnnotation(t *testing.T) {
 	request.Parsed.Annotations = map[string]string{policy.AnnotationPrefix + "layout": "mirror"}
 	r, err := cli.NewRunning(m.Read(request), false, nil)
 	expect.NoError(t, err)
-	if got, want := r.Verdict(), "0 of 120 pairs of devices as on the host; with layout mirror 120"; got != want {
+	if got, want := r.Verdict(), flat+"0 of 120 pairs of devices as on the host; with layout mirror 8 GPUs direct, 120 pairs"; got != want {
 		t.Errorf("verdict %s, want %s", got, want)
 	}
 }

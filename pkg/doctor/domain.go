@@ -10,6 +10,7 @@ import (
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
@@ -205,31 +206,34 @@ func strict(in Inputs) []Result {
 	return pass("the VM starts")
 }
 
-// layoutFit checks whether the pairs of devices are as far from each other as on the host.
+// layoutFit checks whether NCCL uses GPUDirect RDMA as on the host, and whether the pairs of devices
+// are as far from each other as there.
 func layoutFit(in Inputs) []Result {
-	pairs := in.Plan.Pairs()
+	pairs, outcome, planned := in.Plan.Pairs(), in.Plan.GPUDirect(), plan.AlternativeOf(in.Plan)
 	if pairs.Known == 0 {
 		return nil
 	}
+
 	found := fmt.Sprintf("layout %s: %d of %s as on the host", in.Plan.Layout, pairs.Alike, topology.Counted(pairs.Known, "pair"))
-	if pairs.Alike == pairs.Known {
+	if outcome.GPUs > 0 {
+		found = fmt.Sprintf("layout %s: %d of %s with GPUDirect RDMA, %d of %s as on the host", in.Plan.Layout,
+			outcome.Guest, topology.Counted(outcome.GPUs, "GPU"), pairs.Alike, topology.Counted(pairs.Known, "pair"))
+	}
+	if pairs.Alike == pairs.Known && outcome.Guest >= outcome.Host {
 		return pass("%s", found)
 	}
 	if in.Plan.Why != "" {
 		return note("", "%s, since %s", found, in.Plan.Why)
 	}
-	var better []string
+
+	var better []plan.Alternative
 	if in.Alternatives != nil {
-		for _, a := range in.Alternatives() {
-			if a.Alike > pairs.Alike {
-				better = append(better, fmt.Sprintf("%d with layout %s", a.Alike, a.Layout))
-			}
-		}
+		better = slices.DeleteFunc(in.Alternatives(), func(a plan.Alternative) bool { return a.Compare(planned) <= 0 })
 	}
 	if len(better) == 0 {
 		return note("", "%s; no layout has more", found)
 	}
-	return warn(strings.Join(better, ", "), "%s", found)
+	return warn("with layout "+plan.Listed(better), "%s", found)
 }
 
 // planWarnings are the warnings of the plan, or else of the policy, that no other check

@@ -124,7 +124,7 @@ func domainTests() map[string]map[string]test {
 				in.Alternatives = func() []plan.Alternative {
 					return []plan.Alternative{{Layout: policy.LayoutNUMA}, {Layout: policy.LayoutRoot, Alike: 1}, {Layout: policy.LayoutMirror, Alike: 1}}
 				}
-			}}, []string{"WARN layout numa: 0 of 1 pair as on the host (1 with layout root, 1 with layout mirror)"}},
+			}}, []string{"WARN layout numa: 0 of 1 pair as on the host (with layout root 1, mirror 1)"}},
 			"chosen by auto": {given{host: twoRoots, domain: domainOf(gpu, nic), inputs: func(in *doctor.Inputs) { in.Plan.Why = "it is so" }}, []string{
 				"NOTE layout numa: 0 of 1 pair as on the host, since it is so",
 			}},

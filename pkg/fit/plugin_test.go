@@ -57,15 +57,15 @@ func TestPlugins(t *testing.T) {
 }
 
 // TestClaimWithSnapshot shows the switches of the node, which slices do not: each GPU and its NIC
-// are under one. In the guest they are on one root, as layout auto has the demo of this host.
+// are under one. So they are in the guest, as layout auto has the demo of this host.
 func TestClaimWithSnapshot(t *testing.T) {
 	const hgx = "x86-2n8g-hgx-h100"
 	o := objects(t, hgx, fleet.NVIDIA(), fleet.SRIOV())
 	o.Hosts = map[string]*topology.Host{"node": readHost(t, hgx)}
 	answer, _ := count(t, o, Wish{GPUs: 4, NICs: 4, GPUClass: fleet.NVIDIA().Class, NICClass: fleet.SRIOV().Class, Pair: true}, false)
 	n := answer.Nodes[0]
-	if got := fmt.Sprintf("%s; %s %s", n.Pairs, n.Layout, n.Guest); got != "4 PIX, 24 NODE; root 4 PHB, 24 NODE" {
-		t.Errorf("got %s, want 4 PIX, 24 NODE; root 4 PHB, 24 NODE", got)
+	if got := fmt.Sprintf("%s; %s %s", n.Pairs, n.Layout, n.Guest); got != "4 PIX, 24 NODE; mirror 4 PIX, 24 NODE" {
+		t.Errorf("got %s, want 4 PIX, 24 NODE; mirror 4 PIX, 24 NODE", got)
 	}
 }
 

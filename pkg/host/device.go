@@ -22,17 +22,21 @@ func (r *hostReader) device(a topology.Address, dir string) *topology.Device {
 	if r.needs.Has(Groups) {
 		d.IOMMUGroup = r.iommuGroup(dir + "/iommu_group")
 	}
-	// Only of functions other than 0 does it decide the place: placement shares no slot
-	// with virtual functions.
-	if a.Function != 0 || r.needs.Has(Groups) || r.needs.Has(LinkSpeeds) {
-		d.PhysFn = parsed(r, dir+"/physfn", r.linkBase(dir+"/physfn"), topology.ParseAddress)
-	}
 	if r.needs.Has(Classes) {
 		d.Class = uint32(r.hex(dir+"/class", 24))
 		d.IsBridge = d.Class>>8 == classBridgePCI
 	}
+	// Of function 0 it does not decide the place: placement shares no slot with virtual functions.
+	if a.Function != 0 || d.IsNIC() || r.needs.Has(Groups) || r.needs.Has(LinkSpeeds) {
+		d.PhysFn = parsed(r, dir+"/physfn", r.linkBase(dir+"/physfn"), topology.ParseAddress)
+	}
+	if d.IsNIC() && d.PhysFn != nil {
+		d.MutesLink = strings.HasPrefix(r.file(dir+"/max_link_speed"), "Unknown")
+	}
 	if r.needs.Has(Warnings) {
 		d.Driver, d.BARs = r.linkBase(dir+"/driver"), r.bars(dir+"/resource")
+	}
+	if r.needs.Has(Warnings) || d.IsGPU() {
 		d.Vendor, d.Device = uint16(r.hex(dir+"/vendor", 16)), uint16(r.hex(dir+"/device", 16))
 	}
 	if r.needs.Has(Details) {

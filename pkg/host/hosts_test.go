@@ -194,6 +194,9 @@ func TestReadHostIsPartOfWholeHost(t *testing.T) {
 					Address: d.Address, Class: d.Class, Node: d.Node, Root: d.Root, Bridges: d.Bridges,
 					PhysFn: d.PhysFn, IOMMUGroup: d.IOMMUGroup, IsBridge: d.IsBridge, Conventional: d.Conventional,
 				}
+				if d.IsGPU() { // whether its board joins it with others over NVLink
+					all.Devices[i].Vendor, all.Devices[i].Device = d.Vendor, d.Device
+				}
 			}
 			places, problems := host.Read(fsys, ids, host.Classes|host.Groups)
 			expect.Problems(t, problems, nil)

@@ -29,7 +29,8 @@ type Needs uint8
 
 // The needs.
 const (
-	// Classes of the functions, by which NCCL pairs devices.
+	// Classes of the functions, by which NCCL pairs devices; of a GPU its ids, of a virtual
+	// function of a NIC whether it shows a link.
 	Classes Needs = 1 << iota
 	// Groups are the IOMMU groups, by which functions of a device belong together, and
 	// the physical functions of all virtual ones.

@@ -1,8 +1,10 @@
 package placement
 
 import (
+	"fmt"
 	"slices"
 
+	"hook-sidecar/pkg/nccl/graph"
 	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/topology"
@@ -32,32 +34,15 @@ func proposalOf(s start, decisions []Decision, layout policy.Layout, why string)
 	return proposal{Choice{layout, why}, decisions, managedOf(decisions), wanted, wanted.Devices(s.ids)}
 }
 
-// choose is the proposal of the layout that the policy names. With auto it is
-// that of the simplest layout that shows as much of the host as the finest one
-// without a false link speed. It depends on the devices, the host and the cells, so
-// that all calls of a boot choose the same.
+// choose returns the proposal of the layout that the policy names. With auto it is that of the
+// simplest layout that shows as much of the host as the finest one that serves NCCL. It depends on
+// the devices, the host and the cells, so that all calls of a boot choose the same.
 func choose(s start) proposal {
 	if s.Policy.Layout != policy.LayoutAuto {
 		return propose(s, s.Policy.Layout, "")
 	}
-	finest := propose(s, policy.LayoutMirror, "it shows the host's switches, and none of them is between GPUs, accelerators or NICs")
-	why := "a finer tree would bring no two devices nearer to the host's path type"
-	// Mirror puts vGPUs of one GPU, or virtual functions of one NIC, under a switch without one
-	// on the host, too.
-	switch isHosts := anyPairedUnderSwitch(finest.decisions, finest.wanted, s.hostTree); {
-	case s.Policy.NCCLTopology != policy.NCCLTopologyNone && !isHosts:
-		finest.Why = "it shows which devices are of one place on the host, such as vGPUs of one GPU, and nccl-topology says the speeds"
-	case s.Policy.NCCLTopology != policy.NCCLTopologyNone:
-		finest.Why = "it shows the host's switches, and nccl-topology says their speeds"
-	case s.switchPortsSpeak():
-		finest.Why = "it shows the host's switches, and port-speed gives their ports the host's links"
-	case hasFalseLinkSpeed(finest.decisions, finest.wanted):
-		why = "GPUs, accelerators or NICs are under switches whose ports would advertise 2.5 GT/s; set nccl-topology for mirror"
-		if !isHosts {
-			why = "devices of one place on the host, such as vGPUs of one GPU, would be under a switch of the guest, whose ports advertise 2.5 GT/s; set nccl-topology for mirror"
-		}
-		finest = proposalOf(s, finest.decisions, policy.LayoutRoot, why)
-	}
+
+	finest, why := finestForNCCL(s, propose(s, policy.LayoutMirror, ""))
 	for _, layout := range policy.TreeLayouts() {
 		if layout == finest.Layout {
 			break
@@ -71,6 +56,51 @@ func choose(s start) proposal {
 		}
 	}
 	return finest
+}
+
+// finestForNCCL returns the finest layout whose switch ports make NCCL decide no worse than without
+// them: mirror, else root. why is the reason for a simpler layout that shows as much.
+func finestForNCCL(s start, mirror proposal) (finest proposal, why string) {
+	// Mirror puts vGPUs of one GPU, or virtual functions of one NIC, under a switch without one on
+	// the host, too.
+	isHosts := anyPairedUnderSwitch(mirror.decisions, mirror.wanted, s.hostTree)
+	why = "a finer tree would bring no two devices nearer to the host's path type"
+	switch {
+	case s.Policy.NCCLTopology != policy.NCCLTopologyNone && !isHosts:
+		mirror.Why = "it shows which devices are of one place on the host, such as vGPUs of one GPU, and nccl-topology says the speeds"
+	case s.Policy.NCCLTopology != policy.NCCLTopologyNone:
+		mirror.Why = "it shows the host's switches, and nccl-topology says their speeds"
+	case s.switchPortsSpeak() && anyPairedUnderSwitch(mirror.decisions, mirror.wanted):
+		mirror.Why = "it shows the host's switches, and port-speed gives their ports the host's links"
+	case !hasFalseLinkSpeed(mirror.decisions, mirror.wanted):
+		mirror.Why = "it shows the host's switches, and none of them is between GPUs, accelerators or NICs"
+	case servesNCCL(s, mirror):
+		mirror.Why = "NCCL uses GPUDirect RDMA under the host's switches only, and no path that it uses crosses a switch port that advertises 2.5 GT/s"
+	default:
+		why = slowSwitches(s, isHosts)
+		return proposalOf(s, mirror.decisions, policy.LayoutRoot, why), why
+	}
+	return mirror, why
+}
+
+// slowSwitches returns why a tree has no switches, and the key that would bring them.
+func slowSwitches(s start, isHosts bool) string {
+	key := string(policy.KeyPortSpeed) + "=host"
+	if s.Policy.PortSpeed == "host" { // which the domain refuses
+		key = string(policy.KeyNCCLTopology)
+	}
+	if isHosts {
+		return fmt.Sprintf("GPUs, accelerators or NICs are under switches whose ports would advertise 2.5 GT/s; set %s for mirror", key)
+	}
+	return fmt.Sprintf("devices of one place on the host, such as vGPUs of one GPU, would be under a switch of the guest, whose ports advertise 2.5 GT/s; set %s for mirror", key)
+}
+
+// servesNCCL reports whether the switches of a proposal bring a GPU GPUDirect RDMA to its NIC, and
+// the false speed of their ports limits no path that NCCL uses.
+func servesNCCL(s start, p proposal) bool {
+	m := machineOf(p.decisions, p.wanted, guestLinks(p.decisions, s.Host, silentPort))
+	isDirect := func(c graph.Choice) bool { return c.NIC >= 0 && c.IsDirect() }
+	return slices.ContainsFunc(m.Choices(), isDirect) && !m.IsLimited()
 }
 
 // hasFalseLinkSpeed reports whether NCCL or RCCL would take the link speed that QEMU's

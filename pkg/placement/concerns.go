@@ -53,11 +53,29 @@ func concerns(p *Plan) []reasons.Warning {
 	if result.LaunchSecurity {
 		warn(reasons.CodeLaunchSecurity, "the domain has launchSecurity")
 	}
-	if p.Policy.NCCLTopology == policy.NCCLTopologyNone && hasFalseLinkSpeed(devices, p.GuestTree) && hasSlowUplink(p) {
-		warn(reasons.CodeSwitchPortSpeed, "uplinks of emulated switches advertise %s: NCCL underestimates them", libvirt.DefaultUplink())
-	}
+	warnings = append(warnings, ncclConcerns(p)...)
 	if open := topology.CountFunc(result.Controllers, isOpenSwitchPort); result.UEFI && open > maxHotplugSwitchPorts {
 		warn(reasons.CodeSwitchPortHotplug, "%d switch ports stay hotpluggable, and UEFI may end without a BAR for the devices under them", open)
+	}
+	return warnings
+}
+
+// ncclConcerns warns where NCCL decides otherwise in the guest than on the host, because of the tree
+// or of the links that its ports advertise. The topology file shows it the host's.
+func ncclConcerns(p *Plan) []reasons.Warning {
+	if p.Policy.NCCLTopology != policy.NCCLTopologyNone {
+		return nil
+	}
+
+	var warnings []reasons.Warning
+	if p.inGuest().IsLimited() && hasSlowUplink(p) {
+		warnings = append(warnings, reasons.NewWarning(reasons.CodeSwitchPortSpeed, nil, fmt.Sprintf(
+			"uplinks of emulated switches advertise %s: NCCL underestimates them", libvirt.DefaultUplink())))
+	}
+	if outcome := p.GPUDirect(); outcome.Guest < outcome.Host {
+		warnings = append(warnings, reasons.NewWarning(reasons.CodeGPUDirectOff, nil, fmt.Sprintf(
+			"GPUDirect RDMA is off for %d of %s that use it on the host: NCCL wants GPU and NIC under one switch",
+			outcome.Host-outcome.Guest, topology.Counted(outcome.Host, "GPU"))))
 	}
 	return warnings
 }

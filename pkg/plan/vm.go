@@ -61,23 +61,48 @@ func (v *VM) WithLayout(layout policy.Layout) Result { return v.plan(variant{lay
 // Current returns the plan of the domain as it is.
 func (v *VM) Current() Result { return v.plan(variant{current: true}) }
 
-// Alternative is the number of pairs of devices that a layout has as on the host.
+// Alternative is what a layout gives: what NCCL decides, and how many pairs of devices are as on
+// the host.
 type Alternative struct {
 	Layout policy.Layout `json:"layout"` // its name
+	Direct int           `json:"direct"` // GPUs that would use GPUDirect RDMA to their NIC
+	Right  int           `json:"right"`  // GPUs that would take the host's NIC
 	Alike  int           `json:"alike"`  // pairs that would be as on the host
+}
+
+// AlternativeOf returns what a plan gives.
+func AlternativeOf(p *placement.Plan) Alternative {
+	outcome := p.GPUDirect()
+	return Alternative{Layout: p.Layout, Direct: outcome.Guest, Right: outcome.Right, Alike: p.Pairs().Alike}
+}
+
+// Compare orders alternatives by what a user of NCCL feels most: GPUDirect RDMA, the right NIC, then
+// pairs.
+func (a Alternative) Compare(b Alternative) int {
+	return cmp.Or(cmp.Compare(a.Direct, b.Direct), cmp.Compare(a.Right, b.Right), cmp.Compare(a.Alike, b.Alike))
+}
+
+// String returns "mirror 8 GPUs direct, 120 pairs", without GPUs where none uses GPUDirect RDMA.
+func (a Alternative) String() string {
+	if a.Direct == 0 {
+		return fmt.Sprintf("%s %d", a.Layout, a.Alike)
+	}
+	return fmt.Sprintf("%s %s direct, %d pairs", a.Layout, topology.Counted(a.Direct, "GPU"), a.Alike)
 }
 
 // Listed returns layouts in the form "root 112, mirror 120".
 func Listed(layouts []Alternative) string {
-	return strings.Join(topology.Map(layouts, func(l Alternative) string { return fmt.Sprintf("%s %d", l.Layout, l.Alike) }), ", ")
+	return strings.Join(topology.Map(layouts, Alternative.String), ", ")
 }
 
-// Alternatives returns the count of each layout that can be planned.
+// Alternatives returns what each layout gives that can be planned.
 func (v *VM) Alternatives() []Alternative {
 	var all []Alternative
 	for _, layout := range policy.TreeLayouts() {
 		if result := v.WithLayout(layout); result.Plan != nil {
-			all = append(all, Alternative{Layout: layout, Alike: result.Plan.Pairs().Alike})
+			one := AlternativeOf(result.Plan)
+			one.Layout = layout
+			all = append(all, one)
 		}
 	}
 	return all

@@ -31,6 +31,7 @@ const (
 	CodeBrokenRule         Code = "broken-rule"
 	CodeCoarserLayout      Code = "coarser-layout"
 	CodeFurtherApart       Code = "further-apart"
+	CodeGPUDirectOff       Code = "gpudirect-rdma-off"
 	CodeSwitchPortSpeed    Code = "switch-port-link-speed"
 	CodePortSpeed          Code = "port-link-speed"
 	CodePortSpeedRefused   Code = "port-speed-refused"
@@ -73,6 +74,7 @@ func codeTable() []entry[Code] {
 		{code: CodeBrokenRule, remedy: BrokenRule.Remedy()},
 		{code: CodeCoarserLayout, remedy: "pass fewer devices through, or set hotplug-ports=0 where controllers go past index 31"},
 		{code: CodeFurtherApart, remedy: "remove the reason why the device stays, so that both are placed"},
+		{code: CodeGPUDirectOff, remedy: "set port-speed=host with layout auto or mirror; else nccl-topology; else NCCL_NET_GDR_LEVEL=PHB in the guest, which does not bring the host's NIC"},
 		{code: CodeSwitchPortSpeed, remedy: "set port-speed=host, or " + speedRemedy},
 		{code: CodePortSpeed, remedy: "set port-speed=host, or " + speedRemedy},
 		{code: CodePortSpeedRefused, remedy: "remove what the text names, or " + speedRemedy},

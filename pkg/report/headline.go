@@ -9,10 +9,10 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Headline returns the outcome of a plan in the parts of a line: how many pairs of devices
-// are as on the host, how many devices have no place in the planned tree, and that guest
-// NUMA cells come first where there are none. Both plans are the same unless the current
-// tree is shown.
+// Headline returns the outcome of a plan in the parts of a line: how many GPUs use GPUDirect RDMA
+// to their NIC, how many pairs of devices are as on the host, how many devices have no place in the
+// planned tree, and whether the guest has no NUMA cells. Both plans are the same unless the
+// current tree is shown.
 func Headline(shown, planned *placement.Plan) []string {
 	devices, pairs := shown.Devices, shown.Pairs()
 	isShown := func(d placement.Decision) bool { return d.Function != nil }
@@ -33,15 +33,31 @@ func Headline(shown, planned *placement.Plan) []string {
 		if pairs.Known < pairs.All {
 			text += fmt.Sprintf(", %d not known", pairs.All-pairs.Known)
 		}
-		parts = []string{text}
+		parts = slices.Concat(gpuDirect(shown.GPUDirect()), []string{text})
 	}
 	if n := WithoutPlace(planned); n > 0 {
 		parts = append(parts, fmt.Sprintf("%d without a place", n))
 	}
-	if LacksCells(planned) {
+	switch {
+	case LacksCells(planned) && planned.GPUDirect().Guest > 0:
+		parts = append(parts, "the guest has no NUMA cells")
+	case LacksCells(planned):
 		parts = append(parts, "first give the guest NUMA cells")
 	}
 	return parts
+}
+
+// gpuDirect returns what NCCL decides about GPUs and their NICs, as part of a headline.
+func gpuDirect(outcome placement.GPUDirect) []string {
+	if outcome.GPUs == 0 {
+		return nil
+	}
+
+	text := fmt.Sprintf("%d of %s with GPUDirect RDMA", outcome.Guest, topology.Counted(outcome.GPUs, "GPU"))
+	if outcome.Host < outcome.GPUs {
+		text += fmt.Sprintf(" (%d on the host)", outcome.Host)
+	}
+	return []string{fmt.Sprintf("%s, %d with the host's NIC", text, outcome.Right)}
 }
 
 // WithoutPlace returns how many devices of a plan have no place.

@@ -30,8 +30,11 @@ type Device struct {
 
 	Conventional bool // conventional PCI: config has 256 bytes
 
-	MaxLink *Link    // max_link_speed and max_link_width; nil where there is no link, or unless read
-	Details *Details // nil unless host.Read has read them
+	MaxLink *Link // max_link_speed and max_link_width; nil where there is no link, or unless read
+	// MutesLink is true for a virtual function whose max_link_speed is "Unknown", so that only the
+	// port above it tells a speed; false unless read.
+	MutesLink bool
+	Details   *Details // nil unless host.Read has read them
 }
 
 // BAR is a base address register in use.

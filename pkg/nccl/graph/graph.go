@@ -1,0 +1,234 @@
+// Package graph models what NCCL decides from the PCI Express tree that a machine shows: which NIC
+// each GPU takes, whether it reads and writes that NIC without the CPU (GPUDirect RDMA), and
+// whether a switch's uplink limits a path that NCCL uses. It follows NVIDIA/nccl 2.29.7,
+// src/graph; `make nccl` compares it with NCCL's own code.
+package graph
+
+import (
+	"math/bits"
+
+	"hook-sidecar/pkg/topology"
+)
+
+// Machine is a host or a guest with its GPUs and NICs, each by PCI address: in the order in which
+// CUDA and the network number them.
+type Machine struct {
+	GPUs []GPU
+	NICs []*topology.Node
+
+	// Link returns what sysfs shows as the fastest link of the function at a node, or of a port:
+	// max_link_speed and max_link_width. Either is 0 where sysfs shows "Unknown" and 0.
+	Link func(*topology.Node) topology.Link
+}
+
+// GPU is a GPU of a machine.
+type GPU struct {
+	Node   *topology.Node
+	NVLink bool // it reaches each other such GPU of the machine over NVLink
+}
+
+// Type is the type of a path between a GPU and a NIC, from the nearest to the farthest
+// (src/include/graph.h, PATH_PIX and following). NCCL knows no PCIe roots: a CPU is a NUMA node.
+type Type int
+
+// The types.
+const (
+	PIX Type = iota // one switch
+	PXB             // several switches
+	PXN             // over NVLink to a GPU that is PIX or PXB
+	PHB             // the CPU of one NUMA node
+	SYS             // two NUMA nodes
+)
+
+// String returns NCCL's name.
+func (t Type) String() string { return [...]string{"PIX", "PXB", "PXN", "PHB", "SYS"}[t] }
+
+// IsDirect reports whether NCCL uses GPUDirect RDMA over a path of the type: up to PXB, in each
+// version since 2.18, and with PXN, which then is the other GPU's path (paths.cc, ncclTopoCheckGdr).
+func (t Type) IsDirect() bool { return t <= PXN }
+
+// Choice is the NIC that NCCL takes for a GPU.
+type Choice struct {
+	NIC int // position in Machine.NICs; -1 where the machine has none
+	Type
+	Limited bool // a switch's uplink, or a link that sysfs does not show, is slower than both ends
+}
+
+// path is the path from a GPU to a NIC.
+type path struct {
+	Type
+	bandwidth float64 // GB/s, of its slowest PCI Express link
+	limited   bool
+}
+
+// Choices returns the NIC that NCCL takes for each GPU: of those with the most bandwidth the
+// nearest; where several are equal it distributes the GPUs over them (topo.cc, ncclTopoGetLocal
+// and ncclTopoGetLocalNetType, channel 0).
+func (m Machine) Choices() []Choice {
+	direct := make([][]path, len(m.GPUs))
+	for i, gpu := range m.GPUs {
+		direct[i] = topology.Map(m.NICs, func(nic *topology.Node) path { return m.path(gpu.Node, nic) })
+	}
+
+	choices := make([]Choice, len(m.GPUs))
+	for i := range m.GPUs {
+		paths := make([]path, len(m.NICs))
+		for n := range m.NICs {
+			paths[n] = m.overNVLink(direct, i, n)
+		}
+		choices[i] = choose(paths, i)
+	}
+	return choices
+}
+
+// overNVLink returns the path of GPU i to NIC n: its own, or that over NVLink to another GPU, where
+// that one is nearer to the NIC (paths.cc, ncclTopoComputePaths, "PXN").
+func (m Machine) overNVLink(direct [][]path, i, n int) path {
+	own := direct[i][n]
+	for j, peer := range m.GPUs {
+		theirs := direct[j][n]
+		isJoined := j != i && m.GPUs[i].NVLink && peer.NVLink
+		isBetter := own.Type > PXN || theirs.bandwidth > own.bandwidth
+		if isJoined && theirs.Type <= PXB && isBetter {
+			return path{PXN, theirs.bandwidth, theirs.limited}
+		}
+	}
+	return own
+}
+
+// choose returns the choice of the GPU with a device number.
+func choose(paths []path, gpu int) Choice {
+	var local []int // the NICs with the best path
+	for n, p := range paths {
+		if len(local) > 0 {
+			best := paths[local[0]]
+			switch isEqual := p.bandwidth == best.bandwidth; {
+			case p.bandwidth > best.bandwidth, isEqual && p.Type < best.Type:
+				local = local[:0]
+			case !isEqual || p.Type > best.Type:
+				continue
+			}
+		}
+		local = append(local, n)
+	}
+	if len(local) == 0 {
+		return Choice{NIC: -1, Type: SYS}
+	}
+
+	chosen := local[mirrored(gpu, len(local))%len(local)]
+	return Choice{NIC: chosen, Type: paths[chosen].Type, Limited: paths[chosen].limited}
+}
+
+// mirrored returns a number with its bits below those of a power of two in reverse order, and the
+// number itself for other counts (topo.cc, mirrorBits).
+func mirrored(number, count int) int {
+	if bits.OnesCount(uint(count)) != 1 {
+		return number
+	}
+	width := bits.TrailingZeros(uint(count))
+	return int(bits.Reverse64(uint64(number)) >> (64 - width))
+}
+
+// IsLimited reports whether NCCL would believe that a port of the machine slows down a path that it
+// uses: that of a GPU to its NIC, or between GPUs without NVLink. Such GPUs may also have to go
+// through the CPU, since NVIDIA's driver refuses them peer access in most guests, and RCCL's rings
+// reach NICs of other GPUs that way.
+func (m Machine) IsLimited() bool {
+	for _, c := range m.Choices() {
+		if c.NIC >= 0 && c.Limited {
+			return true
+		}
+	}
+	if len(m.GPUs) < 2 {
+		return false
+	}
+	for _, gpu := range m.GPUs {
+		if !gpu.NVLink && m.toCPU(gpu.Node).limited {
+			return true
+		}
+	}
+	return false
+}
+
+// path returns the path between two functions without NVLink.
+func (m Machine) path(x, y *topology.Node) path {
+	above, others := x.Switches(), y.Switches()
+	shared := 0
+	for shared < min(len(above), len(others)) && above[shared] == others[shared] {
+		shared++
+	}
+
+	kind := SYS
+	switch isInner := len(above) > shared || len(others) > shared; {
+	case shared > 0 && !isInner:
+		kind = PIX
+	case shared > 0:
+		kind = PXB
+	case topology.Same(x.NUMANode(), y.NUMANode()): // those without a node are at one CPU, too
+		kind = PHB
+	}
+	return m.along(kind, []*topology.Node{x, y}, append(above[shared:], others[shared:]...))
+}
+
+// toCPU returns the path from a function to the CPU.
+func (m Machine) toCPU(n *topology.Node) path {
+	return m.along(PHB, []*topology.Node{n}, n.Switches())
+}
+
+// along returns a path with the bandwidth of its slowest link, those of its ends and of the
+// uplinks that it crosses.
+func (m Machine) along(kind Type, ends, uplinks []*topology.Node) path {
+	p := path{Type: kind, bandwidth: m.bandwidth(ends[0])}
+	for _, n := range ends {
+		p.bandwidth = min(p.bandwidth, m.bandwidth(n))
+		p.limited = p.limited || m.linkAbove(n).Speed == 0
+	}
+	for _, n := range uplinks {
+		if b := m.bandwidth(n); b < p.bandwidth {
+			p.bandwidth, p.limited = b, true
+		}
+	}
+	return p
+}
+
+// linkAbove returns the link between a function and the port above it as NCCL takes it: speed and
+// width each as the lower of both ends, and one that is not known not at all (xml.cc,
+// ncclTopoGetXmlFromSys).
+func (m Machine) linkAbove(n *topology.Node) topology.Link {
+	link := m.Link(n)
+	if n.Parent == nil || !n.Parent.Kind.IsPort() {
+		return link
+	}
+
+	port := m.Link(n.Parent)
+	if link.Speed == 0 || port.Speed > 0 && port.Speed < link.Speed {
+		link.Speed = port.Speed
+	}
+	link.Width = min(link.Width, port.Width)
+	return link
+}
+
+// What NCCL takes for an unknown link: 8 GT/s (topo.cc, kvDictPciGen) and 16 lanes
+// (ncclTopoAddPci).
+const (
+	unknownSpeed = 8
+	unknownWidth = 16
+)
+
+// bandwidth returns the GB/s of the link above a function. Up to 5 GT/s a lane has 0.6 Gbit/s for
+// each GT/s, above 0.75 (topo.cc, kvDictPciGen).
+func (m Machine) bandwidth(n *topology.Node) float64 {
+	link := m.linkAbove(n)
+	if link.Speed == 0 {
+		link.Speed = unknownSpeed
+	}
+	if link.Width == 0 {
+		link.Width = unknownWidth
+	}
+
+	perGT := 0.75
+	if link.Speed <= 5 {
+		perGT = 0.6
+	}
+	return link.Speed * perGT * float64(link.Width) / 8
+}

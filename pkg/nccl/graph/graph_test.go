@@ -1,0 +1,196 @@
+package graph_test
+
+import (
+	"testing"
+
+	"hook-sidecar/pkg/nccl/graph"
+	"hook-sidecar/pkg/topology"
+)
+
+// builder makes a machine whose links have 32 GT/s and 16 lanes, but for those in links.
+type builder struct {
+	tree    *topology.Tree
+	machine graph.Machine
+	links   map[*topology.Node]topology.Link
+	next    uint8
+}
+
+func newBuilder() *builder {
+	b := &builder{tree: topology.NewTree(0, 0), links: map[*topology.Node]topology.Link{}}
+	b.machine.Link = func(n *topology.Node) topology.Link {
+		if link, isSet := b.links[n]; isSet {
+			return link
+		}
+		return topology.Link{Speed: 32, Width: 16}
+	}
+	return b
+}
+
+func (b *builder) root(node int) *topology.Node {
+	return b.tree.Add(nil, topology.Node{Kind: topology.Root, NUMA: new(node)})
+}
+
+// aSwitch adds a root or downstream port with a switch whose ports are QEMU's where isGuest is set.
+func (b *builder) aSwitch(parent *topology.Node, isGuest bool) *topology.Node {
+	upstream := b.tree.Add(b.port(parent, isGuest), topology.Node{Kind: topology.UpstreamPort})
+	if isGuest {
+		b.links[upstream] = topology.Link{Speed: 2.5, Width: 1}
+	}
+	return upstream
+}
+
+// port adds the port of a root or of a switch. A guest's downstream port shows no link.
+func (b *builder) port(parent *topology.Node, isGuest bool) *topology.Node {
+	kind := topology.RootPort
+	if parent.Kind == topology.UpstreamPort {
+		kind = topology.DownstreamPort
+	}
+	port := b.tree.Add(parent, topology.Node{Kind: kind})
+	if isGuest && kind == topology.DownstreamPort {
+		b.links[port] = topology.Link{}
+	}
+	return port
+}
+
+func (b *builder) endpoint(parent *topology.Node, isGuest bool) *topology.Node {
+	b.next++
+	id := topology.PCIDevice(topology.Address{Bus: b.next})
+	return b.tree.Add(b.port(parent, isGuest), topology.Node{Kind: topology.Endpoint, ID: id})
+}
+
+func (b *builder) gpu(parent *topology.Node, hasNVLink, isGuest bool) {
+	b.machine.GPUs = append(b.machine.GPUs, graph.GPU{Node: b.endpoint(parent, isGuest), NVLink: hasNVLink})
+}
+
+func (b *builder) nic(parent *topology.Node, isGuest bool) *topology.Node {
+	nic := b.endpoint(parent, isGuest)
+	b.machine.NICs = append(b.machine.NICs, nic)
+	return nic
+}
+
+// TestNUMANodeIsNotNearEnough: two GPUs and two NICs on root ports of one NUMA node. NCCL knows no
+// PCIe roots, so each GPU is PHB to both NICs, and GPUDirect RDMA is off (paths.cc,
+// ncclTopoCheckGdr). The NICs are dealt out by mirrored bits of the GPU's number: 0, 1.
+func TestNUMANodeIsNotNearEnough(t *testing.T) {
+	b := newBuilder()
+	for range 2 {
+		root := b.root(0)
+		b.gpu(root, true, true)
+		b.nic(root, true)
+	}
+
+	for i, c := range b.machine.Choices() {
+		if c.NIC != i || c.Type != graph.PHB || c.IsDirect() {
+			t.Errorf("GPU %d: %v, want NIC %d over PHB", i, c, i)
+		}
+	}
+}
+
+// TestMirroredBits: four equal NICs go to GPUs 0 to 3 as 0, 2, 1, 3 (topo.cc, mirrorBits).
+func TestMirroredBits(t *testing.T) {
+	b := newBuilder()
+	root := b.root(0)
+	for range 4 {
+		b.gpu(root, true, true)
+		b.nic(root, true)
+	}
+
+	for i, c := range b.machine.Choices() {
+		if want := []int{0, 2, 1, 3}[i]; c.NIC != want {
+			t.Errorf("GPU %d takes NIC %d, want %d", i, c.NIC, want)
+		}
+	}
+}
+
+// TestSwitchServesWithoutItsUplink: GPU and NIC under one switch of a guest are PIX, and their path
+// does not cross the slow uplink. GPUs on NVLink need no other path.
+func TestSwitchServesWithoutItsUplink(t *testing.T) {
+	for _, hasNVLink := range []bool{true, false} {
+		b := newBuilder()
+		for range 2 {
+			above := b.aSwitch(b.root(0), true)
+			b.gpu(above, hasNVLink, true)
+			b.nic(above, true)
+		}
+
+		for i, c := range b.machine.Choices() {
+			if c.NIC != i || c.Type != graph.PIX || c.Limited {
+				t.Errorf("GPU %d: %v, want its own NIC over PIX without a limit", i, c)
+			}
+		}
+		if limited := b.machine.IsLimited(); limited == hasNVLink {
+			t.Errorf("NVLink %v: limited %v: GPUs without NVLink go over the uplinks", hasNVLink, limited)
+		}
+	}
+}
+
+// TestCascadeCrossesAnUplink: GPU and NIC under two switches of a switch, as in the DGX A100. Their
+// path is PXB, and the ring of NCCL's own code is 0.12 of the host's.
+func TestCascadeCrossesAnUplink(t *testing.T) {
+	b := newBuilder()
+	outer := b.aSwitch(b.root(0), true)
+	b.gpu(b.aSwitch(outer, true), true, true)
+	b.nic(b.aSwitch(outer, true), true)
+
+	if c := b.machine.Choices()[0]; c.Type != graph.PXB || !c.Limited || !b.machine.IsLimited() {
+		t.Errorf("%v, limited %v, want PXB that an uplink limits", c, b.machine.IsLimited())
+	}
+}
+
+// TestNICOfAnotherGPU: the second GPU has no NIC. On NVLink it reaches that of the first over it (PXN),
+// which uses GPUDirect RDMA; without, the CPU is between.
+func TestNICOfAnotherGPU(t *testing.T) {
+	for hasNVLink, want := range map[bool]graph.Type{true: graph.PXN, false: graph.PHB} {
+		b := newBuilder()
+		first, second := b.aSwitch(b.root(0), false), b.aSwitch(b.root(0), false)
+		b.gpu(first, hasNVLink, false)
+		b.nic(first, false)
+		b.gpu(second, hasNVLink, false)
+
+		if c := b.machine.Choices()[1]; c.NIC != 0 || c.Type != want {
+			t.Errorf("NVLink %v: %v, want NIC 0 over %s", hasNVLink, c, want)
+		}
+	}
+}
+
+// TestSilentLink: a virtual function without a link under a port without one counts as 8 GT/s x16, so
+// NCCL believes in a limit; under a port that tells a speed it does not.
+func TestSilentLink(t *testing.T) {
+	for _, isGuest := range []bool{true, false} {
+		b := newBuilder()
+		above := b.aSwitch(b.root(0), isGuest)
+		b.gpu(above, true, isGuest)
+		b.links[b.nic(above, isGuest)] = topology.Link{}
+
+		if limited := b.machine.IsLimited(); limited != isGuest {
+			t.Errorf("ports silent %v: limited %v", isGuest, limited)
+		}
+	}
+}
+
+// TestWithoutNICs: there is nothing to take, and no panic.
+func TestWithoutNICs(t *testing.T) {
+	b := newBuilder()
+	b.gpu(b.root(0), false, true)
+	if c := b.machine.Choices()[0]; c.NIC != -1 || c.IsDirect() || b.machine.IsLimited() {
+		t.Errorf("%v, want no NIC", c)
+	}
+}
+
+func TestHasNVLink(t *testing.T) {
+	physical := topology.Address{Bus: 1}
+	for name, test := range map[string]struct {
+		function *topology.Device
+		want     bool
+	}{
+		"H100 SXM5":         {&topology.Device{Vendor: 0x10de, Device: 0x2330}, true},
+		"H100 PCIe":         {&topology.Device{Vendor: 0x10de, Device: 0x2331}, false},
+		"MI300X":            {&topology.Device{Vendor: 0x1002, Device: 0x74a1}, false},
+		"vGPU of H100 SXM5": {&topology.Device{Vendor: 0x10de, Device: 0x2330, PhysFn: &physical}, false},
+		"not shown":         {nil, false},
+	} {
+		if got := graph.HasNVLink(test.function); got != test.want {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
+}

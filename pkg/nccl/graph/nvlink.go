@@ -1,0 +1,31 @@
+package graph
+
+import (
+	"slices"
+
+	"hook-sidecar/pkg/topology"
+)
+
+// nvidia is NVIDIA's vendor id.
+const nvidia = 0x10de
+
+// boardGPUs are the device ids of NVIDIA's GPUs for a baseboard that joins them over NVLink: SXM
+// modules and the HGX and DGX boards' own (README.md of NVIDIA/open-gpu-kernel-modules, "Compatible
+// GPUs"; pci.ids). Cards with an NVLink bridge are missing, since their ids do not say whether it is
+// there.
+var boardGPUs = []uint16{
+	0x15f9,                         // P100 SXM2
+	0x1db1, 0x1db5, 0x1db8, 0x1df5, // V100 SXM2, SXM3
+	0x20b0, 0x20b2, 0x20b3, // A100 SXM4
+	0x20bd, 0x20f3, // A800 SXM4
+	0x2324, 0x2329, 0x232c, // H800, H20, H20-3e
+	0x2330, 0x2336, 0x2339, // H100 SXM5
+	0x2335,         // H200
+	0x2901, 0x3182, // B200, B300
+}
+
+// HasNVLink reports whether a function is a whole GPU that its board joins with others over NVLink;
+// false for nil.
+func HasNVLink(f *topology.Device) bool {
+	return f != nil && f.Vendor == nvidia && f.PhysFn == nil && slices.Contains(boardGPUs, f.Device)
+}
