@@ -105,9 +105,10 @@ func (o PortOverride) printOverride(prefix string) string {
 // overriddenModels has the model of the controllers that an override of the hook is for, by its driver.
 var overriddenModels = map[string]Model{"": RootPort, "cxl-upstream": UpstreamPort, "cxl-downstream": DownstreamPort}
 
-// verifyPortOverrides checks that each of the hook's overrides names a controller of the right model:
-// libvirt ignores an alias that no device has, and QEMU takes any driver in any place.
-func verifyPortOverrides(d *Domain) error {
+// CheckPortOverrides returns an error where one of the hook's overrides does not name a controller of
+// the right model: libvirt ignores an alias that no device has, and QEMU takes any driver in any
+// place.
+func (d *Domain) CheckPortOverrides() error {
 	models := map[string]Model{}
 	for _, c := range d.Controllers {
 		models[c.QEMUAlias()] = c.Model

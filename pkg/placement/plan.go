@@ -179,6 +179,11 @@ func (p *Plan) Apply() ([]byte, error) {
 	if err := again.Verify(p.result); err != nil {
 		return nil, fmt.Errorf("verify the result: %w", err)
 	}
+	if _, isWritten := p.Changes.Managed[domain.PortOverrideMark]; isWritten {
+		if err := again.CheckPortOverrides(); err != nil {
+			return nil, fmt.Errorf("verify the result: %w", err)
+		}
+	}
 	return changed, nil
 }
 
