@@ -5,8 +5,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,13 +22,13 @@ import (
 )
 
 func (a *app) newWhy() *cobra.Command {
-	var files []string
+	var files, guestFiles []string
 	var output cli.Output
 	cmd := &cobra.Command{
 		Use:   "why VM [flags]",
 		Short: "Say why a VM with passthrough devices does not start",
-		Long: `why names the cause of a failed start, with or without a hook in the cluster, the
-message that proves it, and what to do. It reads the VM, its VMI, events, pods and logs,
+		Long: `why says what state a VM is in, names the cause of a failed start, with or without a
+hook in the cluster, the message that proves it, and what to do. It reads the VM, its VMI, events, pods and logs,
 and names what you may not read. Where the VM requests the hook, which did not place
 its devices, it also checks the cluster as doctor does. All causes:
 ` + reasons.Page("docs/causes.md") + `
@@ -49,17 +47,18 @@ Exit status:
 	}
 	output.AddAsKubectl(cmd, cli.Text, cli.JSON, cli.YAML)
 	cmd.Flags().StringArrayVarP(&files, "file", "f", nil, "read this file instead of the cluster; may be repeated")
+	cmd.Flags().StringArrayVar(&guestFiles, "guest-file", nil, "what the guest's dmesg or nvidia-smi prints; may be repeated")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := output.Check(); err != nil {
 			return err
 		}
-		return a.why(cmd.Context(), args[0], files, output)
+		return a.why(cmd.Context(), args[0], files, guestFiles, output)
 	}
 	cmd.ValidArgsFunction = a.completeVMs
 	return cmd
 }
 
-func (a *app) why(ctx context.Context, argument string, files []string, output cli.Output) error {
+func (a *app) why(ctx context.Context, argument string, files, guestFiles []string, output cli.Output) error {
 	var client *cluster.Client
 	namespace, err := *a.config.Namespace, error(nil)
 	if len(files) == 0 {
@@ -73,7 +72,10 @@ func (a *app) why(ctx context.Context, argument string, files []string, output c
 	if client != nil {
 		err = a.collect(ctx, client, name, e)
 	} else {
-		err = untilDone(ctx, func() error { return readFiles(files, e) })
+		err = untilDone(ctx, func() error { return a.readFiles(files, e) })
+	}
+	if err == nil {
+		err = untilDone(ctx, func() error { return a.readGuestFiles(guestFiles, e) })
 	}
 	if err != nil {
 		return err
@@ -86,26 +88,36 @@ func (a *app) why(ctx context.Context, argument string, files []string, output c
 		a.Say("warning: not read: %s", text)
 	}
 	err = a.WriteAs(output, r, func(b *bytes.Buffer) error { return writeAnswer(b, r) })
-	return cmp.Or(err, cli.Found(!r.Runs()))
+	return cmp.Or(err, cli.Found(!r.Runs() || r.State.Name == "paused"))
 }
 
 // readFiles adds a user's files.
-func readFiles(names []string, e *why.Evidence) error {
+func (a *app) readFiles(names []string, e *why.Evidence) error {
 	for _, name := range names {
-		file, err := os.Open(name)
+		data, err := a.ReadFile(name, cli.MaxInput)
 		if err != nil {
 			return err
 		}
-		data, err := io.ReadAll(io.LimitReader(file, why.MaxFile+1))
-		if err = cmp.Or(err, file.Close()); err != nil {
-			return err
-		}
-		if err := e.AddFile(name, data); err != nil {
+		if err := e.AddFile(cli.InputName(name), data); err != nil {
 			return err
 		}
 	}
 	if err := e.Missing(); err != nil {
 		return cli.Failed("name the VM and, with -n, its namespace as the files have them", err)
+	}
+	return nil
+}
+
+// readGuestFiles adds what a user copied out of the guest.
+func (a *app) readGuestFiles(names []string, e *why.Evidence) error {
+	for _, name := range names {
+		data, err := a.ReadFile(name, cli.MaxInput)
+		if err == nil {
+			err = e.AddGuestFile(cli.InputName(name), data)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -152,7 +164,7 @@ func (a *app) collect(ctx context.Context, client *cluster.Client, name types.Na
 		}
 	}
 	r := e.Diagnose()
-	if ofVMI != nil && len(r.Causes)+len(r.History)+len(r.Errors) == 0 {
+	if ofVMI != nil && r.State.Name == "unknown" && len(r.Causes)+len(r.History)+len(r.Errors) == 0 {
 		_, err := client.Instance(ctx, name)
 		return err // says what there is
 	}
@@ -186,37 +198,51 @@ func (a *app) checkHook(ctx context.Context, client *cluster.Client, name types.
 	return err
 }
 
-// writeAnswer writes a report as text, the cause first.
+// writeAnswer writes a report as text: the VM's state, the cause, what proves it, what to do.
 func writeAnswer(b *bytes.Buffer, r why.Report) error {
 	say := func(format string, args ...any) { fmt.Fprintln(b, topology.Printable(fmt.Sprintf(format, args...))) }
 	vm := "VM " + strings.TrimPrefix(r.Namespace+"/"+r.Name, "/")
+	isWell := r.Runs() && r.State.Name != "paused" && len(r.Causes) == 0
+	switch {
+	case r.State.Name == "unknown" && r.Started != nil && len(r.Causes) == 0:
+		say("%s %s; it started (%s), and nothing that was read says that it ended", vm, r.State.Text, r.Started.Where())
+	case r.State.Name == "running" && isWell:
+		say("%s %s; kubectl hostdev explain %s shows where its devices are", vm, r.State.Text, r.Name)
+	default:
+		say("%s %s", vm, r.State.Text)
+	}
+
 	switch {
 	case len(r.Causes) > 0:
-		writeCause(say, vm, r)
-	case r.Phase == "" && r.Started != nil:
-		say("%s started (%s), and nothing that was read says that it ended", vm, r.Started.Where())
-	case r.Runs():
-		say("%s runs on node %s; kubectl hostdev explain %s shows where its devices are", vm, r.Node, r.Name)
-	default:
-		writeUnknown(say, vm, r)
+		writeCause(say, r)
+	case r.State.ToDo != "":
+		say("to do:   %s", r.State.ToDo)
+	case !isWell && r.State.Name != "migrating":
+		writeUnknown(say, r)
+	}
+	for _, note := range r.State.Notes {
+		say("note:    %s", note)
 	}
 	for _, f := range r.History {
-		say("past:    %s, %s; later %s", f.Name, f.Line.Where(), f.Past.Where())
+		if f.Past == nil {
+			say("past:    %s, %s", f.Name, f.Line.Where())
+		} else {
+			say("past:    %s, %s; later %s", f.Name, f.Line.Where(), f.Past.Where())
+		}
 	}
 	for _, problem := range r.Installation {
 		say("hook:    %s", problem)
+	}
+	if len(r.Files) > 0 {
+		say("read:    %s", strings.Join(r.Files, ", "))
 	}
 	return nil
 }
 
 // writeCause writes the first cause, and names the others.
-func writeCause(say func(string, ...any), vm string, r why.Report) {
+func writeCause(say func(string, ...any), r why.Report) {
 	f := r.Causes[0]
-	state := "does not start"
-	if f.Stage == why.StageGuest {
-		state = "runs without its devices"
-	}
-	say("%s %s: %s", vm, state, f.What)
+	say("cause:   %s", f.What)
 	say("message: %s", f.Line.Text)
 	say("from:    %s", f.Line.Where())
 	for _, share := range f.Shares {
@@ -234,14 +260,10 @@ func writeCause(say func(string, ...any), vm string, r why.Report) {
 }
 
 // writeUnknown writes the last errors of a VM that does not run for no known cause.
-func writeUnknown(say func(string, ...any), vm string, r why.Report) {
-	errors := " Its last errors:"
-	if len(r.Errors) == 0 {
-		errors = ""
-	}
-	say("%s does not run (%s), and no known cause is in what was read.%s", vm, cmp.Or(r.Phase, "no VMI was read"), errors)
+func writeUnknown(say func(string, ...any), r why.Report) {
+	say("cause:   none that is known is in what was read")
 	for _, line := range r.Errors {
-		say("  %s (%s)", line.Text, line.Where())
+		say("error:   %s (%s)", line.Text, line.Where())
 	}
 	say("To report it, attach what these print, without what is secret in it:")
 	say("  kubectl get vm,vmi,pod,event -o yaml; kubectl logs POD -c compute")

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // Evidence has what objects and logs say about one VM. Without a namespace it is that VM in any.
@@ -20,6 +22,14 @@ type Evidence struct {
 	hasText     bool            // a file has lines that name no VM
 	found       map[string]bool // the VMs that the files name, as NAMESPACE/NAME
 	nodes, pods []object        // of all VMs
+	vm, vmi     *kubeVirtState  // nil if it was not read
+}
+
+// kubeVirtState is a VM or a VMI as it was read.
+type kubeVirtState struct {
+	kubeVirtObject
+	conditions []corev1.PodCondition
+	isDeleted  bool
 }
 
 // Log names the log of a container, or that from before its restart.

@@ -3,7 +3,6 @@ package why
 import (
 	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -14,25 +13,24 @@ import (
 	"unicode/utf16"
 )
 
-// MaxFile limits the bytes of a file, unpacked.
-const MaxFile = 64 << 20
-
-// AddFile adds a user's file: objects or a log, as such, compressed by gzip, or several in a tar
-// archive. In an archive it leaves out what is empty or not text.
-func (e *Evidence) AddFile(name string, data []byte) error {
-	if bytes.HasPrefix(data, []byte("\x1f\x8b")) { // RFC 1952, 2.3.1
-		r, err := gzip.NewReader(bytes.NewReader(data))
-		if err == nil {
-			data, err = io.ReadAll(io.LimitReader(r, MaxFile+1))
-		}
-		if err != nil {
-			return fmt.Errorf("read %s: decompress gzip: %w", name, err)
-		}
+// AddGuestFile adds what a program in the guest printed, such as dmesg or nvidia-smi.
+func (e *Evidence) AddGuestFile(name string, data []byte) error {
+	e.Files = append(e.Files, name)
+	text, isText := decodeText(data)
+	if !isText || len(bytes.TrimSpace(text)) == 0 {
+		return fmt.Errorf("read %s: it is empty or not text", name)
 	}
+	for line := range strings.SplitSeq(string(text), "\n") {
+		e.add(message{source: "guest file " + name, text: strings.TrimSuffix(line, "\r"), isLog: true})
+	}
+	return nil
+}
 
+// AddFile adds a user's file: objects or a log, or several in a tar archive, of which it leaves out
+// what is empty or not text.
+func (e *Evidence) AddFile(name string, data []byte) error {
+	e.Files = append(e.Files, name)
 	switch text, isText := decodeText(data); {
-	case len(data) > MaxFile:
-		return fmt.Errorf("read %s: it has more than %d MiB, unpacked", name, MaxFile>>20)
 	case isTar(data):
 		return e.addArchive(name, data)
 	case !isText:

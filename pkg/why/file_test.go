@@ -3,7 +3,6 @@ package why
 import (
 	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"encoding/binary"
 	"strings"
 	"testing"
@@ -11,17 +10,6 @@ import (
 
 	"hook-sidecar/test/expect"
 )
-
-// packed returns data compressed by gzip.
-func packed(t *testing.T, data []byte) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	w := gzip.NewWriter(&b)
-	_, err := w.Write(data)
-	expect.NoError(t, err)
-	expect.NoError(t, w.Close())
-	return b.Bytes()
-}
 
 // archived returns a tar archive of files.
 func archived(t *testing.T, files map[string]string) []byte {
@@ -37,7 +25,7 @@ func archived(t *testing.T, files map[string]string) []byte {
 	return b.Bytes()
 }
 
-// TestFiles: a file may be packed, an archive, or from PowerShell.
+// TestFiles: a file may be an archive, or from PowerShell.
 func TestFiles(t *testing.T) {
 	text := event(vmi, "SyncFailed", "10:00:00", noMemlock)
 	files := map[string]string{"bundle/events.yaml": text, "bundle/empty.log": "", "bundle/core": "\x00\x01"}
@@ -46,8 +34,8 @@ func TestFiles(t *testing.T) {
 		wide = binary.LittleEndian.AppendUint16(wide, unit)
 	}
 	for name, data := range map[string][]byte{
-		"as it is": []byte(text), "with a byte order mark": []byte("\ufeff" + text), "UTF-16": wide, "gzip": packed(t, []byte(text)),
-		"tar": archived(t, files), "tar.gz": packed(t, archived(t, files)),
+		"as it is": []byte(text), "with a byte order mark": []byte("\ufeff" + text), "UTF-16": wide,
+		"tar": archived(t, files),
 	} {
 		e := &Evidence{Report: Report{Namespace: "ml", Name: "vm"}}
 		expect.NoError(t, e.AddFile("f", data))
@@ -58,26 +46,18 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestBadFiles: what is no text, or too large, is refused.
+// TestBadFiles: what is no text is refused.
 func TestBadFiles(t *testing.T) {
-	zeros := make([]byte, MaxFile+1)
 	for want, data := range map[string][]byte{
-		"read f: it is empty":                           []byte(" \n"),
-		"read f: it is not text":                        []byte("\x7fELF\x00\x00"),
-		"read f: it has no text file":                   archived(t, map[string]string{"core": "\x00"}),
-		"read f: it has more than 64 MiB, unpacked":     zeros,
-		"read f: decompress gzip: unexpected EOF":       packed(t, []byte("text"))[:12],
-		"read f: decompress gzip: gzip: invalid header": []byte("\x1f\x8b but no gzip"),
-		"read f: unexpected EOF":                        archived(t, map[string]string{"a": strings.Repeat("a", 4096)})[:1024],
+		"read f: it is empty":         []byte(" \n"),
+		"read f: it is not text":      []byte("\x7fELF\x00\x00"),
+		"read f: it has no text file": archived(t, map[string]string{"core": "\x00"}),
+		"read f: unexpected EOF":      archived(t, map[string]string{"a": strings.Repeat("a", 4096)})[:1024],
 	} {
 		e := &Evidence{}
 		if err := e.AddFile("f", data); err == nil || err.Error() != want {
 			t.Errorf("error %v, want %s", err, want)
 		}
-	}
-	e := &Evidence{}
-	if err := e.AddFile("f", packed(t, zeros)); err == nil || err.Error() != "read f: it has more than 64 MiB, unpacked" {
-		t.Errorf("packed zeros: %v", err)
 	}
 }
 

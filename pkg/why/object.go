@@ -108,20 +108,24 @@ func (e *Evidence) addObject(data []byte, kind string) bool {
 		e.pods = append(e.pods, o)
 	}
 	if of.Kind != "" && e.isOwn(of.Kind, of.Namespace, of.Name) {
-		e.addOwn(o, fmt.Sprintf(" of %s %s", of.Kind, of.Name))
+		e.addOwn(o, data, fmt.Sprintf(" of %s %s", of.Kind, of.Name))
 	}
 	return o.Kind != ""
 }
 
 // addOwn adds an object of the VM, or an event about one, which source names.
-func (e *Evidence) addOwn(o object, source string) {
+func (e *Evidence) addOwn(o object, data []byte, source string) {
+	state := &kubeVirtState{conditions: o.Status.Conditions, isDeleted: o.DeletionTimestamp != nil}
+	json.Unmarshal(data, &state.kubeVirtObject) // as far as its fields fit
 	switch o.Kind {
 	case "Event":
 		e.addEvent(o, source)
 		return
 	case "VirtualMachine":
+		e.vm = state
 		e.Labels, e.Annotations = o.Spec.Template.Metadata.Labels, o.Spec.Template.Metadata.Annotations
 	case "VirtualMachineInstance":
+		e.vmi = state
 		e.Phase, e.Node = string(cmp.Or(o.Status.Phase, corev1.PodPending)), o.Status.NodeName
 		e.Labels, e.Annotations = o.Labels, o.Annotations
 		e.addPhases(o, source)

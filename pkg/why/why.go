@@ -20,6 +20,8 @@ type Report struct {
 	Name          string    `json:"name"`          // of the VM
 	Phase         string    `json:"phase"`         // of its VMI; "" where none was read
 	Node          string    `json:"node"`          // of its VMI; "" before it has one
+	State         State     `json:"state"`         // of the VM, in words
+	Files         []string  `json:"files"`         // that were read in place of the cluster
 	Started       *Line     `json:"started"`       // says that it started, after all errors; null where none does
 	Causes        []Finding `json:"causes"`        // the latest first
 	History       []Finding `json:"history"`       // causes that are past, the latest first; none if the VM runs
@@ -38,7 +40,7 @@ func (r Report) Runs() bool {
 type Finding struct {
 	Cause
 	Line   Line     `json:"line"`   // that names the cause
-	Past   *Line    `json:"past"`   // says that the VM got further later; null for a cause that is not past
+	Past   *Line    `json:"past"`   // says that the VM got further later; null if nothing does
 	Shares []string `json:"shares"` // of each resource that is insufficient: how much each node has, and who uses it
 }
 
@@ -54,7 +56,7 @@ func (l Line) Where() string {
 	if l.Time.IsZero() {
 		return l.Source
 	}
-	return l.Source + ", " + l.Time.Format("2006-01-02 15:04:05 MST")
+	return l.Source + ", " + l.Time.Format(timeFormat)
 }
 
 // maxErrors limits the errors that name no cause.
@@ -64,6 +66,7 @@ const maxErrors = 5
 // counts; of a VM that runs, what its guest reports.
 func (e *Evidence) Diagnose() Report {
 	r := e.Report
+	r.State, r.Files = e.State(), append([]string{}, e.Files...)
 	r.SchemaVersion, r.Causes, r.History, r.Errors = 2, []Finding{}, []Finding{}, []Line{}
 	all := e.inOrder()
 	var passed, shown []entry
@@ -89,6 +92,9 @@ func (e *Evidence) Diagnose() Report {
 		}
 	}
 	slices.SortStableFunc(r.Causes, func(x, y Finding) int { return cmp.Compare(x.guestOrder(), y.guestOrder()) })
+	if r.State.onPurpose {
+		r.History, r.Causes = slices.Concat(r.Causes, r.History), []Finding{}
+	}
 	if r.Runs() {
 		isOther := func(f Finding) bool { return f.Stage != StageGuest }
 		r.Causes, r.History = slices.DeleteFunc(r.Causes, isOther), []Finding{}
