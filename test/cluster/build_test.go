@@ -53,7 +53,9 @@ virt-launcher virt-launcher-monitor virt-launcher/libvirt-hook-client virt-tail 
 	t.Logf("programs built in %v", time.Since(began).Round(time.Second))
 
 	kernel := os.Getenv(boot.KernelVariable)
-	expect.NoError(t, boot.GuestInitramfs(kernel).Write(c.cached("boot/initramfs")))
+	guest := boot.GuestInitramfs(kernel)
+	guest.Binary = c.cached("hook/hook-sidecar") // for the guest's own snapshot
+	expect.NoError(t, guest.Write(c.cached("boot/initramfs")))
 	expect.NoError(t, os.RemoveAll(c.cached("boot/initramfs.init")))
 	file, err := boot.KernelIn(kernel)
 	expect.NoError(t, err)

@@ -187,7 +187,7 @@ func (c *cluster) testLife(t *testing.T) {
 	mirror := []string{"--layout", "mirror"}
 	v := vm{name: "life", hooks: [][]string{mirror, mirror}, devices: "nvme nvme nvme nvme nic vf", dedicated: 3}
 	v.apply(t, c)
-	v.check(t, c, "mirror")
+	v.judge(t, c, v.check(t, c, "mirror"))
 	first, second := v.logs(c, "hook-sidecar-0"), v.logs(c, "hook-sidecar-1")
 	if planned := `"msg":"domain planned"`; strings.Count(first, planned) != 2 || strings.Count(second, planned) != 2 || strings.Contains(second, `"outcome":"placed"`) {
 		t.Errorf("want both hooks asked twice, and the second to place nothing:\n%s\n%s", first, second)

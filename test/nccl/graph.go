@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -94,7 +95,7 @@ type Job struct {
 func (l Library) Decide(tb testing.TB, job Job) Decisions {
 	tb.Helper()
 	dir := tb.TempDir()
-	expect.NoError(tb, job.write(filepath.Join(dir, "sys")))
+	expect.NoError(tb, job.Write(filepath.Join(dir, "sys")))
 	file := filepath.Join(dir, "job")
 	expect.NoError(tb, os.WriteFile(file, job.text(filepath.Join(dir, "sys")), 0o644))
 	command := exec.CommandContext(tb.Context(), l.program, file)
@@ -132,4 +133,20 @@ func (j Job) byAddress(names []string) []string {
 	return slices.SortedFunc(slices.Values(names), func(x, y string) int {
 		return cmp.Compare(j.Devices[x], j.Devices[y])
 	})
+}
+
+// Judge returns what NCCL decides for the same devices on a host and in a guest that has booted, each
+// by its own sysfs. In the guest a device of a name is at an address.
+func (l Library) Judge(tb testing.TB, h Hardware, gpus, nics []string, host, guest fs.FS, at map[string]string) (onHost, inGuest Outcome) {
+	tb.Helper()
+	on, err := Recorded(host)
+	expect.NoError(tb, err)
+	in, err := Recorded(guest)
+	expect.NoError(tb, err)
+	in.Devices = at
+	job := Job{Machine: on, Hardware: h, GPUs: gpus, NICs: nics, Nodes: 2, P2P: true}
+	first := l.Decide(tb, job)
+	job.Machine = in
+	job.P2P = h.NVLinks > 0
+	return first.Outcome(first), l.Decide(tb, job).Outcome(first)
 }

@@ -78,9 +78,7 @@ func (l lab) host(t *testing.T, c nccl.Case) nccl.Decisions {
 // guest returns the decisions in a guest of the hook.
 func (l lab) guest(t *testing.T, c nccl.Case, f form) nccl.Decisions {
 	t.Helper()
-	planner := plan.Planner{Sysfs: c.Sysfs, Details: true, Source: policy.Source{Flags: f.flags}}
-	result := planner.Read(plan.Request{Domain: c.Domain, VMI: c.VMI}).Plan()
-	expect.NoError(t, result.Err)
+	result := l.plan(t, c, f)
 	file := ""
 	if f.file {
 		file = product.New(result.Plan).String()
@@ -88,14 +86,29 @@ func (l lab) guest(t *testing.T, c nccl.Case, f form) nccl.Decisions {
 	return l.domain(t, c, result.Domain, file, f.p2p)
 }
 
+// plan returns what the hook makes of the case's domain.
+func (l lab) plan(t *testing.T, c nccl.Case, f form) plan.Result {
+	t.Helper()
+	planner := plan.Planner{Sysfs: c.Sysfs, Details: true, Source: policy.Source{Flags: f.flags}}
+	result := planner.Read(plan.Request{Domain: c.Domain, VMI: c.VMI}).Plan()
+	expect.NoError(t, result.Err)
+	return result
+}
+
 // domain returns the decisions in the guest of a domain.
 func (l lab) domain(t *testing.T, c nccl.Case, domain []byte, file string, p2p bool) nccl.Decisions {
+	t.Helper()
+	return l.decide(t, c, l.machine(t, c, domain), file, p2p)
+}
+
+// machine returns the guest of a domain, with the addresses that libvirt gives.
+func (l lab) machine(t *testing.T, c nccl.Case, domain []byte) nccl.Machine {
 	t.Helper()
 	complete, err := l.libvirt.Readback(domain)
 	expect.NoError(t, err)
 	machine, err := nccl.Guest(c.Sysfs, complete)
 	expect.NoError(t, err)
-	return l.decide(t, c, machine, file, p2p)
+	return machine
 }
 
 func (l lab) decide(t *testing.T, c nccl.Case, machine nccl.Machine, file string, p2p bool) nccl.Decisions {

@@ -1,6 +1,7 @@
 package nccl_test
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -13,11 +14,11 @@ import (
 )
 
 // switchPortsSpeak: port-speed=host covers the ports of switches.
-const switchPortsSpeak = false
+const switchPortsSpeak = true
 
 // tooManyRoots are machines whose PCIe roots do not fit into a guest, so that root and mirror place
 // nothing.
-var tooManyRoots = []string{"ROCm-rccl-topo_16p1h_vm"}
+var tooManyRoots = []string{}
 
 // asHost are the forms that give a guest the host's decisions.
 func asHost(c nccl.Case) []form {
@@ -71,6 +72,25 @@ func TestFiles(t *testing.T) {
 					t.Errorf("%s, %s: %s %s says %q of a file for %s", c.Name, layout, "parser", parser.Version, says, file.Library)
 				}
 			}
+		}
+	}
+}
+
+// TestJudge: a guest is judged by its own /sys, as it is after a boot, as by its domain.
+func TestJudge(t *testing.T) {
+	labs := newLabs(t)
+	for _, c := range nccl.Cases(t) {
+		if c.Name != "hgx-h100" && c.Name != "dgx-a100" {
+			continue
+		}
+		l := labs.of(t, c)
+		f := form{flags: nccl.Flags{policy.KeyLayout: "mirror", policy.KeyPortSpeed: "host"}}
+		machine := l.machine(t, c, l.plan(t, c, f).Domain)
+		dir := t.TempDir()
+		expect.NoError(t, machine.Write(dir))
+		onHost, inGuest := l.library.Judge(t, c.Hardware, machine.GPUs(c.Devices), machine.NICs(c.Devices), c.Sysfs, os.DirFS(dir), machine.Devices)
+		if onHost != inGuest || onHost.GDR != 8 {
+			t.Errorf("%s: on the host %+v, in the guest %+v", c.Name, onHost, inGuest)
 		}
 	}
 }

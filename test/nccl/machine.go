@@ -143,8 +143,8 @@ func passedThrough(host fs.FS, address string) (attributes, error) {
 	return a, nil
 }
 
-// write writes the machine's /sys into a directory, as far as NCCL reads it.
-func (m Machine) write(dir string) error {
+// Write writes the machine's /sys into a directory, as far as NCCL reads it.
+func (m Machine) Write(dir string) error {
 	for _, d := range []string{"bus/pci/devices", "bus/pci/slots", "class/pci_bus"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
 			return err
@@ -180,8 +180,8 @@ func writeFunction(dir, function string, a attributes) error {
 		}
 	}
 	// A NIC whose subsystem is not pci is attached to the first CPU (topo.cc, ncclTopoAddNet).
-	if err := errors.Join(os.Symlink(filepath.Join(dir, "bus/pci"), filepath.Join(at, "subsystem")),
-		os.Symlink(at, filepath.Join(dir, "bus/pci/devices", path.Base(function)))); err != nil {
+	if err := errors.Join(link(filepath.Join(at, "subsystem"), filepath.Join(dir, "bus/pci")),
+		link(filepath.Join(dir, "bus/pci/devices", path.Base(function)), at)); err != nil {
 		return err
 	}
 	// NCCL finds the bus of a GPU there (src/misc/utils.cc, getBusId; xml.cc, getPciPath).
@@ -191,11 +191,20 @@ func writeFunction(dir, function string, a attributes) error {
 	if err := os.MkdirAll(of, 0o755); err != nil {
 		return err
 	}
-	err := os.Symlink(of, filepath.Join(dir, "class/pci_bus", bus))
+	err := link(filepath.Join(dir, "class/pci_bus", bus), of)
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}
 	return err
+}
+
+// link makes a relative symbolic link, as sysfs has them.
+func link(name, target string) error {
+	relative, err := filepath.Rel(filepath.Dir(name), target)
+	if err != nil {
+		return err
+	}
+	return os.Symlink(relative, name)
 }
 
 // functionsOf returns the machine's devices of a kind, by name.
