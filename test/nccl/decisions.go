@@ -16,8 +16,8 @@ type Decisions struct {
 
 // GPU is a GPU with its paths.
 type GPU struct {
-	GPU  string         // name of the device
-	GPUs map[string]any // [type of path, GB/s] by GPU
+	GPU  string            // name of the device
+	GPUs map[string]string // type of path by GPU
 	Nets map[string]Net
 	Net  []string // NICs that it uses, of the first channel first
 }
@@ -32,13 +32,12 @@ type Net struct {
 // IsGDR reports whether data go both ways without the CPU's memory.
 func (n Net) IsGDR() bool { return n.GDRRead > 0 && n.GDRWrite > 0 }
 
-// Graph is a ring or a tree.
+// Graph is the ring.
 type Graph struct {
 	NChannels        int
 	BwIntra, BwInter float64 // GB/s of each channel within the machine and beyond
 	TypeIntra        string
 	TypeInter        string
-	Ends, EndsGDR    int // ends of channels at a NIC, and those with GPUDirect RDMA
 }
 
 // Outcome is what a user has of the decisions, to compare a guest with its host.
@@ -48,13 +47,14 @@ type Outcome struct {
 	Right     int     // GPUs that use the host's NICs
 	Pairs     int     // pairs of GPU and NIC with GPUDirect RDMA, here and on the host
 	Ring      float64 // GB/s of all channels
+	Channels  int     // that are built for collectives; 0 where they were not computed
 	AllReduce float64 // GB/s of the best algorithm, by NCCL's model; 0 where it was not computed
 	LL128     bool    // that protocol may be used
 }
 
 // Outcome compares decisions with those of the host.
 func (d Decisions) Outcome(host Decisions) Outcome {
-	o := Outcome{GPUs: len(d.GPUs), Ring: d.ring(), AllReduce: d.allReduce()}
+	o := Outcome{GPUs: len(d.GPUs), Ring: d.ring(), Channels: d.CollChannels, AllReduce: d.allReduce()}
 	onHost := map[string]GPU{}
 	for _, g := range host.GPUs {
 		onHost[g.GPU] = g

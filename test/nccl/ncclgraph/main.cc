@@ -1,22 +1,24 @@
 // Runs NCCL's own topology detection and graph search on a CPU, for the GPUs and NICs of a job
-// file, and prints what NCCL decides as JSON. NCCL's sources are compiled beside this file;
-// everything here stands for what they ask of CUDA, NVML, the network plugin and the other ranks.
+// file, and prints what NCCL decides as JSON. Everything here stands for what NCCL's sources ask of
+// CUDA, NVML, ROCm SMI, the network plugin and the other ranks.
 //
-// Job file, one item a line:
-//   root DIR                                  directory that stands for /sys (DIR/devices,
-//   DIR/class/pci_bus, ...) cpu VENDOR FAMILY MODEL                   what CPUID says, e.g.
-//   GenuineIntel 6 143 arch NAME                                 arm64: CPUs are declared as such
-//   gpu BUSID LABEL SM NVLINKS GDR            in the order of CUDA's device numbers, which are the
-//   ranks; NVLINKS to NVSwitch net BUSID LABEL MBPS GDR                  in the order of the
-//   network's device numbers p2p 0|1                                   whether NVML allows PCIe
-//   peer access (NVLink always does) nodes N                                   of which this is one
+//	ncclgraph JOB
+//
+// A job file has one item per line; GPUs are in the order of CUDA's device numbers, which are the
+// ranks, NICs in that of the network's device numbers:
+//
+//	root DIRECTORY                 stands for /sys
+//	cpu VENDOR FAMILY MODEL        what CPUID says: GenuineIntel 6 143
+//	gpu BUSID LABEL SM NVLINKS GDR NVLINKS to NVSwitches; of AMD xGMI links to each other GPU
+//	net BUSID LABEL MBPS GDR       GDR is 1 for GPUDirect RDMA
+//	p2p 0|1                        whether NVML allows peer access over PCIe
+//	nodes N                        machines of which this is one
 #include <dirent.h>
 #include <unistd.h>
 
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
-#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -43,11 +45,13 @@ struct Gpu {
   std::string busid, label;
   int sm, nvlinks, gdr;
 };
+
 struct Net {
   std::string busid, label, path;
   int mbps, gdr;
 };
-static std::string root, vendor = "GenuineIntel", arch;
+
+static std::string root, vendor = "GenuineIntel";
 static int family = 6, model = 143, p2p = 1, nodes = 1;
 static std::vector<Gpu> gpus;
 static std::vector<Net> nets;
@@ -62,6 +66,7 @@ char* __wrap_realpath(const char* p, char* out) { return __real_realpath(under(p
 FILE* __wrap_fopen(const char* p, const char* m) { return __real_fopen(under(p).c_str(), m); }
 DIR* __wrap_opendir(const char* p) { return __real_opendir(under(p).c_str()); }
 }
+
 void lab_cpuid(unsigned leaf, unsigned* a, unsigned* b, unsigned* c, unsigned* d) {
   if (leaf == 0) {
     memcpy(b, vendor.data(), 4);
@@ -90,6 +95,7 @@ void ncclDebugLog(ncclDebugLogLevel level, unsigned long, const char* file, int 
   fputc('\n', stderr);
   va_end(ap);
 }
+
 #if SINCE(2, 30)
 void ncclDebugLogInternal(ncclDebugLogLevel level, unsigned long, const char* file, const char*,
                           int line, const char* fmt, ...) {
@@ -102,6 +108,7 @@ void ncclDebugLogInternal(ncclDebugLogLevel level, unsigned long, const char* fi
   fputc('\n', stderr);
   va_end(ap);
 }
+
 extern "C" bool ncclParamIsCacheDisabled(const char*) { return false; }
 ncclResult_t ncclRmaGetDevCount(int, int* physical, int* virt) {
   *physical = *virt = 0;
@@ -117,6 +124,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int) {
   p->multiProcessorCount = gpus[0].sm;
   return cudaSuccess;
 }
+
 #ifdef RCCL
 // ROCm SMI: NVLINKS is the number of xGMI links to each other GPU.
 #include "rocm_smi_wrap.h"
@@ -126,15 +134,18 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp_t* p, int) {
   p->multiProcessorCount = 304;
   return cudaSuccess;
 }
+
 ncclResult_t rocm_smi_init() { return ncclSuccess; }
 ncclResult_t rocm_smi_getNumDevice(uint32_t* n) {
   *n = gpus.size();
   return ncclSuccess;
 }
+
 ncclResult_t rocm_smi_getDevicePciBusIdString(uint32_t i, char* id, size_t len) {
   snprintf(id, len, "%s", gpus[i].busid.c_str());
   return ncclSuccess;
 }
+
 ncclResult_t rocm_smi_getDeviceIndexByPciBusId(const char* id, uint32_t* index) {
   int64_t want, have;
   busIdToInt64(id, &want);
@@ -145,12 +156,14 @@ ncclResult_t rocm_smi_getDeviceIndexByPciBusId(const char* id, uint32_t* index) 
     }
   return ncclSystemError;
 }
+
 ncclResult_t rocm_smi_getLinkInfo(int a, int, RSMI_IO_LINK_TYPE* type, int* hops, int* count) {
   *type = gpus[a].nvlinks ? RSMI_IOLINK_TYPE_XGMI : RSMI_IOLINK_TYPE_PCIEXPRESS;
   *hops = gpus[a].nvlinks ? 1 : 2;
   *count = gpus[a].nvlinks;
   return ncclSuccess;
 }
+
 bool mscclEnabled() { return false; }
 bool mscclForceEnabled() { return false; }
 #else
@@ -160,6 +173,7 @@ ncclNvmlDevicePairInfo ncclNvmlDevicePairs[ncclNvmlMaxDevices][ncclNvmlMaxDevice
 int ncclNvmlDeviceCount;
 ncclNvmlDeviceInfo ncclNvmlDevices[ncclNvmlMaxDevices];
 #endif
+
 ncclResult_t ncclNvmlEnsureInitialized() { return ncclSuccess; }
 ncclResult_t ncclNvmlDeviceGetHandleByPciBusId(const char* id, nvmlDevice_t* dev) {
   int64_t want, have;
@@ -171,37 +185,45 @@ ncclResult_t ncclNvmlDeviceGetHandleByPciBusId(const char* id, nvmlDevice_t* dev
     }
   return ncclSystemError;
 }
+
 ncclResult_t ncclNvmlDeviceGetIndex(nvmlDevice_t dev, unsigned* i) {
   *i = (intptr_t)dev - 1;
   return ncclSuccess;
 }
+
 ncclResult_t ncclNvmlDeviceGetHandleByIndex(unsigned i, nvmlDevice_t* dev) {
   *dev = (nvmlDevice_t)(intptr_t)(i + 1);
   return ncclSuccess;
 }
+
 ncclResult_t ncclNvmlDeviceGetNvLinkState(nvmlDevice_t dev, unsigned l, nvmlEnableState_t* on) {
   *on = (int)l < G(dev).nvlinks ? NVML_FEATURE_ENABLED : NVML_FEATURE_DISABLED;
   return ncclSuccess;
 }
+
 ncclResult_t ncclNvmlDeviceGetNvLinkCapability(nvmlDevice_t dev, unsigned l, nvmlNvLinkCapability_t,
                                                unsigned* can) {
   *can = (int)l < G(dev).nvlinks;
   return ncclSuccess;
 }
+
 ncclResult_t ncclNvmlDeviceGetNvLinkRemotePciInfo(nvmlDevice_t, unsigned, nvmlPciInfo_t* pci) {
   strcpy(pci->busId, "fffffff:ffff:ff");
   return ncclSuccess;
 }  // an NVSwitch that the guest does not see
+
 ncclResult_t ncclNvmlDeviceGetCudaComputeCapability(nvmlDevice_t dev, int* major, int* minor) {
   *major = G(dev).sm / 10;
   *minor = G(dev).sm % 10;
   return ncclSuccess;
 }
+
 #if !SINCE(2, 28)
 ncclResult_t ncclNvmlDeviceGetFieldValues(nvmlDevice_t, int, nvmlFieldValue_t*) {
   return ncclSystemError;
 }
 #endif
+
 #if SINCE(2, 30)
 // From 2.30 on a GPU's link is what NVML says: the device's own, not the port's above it. Here it
 // is the device's highest.
@@ -213,12 +235,14 @@ static double link(nvmlDevice_t dev, const char* name) {
   }
   return v;
 }
+
 ncclResult_t ncclNvmlDeviceGetPciInfo(nvmlDevice_t, nvmlPciInfo_t*) { return ncclSystemError; }
 ncclResult_t ncclNvmlDeviceGetCurrPcieLinkGeneration(nvmlDevice_t dev, unsigned* gen) {
   double v = link(dev, "max_link_speed");
   *gen = v >= 64 ? 6 : v >= 32 ? 5 : v >= 16 ? 4 : v >= 8 ? 3 : v >= 5 ? 2 : 1;
   return ncclSuccess;
 }
+
 ncclResult_t ncclNvmlDeviceGetCurrPcieLinkWidth(nvmlDevice_t dev, unsigned* width) {
   *width = link(dev, "max_link_width");
   return ncclSuccess;
@@ -231,6 +255,7 @@ static ncclResult_t devices(int* n) {
   *n = nets.size();
   return ncclSuccess;
 }
+
 static ncclResult_t properties(int i, ncclNetProperties_t* p) {
   memset(p, 0, sizeof *p);
   p->name = (char*)nets[i].label.c_str();
@@ -246,6 +271,7 @@ static ncclResult_t properties(int i, ncclNetProperties_t* p) {
 #endif
   return ncclSuccess;
 }
+
 static ncclNet_t net;
 #if SINCE(2, 28)
 ncclResult_t ncclNetGetDevCount(int, int* physical, int* virt) {
@@ -253,14 +279,17 @@ ncclResult_t ncclNetGetDevCount(int, int* physical, int* virt) {
   *virt = 0;
   return ncclSuccess;
 }
+
 ncclResult_t ncclCollNetGetDevCount(int, int* physical, int* virt) {
   *physical = *virt = 0;
   return ncclSuccess;
 }
+
 ncclResult_t ncclGinGetDevCount(int, int* physical, int* virt) {
   *physical = *virt = 0;
   return ncclSuccess;
 }
+
 ncclResult_t ncclNetSetVirtDevCount(int, int) { return ncclSuccess; }
 ncclResult_t ncclCollNetSetVirtDevCount(int, int) { return ncclSuccess; }
 #endif
@@ -269,6 +298,7 @@ ncclResult_t ncclCollNetSetVirtDevCount(int, int) { return ncclSuccess; }
 #if !SINCE(2, 24)
 int ncclNetVersion(ncclComm*) { return 9; }
 #endif
+
 static std::vector<std::string> parts;
 static bool gathering;
 ncclResult_t bootstrapIntraNodeAllGather(void*, int*, int rank, int n, void* all, int size) {
@@ -279,29 +309,33 @@ ncclResult_t bootstrapIntraNodeAllGather(void*, int*, int rank, int n, void* all
   for (int r = 0; r < n; r++) memcpy((char*)all + (size_t)r * size, parts[r].data(), size);
   return ncclSuccess;
 }
+
 static ncclResult_t yes(int* can, ncclComm*, ncclTopoGraph*, ncclPeerInfo*, ncclPeerInfo*) {
   *can = 1;
   return ncclSuccess;
 }
+
 static ncclResult_t yesOld(int* can, ncclTopoSystem*, ncclTopoGraph*, ncclPeerInfo*,
                            ncclPeerInfo*) {
   *can = 1;
   return ncclSuccess;
 }
+
 static void set(ncclResult_t (**f)(int*, ncclComm*, ncclTopoGraph*, ncclPeerInfo*, ncclPeerInfo*)) {
   *f = yes;
 }
+
 static void set(ncclResult_t (**f)(int*, ncclTopoSystem*, ncclTopoGraph*, ncclPeerInfo*,
                                    ncclPeerInfo*)) {
   *f = yesOld;
 }
+
 static ncclTransport any = {"any"};
 ncclTransport* ncclTransports[NTRANSPORTS + 1] = {&any, &any, &any, &any, &any};
 ncclResult_t initChannel(ncclComm*, int) { return ncclSuccess; }
 int64_t ncclParamWorkArgsBytes() { return INT64_MAX; }
 const char* ncclEnvPluginGetEnv(const char* name) { return getenv(name); }
 void ncclInitEnv() {}
-void initEnv();
 #ifdef RCCL
 const char* ncclFuncStr[NCCL_NUM_FUNCTIONS + 2] =
 #else
@@ -332,6 +366,7 @@ static int gdr(ncclTopoSystem* s, int rank, int64_t busid, int64_t netId, int re
   return use;
 #endif
 }
+
 static std::string netLabel(ncclTopoSystem* s, int64_t id) {
   for (int n = 0; n < s->nodes[NET].count; n++)
     if (s->nodes[NET].nodes[n].id == id)
@@ -342,6 +377,7 @@ static std::string netLabel(ncclTopoSystem* s, int64_t id) {
 #endif
   return "";
 }
+
 static ncclComm* communicator() {
   auto c = (ncclComm*)calloc(1, sizeof(ncclComm));
   int local = gpus.size();
@@ -369,6 +405,7 @@ static ncclComm* communicator() {
 #if SINCE(2, 24)
     p->nvmlDev = g;
 #endif
+
 #if SINCE(2, 30)
     p->mloPart = -1;
 #endif
@@ -377,6 +414,7 @@ static ncclComm* communicator() {
   }
   return c;
 }
+
 static ncclTopoSystem* detect(ncclComm* c) {
   ncclTopoSystem* s = nullptr;
   parts.assign(gpus.size(), "");
@@ -391,169 +429,191 @@ static ncclTopoSystem* detect(ncclComm* c) {
   if (!s) CHECK(ncclTopoGetSystem(c, &s));
   return s;
 }
-static void graph(FILE* o, ncclTopoSystem* s, const char* name, ncclTopoGraph& g, bool last) {
-  int n = s->nodes[GPU].count, on = 0, ends = 0;
-  fprintf(o,
-          "  \"%s\": {\"nChannels\": %d, \"bwIntra\": %g, \"bwInter\": %g, \"typeIntra\": \"%s\", "
-          "\"typeInter\": \"%s\", \"sameChannels\": %d, \"crossNic\": %d, \"channels\": [",
-          name, g.nChannels, g.bwIntra, g.bwInter, topoPathTypeStr[g.typeIntra],
-          topoPathTypeStr[g.typeInter], g.sameChannels, g.crossNic);
-  for (int c = 0; c < g.nChannels; c++) {
-    fprintf(o, "%s{", c ? ", " : "");
-    if (nodes > 1) {
-      int64_t in = g.inter[2 * c], out = g.inter[2 * c + 1];
-      int first = g.intra[c * n],
-          final = g.pattern == NCCL_TOPO_PATTERN_RING ? g.intra[c * n + n - 1] : g.intra[c * n];
-      int64_t a, b;
-      busIdToInt64(gpus[first].busid.c_str(), &a);
-      busIdToInt64(gpus[final].busid.c_str(), &b);
-      int r = gdr(s, first, a, in, 0), w = gdr(s, final, b, out, 1);
-      ends += 2;
-      on += !!r + !!w;
-      fprintf(o,
-              "\"in\": \"%s\", \"inGpu\": \"%s\", \"inGdr\": %d, \"out\": \"%s\", \"outGpu\": "
-              "\"%s\", \"outGdr\": %d, ",
-              netLabel(s, in).c_str(), gpus[first].label.c_str(), r, netLabel(s, out).c_str(),
-              gpus[final].label.c_str(), w);
-    }
-    fprintf(o, "\"gpus\": [");
-    for (int i = 0; i < n; i++) fprintf(o, "%s%d", i ? ", " : "", g.intra[c * n + i]);
-    fprintf(o, "]}");
-  }
-  fprintf(o, "], \"ends\": %d, \"endsGdr\": %d}%s\n", ends, on, last ? "" : ",");
+
+// search runs NCCL's search for a pattern of channels.
+static ncclTopoGraph search(ncclTopoSystem* s, int id, int pattern, int fewest, int most) {
+  ncclTopoGraph g;
+  memset(&g, 0, sizeof g);
+  g.id = id;
+  g.pattern = pattern;
+  g.minChannels = fewest;
+  g.maxChannels = most;
+  CHECK(ncclTopoCompute(s, &g));
+  CHECK(ncclTopoPrintGraph(s, &g));
+  return g;
 }
 
 #if SINCE(2, 28)
-// What follows the search: the channels that are built, and the model that chooses algorithm and
-// protocol for a size.
-static void tune(FILE* o, ncclComm* c, ncclTopoSystem* s, ncclTopoGraph& ring, ncclTopoGraph& tree,
-                 ncclTopoGraph& nvls) {
-  static ncclTopoGraph chain, direct;
-  ncclTopoGraph* graphs[] = {&tree, &ring, &direct, &chain, &nvls, &nvls, &tree};
+// connect builds the channels of all ranks. Those of other machines are like this one's.
+static void connect(ncclComm* c, ncclTopoGraph** graphs, int treePattern) {
   int local = gpus.size(), n = c->nRanks;
-  CHECK(ncclTopoComputeP2pChannelsPerPeer(c));
-  c->rankToNode = (int*)calloc(n, sizeof(int));
-  c->rankToLocalRank = (int*)calloc(n, sizeof(int));
-  c->nodeRanks = (ncclNodeRanks*)calloc(nodes, sizeof(ncclNodeRanks));
   std::vector<ncclTopoRanks> ranks(n);
   std::vector<ncclTopoRanks*> all(n);
-  std::vector<int> first(nodes), patterns(nodes, tree.pattern), rings((size_t)n * MAXCHANNELS);
-  c->nChannels = ring.nChannels < tree.nChannels ? ring.nChannels : tree.nChannels;
+  std::vector<int> first(nodes), patterns(nodes, treePattern), rings((size_t)n * MAXCHANNELS);
+
   for (int r = n - 1; r >= 0; r--) {  // rank 0 last: it stays in comm->channels
     c->rank = r % local;
     memset(&ranks[r], 0, sizeof ranks[r]);
     CHECK(ncclTopoPreset(c, graphs, &ranks[r]));
-    auto shift = [&](int* v) {
+    auto& k = ranks[r];
+    for (int* v : {k.ringRecv, k.ringSend, k.ringPrev, k.ringNext, k.treeToParent, k.treeToChild0,
+                   k.treeToChild1})
       for (int i = 0; i < c->nChannels; i++)
         if (v[i] >= 0) v[i] += r / local * local;
-    };
-    for (int* v : {ranks[r].ringRecv, ranks[r].ringSend, ranks[r].ringPrev, ranks[r].ringNext,
-                   ranks[r].treeToParent, ranks[r].treeToChild0, ranks[r].treeToChild1})
-      shift(v);
     all[r] = &ranks[r];
     c->rankToNode[r] = r / local;
     c->rankToLocalRank[r] = r % local;
   }
+
   for (int i = 0; i < nodes; i++) {
     first[i] = ranks[i * local].ringRecv[0];
     c->nodeRanks[i].localRanks = local;
   }
   c->rank = 0;
-  c->node = 0;
-  c->maxLocalRanks = c->minLocalRanks = local;
+  CHECK(
+      ncclTopoPostset(c, first.data(), patterns.data(), all.data(), rings.data(), graphs, nullptr));
+}
+
+// tune does what follows the search, and prints the channels that are built and the bandwidths by
+// which NCCL's model chooses algorithm and protocol.
+static void tune(ncclComm* c, ncclTopoSystem* s, ncclTopoGraph& ring, ncclTopoGraph& tree,
+                 ncclTopoGraph& nvls) {
+  static ncclTopoGraph chain, direct;
+  ncclTopoGraph* graphs[] = {&tree, &ring, &direct, &chain, &nvls, &nvls, &tree};
+  CHECK(ncclTopoComputeP2pChannelsPerPeer(c));
+  c->rankToNode = (int*)calloc(c->nRanks, sizeof(int));
+  c->rankToLocalRank = (int*)calloc(c->nRanks, sizeof(int));
+  c->nodeRanks = (ncclNodeRanks*)calloc(nodes, sizeof(ncclNodeRanks));
+  c->nChannels = ring.nChannels < tree.nChannels ? ring.nChannels : tree.nChannels;
+  c->maxLocalRanks = c->minLocalRanks = gpus.size();
   c->maxTreePattern = tree.pattern;
   c->config.minCTAs = 1;
   c->config.maxCTAs = MAXCHANNELS;
-  c->config.collnetEnable = 0;
-  CHECK(
-      ncclTopoPostset(c, first.data(), patterns.data(), all.data(), rings.data(), graphs, nullptr));
+  connect(c, graphs, tree.pattern);
+
   CHECK(ncclTopoCpuType(s, &c->cpuArch, &c->cpuVendor, &model));
   c->nvlsSupport = nvls.nChannels > 0;
   c->nvlsChannels = nvls.nChannels;
   CHECK(ncclTopoInitTunerConstants(c));
   CHECK(ncclTopoTuneModel(c, gpus[0].sm, gpus[0].sm, graphs));
-  fprintf(o, ",\n  \"collChannels\": %d, \"p2pChannelsPerPeer\": %d, \"allReduceBw\": {",
-          c->collChannels, c->p2pnChannelsPerPeer);
-  for (int a = 0, k = 0; a < NCCL_NUM_ALGORITHMS; a++)
+  printf(",\n \"collChannels\": %d, \"p2pChannelsPerPeer\": %d, \"allReduceBw\": {",
+         c->collChannels, c->p2pnChannelsPerPeer);
+  const char* comma = "";
+  for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
     for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
-      if (float b = c->bandwidths[ncclFuncAllReduce][a][p])
-        fprintf(o, "%s\"%s/%s\": %g", k++ ? ", " : "", ncclAlgoStr[a], ncclProtoStr[p], b);
-  fprintf(o, "}, \"choice\": {");
-  for (size_t bytes = 1 << 10, k = 0; bytes <= 1u << 30; bytes <<= 5) {
-    float best = 0;
-    std::string what;
-    for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
-      for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++) {
-        float t;
-        CHECK(ncclTopoGetAlgoTime(c, ncclFuncAllReduce, a, p, bytes, 1, &t));
-        if (t >= 0 && (what.empty() || t < best))
-          best = t, what = std::string(ncclAlgoStr[a]) + "/" + ncclProtoStr[p];
+      if (float bw = c->bandwidths[ncclFuncAllReduce][a][p]) {
+        printf("%s\"%s/%s\": %g", comma, ncclAlgoStr[a], ncclProtoStr[p], bw);
+        comma = ", ";
       }
-    fprintf(o, "%s\"%zu\": [\"%s\", %g]", k++ ? ", " : "", bytes, what.c_str(), best);
-  }
-  fprintf(o, "}");
+  printf("}");
 }
 #endif
 
-int main(int argc, char** argv) {
-  if (argc != 2) {
-    fprintf(stderr, "usage: %s JOB\n", argv[0]);
-    return 2;
-  }
-  FILE* f = __real_fopen(argv[1], "r");
-  if (!f) {
-    perror(argv[1]);
-    return 2;
-  }
+static void readJob(FILE* f) {
   char line[4096], a[4096], b[4096];
   int x, y, z;
   while (fgets(line, sizeof line, f)) {
-    if (sscanf(line, "root %4095s", a) == 1)
+    if (sscanf(line, "root %4095s", a) == 1) {
       root = a;
-    else if (sscanf(line, "cpu %4095s %d %d", a, &x, &y) == 3) {
+    } else if (sscanf(line, "cpu %4095s %d %d", a, &x, &y) == 3) {
       vendor = a;
+      vendor.resize(12, ' ');
       family = x;
       model = y;
-      vendor.resize(12, ' ');
-    } else if (sscanf(line, "arch %4095s", a) == 1)
-      arch = a;
-    else if (sscanf(line, "gpu %4095s %4095s %d %d %d", a, b, &x, &y, &z) == 5)
+    } else if (sscanf(line, "gpu %4095s %4095s %d %d %d", a, b, &x, &y, &z) == 5) {
       gpus.push_back({a, b, x, y, z});
-    else if (sscanf(line, "net %4095s %4095s %d %d", a, b, &x, &y) == 4)
+    } else if (sscanf(line, "net %4095s %4095s %d %d", a, b, &x, &y) == 4) {
       nets.push_back({a, b, "", x, y});
-    else if (sscanf(line, "p2p %d", &x) == 1)
+    } else if (sscanf(line, "p2p %d", &x) == 1) {
       p2p = x;
-    else if (sscanf(line, "nodes %d", &x) == 1)
+    } else if (sscanf(line, "nodes %d", &x) == 1) {
       nodes = x;
+    }
   }
-  fclose(f);
+}
+
+// findNets finds the paths of NICs as NCCL's InfiniBand transport does: of function 0 of slot 0, so
+// that ports and virtual functions of a device are one (transport/net_ib/init.cc,
+// ncclIbGetPciPath).
+static bool findNets() {
   for (auto& n : nets) {
-    // As NCCL's InfiniBand transport does: the path of function 0 of slot 0, so that ports and VFs
-    // of a device are one.
     char* p = realpath(("/sys/bus/pci/devices/" + n.busid).c_str(), nullptr);
     if (!p) {
       fprintf(stderr, "no %s in %s\n", n.busid.c_str(), root.c_str());
-      return 1;
+      return false;
     }
     n.path = p;
     free(p);
-    size_t e = n.path.size();
-    n.path[e - 1] = n.path[e - 3] = n.path[e - 4] = '0';
+    size_t end = n.path.size();
+    n.path[end - 1] = n.path[end - 3] = n.path[end - 4] = '0';
   }
+  return true;
+}
+
+// allowPeers says what NVML says of peer access.
+static void allowPeers() {
 #ifndef RCCL
   for (size_t i = 0; i < gpus.size(); i++)
     for (size_t j = 0; j < gpus.size(); j++) {
-      auto status =
-          p2p || (gpus[i].nvlinks && gpus[j].nvlinks) ? NVML_P2P_STATUS_OK : (nvmlGpuP2PStatus_t)1;
-      ncclNvmlDevicePairs[i][j].p2pStatusRead = ncclNvmlDevicePairs[i][j].p2pStatusWrite = status;
+      bool isAllowed = p2p || (gpus[i].nvlinks && gpus[j].nvlinks);
+      auto status = isAllowed ? NVML_P2P_STATUS_OK : (nvmlGpuP2PStatus_t)1;
+      ncclNvmlDevicePairs[i][j].p2pStatusRead = status;
+      ncclNvmlDevicePairs[i][j].p2pStatusWrite = status;
     }
 #endif
-  set(&any.canConnect);
-  net.name = "IB";
-  net.devices = devices;
-  net.getProperties = properties;
+}
 
-  ncclComm* c = communicator();
+// printNets prints the GPU's way to each NIC. The path of the other direction has no PXN in it: it
+// is the GPU's own.
+static void printNets(ncclTopoSystem* s, int g, int rank, int64_t bus) {
+  for (int n = 0; n < s->nodes[NET].count; n++) {
+    auto& net = s->nodes[NET].nodes[n];
+    auto& own = net.paths[GPU][g];
+    printf("%s\"%s\": {\"own\": \"%s\", \"ownBw\": %g, \"gdrRead\": %d, \"gdrWrite\": %d}",
+           n ? ", " : "", netLabel(s, net.id).c_str(), topoPathTypeStr[own.type], own.bw,
+           gdr(s, rank, bus, net.id, 1), gdr(s, rank, bus, net.id, 0));
+  }
+}
+
+// printChoice prints the NICs that the GPU uses, the first channel's first.
+static void printChoice(ncclTopoSystem* s, int rank) {
+  std::set<std::string> seen;
+  for (int channel = 0; channel < 64 && s->nodes[NET].count; channel++) {
+#if SINCE(2, 20)
+    int64_t id;
+    CHECK(ncclTopoGetLocalNet(s, rank, channel, &id, nullptr));
+#else
+    int id;
+    CHECK(ncclTopoGetLocalNet(s, rank, channel, &id));
+#endif
+    std::string label = netLabel(s, id);
+    if (!seen.insert(label).second) break;
+    printf("%s\"%s\"", channel ? ", " : "", label.c_str());
+  }
+}
+
+static void printGPU(ncclTopoSystem* s, int g) {
+  auto& node = s->nodes[GPU].nodes[g];
+  int rank = node.gpu.rank;
+  int64_t bus;
+  busIdToInt64(gpus[rank].busid.c_str(), &bus);
+  printf("%s\n  {\"gpu\": \"%s\", \"gpus\": {", g ? "," : "", gpus[rank].label.c_str());
+  const char* comma = "";
+  for (int h = 0; h < s->nodes[GPU].count; h++) {
+    if (h == g) continue;
+    auto& path = node.paths[GPU][h];
+    printf("%s\"%s\": \"%s\"", comma, gpus[s->nodes[GPU].nodes[h].gpu.rank].label.c_str(),
+           topoPathTypeStr[path.type]);
+    comma = ", ";
+  }
+  printf("}, \"nets\": {");
+  printNets(s, g, rank, bus);
+  printf("}, \"net\": [");
+  printChoice(s, rank);
+  printf("]}");
+}
+
+static ncclTopoSystem* topology(ncclComm* c) {
   ncclTopoSystem* s = detect(c);
   c->topo = s;
 #ifdef RCCL
@@ -565,85 +625,44 @@ int main(int argc, char** argv) {
   CHECK(ncclTopoComputePaths(s, c));
   CHECK(ncclTopoSearchInit(s));
   CHECK(ncclTopoPrint(s));
-  static ncclTopoGraph ring, tree, nvls, none;
-  ring.id = 0;
-  ring.pattern = NCCL_TOPO_PATTERN_RING;
-  ring.minChannels = 1;
-  ring.maxChannels = MAXCHANNELS / 2;
-  CHECK(ncclTopoCompute(s, &ring));
-  CHECK(ncclTopoPrintGraph(s, &ring));
-  tree.id = 1;
-  tree.pattern = NCCL_TOPO_PATTERN_BALANCED_TREE;
-  tree.minChannels = tree.maxChannels = ring.nChannels;
-  CHECK(ncclTopoCompute(s, &tree));
-  CHECK(ncclTopoPrintGraph(s, &tree));
-  nvls.id = 3;
-  nvls.pattern = NCCL_TOPO_PATTERN_NVLS;
-  nvls.minChannels = 1;
-  nvls.maxChannels = MAXCHANNELS;
-  if (SINCE(2, 19) && gpus[0].sm >= 90 && gpus[0].nvlinks) CHECK(ncclTopoCompute(s, &nvls));
+  return s;
+}
 
-  FILE* o = stdout;
-  fprintf(o,
-          "{\n \"nccl\": \"" LIBRARY
-          "%d.%d.%d\", \"nodes\": %d, \"maxBw\": %g, \"totalBw\": %g,\n \"gpus\": [\n",
-          NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH, nodes, s->maxBw, s->totalBw);
-  for (int g = 0; g < s->nodes[GPU].count; g++) {
-    auto& n = s->nodes[GPU].nodes[g];
-    int rank = n.gpu.rank;
-    int64_t bus;
-    busIdToInt64(gpus[rank].busid.c_str(), &bus);
-    fprintf(o, "  {\"gpu\": \"%s\", \"rank\": %d, \"busid\": \"%s\", \"cpuBw\": ",
-            gpus[rank].label.c_str(), rank, gpus[rank].busid.c_str());
-    float best = 0;
-    for (int i = 0; i < s->nodes[CPU].count; i++)
-      if (n.paths[CPU][i].bw > best) best = n.paths[CPU][i].bw;
-    fprintf(o, "%g, \"gpus\": {", best);
-    bool first = true;
-    for (int h = 0; h < s->nodes[GPU].count; h++) {
-      if (h == g) continue;
-      auto& p = n.paths[GPU][h];
-      fprintf(o, "%s\"%s\": [\"%s\", %g]", first ? "" : ", ",
-              gpus[s->nodes[GPU].nodes[h].gpu.rank].label.c_str(), topoPathTypeStr[p.type], p.bw);
-      first = false;
-    }
-    fprintf(o, "},\n   \"nets\": {");
-    for (int h = 0; h < s->nodes[NET].count; h++) {
-      auto& p = n.paths[NET][h];
-      int64_t id = s->nodes[NET].nodes[h].id;
-      // The path of the other direction has no PXN in it: the GPU's own way to the NIC.
-      fprintf(o,
-              "%s\"%s\": {\"path\": \"%s\", \"bw\": %g, \"own\": \"%s\", \"ownBw\": %g, "
-              "\"gdrRead\": %d, \"gdrWrite\": %d}",
-              h ? ", " : "", netLabel(s, id).c_str(), topoPathTypeStr[p.type], p.bw,
-              topoPathTypeStr[s->nodes[NET].nodes[h].paths[GPU][g].type],
-              s->nodes[NET].nodes[h].paths[GPU][g].bw, gdr(s, rank, bus, id, 1),
-              gdr(s, rank, bus, id, 0));
-    }
-    fprintf(o, "},\n   \"net\": [");
-    std::set<std::string> seen;
-    for (int ch = 0; ch < 64 && s->nodes[NET].count; ch++) {
-#if SINCE(2, 20)
-      int64_t id;
-      CHECK(ncclTopoGetLocalNet(s, rank, ch, &id, nullptr));
-#else
-      int id;
-      CHECK(ncclTopoGetLocalNet(s, rank, ch, &id));
-#endif
-      std::string l = netLabel(s, id);
-      if (!seen.insert(l).second) break;
-      fprintf(o, "%s\"%s\"", ch ? ", " : "", l.c_str());
-    }
-    fprintf(o, "]}%s\n", g + 1 < s->nodes[GPU].count ? "," : "");
+int main(int argc, char** argv) {
+  FILE* f = argc == 2 ? __real_fopen(argv[1], "r") : nullptr;
+  if (!f) {
+    fprintf(stderr, "usage: %s JOB\n", argv[0]);
+    return 2;
   }
-  fprintf(o, " ],\n");
-  graph(o, s, "ring", ring, false);
-  graph(o, s, "tree", tree, false);
-  fprintf(o, "  \"nvls\": {\"nChannels\": %d, \"bwIntra\": %g, \"bwInter\": %g}", nvls.nChannels,
-          nvls.bwIntra, nvls.bwInter);
+  readJob(f);
+  fclose(f);
+  if (!findNets()) return 1;
+  allowPeers();
+  set(&any.canConnect);
+  net.name = "IB";
+  net.devices = devices;
+  net.getProperties = properties;
+
+  ncclComm* c = communicator();
+  ncclTopoSystem* s = topology(c);
+  auto ring = search(s, 0, NCCL_TOPO_PATTERN_RING, 1, MAXCHANNELS / 2);
+  auto tree = search(s, 1, NCCL_TOPO_PATTERN_BALANCED_TREE, ring.nChannels, ring.nChannels);
+  ncclTopoGraph nvls;
+  memset(&nvls, 0, sizeof nvls);
+  if (SINCE(2, 19) && gpus[0].sm >= 90 && gpus[0].nvlinks)
+    nvls = search(s, 3, NCCL_TOPO_PATTERN_NVLS, 1, MAXCHANNELS);
+
+  printf("{\"nccl\": \"" LIBRARY "%d.%d.%d\", \"nodes\": %d, \"gpus\": [", NCCL_MAJOR, NCCL_MINOR,
+         NCCL_PATCH, nodes);
+  for (int g = 0; g < s->nodes[GPU].count; g++) printGPU(s, g);
+  printf(
+      "],\n \"ring\": {\"nChannels\": %d, \"bwIntra\": %g, \"bwInter\": %g, "
+      "\"typeIntra\": \"%s\", \"typeInter\": \"%s\"}",
+      ring.nChannels, ring.bwIntra, ring.bwInter, topoPathTypeStr[ring.typeIntra],
+      topoPathTypeStr[ring.typeInter]);
 #if SINCE(2, 28)
-  tune(o, c, s, ring, tree, nvls);
+  tune(c, s, ring, tree, nvls);
 #endif
-  fprintf(o, ",\n \"warnings\": %d\n}\n", warnings);
+  printf(", \"warnings\": %d}\n", warnings);
   return 0;
 }
