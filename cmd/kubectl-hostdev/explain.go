@@ -120,9 +120,13 @@ func (a *app) explain(ctx context.Context, argument string, flags explainFlags) 
 		if err != nil {
 			return err
 		}
-		var nearer string
-		if e.Claims, nearer = fit.New(objects).Given(vm.Node, vm.Namespace, vm.Pod); nearer != "" {
-			e.Heading += "nearer devices of the same drivers are free on its node: " + nearer + " (kubectl hostdev fit --claim)\n\n"
+		found := fit.New(objects).Given(vm.Node, vm.Namespace, vm.Pod)
+		e.Claims = found.Claims
+		if found.Nearer != "" {
+			e.Heading += "nearer devices of the same drivers are free on its node: " + found.Nearer + " (kubectl hostdev fit --claim)\n\n"
+		}
+		if found.Fault != "" {
+			a.Say("warning: %s", found.Fault)
 		}
 	}
 	if lacksHook(vm, running) {

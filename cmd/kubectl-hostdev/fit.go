@@ -19,6 +19,7 @@ import (
 	"hook-sidecar/pkg/cluster"
 	"hook-sidecar/pkg/fit"
 	"hook-sidecar/pkg/host"
+	"hook-sidecar/pkg/nvlink"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
@@ -30,8 +31,9 @@ type fitFlags struct {
 	files, from []string
 	node, image string
 	claim       bool
-	snapshots   map[string]string // file per node
-	named       []string          // NODE=FILE, of which snapshots are made
+	snapshots   map[string]string                        // file per node
+	partitions  map[string]string                        // file per node
+	named       struct{ snapshots, partitions []string } // NODE=FILE, of which these are made
 }
 
 func (a *app) newFit() *cobra.Command {
@@ -46,7 +48,9 @@ a number of GPUs and NICs with their DeviceClasses. The scheduler's own code all
 
 Nobody can promise which devices of a device plugin kubelet gives: of a node with a
 --snapshot fit prints the nearest and the farthest of those that no VM holds.
-See ` + reasons.Page("docs/aligned-devices.md") + `.
+Where a node's NVLink partitions are published, or listed with --partitions, a VM's
+GPUs are one of them. See ` + reasons.Page("docs/aligned-devices.md") + `
+and ` + reasons.Page("docs/nvlink.md") + `.
 
 ` + exitStatus,
 		Example: `  kubectl hostdev fit -f dgx.yaml
@@ -66,7 +70,8 @@ See ` + reasons.Page("docs/aligned-devices.md") + `.
 	f.BoolVar(&flags.claim, "claim", false, "print a ResourceClaimTemplate for the numbers, and a VM that uses it")
 	f.StringVar(&flags.node, "node", "", "this node alone, and its devices")
 	f.StringArrayVar(&flags.from, "from", nil, "read the cluster's objects from this file instead; may be repeated")
-	f.StringArrayVar(&flags.named, "snapshot", nil, "`NODE=FILE`: a node's snapshot; may be repeated")
+	f.StringArrayVar(&flags.named.snapshots, "snapshot", nil, "`NODE=FILE`: a node's snapshot; may be repeated")
+	f.StringArrayVar(&flags.named.partitions, "partitions", nil, "`NODE=FILE`: a node's NVLink partitions, as fmpm -l prints them; may be repeated")
 	f.StringVar(&flags.image, "debug-image", "", "as in snapshot, of each node without a --snapshot")
 	flags.AddAsKubectl(cmd, cli.Text, cli.JSON, cli.YAML)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -101,7 +106,10 @@ func (f *fitFlags) check(cmd *cobra.Command) (err error) {
 	case f.claim:
 		f.Format = cli.Text // whatever the name of the file
 	}
-	if f.snapshots, err = filesOfNodes("snapshot", f.named); err != nil {
+	if f.snapshots, err = filesOfNodes("snapshot", f.named.snapshots); err != nil {
+		return err
+	}
+	if f.partitions, err = filesOfNodes("partitions", f.named.partitions); err != nil {
 		return err
 	}
 	return f.Check()
@@ -188,6 +196,9 @@ func (a *app) readFleet(ctx context.Context, flags fitFlags) (objects fit.Object
 	if err := checkNodes(names, flags); err != nil {
 		return objects, err
 	}
+	if objects.Partitions, err = a.readPartitions(flags); err != nil {
+		return objects, err
+	}
 	objects.Hosts, err = a.readHosts(ctx, names, flags)
 	if err == nil && isLive && len(objects.Hosts) > 0 {
 		objects.Held, err = a.readHeld(ctx, objects.Hosts)
@@ -201,9 +212,11 @@ func checkNodes(names []string, flags fitFlags) error {
 		hint := topology.DidYouMean(name, names, "", " ") + "kubectl get nodes lists them"
 		return cli.Failed(hint, fmt.Errorf("%s: no node has this name", flag))
 	}
-	for _, name := range slices.Sorted(maps.Keys(flags.snapshots)) {
-		if !slices.Contains(names, name) {
-			return unknown(fmt.Sprintf("--snapshot %s=%s", name, flags.snapshots[name]), name)
+	for flag, files := range map[string]map[string]string{"snapshot": flags.snapshots, "partitions": flags.partitions} {
+		for _, name := range slices.Sorted(maps.Keys(files)) {
+			if !slices.Contains(names, name) {
+				return unknown(fmt.Sprintf("--%s %s=%s", flag, name, files[name]), name)
+			}
 		}
 	}
 	switch {
@@ -213,6 +226,21 @@ func checkNodes(names []string, flags fitFlags) error {
 		return unknown("--node "+flags.node, flags.node)
 	}
 	return nil
+}
+
+// readPartitions reads the lists of partitions.
+func (a *app) readPartitions(flags fitFlags) (map[string]nvlink.List, error) {
+	lists := map[string]nvlink.List{}
+	for node, file := range flags.partitions {
+		data, err := a.ReadInput(file)
+		if err == nil {
+			lists[node], err = nvlink.Parse(data)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", cli.InputName(file), err)
+		}
+	}
+	return lists, nil
 }
 
 // readHosts reads the nodes that have a snapshot or, with a debug image, all that are counted.

@@ -12,6 +12,7 @@ package fit
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -42,6 +43,10 @@ type Node struct {
 	Plugins *Bounds       `json:"plugins"` // what kubelet may give of device plugins' resources; null where the node's host was not read, or too few are free
 	Why     string        `json:"why"`     // why none fits now; "" where one does
 	Devices []Device      `json:"devices"` // by NUMA node and PCIe root
+
+	Partitions []Partition `json:"partitions"` // NVLink partitions of its GPUs, as far as they are known
+
+	order []Partition // that the VMs get which fit now
 }
 
 // Count answers for each node, or for the one that the objects single out.
@@ -57,6 +62,9 @@ func (f *Fleet) Count(ctx context.Context, s Shape) (Answer, error) {
 
 	var unread []string
 	for _, n := range nodes {
+		if _, isListed := n.Partitions[n.Name]; isListed && len(n.partitions) == 0 {
+			return answer, fmt.Errorf("partitions of node %s: no GPU of it is at one of their addresses: fill in pciBusId, which Fabric Manager does not know where its VM has no GPUs, or have the driver publish %s", n.Name, moduleAttribute)
+		}
 		of, err := n.answer(ctx, s)
 		if err = cmp.Or(ctx.Err(), err); err != nil {
 			return answer, err
@@ -69,6 +77,7 @@ func (f *Fleet) Count(ctx context.Context, s Shape) (Answer, error) {
 		answer.Empty += of.Empty
 	}
 
+	answer.Notes = append(answer.Notes, partitionNotes(answer.Nodes, s)...)
 	if shared := sharedPools(nodes); len(shared) > 0 && len(s.Claims) > 0 {
 		answer.Now, answer.Empty = total(ctx, nodes, s, false), total(ctx, nodes, s, true)
 		answer.Notes = append(answer.Notes, "devices that several nodes reach count once in the sum: "+topology.FirstOf(shared, 10, ", "))
@@ -107,7 +116,7 @@ func (n *node) answer(ctx context.Context, s Shape) (Node, error) {
 			chosen = append(chosen, d)
 		}
 	}
-	out.Devices = n.devices
+	out.Devices, out.Partitions, out.order = n.devices, n.shown(now.order), now.order
 	host := n.host
 	if n.Hosts[n.Name] == nil {
 		host = hostOf(chosen) // among these a device of several places is settled
@@ -120,17 +129,25 @@ type counted struct {
 	times int
 	first given  // what the first VM gets
 	why   string // not one more fits
+
+	order []Partition // of the GPUs of the VMs, in their order; nil where that is not known
 }
 
 // count allocates for one VM after the other until one does not fit, beside what runs or as if
 // nothing did.
 func (n *node) count(ctx context.Context, s Shape, isEmpty bool) counted {
 	room, why := n.room(s, isEmpty)
-	if len(s.Claims) == 0 {
-		return counted{times: room, why: why}
+	switch {
+	case len(s.Claims) == 0:
+		times, order, shortage := n.countPartitions(s, room, isEmpty)
+		return counted{times: times, why: cmp.Or(shortage, why), order: order}
+	case n.takesGPUs(ctx, s.Claims):
+		c := n.fillPartitions(ctx, s.Claims, n.inUse(isEmpty), room, isEmpty)
+		c.why = cmp.Or(c.why, why)
+		return c
 	}
 	times, first, shortage := n.fill(ctx, s.Claims, n.pools, n.inUse(isEmpty), room)
-	return counted{times, first, cmp.Or(shortage, why)}
+	return counted{times: times, first: first, why: cmp.Or(shortage, why)}
 }
 
 // total counts VMs on all nodes, where a device that several reach is taken once: first those that

@@ -3,6 +3,7 @@ package fit
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -169,12 +170,17 @@ func reaches(of *corev1.Node, name *string, all *bool, selector *corev1.NodeSele
 	return false
 }
 
-// Given returns which claim, request and driver gave each device to a pod that runs on a node, and
-// which pairs it could have with devices of these drivers that are free or its own; "" where none
-// are nearer. The node need not be among the objects.
-func (f *Fleet) Given(name, namespace, pod string) (given map[topology.DeviceID]string, nearer string) {
+// Allocation is what claims gave to a pod that runs.
+type Allocation struct {
+	Claims map[topology.DeviceID]string // claim, request and driver, by device
+	Nearer string                       // the pairs that it could have with devices of these drivers that are free or its own; "" where none are nearer
+	Fault  string                       // why its GPUs are no NVLink partition; "" where they are, or where partitions are not known
+}
+
+// Given returns what claims gave to a pod on a node, which need not be among the objects.
+func (f *Fleet) Given(name, namespace, pod string) Allocation {
 	n := f.node(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
-	given = map[topology.DeviceID]string{}
+	found := Allocation{Claims: map[topology.DeviceID]string{}}
 	counts := map[string]int{}
 	isPod := func(r resourceapi.ResourceClaimConsumerReference) bool {
 		return r.Resource == "pods" && r.Name == pod
@@ -185,18 +191,16 @@ func (f *Fleet) Given(name, namespace, pod string) (given map[topology.DeviceID]
 			continue
 		}
 		name := cmp.Or(c.Annotations[resourceapi.PodResourceClaimAnnotation], c.Name)
-		given[d.pci] = fmt.Sprintf("claim %s, request %s, driver %s", name, requests(c.Status.Allocation)[d.id], d.Driver)
+		found.Claims[d.pci] = fmt.Sprintf("claim %s, request %s, driver %s", name, requests(c.Status.Allocation)[d.id], d.Driver)
 		counts[d.Driver]++
 		n.devices[i].State = free // to be given another
 	}
 
-	ids := make([]topology.DeviceID, 0, len(given))
-	for id := range given {
-		ids = append(ids, id)
-	}
+	ids := slices.Collect(maps.Keys(found.Claims))
 	bounds := n.bounds(counts)
 	if now := pairs(n.host.Tree(ids), ids); bounds != nil && bounds.Best.distance() < now.distance() {
-		nearer = fmt.Sprintf("%s in place of %s", bounds.Best, now)
+		found.Nearer = fmt.Sprintf("%s in place of %s", bounds.Best, now)
 	}
-	return given, nearer
+	found.Fault = n.partitionFault(ids)
+	return found
 }

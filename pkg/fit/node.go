@@ -56,6 +56,8 @@ type node struct {
 	devices  []Device            // by NUMA node and PCIe root
 	host     *topology.Host      // as it was read, else as its devices show it
 	matching map[string][]Device // by kind of request, see candidates
+
+	partitions []Partition // NVLink partitions of its GPUs, by ID
 }
 
 func (f *Fleet) node(of *corev1.Node) *node {
@@ -79,6 +81,7 @@ func (f *Fleet) node(of *corev1.Node) *node {
 	slices.SortStableFunc(n.devices, func(a, b Device) int {
 		return cmp.Or(cmp.Compare(a.NUMA, b.NUMA), cmp.Compare(a.Root, b.Root))
 	})
+	n.partitions = n.findPartitions()
 	return n
 }
 

@@ -17,6 +17,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"hook-sidecar/pkg/nvlink"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -34,6 +35,8 @@ type Objects struct {
 	Only  string                    // the one node that is counted; "" for all
 	Hosts map[string]*topology.Host // by node, of those that were read
 	Held  map[HostDevice]string     // the running VM that has a device
+
+	Partitions map[string]nvlink.List // by node, as Fabric Manager lists them
 }
 
 // HostDevice is a device of a node.

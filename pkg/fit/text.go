@@ -67,6 +67,9 @@ func (a Answer) Text() string {
 	if len(a.Nodes) == 1 && len(a.Nodes[0].Devices) > 0 {
 		fmt.Fprintf(b, "\n%s", a.Nodes[0].picture())
 	}
+	if len(a.Nodes) == 1 && len(a.Nodes[0].Partitions) > 0 {
+		fmt.Fprintf(b, "\n%s", a.Nodes[0].partitionTable())
+	}
 	return b.String()
 }
 
@@ -86,6 +89,15 @@ func (n Node) picture() *table {
 	t := newTable("NUMA", "PCIE ROOT", "DEVICE", "ADDRESS", "STATE", "BY")
 	for _, d := range n.Devices {
 		t.row(d.NUMA, cmp.Or(d.Root.String(), "unknown"), d.Name, cmp.Or(d.Address, "-"), d.State, cmp.Or(d.By, "-"))
+	}
+	return t
+}
+
+// partitionTable lists the NVLink partitions of the node.
+func (n Node) partitionTable() *table {
+	t := newTable("PARTITION", "SIZE", "STATE", "BY", "GPUS")
+	for _, p := range n.Partitions {
+		t.row(fmt.Sprint(p.ID), fmt.Sprint(len(p.GPUs)), p.State, cmp.Or(p.By, "-"), strings.Join(p.GPUs, " "))
 	}
 	return t
 }

@@ -16,6 +16,7 @@ type Wish struct {
 	Pair               bool   // each GPU shares a PCIe root with its NIC
 	MustPair           bool   // or else the VM does not fit; without it the claim is written unpaired then
 	OneSocket          bool   // all devices are of one NUMA node, or else the VM does not fit
+	Partition          bool   // the GPUs are one NVLink partition; Count sets it where the driver publishes them
 }
 
 // Count answers for the strictest claim of the wish that a node meets if nothing runs. It returns
@@ -23,6 +24,7 @@ type Wish struct {
 // any.
 func (w Wish) Count(ctx context.Context, f *Fleet) (answer Answer, claim string, err error) {
 	w.Pair = w.Pair && w.GPUs > 0 && w.NICs > 0
+	w.Partition = f.publishesPartitions(w.GPUs)
 	answer, claim, err = w.count(ctx, f)
 	if err == nil && claim == "" && w.Pair && !w.MustPair {
 		note := "a GPU and its NIC may be of two PCIe roots, since no node has them of one" + answer.Cause()

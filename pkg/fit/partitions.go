@@ -1,0 +1,400 @@
+package fit
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/dynamic-resource-allocation/structured"
+
+	"hook-sidecar/pkg/nvlink"
+	"hook-sidecar/pkg/topology"
+)
+
+// Partition is an NVLink partition of a node: a VM's GPUs are one, or CUDA does not start in it.
+type Partition struct {
+	ID    int      `json:"id"`    // that Fabric Manager has given it
+	GPUs  []string `json:"gpus"`  // PCI addresses
+	State string   `json:"state"` // free; used: by one VM; blocked: some of its GPUs are used, or an overlapping partition is active; or next: a VM counted here gets it
+	By    string   `json:"by"`    // what uses or blocks it, or which VM gets it: "VM 1" is the next
+
+	key      string // of the partition on its node
+	devices  sets.Set[structured.DeviceID]
+	places   sets.Set[topology.DeviceID]
+	isActive bool
+}
+
+// The state of a partition beside free, used and next.
+const blocked = "blocked"
+
+// Attributes of dra-driver-nvidia-gpu, with its gate FabricManagerPartitioning: the GPU's physical id,
+// and per size the partition that it is in (site/content/docs/guides/gpu-allocation,
+// fabric-manager-partitioning.md).
+const (
+	moduleAttribute    = "gpu.nvidia.com/gpuModuleID"
+	partitionAttribute = "gpu.nvidia.com/partition" // and the size
+)
+
+// findPartitions returns the partitions of the node's GPUs, by ID: those of a list if there is one,
+// else those that its driver publishes. A partition of the list is left out if a GPU's address is
+// neither in the list nor known by a published physical id.
+func (n *node) findPartitions() (found []Partition) {
+	list, isListed := n.Partitions[n.Name]
+	if isListed {
+		addresses := n.moduleAddresses()
+		maps.Copy(addresses, list.Addresses)
+		for _, p := range list.Partitions {
+			places := sets.New[topology.DeviceID]()
+			for _, module := range p.Modules {
+				if address, isKnown := addresses[module]; isKnown {
+					places.Insert(topology.PCIDevice(address))
+				}
+			}
+			if places.Len() == len(p.Modules) {
+				found = append(found, n.partition(p.ID, places, p.IsActive))
+			}
+		}
+	} else {
+		found = n.publishedPartitions()
+	}
+	found = slices.DeleteFunc(found, func(p Partition) bool { return p.devices.Len() == 0 })
+	slices.SortFunc(found, func(a, b Partition) int {
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(len(b.GPUs), len(a.GPUs)))
+	})
+	return found
+}
+
+// moduleAddresses returns the PCI address per physical id, as far as devices have both.
+func (n *node) moduleAddresses() map[nvlink.Module]topology.Address {
+	addresses := map[nvlink.Module]topology.Address{}
+	for _, d := range n.devices {
+		if d.published == nil || d.Address == "" {
+			continue
+		}
+		for _, value := range valuesOf(d, moduleAttribute) {
+			if module, err := strconv.Atoi(value); err == nil {
+				addresses[nvlink.Module(module)] = d.place.address
+			}
+		}
+	}
+	return addresses
+}
+
+// publishedPartitions returns the partitions that devices say they are in. One that lacks a GPU is
+// left out: it cannot be activated.
+func (n *node) publishedPartitions() (found []Partition) {
+	type key struct{ size, id int }
+	places := map[key]sets.Set[topology.DeviceID]{}
+	for _, d := range n.devices {
+		if d.published == nil || d.Address == "" {
+			continue
+		}
+		for name, a := range d.published.Attributes {
+			size, isPartition := strings.CutPrefix(qualify(string(name), d.Driver), partitionAttribute)
+			of, err := strconv.Atoi(size)
+			if !isPartition || err != nil || a.IntValue == nil {
+				continue
+			}
+			k := key{of, int(*a.IntValue)}
+			if places[k] == nil {
+				places[k] = sets.New[topology.DeviceID]()
+			}
+			places[k].Insert(d.pci)
+		}
+	}
+	for k, gpus := range places {
+		if gpus.Len() == k.size {
+			found = append(found, n.partition(k.id, gpus, false))
+		}
+	}
+	return found
+}
+
+// partition returns the partition of the GPUs at these places.
+func (n *node) partition(id int, places sets.Set[topology.DeviceID], isActive bool) Partition {
+	p := Partition{ID: id, GPUs: []string{}, State: free, places: places, isActive: isActive, devices: sets.New[structured.DeviceID]()}
+	users := sets.New[string]()
+	isUsed := 0
+	for _, d := range n.devices {
+		if d.Address == "" || !places.Has(d.pci) {
+			continue
+		}
+		p.devices.Insert(n.idOf(d))
+		if d.State == used {
+			users.Insert(d.By)
+			isUsed++
+		}
+	}
+	for place := range places {
+		p.GPUs = append(p.GPUs, place.String())
+	}
+	slices.Sort(p.GPUs)
+	p.key = fmt.Sprint(id, p.GPUs)
+
+	p.By = strings.Join(sets.List(users), ", ")
+	switch {
+	case isUsed == p.devices.Len() && users.Len() == 1:
+		p.State = used
+	case isUsed > 0:
+		p.State = blocked
+	}
+	return p
+}
+
+// idOf returns the id of a device, also of a device plugin.
+func (n *node) idOf(d Device) structured.DeviceID {
+	if d.published != nil {
+		return d.id
+	}
+	return structured.MakeDeviceID(d.Driver, n.Name, d.Name)
+}
+
+// gpus returns the devices of all partitions.
+func (n *node) gpus() sets.Set[structured.DeviceID] {
+	all := sets.New[structured.DeviceID]()
+	for _, p := range n.partitions {
+		all = all.Union(p.devices)
+	}
+	return all
+}
+
+// usable returns the partitions of which no GPU is in use, the best to take first: the one that leaves
+// the most others of the largest size, then of the next. One that overlaps an active partition cannot
+// be activated, unless nothing runs.
+func (n *node) usable(inUse sets.Set[structured.DeviceID], isEmpty bool) []Partition {
+	isFree := func(p Partition, taken sets.Set[topology.DeviceID]) bool {
+		if p.devices.HasAny(inUse.UnsortedList()...) || p.places.HasAny(taken.UnsortedList()...) {
+			return false
+		}
+		return isEmpty || !slices.ContainsFunc(n.partitions, func(q Partition) bool {
+			return q.isActive && q.key != p.key && q.places.HasAny(p.places.UnsortedList()...)
+		})
+	}
+	left := func(p Partition) map[int]int {
+		sizes := map[int]int{}
+		for _, q := range n.partitions {
+			if isFree(q, p.places) {
+				sizes[len(q.GPUs)]++
+			}
+		}
+		return sizes
+	}
+
+	var found []Partition
+	for _, p := range n.partitions {
+		if isFree(p, nil) {
+			found = append(found, p)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b Partition) int { return compareSizes(left(b), left(a)) })
+	return found
+}
+
+// compareSizes compares numbers of partitions by size, the largest size first.
+func compareSizes(a, b map[int]int) int {
+	sizes := sets.KeySet(a).Union(sets.KeySet(b)).UnsortedList()
+	slices.Sort(sizes)
+	slices.Reverse(sizes)
+	for _, size := range sizes {
+		if c := cmp.Compare(a[size], b[size]); c != 0 {
+			return c
+		}
+	}
+	return 0
+}
+
+// fillPartitions is fill where the GPUs of a VM have to be a partition.
+func (n *node) fillPartitions(ctx context.Context, claims []*resourceapi.ResourceClaim, inUse sets.Set[structured.DeviceID], room int, isEmpty bool) counted {
+	all := n.gpus()
+	c := counted{}
+	for c.times < room {
+		got, of, why := n.allocatePartition(ctx, claims, inUse, all, isEmpty)
+		if why != "" {
+			c.why = why
+			return c
+		}
+		inUse.Insert(slices.Collect(maps.Keys(got))...)
+		c.times, c.order = c.times+1, append(c.order, of)
+		if c.times == 1 {
+			c.first = got
+		}
+	}
+	return c
+}
+
+// allocatePartition allocates devices to one VM whose GPUs are exactly those of a partition: the
+// scheduler's allocator sees no others.
+func (n *node) allocatePartition(ctx context.Context, claims []*resourceapi.ResourceClaim, inUse, all sets.Set[structured.DeviceID], isEmpty bool) (given, Partition, string) {
+	_, why := n.allocate(ctx, claims, n.pools, inUse.Clone()) // the cause, if there are too few in any case
+	if why != "" {
+		return nil, Partition{}, why
+	}
+	for _, p := range n.usable(inUse, isEmpty) {
+		got, why := n.allocate(ctx, claims, n.pools, inUse.Union(all.Difference(p.devices)))
+		if why == "" && n.covers(got, p) {
+			return got, p, ""
+		}
+	}
+	return nil, Partition{}, "no free GPUs are an NVLink partition of the size that the VM needs"
+}
+
+// covers reports whether devices have each GPU of a partition.
+func (n *node) covers(got given, p Partition) bool {
+	places := sets.New[topology.DeviceID]()
+	for _, d := range n.devices {
+		if _, isGiven := got[d.id]; isGiven && p.devices.Has(d.id) {
+			places.Insert(d.pci)
+		}
+	}
+	return places.Equal(p.places)
+}
+
+// takesGPUs reports whether VMs take GPUs of partitions: an empty node would give them some.
+func (n *node) takesGPUs(ctx context.Context, claims []*resourceapi.ResourceClaim) bool {
+	if len(n.partitions) == 0 {
+		return false
+	}
+	all := n.gpus()
+	got, why := n.allocate(ctx, claims, n.pools, sets.New[structured.DeviceID]())
+	if why != "" {
+		return false // it says what is missing
+	}
+	return slices.ContainsFunc(slices.Collect(maps.Keys(got)), all.Has)
+}
+
+// countPartitions counts VMs whose GPUs a device plugin gives: at most one per free partition of their
+// number. It returns those partitions, in the order of VMs.
+func (n *node) countPartitions(s Shape, room int, isEmpty bool) (int, []Partition, string) {
+	size := 0
+	resources := sets.New[string]()
+	for _, d := range n.devices {
+		if d.published == nil && s.Devices[d.Driver] > 0 && slices.ContainsFunc(n.partitions, func(p Partition) bool { return p.places.Has(d.pci) }) {
+			resources.Insert(d.Driver)
+		}
+	}
+	for resource := range resources {
+		size += s.Devices[resource]
+	}
+	if size == 0 {
+		return room, nil, ""
+	}
+
+	inUse := n.inUse(isEmpty)
+	for _, d := range n.devices {
+		if d.State == used && !isEmpty {
+			inUse.Insert(n.idOf(d))
+		}
+	}
+	var order []Partition
+	for range room {
+		usable := n.usable(inUse, isEmpty)
+		i := slices.IndexFunc(usable, func(p Partition) bool { return len(p.GPUs) == size })
+		if i < 0 {
+			return len(order), order, "no free GPUs are an NVLink partition of the size that the VM needs"
+		}
+		inUse = inUse.Union(usable[i].devices)
+		order = append(order, usable[i])
+	}
+	return len(order), order, ""
+}
+
+// partitionFault says that a VM's GPUs are no partition, and which of their number are; "" where they
+// are one, or no partition has any of them.
+func (n *node) partitionFault(ids []topology.DeviceID) string {
+	all, gpus := sets.New[topology.DeviceID](), sets.New(ids...)
+	for _, p := range n.partitions {
+		all = all.Union(p.places)
+	}
+	gpus = gpus.Intersection(all)
+	isThese := func(p Partition) bool { return p.places.Equal(gpus) }
+	if gpus.Len() == 0 || slices.ContainsFunc(n.partitions, isThese) {
+		return ""
+	}
+
+	var others []string
+	for _, p := range n.partitions {
+		if p.places.Len() == gpus.Len() {
+			others = append(others, fmt.Sprintf("%d (%s)", p.ID, strings.Join(p.GPUs, " ")))
+		}
+	}
+	return fmt.Sprintf("its %s no NVLink partition, so CUDA may not start (802, system not yet initialized); of that number are: %s",
+		are(gpus.Len()), cmp.Or(topology.FirstOf(others, 8, ", "), "none"))
+}
+
+// are returns the subject of a sentence about n GPUs, with its verb.
+func are(n int) string {
+	if n == 1 {
+		return "GPU is"
+	}
+	return fmt.Sprintf("%d GPUs are", n)
+}
+
+// shown returns the node's partitions with the VMs that get them.
+func (n *node) shown(order []Partition) []Partition {
+	found := slices.Clone(n.partitions)
+	if found == nil {
+		found = []Partition{}
+	}
+	for i := range found {
+		p := &found[i]
+		vm := slices.IndexFunc(order, func(q Partition) bool { return q.key == p.key })
+		active := slices.IndexFunc(found, func(q Partition) bool {
+			return q.isActive && q.key != p.key && q.places.HasAny(p.places.UnsortedList()...)
+		})
+		switch {
+		case vm >= 0:
+			p.State, p.By = next, fmt.Sprintf("VM %d", vm+1)
+		case p.State == free && active >= 0:
+			p.State, p.By = blocked, fmt.Sprintf("partition %d, which is active", found[active].ID)
+		}
+	}
+	return found
+}
+
+// partitionNotes says which partitions VMs get on each node, in the order that leaves the most for
+// others, and whether anything holds them to these.
+func partitionNotes(nodes []Node, s Shape) (notes []string) {
+	for _, n := range nodes {
+		if len(n.order) > 0 {
+			ids := topology.Map(n.order, func(p Partition) string { return fmt.Sprint(p.ID) })
+			notes = append(notes, fmt.Sprintf("node %s: NVLink partition %s, in this order the most others stay whole", n.Name, topology.FirstOf(ids, 16, ", then ")))
+		}
+	}
+	switch {
+	case len(notes) == 0:
+		return nil
+	case len(s.Claims) == 0:
+		return append(notes, "nothing holds a VM to these: kubelet gives any free GPUs, and with others than a partition CUDA does not start (802)")
+	case !holdsToPartition(s.Claims):
+		return append(notes, fmt.Sprintf("the claim does not hold a VM to these: the scheduler may give other GPUs, with which CUDA does not start (802); "+
+			"a matchAttribute %sN does, where the driver publishes it", partitionAttribute))
+	}
+	return append(notes, "the claim holds a VM to a partition; which one the scheduler takes nobody can say")
+}
+
+// holdsToPartition reports whether a claim has a constraint on the published attribute.
+func holdsToPartition(claims []*resourceapi.ResourceClaim) bool {
+	return slices.ContainsFunc(claims, func(claim *resourceapi.ResourceClaim) bool {
+		return slices.ContainsFunc(claim.Spec.Devices.Constraints, func(c resourceapi.DeviceConstraint) bool {
+			return c.MatchAttribute != nil && strings.HasPrefix(string(*c.MatchAttribute), partitionAttribute)
+		})
+	})
+}
+
+// publishesPartitions reports whether any device says in which partition of a size it is.
+func (f *Fleet) publishesPartitions(size int) bool {
+	name := fmt.Sprint(partitionAttribute, size)
+	return slices.ContainsFunc(f.Slices, func(s *resourceapi.ResourceSlice) bool {
+		return slices.ContainsFunc(s.Spec.Devices, func(d resourceapi.Device) bool {
+			return slices.ContainsFunc(slices.Collect(maps.Keys(d.Attributes)), func(key resourceapi.QualifiedName) bool {
+				return qualify(string(key), s.Spec.Driver) == name
+			})
+		})
+	})
+}
