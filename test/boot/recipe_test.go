@@ -91,6 +91,10 @@ func checkRecipe(t *testing.T, lines string) {
 		first := slices.IndexFunc(fields, func(f string) bool { return len(f) == len("0x0000000000000000") })
 		const beforeLink, afterLink = 2, 1 // directory and class; node
 		links[fields[0]] = strings.Join(fields[beforeLink:first-afterLink], " ")
+		const portClass = "0x060400" // include/linux/pci_ids.h, PCI_CLASS_BRIDGE_PCI_NORMAL
+		if fields[1] == portClass {
+			continue // its windows are no BARs
+		}
 		for bar := range slices.Chunk(fields[first:], 3) {
 			var n [3]uint64
 			for i, number := range bar {
