@@ -23,6 +23,7 @@ type Evidence struct {
 	found       map[string]bool // the VMs that the files name, as NAMESPACE/NAME
 	nodes, pods []object        // of all VMs
 	vm, vmi     *kubeVirtState  // nil if it was not read
+	qemu        *Line           // of libvirt that started QEMU last; nil if no log says so
 }
 
 // kubeVirtState is a VM or a VMI as it was read.
@@ -57,19 +58,20 @@ type entryKey struct {
 
 // message is a text about the VM.
 type message struct {
-	source    string        // who reports it
-	heading   string        // the reason of an event, the container's name of a state; matched before each line
-	subject   string        // the container or image that it is about; "" for the VM or its pod
-	stage     Stage         // of the start that it is about; "" where only its cause says
-	at        time.Time     // zero where the source has none
-	ago       time.Duration // before the time at which a table was printed, where that has ages
-	hasAge    bool
-	isError   bool
-	isLog     bool // a line of a log, of which healthy VMs have errors, too
-	isState   bool // an object's state when it was read, which no event ends
-	text      string
-	passes    Stage // stage that the message says is passed
-	isDerived bool  // its time is that of the line before it
+	source     string        // who reports it
+	heading    string        // the reason of an event, the container's name of a state; matched before each line
+	subject    string        // the container or image that it is about; "" for the VM or its pod
+	stage      Stage         // of the start that it is about; "" where only its cause says
+	at         time.Time     // zero where the source has none
+	ago        time.Duration // before the time at which a table was printed, where that has ages
+	hasAge     bool
+	isError    bool
+	isLog      bool // a line of a log, of which healthy VMs have errors, too
+	isState    bool // an object's state when it was read, which no event ends
+	text       string
+	passes     Stage // stage that the message says is passed
+	startsQEMU bool  // libvirt starts QEMU, whose log begins so (libvirt src/qemu/qemu_process.c)
+	isDerived  bool  // its time is that of the line before it
 }
 
 // harmless are parts of errors in logs of VMs that are well: KubeVirt's tests allow them
@@ -96,6 +98,9 @@ func (e *Evidence) add(m message) {
 	if e.entries == nil {
 		e.entries = map[entryKey]entry{}
 		e.table = cmp.Or(e.table, causeIndex())
+	}
+	if m.startsQEMU && (e.qemu == nil || m.at.After(e.qemu.Time)) {
+		e.qemu = &Line{Source: m.source, Time: m.at}
 	}
 	if m.passes != "" {
 		e.keep(entry{message: m, passed: m.passes})

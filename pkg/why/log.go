@@ -71,7 +71,7 @@ func (r *logReader) add(line string) {
 	if detail := cmp.Or(of.Reason, of.Error); detail != "" {
 		m.text += ": " + detail
 	}
-	m.passes = passedBy(of.Msg)
+	m.passes, m.startsQEMU = passedBy(of.Msg), strings.Contains(of.Msg, ": starting up libvirt version: ")
 	r.addMessage(m, r.ownerOf(prefix, of))
 }
 

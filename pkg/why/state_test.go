@@ -64,3 +64,31 @@ func TestState(t *testing.T) {
 		t.Errorf("stopped: %+v", r)
 	}
 }
+
+// TestSlow: a start that only takes long is told from one that fails.
+func TestSlow(t *testing.T) {
+	const (
+		scheduled = "kind: VirtualMachineInstance\nmetadata: {name: vm, namespace: ml}\nstatus: {phase: Scheduled, nodeName: gpu-1}\n"
+		qemu      = `{"component":"virt-launcher","level":"info","msg":"2026-11-22 10:00:00.362+0000: starting up libvirt version: 11.10.0, package: 12.el9, qemu version: 10.1.0","subcomponent":"qemu","timestamp":"2026-11-22T10:00:00Z"}` + "\n"
+		slow      = "is starting: QEMU runs since 2026-11-22 10:00:00 UTC, and maps memory and BARs"
+		starting  = "is starting: its pod runs, and the domain does not"
+	)
+	late := event(vmi, "SyncFailed", "10:00:20", "unknown error encountered sending command SyncVMI: rpc error: code = DeadlineExceeded desc = context deadline exceeded")
+	for name, tt := range map[string]struct {
+		texts        []string
+		want, causes string
+	}{
+		"it runs":                {[]string{scheduled, qemu}, slow, ""},
+		"virt-handler waits":     {[]string{scheduled, qemu, late}, slow, "slow-start"},
+		"an attempt before":      {[]string{scheduled, qemu, event(vmi, "SyncFailed", "09:59:00", notViable)}, slow, ""},
+		"it failed since":        {[]string{scheduled, qemu, event(vmi, "SyncFailed", "10:00:01", notViable)}, starting, "group-not-viable"},
+		"an error since":         {[]string{scheduled, qemu, event(vmi, "SyncFailed", "10:00:01", "nobody knows")}, starting, ""},
+		"no QEMU":                {[]string{scheduled}, starting, ""},
+		"the domain has started": {[]string{scheduled, qemu + started}, starting, ""},
+	} {
+		r := evidence(tt.texts...).Diagnose()
+		if r.State.Text != tt.want || causes(r.Causes) != tt.causes {
+			t.Errorf("%s: %s, causes %q", name, r.State.Text, causes(r.Causes))
+		}
+	}
+}

@@ -6,6 +6,7 @@ package why
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -92,6 +93,9 @@ func (e *Evidence) Diagnose() Report {
 		}
 	}
 	slices.SortStableFunc(r.Causes, func(x, y Finding) int { return cmp.Compare(x.guestOrder(), y.guestOrder()) })
+	if e.isSlow(r) {
+		r.setSlow(e.qemu)
+	}
 	if r.State.onPurpose {
 		r.History, r.Causes = slices.Concat(r.Causes, r.History), []Finding{}
 	}
@@ -100,6 +104,37 @@ func (e *Evidence) Diagnose() Report {
 		r.Causes, r.History = slices.DeleteFunc(r.Causes, isOther), []Finding{}
 	}
 	return r
+}
+
+// isSlow reports whether a VM's start only takes long: libvirt started QEMU, and nothing says since
+// that it failed.
+func (e *Evidence) isSlow(r Report) bool {
+	if e.Phase != "Scheduled" || r.State.Name != "starting" || r.Started != nil || e.qemu == nil {
+		return false
+	}
+	isSince := func(l Line) bool { return l.Time.IsZero() || !l.Time.Before(e.qemu.Time) }
+	isFailed := func(f Finding) bool { return f.Name != slowStart && isSince(f.Line) }
+	return !slices.ContainsFunc(r.Causes, isFailed) && !slices.ContainsFunc(r.Errors, isSince)
+}
+
+// slowStart is the cause for which virt-handler alone gives up.
+const slowStart = "slow-start"
+
+// setSlow says that QEMU runs and that the domain will. What went wrong before is past.
+func (r *Report) setSlow(qemu *Line) {
+	r.State.Text = fmt.Sprintf("is starting: QEMU runs since %s, and maps memory and BARs", qemu.Time.Format(timeFormat))
+	r.State.ToDo = "wait: much memory and large BARs take minutes; 1 GiB hugepages, Linux 6.15 on the node and QEMU 9.2 make it shorter"
+
+	current := []Finding{}
+	for _, f := range slices.Backward(r.Causes) {
+		if f.Name == slowStart {
+			current = append(current, f)
+			continue
+		}
+		f.Past = qemu
+		r.History = slices.Insert(r.History, 0, f)
+	}
+	r.Causes, r.Errors = current, []Line{}
 }
 
 // guestOrder returns the order of what a guest reports, after other causes: that of the table, since
