@@ -81,6 +81,7 @@ func Checks() []Check {
 		{Name: "root-complex-annotation", needs: Inputs.hasVMI, run: rootComplex},
 		{Name: "viommu", needs: Inputs.hasDomain, run: vIOMMU},
 		{Name: "locked-memory", needs: Inputs.hasDevices, run: lockedMemory},
+		{Name: "gpudirect-clique", needs: Inputs.hasDomain, run: cliques},
 		{Name: "launch-security", needs: Inputs.hasDomain, run: launchSecurity},
 
 		{Name: "bar-window", needs: Inputs.hasDevices, run: barWindow},

@@ -376,6 +376,15 @@ func (in Inputs) counted() int {
 	return count
 }
 
+// cliques checks the GPUDirect cliques of the domain.
+func cliques(in Inputs) []Result {
+	found, all := resultsOf(in.Plan.Warnings, Warn, "gpudirect-clique"), in.Plan.Domain().Cliques()
+	if len(found) == 0 && len(all) == 0 {
+		return nil
+	}
+	return orPass(found, "%s in a clique", topology.Counted(len(all), "GPU"))
+}
+
 func launchSecurity(in Inputs) []Result {
 	if in.Plan.Domain().LaunchSecurity {
 		return warn(reasons.CodeLaunchSecurity.Remedy(), "the domain has launchSecurity")

@@ -36,6 +36,8 @@ func domainTests() map[string]map[string]test {
 	noGuestNUMA := " (" + reasons.NoGuestNUMA.Remedy() + ")"
 	const intel = `<iommu model='intel'><driver caching_mode='on'/></iommu>`
 	const hiddenIOMMU = `<qemu:commandline xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'><qemu:arg value='-device'/><qemu:arg value='intel-iommu,caching-mode=on'/></qemu:commandline>`
+	inClique := strings.Replace(domainOf(gpu), "</domain>", `<qemu:override xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'><qemu:device alias='ua-gpu-one'><qemu:frontend>
+<qemu:property name='x-nv-gpudirect-clique' type='unsigned' value='0'/></qemu:frontend></qemu:device></qemu:override></domain>`, 1)
 	const noCells = "FAIL the guest has no NUMA cells, so layout numa cannot place a device"
 	pins := func(cpus ...string) string {
 		text := "<cputune>"
@@ -188,6 +190,14 @@ func domainTests() map[string]map[string]test {
 			}},
 			"qemu:commandline": {given{host: aHost, domain: strings.Replace(domainOf(gpu, nic), "</domain>", hiddenIOMMU+"</domain>", 1)}, []string{
 				"FAIL the vIOMMU in qemu:commandline makes QEMU lock 4 GiB for 2 devices, and libvirt, which does not know it, allows 2 GiB once (remove the vIOMMU from qemu:commandline and set viommu=intel: libvirt then counts every device)",
+			}},
+		},
+		"gpudirect-clique": {
+			"none": {given{host: aHost, domain: domainOf(gpu)}, nil},
+			"in effect": {given{host: aHost, domain: inClique}, []string{"PASS 1 GPU in a clique"}},
+			"hidden hypervisor": {given{host: aHost, domain: strings.Replace(inClique, "<devices>", "<features><kvm><hidden state='on'/></kvm></features><devices>", 1),
+				vmi: vmi(allThree, `"hostdev.vm.kubevirt.io/gpudirect-clique":"host"`)}, []string{
+				"WARN the domain hides the hypervisor (features/kvm/hidden), and NVIDIA's driver then does not look for GPUDirect cliques (" + reasons.CodeHypervisorHidden.Remedy() + ")",
 			}},
 		},
 		"launch-security": {

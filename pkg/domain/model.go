@@ -45,6 +45,7 @@ type Domain struct {
 	CommandLineClique bool   // qemu:commandline names the property
 
 	LaunchSecurity bool
+	HidesKVM       bool    // features/kvm/hidden is on: the guest sees no hypervisor
 	PCIHole64      *uint64 // pcihole64 of the root controller in bytes, nil when absent
 
 	Addressing Addressing

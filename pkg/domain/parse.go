@@ -49,6 +49,7 @@ func (r *reader) general(root *xmledit.Element) error {
 	kind := first(root, "os", "type")
 	d.Arch, d.Machine = kind.Value("arch"), kind.Value("machine")
 	d.LaunchSecurity = root.Child("launchSecurity") != nil
+	d.HidesKVM = first(root, "features", "kvm", "hidden").Value("state") == "on"
 	loader := first(root, "os", "loader").Value("type")
 	// Stateless OVMF of confidential guests is a rom, as SeaBIOS is elsewhere (KubeVirt
 	// pkg/virt-launcher/virtwrap/converter/compute/os.go).

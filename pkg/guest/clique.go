@@ -17,7 +17,7 @@ import (
 // requests. KubeVirt's types lack qemu:override, so that every call writes it.
 func writeCliques(vm VM) Writing {
 	found := findCliques(vm.Plan)
-	return Writing{Managed: domain.Managed{Fragments: found.overrides}, Line: found.String(), Warnings: found.warnings()}
+	return Writing{Managed: domain.Managed{Fragments: found.overrides}, Line: found.String(), Warnings: found.warnings(vm.Domain())}
 }
 
 // cliques has the GPUs of a domain, by clique.
@@ -209,12 +209,19 @@ func (c cliques) String() string {
 	return strings.Join(parts, "; ")
 }
 
-func (c cliques) warnings() []reasons.Warning {
-	if len(c.refused) == 0 {
-		return nil
+// warnings names the GPUs that are in no clique, and what keeps the driver from looking for the
+// cliques of the others.
+func (c cliques) warnings(d *domain.Domain) []reasons.Warning {
+	var warnings []reasons.Warning
+	if len(c.refused) > 0 {
+		parts := topology.Map(slices.Sorted(maps.Keys(c.refused)), func(why string) string { return joinIDs(c.refused[why]) + ": " + why })
+		warnings = append(warnings, reasons.NewWarning(reasons.CodeCliqueRefused, nil, "no GPUDirect clique for "+strings.Join(parts, "; ")))
 	}
-	parts := topology.Map(slices.Sorted(maps.Keys(c.refused)), func(why string) string { return joinIDs(c.refused[why]) + ": " + why })
-	return []reasons.Warning{reasons.NewWarning(reasons.CodeCliqueRefused, nil, "no GPUDirect clique for "+strings.Join(parts, "; "))}
+	if d.HidesKVM && len(c.granted)+len(c.kept) > 0 {
+		warnings = append(warnings, reasons.NewWarning(reasons.CodeHypervisorHidden, nil,
+			"the domain hides the hypervisor (features/kvm/hidden), and NVIDIA's driver then does not look for GPUDirect cliques"))
+	}
+	return warnings
 }
 
 func joinIDs(ids []topology.DeviceID) string {

@@ -24,6 +24,7 @@ const (
 	CodeSSIDSize           Code = "ssid-size"
 	CodeGrace              Code = "grace"
 	CodeCliqueRefused      Code = "gpudirect-clique-refused"
+	CodeHypervisorHidden   Code = "hypervisor-hidden"
 	CodeLaunchSecurity     Code = "launch-security"
 	CodeIOSpace            Code = "io-space"
 	CodeMMIOWindow         Code = "mmio-window"
@@ -66,7 +67,8 @@ func codeTable() []entry[Code] {
 		{code: CodeVIOMMUGroup, remedy: "choose layout root or numa, where each device has a root port and a group of its own, or pass these devices to one nested guest", check: "viommu"},
 		{code: CodeSSIDSize, remedy: "the hook writes ssidsize in its place; without the hook, update KubeVirt", check: "viommu"},
 		{code: CodeGrace, remedy: "as the warning says", check: "grace"},
-		{code: CodeCliqueRefused, remedy: "pass GPUs of one switch whose ports do not redirect peer requests, and let the hook see it; else leave gpudirect-clique out"},
+		{code: CodeCliqueRefused, remedy: "pass GPUs of one switch whose ports do not redirect peer requests, and let the hook see it; else leave gpudirect-clique out", check: "gpudirect-clique"},
+		{code: CodeHypervisorHidden, remedy: "remove features.kvm.hidden from the VMI", check: "gpudirect-clique"},
 		{code: CodeLaunchSecurity, remedy: "check that the guest has every device: confidential guests with expander buses are not tested", check: "launch-security"},
 		{code: CodeIOSpace, remedy: "pass fewer through: SeaBIOS stops if more than 14 ports have a device with an I/O BAR, and UEFI has room for 9", check: "io-space"},
 		{code: CodeMMIOWindow, remedy: "give the guest more physical address bits with a host-passthrough CPU, or pass fewer devices through"},
