@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"fmt"
-	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
@@ -17,29 +15,31 @@ import (
 )
 
 func (a *app) newDemo() *cobra.Command {
-	var showDiff bool
+	var shows demoOutput
 	cmd := &cobra.Command{
 		Use:   "demo [flags]",
 		Short: "Run the hook on built-in samples, without a cluster or a GPU",
 		Long: `demo plans a domain that KubeVirt made for eight GPUs and eight NICs, on a snapshot
-of a two-socket host. It prints how much of the host the guest sees without the
-hook, and what explain shows of the result.
+of a two-socket host. It prints what NCCL decides and where some devices are, on the
+host, in the guest without the hook, and in the guest with it.
 
 Exit status:
   0  success
   2  failure`,
 		Example: `  hook-sidecar demo
-  hook-sidecar demo --layout mirror
+  hook-sidecar demo --full
+  hook-sidecar demo --layout root
   hook-sidecar demo --diff`,
 	}
-	cmd.Flags().BoolVar(&showDiff, "diff", false, "print what the hook changes in the domain first")
+	cmd.Flags().BoolVar(&shows.full, "full", false, "print what explain shows of the result")
+	cmd.Flags().BoolVar(&shows.diff, "diff", false, "print what the hook changes in the domain")
 	policy := cli.AddPolicyFlags(cmd.Flags())
 	cmd.RunE = func(*cobra.Command, []string) error {
 		sample, err := readSample(policy)
 		if err != nil {
 			return err
 		}
-		return a.demo(sample, showDiff)
+		return a.demo(sample, shows)
 	}
 	return cmd
 }
@@ -68,21 +68,25 @@ func readSample(flags *cli.PolicyFlags) (sample, error) {
 	return s, err
 }
 
+// demoOutput is what demo prints; the zero value is the summary.
+type demoOutput struct{ full, diff bool }
+
 // demo plans the sample and prints the result.
-func (a *app) demo(s sample, showDiff bool) error {
+func (a *app) demo(s sample, shows demoOutput) error {
 	vm := s.mutator.Read(s.request)
 	before, after := vm.Current().Plan, vm.Plan()
+	result := report.New(after.Plan, after.Changed(), after.Err)
+
 	var out bytes.Buffer
-	if showDiff {
+	var err error
+	switch {
+	case shows.diff:
 		out.Write(colouredDiff(diff.Diff("a/domain.xml", s.request.Domain, "b/domain.xml", after.Domain), a.Style("")))
-	} else {
-		fmt.Fprintf(&out, "without the hook: %s\nwith it:          ", strings.Join(report.Headline(before, before), "; "))
+	case shows.full:
+		err = result.WriteText(&out, a.Style(""))
+	default:
+		err = result.WriteSummary(&out, before, a.Style(""))
+		out.WriteString("\nMore: --full. The XML: --diff. Your VM: hook-sidecar explain --domain vm.xml --vmi vmi.json\n")
 	}
-	if err := report.New(after.Plan, after.Changed(), after.Err).WriteText(&out, a.Style("")); err != nil {
-		return err
-	}
-	if !showDiff {
-		out.WriteString("\nIts XML: hook-sidecar demo --diff. For your VM: hook-sidecar explain --domain vm.xml --vmi vmi.json\n")
-	}
-	return cmp.Or(a.Write("", out.Bytes()), failureOf(after))
+	return cmp.Or(err, a.Write("", out.Bytes()), failureOf(after))
 }

@@ -193,7 +193,7 @@ func domainTests() map[string]map[string]test {
 			}},
 		},
 		"gpudirect-clique": {
-			"none": {given{host: aHost, domain: domainOf(gpu)}, nil},
+			"none":      {given{host: aHost, domain: domainOf(gpu)}, nil},
 			"in effect": {given{host: aHost, domain: inClique}, []string{"PASS 1 GPU in a clique"}},
 			"hidden hypervisor": {given{host: aHost, domain: strings.Replace(inClique, "<devices>", "<features><kvm><hidden state='on'/></kvm></features><devices>", 1),
 				vmi: vmi(allThree, `"hostdev.vm.kubevirt.io/gpudirect-clique":"host"`)}, []string{

@@ -75,7 +75,7 @@ func finestForNCCL(s start, mirror proposal) (finest proposal, why string) {
 	case !hasFalseLinkSpeed(mirror.decisions, mirror.wanted):
 		mirror.Why = "it shows the host's switches, and none of them is between GPUs, accelerators or NICs"
 	case servesNCCL(s, mirror):
-		mirror.Why = "NCCL uses GPUDirect RDMA under the host's switches only, and no path that it uses crosses a switch port that advertises 2.5 GT/s"
+		mirror.Why = "NCCL uses GPUDirect RDMA only under the host's switches, and no path that it uses crosses an uplink of 2.5 GT/s"
 	default:
 		why = slowSwitches(s, isHosts)
 		return proposalOf(s, mirror.decisions, policy.LayoutRoot, why), why
