@@ -5,9 +5,13 @@ import (
 	"strings"
 	"testing"
 
+	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/topology"
+	"hook-sidecar/test/cases"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/matrix"
 )
@@ -68,4 +72,76 @@ func TestPortSpeed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPortLinks sets port-speed=host with layout mirror in every case: the ports of a switch and the
+// port above it have QEMU's drivers with a link together or not at all, both ends of a link between
+// two ports advertise the same, and no port above a device advertises more than the device's own
+// link on the host.
+func TestPortLinks(t *testing.T) {
+	t.Parallel()
+	switches := 0
+	for _, c := range cases.Load(t, root) {
+		m := withLayout(c.Mutator.Sysfs, policy.LayoutMirror)
+		m.Flags[policy.KeyPortSpeed], m.Flags[policy.KeyStrict] = "host", "false"
+		result := m.Read(plan.Request{Domain: c.Request.Domain}).Plan()
+		if result.Plan == nil {
+			continue
+		}
+		written, err := domain.Parse(result.Domain)
+		expect.NoError(t, err)
+		at := portOverrides(t, c.Name, written)
+
+		for _, top := range result.Plan.GuestTree.Roots {
+			for n := range top.Walk() {
+				if n.Kind != topology.UpstreamPort {
+					continue
+				}
+				own, above := at[n.ID], at[n.Parent.ID]
+				if own.Speed != above.Speed || own.Width != above.Width {
+					t.Errorf("%s: %+v above %+v", c.Name, above, own)
+				}
+				for _, port := range n.Children {
+					if (at[port.ID].Driver == "") != (own.Driver == "") {
+						t.Errorf("%s: %+v under %+v", c.Name, at[port.ID], own)
+					}
+				}
+				if own.Driver != "" {
+					switches++
+				}
+			}
+		}
+		for _, d := range result.Plan.Devices {
+			n, host := result.Plan.GuestTree.Node(d.ID), result.Plan.Host.BestLink(d.Function)
+			if n == nil || n.Parent == nil || host == nil || at[n.Parent.ID].Speed == "" {
+				continue
+			}
+			if link := libvirt.NodeLink(written, n.Parent); link.Speed > host.Speed || link.Width > host.Width {
+				t.Errorf("%s: %s above %s, which has %s on the host", c.Name, link, d.ID, host)
+			}
+		}
+	}
+	if switches < 20 {
+		t.Errorf("only %d switches have links: the test shows little", switches)
+	}
+}
+
+// portOverrides returns the hook's overrides of a domain by the port, each of which exists.
+func portOverrides(t *testing.T, name string, d *domain.Domain) map[topology.ID]domain.PortOverride {
+	t.Helper()
+	overrides, at := map[string]domain.PortOverride{}, map[topology.ID]domain.PortOverride{}
+	for _, o := range d.PortOverrides() {
+		if o.Own {
+			overrides[o.Alias] = o
+		}
+	}
+	for _, c := range d.Controllers {
+		if o, found := overrides[c.QEMUAlias()]; found {
+			at[topology.Index(c.Index)] = o
+		}
+	}
+	if len(at) != len(overrides) {
+		t.Errorf("%s: %d overrides, of which %d name a controller", name, len(overrides), len(at))
+	}
+	return at
 }
