@@ -13,7 +13,7 @@ import (
 )
 
 // domainUsage describes --domain.
-const domainUsage = "`FILE` of libvirt domain XML, base64 of it, or a virt-launcher log with such a dump,\nalso compressed by gzip, or - for standard input"
+const domainUsage = "`FILE` of libvirt domain XML, base64 of it, or a virt-launcher log with such a dump,\nalso in gzip, or - for standard input"
 
 func (in *inputFlags) addDomain(flags *pflag.FlagSet, usage string) {
 	flags.StringArrayVarP(&in.domains, "domain", "d", nil, domainUsage+usage)
