@@ -7,6 +7,7 @@ import (
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/libvirt"
+	"hook-sidecar/pkg/nvlink"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
@@ -44,6 +45,10 @@ func concerns(p *Plan) []reasons.Warning {
 	}
 	if n := p.input.SSIDSizes; n > 0 {
 		warn(reasons.CodeSSIDSize, "%d SMMUv3 with ssidSize, as KubeVirt writes it: libvirt 12.7 and later know ssidsize, and drop the other without a word", n)
+	}
+	functions := topology.Map(devices, func(d Decision) *topology.Device { return d.Function })
+	if fault := nvlink.SwitchFault(functions); fault != "" {
+		warn(reasons.CodeNVSwitches, "%s", fault)
 	}
 	warnings = slices.Concat(warnings, graceConcerns(p), blockedGroups(p.Host, devices))
 	if !slices.ContainsFunc(devices, func(d Decision) bool { return d.Outcome == Placed || d.Reason == reasons.AlreadyAligned }) {

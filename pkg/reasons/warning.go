@@ -23,6 +23,7 @@ const (
 	CodeVIOMMUGroup        Code = "viommu-shared-group"
 	CodeSSIDSize           Code = "ssid-size"
 	CodeGrace              Code = "grace"
+	CodeNVSwitches         Code = "nvswitches"
 	CodeCliqueRefused      Code = "gpudirect-clique-refused"
 	CodeHypervisorHidden   Code = "hypervisor-hidden"
 	CodeLaunchSecurity     Code = "launch-security"
@@ -67,6 +68,7 @@ func codeTable() []entry[Code] {
 		{code: CodeVIOMMUGroup, remedy: "choose layout root or numa, where each device has a root port and a group of its own, or pass these devices to one nested guest", check: "viommu"},
 		{code: CodeSSIDSize, remedy: "the hook writes ssidsize in its place; without the hook, update KubeVirt", check: "viommu"},
 		{code: CodeGrace, remedy: "as the warning says", check: "grace"},
+		{code: CodeNVSwitches, remedy: "give the VM the NVSwitches that its GPUs take in full passthrough, or none and have the node's Fabric Manager activate their partition"},
 		{code: CodeCliqueRefused, remedy: "pass GPUs of one switch whose ports do not redirect peer requests, and let the hook see it; else leave gpudirect-clique out", check: "gpudirect-clique"},
 		{code: CodeHypervisorHidden, remedy: "remove features.kvm.hidden from the VMI", check: "gpudirect-clique"},
 		{code: CodeLaunchSecurity, remedy: "check that the guest has every device: confidential guests with expander buses are not tested", check: "launch-security"},
