@@ -48,7 +48,7 @@ Exit status:
   hook-sidecar doctor --format json | jq '.results[] | select(.status == "FAIL")'`,
 	}
 	in := addInputFlags(cmd.Flags())
-	in.addDomain(cmd.Flags(), " (default: what is piped to doctor);\nrepeat it, or pass a directory of *.xml, for several VMs of a node")
+	in.addDomain(cmd.Flags(), " (default: what is piped);\nrepeat it, or pass a directory of *.xml, for several VMs of a node")
 	flags.Output.Add(cmd, cli.Text, cli.JSON, cli.YAML)
 	cli.AddQuiet(cmd, &flags.quiet)
 	cmd.Flags().StringVar(&flags.socketDir, "socket-dir", socketDirectory, "directory of the hook sockets; \"\" skips its checks")
