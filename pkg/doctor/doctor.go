@@ -83,6 +83,7 @@ func Checks() []Check {
 		{Name: "locked-memory", needs: Inputs.hasDevices, run: lockedMemory},
 		{Name: "gpudirect-clique", needs: Inputs.hasDomain, run: cliques},
 		{Name: "launch-security", needs: Inputs.hasDomain, run: launchSecurity},
+		{Name: "start-time", needs: Inputs.hasDevices, run: startTime},
 
 		{Name: "bar-window", needs: Inputs.hasDevices, run: barWindow},
 		{Name: "io-space", needs: Inputs.hasDevices, run: ioSpace},

@@ -38,6 +38,10 @@ func domainTests() map[string]map[string]test {
 	const hiddenIOMMU = `<qemu:commandline xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'><qemu:arg value='-device'/><qemu:arg value='intel-iommu,caching-mode=on'/></qemu:commandline>`
 	inClique := strings.Replace(domainOf(gpu), "</domain>", `<qemu:override xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'><qemu:device alias='ua-gpu-one'><qemu:frontend>
 <qemu:property name='x-nv-gpudirect-clique' type='unsigned' value='0'/></qemu:frontend></qemu:device></qemu:override></domain>`, 1)
+	const largeBAR = "cpus 0 0\npci0000:00/0000:00:01.0 class=0x060400\npci0000:00/0000:00:01.0/0000:01:00.0 node=0 bar=39" // 512 GiB
+	muchMemory := func(backing string) string {
+		return strings.Replace(domainWith(twoCells+memnodes+backing, uefi, gpu), "<memory unit='GiB'>2<", "<memory unit='TiB'>1<", 1)
+	}
 	const noCells = "FAIL the guest has no NUMA cells, so layout numa cannot place a device"
 	pins := func(cpus ...string) string {
 		text := "<cputune>"
@@ -198,6 +202,19 @@ func domainTests() map[string]map[string]test {
 			"hidden hypervisor": {given{host: aHost, domain: strings.Replace(inClique, "<devices>", "<features><kvm><hidden state='on'/></kvm></features><devices>", 1),
 				vmi: vmi(allThree, `"hostdev.vm.kubevirt.io/gpudirect-clique":"host"`)}, []string{
 				"WARN the domain hides the hypervisor (features/kvm/hidden), and NVIDIA's driver then does not look for GPUDirect cliques (" + reasons.CodeHypervisorHidden.Remedy() + ")",
+			}},
+		},
+		"start-time": {
+			"short": {given{host: aHost, domain: domainOf(gpu)}, []string{"PASS memory of 2 GiB takes 0.035 s to map or more"}},
+			"BARs": {given{host: largeBAR, domain: domainOf(gpu)}, []string{
+				"NOTE memory of 2 GiB takes 0.035 s to map or more, BARs of 512 GiB 16 s each time that firmware or guest turn the devices on (Linux 6.15 on the node with QEMU 9.2 or newer maps BARs by 1 GiB, which takes no time)",
+			}},
+			"memory": {given{host: aHost, domain: muchMemory("")}, []string{
+				"NOTE memory of 1 TiB takes 18 s to map or more (hugepages of 1 GiB are mapped five times as fast)",
+			}},
+			"hugepages": {given{host: aHost, domain: muchMemory("<memoryBacking><hugepages/></memoryBacking>")}, []string{"PASS memory of 1 TiB takes 3.3 s to map or more"}},
+			"a vIOMMU": {given{host: aHost, domain: strings.Replace(muchMemory("<memoryBacking><hugepages/></memoryBacking>"), "</devices>", nic+intel+"</devices>", 1)}, []string{
+				"PASS memory of 2 TiB takes 6.6 s to map or more",
 			}},
 		},
 		"launch-security": {

@@ -24,6 +24,7 @@ type Domain struct {
 	MemorySlots    uint64 // maxMemory/@slots
 
 	HardLimitBytes uint64 // memtune/hard_limit, 0 when absent
+	HugePages      bool   // memoryBacking has hugepages
 
 	Cells    []Cell
 	Memnodes []Memnode

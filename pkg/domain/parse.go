@@ -73,6 +73,7 @@ func (r *reader) memory(root *xmledit.Element) (err error) {
 	if limit := first(root, "memtune", "hard_limit"); limit != nil {
 		d.HardLimitBytes, _ = r.scaled(limit)
 	}
+	d.HugePages = first(root, "memoryBacking", "hugepages") != nil
 	return nil
 }
 
