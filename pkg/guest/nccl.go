@@ -3,10 +3,12 @@ package guest
 import (
 	"encoding/base64"
 	"fmt"
+	"slices"
 
 	"hook-sidecar/pkg/cloudinit"
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/nccl"
+	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 )
@@ -35,6 +37,16 @@ func writeNCCLTopology(vm VM) Writing {
 		}
 	}
 	return w
+}
+
+// NCCLExtras returns the line that says that the topology file adds nothing, where that is so.
+func NCCLExtras(plan *placement.Plan) []placement.Extra {
+	hasFile := slices.ContainsFunc(plan.Extras, func(e placement.Extra) bool { return e.Key == policy.KeyNCCLTopology })
+	if !hasFile || !plan.ShowsHost() {
+		return nil
+	}
+	return []placement.Extra{{Key: policy.KeyNCCLTopology,
+		Text: "the guest's own tree and links show NCCL the same, so the file adds nothing"}}
 }
 
 // missingReader returns why cloud-init will not copy the topology file in the guest, "" where it

@@ -118,6 +118,12 @@ func shownBy(host *topology.Host, devices []Decision) []Decision {
 	return slices.DeleteFunc(slices.Clone(devices), func(d Decision) bool { return !host.Shows(d.ID) || d.Function == nil })
 }
 
+// ShowsHost reports whether the guest's own tree and links show NCCL the paths of the host, so that
+// the topology file adds nothing.
+func (p *Plan) ShowsHost() bool {
+	return p.inGuest().ShowsAs(machineOf(shownBy(p.Host, p.Devices), p.HostTree, hostLinks(p.Host)))
+}
+
 // chosenNIC is the NIC that NCCL takes for a GPU.
 type chosenNIC struct {
 	nic      topology.ID

@@ -150,6 +150,32 @@ func (m Machine) IsLimited() bool {
 	return false
 }
 
+// ShowsAs reports whether NCCL finds the same paths between the functions of a machine as between
+// those of the same IDs in another: of one type, and of one bandwidth.
+func (m Machine) ShowsAs(other Machine) bool {
+	theirs := map[topology.ID]*topology.Node{}
+	for _, n := range other.functions() {
+		theirs[n.ID] = n
+	}
+
+	own := m.functions()
+	for i, x := range own {
+		for _, y := range own[:i] {
+			here := m.path(x, y)
+			if there := other.path(theirs[x.ID], theirs[y.ID]); here.Type != there.Type || here.bandwidth != there.bandwidth {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// functions returns the GPUs and NICs.
+func (m Machine) functions() []*topology.Node {
+	gpus := topology.Map(m.GPUs, func(gpu GPU) *topology.Node { return gpu.Node })
+	return append(gpus, m.NICs...)
+}
+
 // path returns the path between two functions without NVLink.
 func (m Machine) path(x, y *topology.Node) path {
 	above, others := x.Switches(), y.Switches()

@@ -168,6 +168,26 @@ func TestSilentLink(t *testing.T) {
 	}
 }
 
+// TestShowsAs: a guest's switches show NCCL the host's paths only where their ports tell its links.
+func TestShowsAs(t *testing.T) {
+	machine := func(isSilent bool) graph.Machine {
+		b := newBuilder()
+		for range 2 {
+			above := b.aSwitch(b.root(0), isSilent)
+			b.gpu(above, true, isSilent)
+			b.nic(above, isSilent)
+		}
+		return b.machine
+	}
+
+	if !machine(false).ShowsAs(machine(false)) {
+		t.Error("machines that are equal show different paths")
+	}
+	if machine(true).ShowsAs(machine(false)) {
+		t.Error("uplinks of 2.5 GT/s are not seen")
+	}
+}
+
 // TestWithoutNICs: there is nothing to take, and no panic.
 func TestWithoutNICs(t *testing.T) {
 	b := newBuilder()
