@@ -9,6 +9,7 @@ import (
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/test/cases"
+	"hook-sidecar/test/expect"
 )
 
 var cpuMode = regexp.MustCompile(`mode="host-(model|passthrough)"`)
@@ -23,6 +24,7 @@ func TestWindowOfAlias(t *testing.T) {
 		m := c.Mutator
 		m.Flags = maps.Clone(m.Flags)
 		m.Flags[policy.KeyMMIOWindow], m.Flags[policy.KeyStrict] = "auto", "false"
+		m.Flags[policy.KeyPortSpeed] = "default" // TestLinksOfAlias
 		domain := cpuMode.ReplaceAll(c.Request.Domain, []byte(`mode="custom"`))
 		first := m.Read(plan.Request{Domain: domain, VMI: c.Request.VMI}).Plan()
 		if first.Err != nil || !bytes.Contains(first.Domain, []byte(alias)) {
@@ -46,4 +48,27 @@ func TestWindowOfAlias(t *testing.T) {
 	if written < 5 || kept < 5 {
 		t.Errorf("%d cases with a window, %d without: the test shows little", written, kept)
 	}
+}
+
+// TestLinksOfAlias: with the version of a QEMU that has links of switch ports the second call changes
+// nothing. With an older one, which would not start, it removes them, and no device moves.
+func TestLinksOfAlias(t *testing.T) {
+	t.Parallel()
+	for _, c := range cases.Load(t, root) {
+		if c.Name != "auto-hgx-port-speed" {
+			continue
+		}
+		first := c.Mutator.Read(c.Request).Plan()
+		expect.NoError(t, first.Err)
+		for version, stay := range map[string]bool{"pc-q35-10.0": true, "pc-q35-rhel9.8.0": true, "pc-q35-9.2": false, "pc-q35-rhel9.6.0": false} {
+			resolved := bytes.Replace(first.Domain, []byte(`machine="q35"`), []byte(`machine="`+version+`"`), 1)
+			again := c.Mutator.Read(plan.Request{Domain: resolved, VMI: c.Request.VMI}).Plan()
+			if isSame := bytes.Equal(again.Domain, resolved); isSame != stay || bytes.Contains(again.Domain, []byte("cxl-upstream")) != stay {
+				t.Errorf("%s: the second call changes the domain: %v", version, !isSame)
+			}
+			expect.Same(t, places(first.Plan), places(again.Plan), "%s: devices move (-first +second)", version)
+		}
+		return
+	}
+	t.Error("no such case")
 }
