@@ -92,6 +92,7 @@ func (m machine) sysfs(tb testing.TB) fs.FS {
 	text := expect.File(tb, filepath.Join(testdata, "hosts", m.snapshot+".txtar"))
 	if !m.rccl {
 		text = bytes.ReplaceAll(text, []byte("0x1002"), []byte("0x10de"))
+		text = bytes.ReplaceAll(text, []byte("0x74a1"), []byte("0x2330")) // MI300X, H100 SXM5
 	}
 	sysfs, err := host.ParseSnapshot(text)
 	expect.NoError(tb, err)

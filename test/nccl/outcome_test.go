@@ -33,11 +33,20 @@ func everyVM(t *testing.T, test func(t *testing.T, l lab, c nccl.Case)) {
 	}
 }
 
-// autoByOutcome: layout auto chooses by what NCCL decides.
-const autoByOutcome = false
+// lowerRings are the VMs in which NCCL's own search finds a lower ring than in the domain as it came,
+// though every path is as near or nearer.
+var lowerRings = map[string]string{
+	"ROCm-rccl-topo_8p_940":   twoCPUs,
+	"ROCm-rccl-topo_8p_940vm": twoCPUs,
+	"oci-H100-topology":       twoCPUs,
+	"seed-1":                  "8 channels of 12 GB/s with GPUDirect RDMA, 10 of 10 without",
+	"seed-31":                 "22 channels of 10 GB/s with the guest's CPUs, 30 with all devices at one CPU",
+}
+
+const twoCPUs = "7 channels of 20 GB/s with the guest's two CPUs, 8 with all devices at one CPU"
 
 // TestAuto: with no key at all no guest has fewer GPUs with GPUDirect RDMA, fewer GPUs with the
-// host's NIC or a lower ring than the domain as it came.
+// host's NIC or a lower ring than the domain as it came, but for the exceptions above.
 func TestAuto(t *testing.T) {
 	everyVM(t, func(t *testing.T, l lab, c nccl.Case) {
 		if !l.hasJob(t, c) {
@@ -45,13 +54,18 @@ func TestAuto(t *testing.T) {
 		}
 		host := l.host(t, c)
 		came := l.domain(t, c, c.Domain, "", false).Outcome(host)
+		came.Ring = min(came.Ring, host.Outcome(host).Ring) // no guest has to have more than its host
 		auto := l.guest(t, c, form{name: "auto", flags: nccl.Flags{policy.KeyLayout: "auto"}}).Outcome(host)
-		if worse := below(auto, came); worse != "" {
-			report := t.Errorf
-			if !autoByOutcome {
-				report = t.Logf
+		worse, why := below(auto, came), lowerRings[c.Name]
+		if why != "" {
+			if worse == "" {
+				t.Errorf("it is no longer an exception: %s", why)
 			}
-			report("auto has %s than the domain as it came\nauto %+v\ncame %+v\nhost %+v", worse, auto, came, host.Outcome(host))
+			auto.Ring = came.Ring
+			worse = below(auto, came)
+		}
+		if worse != "" {
+			t.Errorf("auto has %s than the domain as it came\nauto %+v\ncame %+v\nhost %+v", worse, auto, came, host.Outcome(host))
 		}
 	})
 }

@@ -91,9 +91,19 @@ func (s system) vm(tb testing.TB, name string) Case {
 	if b.saysLinks && !b.hasLinks {
 		h.NVLinks = 0
 	}
-	return Case{Name: name, Sysfs: expect.Host(tb, b.text.String()), Domain: matrix.Domain(numa, b.devices),
+	text := b.text.String()
+	if h.NVLinks == 0 {
+		text = strings.ReplaceAll(text, withNVLink, withoutNVLink)
+	}
+	return Case{Name: name, Sysfs: expect.Host(tb, text), Domain: matrix.Domain(numa, b.devices),
 		Devices: b.devices, Hardware: h}
 }
+
+// Device ids of an H100 as SXM5 and as a PCIe card.
+const (
+	withNVLink    = "0x2330"
+	withoutNVLink = "0x2331"
+)
 
 // hostBuilder writes a host in the format of package hostfs. Each tree under a CPU has a PCI domain
 // and a host bridge of its own, and buses are numbered anew.
@@ -137,7 +147,7 @@ func (b *hostBuilder) under(port string, p pci, node int) {
 }
 
 func (b *hostBuilder) gpu(at string, p pci, node int) {
-	b.function(at, "class=0x030200 vendor=0x10de device=0x2330 driver=vfio-pci", p, node)
+	b.function(at, "class=0x030200 vendor=0x10de device="+withNVLink+" driver=vfio-pci", p, node)
 	b.devices = append(b.devices, filepath.Base(at))
 	if p.GPU != nil {
 		b.saysLinks = true
@@ -167,34 +177,15 @@ func (b *hostBuilder) function(at, keys string, of pci, node int) {
 	b.text.WriteString("\n")
 }
 
-// RandomCase returns the VM of a random host. Its devices are GPUs and NICs by turns, with links
-// that differ between seeds.
+// RandomCase returns the VM of a random host. Its slots have GPUs and NICs by turns, with links that
+// differ between seeds.
 func RandomCase(tb testing.TB, seed uint64) Case {
 	tb.Helper()
 	h := matrix.NewRandomHost(seed)
-	link := [...]string{"16.0x16", "32.0x16", "32.0x8"}[seed%3]
-	var text strings.Builder
-	bridges := map[string]bool{}
-	count := 0
+	b := classBuilder{link: [...]string{"16.0x16", "32.0x16", "32.0x8"}[seed%3],
+		gpu: [...]string{withoutNVLink, withNVLink}[seed%2], slots: map[string]string{}, bridges: map[string]bool{}}
 	for line := range strings.Lines(h.Text) {
-		at, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if !strings.Contains(rest, "driver=vfio-pci") {
-			text.WriteString(line)
-			continue
-		}
-		for above := filepath.Dir(at); strings.Contains(filepath.Base(above), "."); above = filepath.Dir(above) {
-			if !bridges[above] {
-				fmt.Fprintf(&text, "%s class=0x060400 driver=pcieport maxlink=%s\n", above, link)
-				bridges[above] = true
-			}
-		}
-		// To NCCL two functions of a slot are one GPU (src/graph/topo.cc, pciPathToInt64).
-		kind := "class=0x020700 vendor=0x15b3"
-		if count%2 == 0 && strings.HasSuffix(at, ".0") && !strings.Contains(rest, "physfn") {
-			kind = "class=0x030200"
-		}
-		fmt.Fprintf(&text, "%s %s %s maxlink=%s\n", at, rest, kind, link)
-		count++
+		b.line(line)
 	}
 	// The host's own code takes no PCI domain of five digits, as of VMD (src/graph/xml.cc,
 	// checkBDFFormat).
@@ -202,6 +193,47 @@ func RandomCase(tb testing.TB, seed uint64) Case {
 		return !strings.HasPrefix(id, "0000:") && !strings.HasPrefix(id, "0001:")
 	})
 	hardware := Hardware{CPU: intel, SM: 90, NVLinks: 18 * int(seed%2), Mbps: 400_000}
-	return Case{Name: fmt.Sprintf("seed-%d", seed), Sysfs: expect.Host(tb, text.String()), IsCoarse: true,
-		Domain: matrix.Domain(h.NUMA, h.Devices), Devices: devices, Hardware: hardware}
+	return Case{Name: fmt.Sprintf("seed-%d", seed), Sysfs: expect.Host(tb, b.text.String()), IsCoarse: true,
+		Domain: matrix.Domain(h.NUMA, devices), Devices: devices, Hardware: hardware}
+}
+
+// classBuilder gives the devices of a random host classes, and all functions links.
+type classBuilder struct {
+	text      strings.Builder
+	link, gpu string            // of each function; id of a GPU
+	slots     map[string]string // what a slot has: its first function's keys
+	bridges   map[string]bool
+}
+
+// line writes a line of the host with what it lacks.
+func (b *classBuilder) line(line string) {
+	at, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+	if !strings.Contains(rest, "driver=vfio-pci") {
+		b.text.WriteString(line)
+		return
+	}
+	for above := filepath.Dir(at); strings.Contains(filepath.Base(above), "."); above = filepath.Dir(above) {
+		if !b.bridges[above] {
+			fmt.Fprintf(&b.text, "%s class=0x060400 driver=pcieport maxlink=%s\n", above, b.link)
+			b.bridges[above] = true
+		}
+	}
+	fmt.Fprintf(&b.text, "%s %s %s maxlink=%s\n", at, rest, b.keys(at, strings.Contains(rest, "physfn")), b.link)
+}
+
+// keys returns the class and the ids of a function. A slot has one GPU or NICs, since to NCCL its
+// functions are one (src/graph/topo.cc, pciPathToInt64); a GPU's other functions are audio.
+func (b *classBuilder) keys(at string, isVirtual bool) string {
+	const nic, audio = "class=0x020700 vendor=0x15b3", "class=0x040300"
+	slot, function, _ := strings.Cut(filepath.Base(at), ".")
+	gpu := "class=0x030200 device=" + b.gpu
+	switch had := b.slots[slot]; {
+	case had == gpu:
+		return audio
+	case had == "" && function == "0" && !isVirtual && len(b.slots)%2 == 0:
+		b.slots[slot] = gpu
+	case had == "":
+		b.slots[slot] = nic
+	}
+	return b.slots[slot]
 }
