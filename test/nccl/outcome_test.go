@@ -40,7 +40,6 @@ var lowerRings = map[string]string{
 	"ROCm-rccl-topo_8p_940vm": twoCPUs,
 	"oci-H100-topology":       twoCPUs,
 	"seed-1":                  "8 channels of 12 GB/s with GPUDirect RDMA, 10 of 10 without",
-	"seed-31":                 "22 channels of 10 GB/s with the guest's CPUs, 30 with all devices at one CPU",
 }
 
 const twoCPUs = "7 channels of 20 GB/s with the guest's two CPUs, 8 with all devices at one CPU"
