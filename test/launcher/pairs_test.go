@@ -26,7 +26,7 @@ func testPairs(t *testing.T, l lab) {
 		{"layout `numa`", hook("--layout", "numa"), 64},
 		{"layout `root`", hook("--layout", "root"), 112},
 		{"layout `mirror`", hook("--layout", "mirror"), 120},
-		{"layout `auto`", hook(), 112},
+		{"layout `auto`", hook(), 120},
 		{"layout `auto` with `nccl-topology`", hook("--nccl-topology", "fwcfg"), 120},
 	} {
 		t.Run(h.name, func(t *testing.T) {
