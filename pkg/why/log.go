@@ -71,7 +71,8 @@ func (r *logReader) add(line string) {
 	if detail := cmp.Or(of.Reason, of.Error); detail != "" {
 		m.text += ": " + detail
 	}
-	m.passes, m.startsQEMU = passedBy(of.Msg), strings.Contains(of.Msg, ": starting up libvirt version: ")
+	m.passes = passedBy(of.Msg)
+	m.startsQEMU = strings.Contains(of.Msg, ": starting up libvirt version: ")
 	r.addMessage(m, r.ownerOf(prefix, of))
 }
 
@@ -197,14 +198,19 @@ func (r *logReader) time(stamp string) time.Time {
 	return at.UTC()
 }
 
-// Lines of the tables of kubectl get events (k8s.io/kubernetes pkg/printers/internalversion: age, type,
-// reason, object, message; with -A the namespace before it) and of kubectl describe (k8s.io/kubectl
-// pkg/describe: type, reason, age, from, message).
+// seenAgo is the age of an event, which may have happened several times.
+const seenAgo = `(\d\w*|<\w+>)(?: \(x\d+ over \w+\))?`
+
+// Lines of the tables of kubectl get events (Kubernetes pkg/printers/internalversion: age, type,
+// reason, object, message; with -A the namespace before it) and of kubectl describe (Kubernetes
+// staging/src/k8s.io/kubectl/pkg/describe: type, reason, age, from, message).
 var (
-	eventRow  = regexp.MustCompile(`^(?:(\S+)\s+)?(\d\w*)\s+(Normal|Warning)\s+(\S+)\s+([a-z]+)(?:\.[\w.]+)?/(\S+)\s+(.*)$`)
-	eventLine = regexp.MustCompile(`^\s+(Normal|Warning)\s+(\S+)\s+(\d\w*)(?: \(x\d+ over \w+\))?\s+(\S+)\s+(.*)$`)
-	header    = regexp.MustCompile(`^(Name|Namespace):\s+(\S+)$`)
-	stamp     = regexp.MustCompile(`^(?:\d{4}-\d\d-\d\dT\S+)`)
+	eventRow = regexp.MustCompile(`^(?:(\S+)\s+)?` + seenAgo +
+		`\s+(Normal|Warning)\s+(\S+)\s+([a-z]+)(?:\.[\w.]+)?/(\S+)\s+(.*)$`)
+	eventLine = regexp.MustCompile(`^\s+(Normal|Warning)\s+(\S+)\s+` + seenAgo +
+		`\s+(\S+?)(?:, \S+)?\s+(.*)$`)
+	header = regexp.MustCompile(`^(Name|Namespace):\s+(\S+)$`)
+	stamp  = regexp.MustCompile(`^(?:\d{4}-\d\d-\d\dT\S+)`)
 )
 
 // addText adds a line that is not JSON.
@@ -246,7 +252,7 @@ func (r *logReader) addEvent(line string) bool {
 	}
 	m.ago, m.hasAge = age(f[3])
 	kind := "VirtualMachineInstance"
-	if slices.Contains([]string{"kubelet", "default-scheduler", "multus"}, strings.TrimSuffix(f[4], ",")) {
+	if slices.Contains([]string{"kubelet", "default-scheduler", "multus"}, f[4]) {
 		kind = "Pod"
 	}
 	if r.isDescribed() {

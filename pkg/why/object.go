@@ -174,7 +174,9 @@ func (e *Evidence) addReason(m message, reason, kind string) {
 	m.stage, m.passes = r.about, r.passes
 	if isPod := strings.EqualFold(kind, "pod"); reason == "Started" && isPod {
 		m.passes = StageContainer
-	} else if isVMI := strings.EqualFold(kind, "virtualmachineinstance"); isVMI && (reason == "Started" || reason == "Created") {
+	}
+	isVMI := strings.EqualFold(kind, "virtualmachineinstance")
+	if isVMI && (reason == "Started" || reason == "Created") {
 		m.passes = StageStart // virt-handler defined it, or started it
 	}
 	about := cmp.Or(m.stage, m.passes)

@@ -13,7 +13,7 @@ import (
 
 // State is what the objects say about the VM, in words.
 type State struct {
-	Name  string   `json:"name"`  // unknown, stopped, stopping, provisioning, waiting-for-volume, waiting-for-receiver, crash-loop, failed, starting, running, not-ready, paused, migrating, evicted
+	Name  string   `json:"name"`  // such as stopped, starting, running, paused; "unknown" with a log alone
 	Text  string   `json:"text"`  // the rest of a sentence that begins with the VM
 	ToDo  string   `json:"toDo"`  // what to do if no cause is found; "" if nothing is to be done
 	Notes []string `json:"notes"` // what else its conditions say: that it cannot migrate, and why
@@ -67,13 +67,31 @@ func (e *Evidence) State() State {
 // vmStates are the states that a VM's printableStatus names (KubeVirt
 // staging/src/kubevirt.io/api/core/v1/types.go). Of the others its VMI says more.
 var vmStates = map[v1.VirtualMachinePrintableStatus]State{
-	v1.VirtualMachineStatusStopping:                {Name: "stopping", Text: "is stopping"},
-	v1.VirtualMachineStatusTerminating:             {Name: "stopping", Text: "is being deleted"},
-	v1.VirtualMachineStatusProvisioning:            {Name: "provisioning", Text: "waits for its volumes, which are being provisioned", ToDo: "kubectl get datavolume,pvc shows how far they are"},
-	v1.VirtualMachineStatusWaitingForVolumeBinding: {Name: "waiting-for-volume", Text: "waits for a volume that is not bound", ToDo: "kubectl get pvc and kubectl describe pvc say why"},
-	v1.VirtualMachineStatusPvcNotFound:             {Name: "waiting-for-volume", Text: "waits for a PersistentVolumeClaim that does not exist", ToDo: "create it, or correct its name under volumes"},
-	v1.VirtualMachineStatusDataVolumeError:         {Name: "waiting-for-volume", Text: "waits for a DataVolume that failed", ToDo: "kubectl describe datavolume says why"},
-	v1.VirtualMachineStatusWaitingForReceiver:      {Name: "waiting-for-receiver", Text: "waits for a migration from another cluster"},
+	v1.VirtualMachineStatusStopping: {
+		Name: "stopping", Text: "is stopping",
+	},
+	v1.VirtualMachineStatusTerminating: {
+		Name: "stopping", Text: "is being deleted",
+	},
+	v1.VirtualMachineStatusProvisioning: {
+		Name: "provisioning", Text: "waits for its volumes, which are being provisioned",
+		ToDo: "kubectl get datavolume,pvc shows how far they are",
+	},
+	v1.VirtualMachineStatusWaitingForVolumeBinding: {
+		Name: "waiting-for-volume", Text: "waits for a volume that is not bound",
+		ToDo: "kubectl get pvc and kubectl describe pvc say why",
+	},
+	v1.VirtualMachineStatusPvcNotFound: {
+		Name: "waiting-for-volume", Text: "waits for a PersistentVolumeClaim that does not exist",
+		ToDo: "create it, or correct its name under volumes",
+	},
+	v1.VirtualMachineStatusDataVolumeError: {
+		Name: "waiting-for-volume", Text: "waits for a DataVolume that failed",
+		ToDo: "kubectl describe datavolume says why",
+	},
+	v1.VirtualMachineStatusWaitingForReceiver: {
+		Name: "waiting-for-receiver", Text: "waits for a migration from another cluster",
+	},
 }
 
 // vmState returns the state that the VM's object says.
@@ -91,14 +109,18 @@ func (e *Evidence) vmState() State {
 	case vm.Status.PrintableStatus == v1.VirtualMachineStatusCrashLoopBackOff:
 		s = State{Name: "crash-loop", Text: "fails at each start"}
 		if failure != nil && failure.ConsecutiveFailCount > 0 {
-			s.Text += fmt.Sprintf(": %d in a row, the next is at %s", failure.ConsecutiveFailCount, failure.RetryAfterTimestamp.UTC().Format(timeFormat))
+			next := failure.RetryAfterTimestamp.UTC().Format(timeFormat)
+			s.Text += fmt.Sprintf(": %d in a row, the next is at %s", failure.ConsecutiveFailCount, next)
 		}
 	case vm.Status.PrintableStatus == v1.VirtualMachineStatusStopped && strategy == v1.RunStrategyHalted:
-		s = State{Name: "stopped", Text: "is stopped: runStrategy Halted", ToDo: "virtctl start " + e.Name, onPurpose: true}
+		s = State{Name: "stopped", Text: "is stopped: runStrategy Halted", onPurpose: true}
+		s.ToDo = "virtctl start " + e.Name
 	case vm.Status.PrintableStatus == v1.VirtualMachineStatusStopped && isOn:
 		s = State{Name: "stopped", Text: "is stopped, though runStrategy is Always"}
 	case vm.Status.PrintableStatus == v1.VirtualMachineStatusStopped:
-		s = State{Name: "stopped", Text: fmt.Sprintf("is stopped: runStrategy %s starts it on demand, or once", cmp.Or(strategy, "that was not read")), ToDo: "virtctl start " + e.Name}
+		strategy = cmp.Or(strategy, "that was not read")
+		s = State{Name: "stopped", ToDo: "virtctl start " + e.Name}
+		s.Text = fmt.Sprintf("is stopped: runStrategy %s starts it on demand, or once", strategy)
 	case vm.Status.PrintableStatus == "" || vm.Status.PrintableStatus == v1.VirtualMachineStatusUnknown:
 		s = State{Name: "unknown", Text: "is in an unknown state"}
 	case vm.Status.PrintableStatus == v1.VirtualMachineStatusRunning:
@@ -143,7 +165,8 @@ func (e *Evidence) vmiState() State {
 			ToDo: "virtctl unpause vm " + e.Name,
 		}
 	case migration != nil && !migration.Completed:
-		return State{Name: "migrating", Text: fmt.Sprintf("is migrating from node %s to %s", migration.SourceNode, cmp.Or(migration.TargetNode, "another"))}
+		to := cmp.Or(migration.TargetNode, "another")
+		return State{Name: "migrating", Text: fmt.Sprintf("is migrating from node %s to %s", migration.SourceNode, to)}
 	case vmi.Status.EvacuationNodeName != "":
 		return State{
 			Name: "evicted", Text: fmt.Sprintf("has to leave node %s, which is being drained", vmi.Status.EvacuationNodeName),
@@ -157,7 +180,9 @@ func (e *Evidence) vmiState() State {
 }
 
 // condition returns a condition of the VMI that has a status.
-func (e *Evidence) condition(kind v1.VirtualMachineInstanceConditionType, status corev1.ConditionStatus) *corev1.PodCondition {
+func (e *Evidence) condition(
+	kind v1.VirtualMachineInstanceConditionType, status corev1.ConditionStatus,
+) *corev1.PodCondition {
 	i := slices.IndexFunc(e.vmi.conditions, func(c corev1.PodCondition) bool {
 		return string(c.Type) == string(kind) && c.Status == status
 	})

@@ -1,7 +1,7 @@
-// Package why names the cause of a VM that does not start. Objects of the API server and
-// logs become the Evidence about one VM (object.go, log.go), and the table (causes.yaml) says
-// which of its lines name a cause. What a later line says is passed is history. Objects and logs hold
-// secrets: all text that the package returns has gone through Redact.
+// Package why names the cause of a VM that does not start. Objects of the API server and logs
+// become the Evidence about one VM (object.go, log.go), and the table (causes.yaml) says which of
+// its lines name a cause. What the VM got past later is history. Objects and logs hold secrets: all
+// text of theirs that the package returns has gone through Redact.
 package why
 
 import (
@@ -92,7 +92,9 @@ func (e *Evidence) Diagnose() Report {
 			}
 		}
 	}
-	slices.SortStableFunc(r.Causes, func(x, y Finding) int { return cmp.Compare(x.guestOrder(), y.guestOrder()) })
+	slices.SortStableFunc(r.Causes, func(x, y Finding) int {
+		return cmp.Compare(x.guestOrder(), y.guestOrder())
+	})
 	if e.isSlow(r) {
 		r.setSlow(e.qemu)
 	}
@@ -216,13 +218,12 @@ func (n entry) show() Line {
 	return line
 }
 
-// isPrivate reports whether an error is one of cloud-init in the guest, or about a password, which may be
-// anywhere in it.
+// isPrivate reports whether an error is one of cloud-init in the guest, or about a password, which
+// may be anywhere in it.
 func isPrivate(n entry) bool {
 	text := strings.ToLower(lines(n.text)[n.line])
-	return slices.ContainsFunc([]string{"cloud-init", "cloudinit", "passw", "secret", "token", "ssh-"}, func(word string) bool {
-		return strings.Contains(text, word)
-	})
+	words := []string{"cloud-init", "cloudinit", "passw", "secret", "token", "ssh-"}
+	return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(text, word) })
 }
 
 // isRepeated reports whether an error says what one of the others says: the API server's

@@ -261,7 +261,15 @@ func TestOwnLines(t *testing.T) {
 		"stern":             {"virt-launcher-vm-x7k2p compute qemu-kvm: " + noMemlock, "virt-launcher-dgx-x7k2p compute qemu-kvm: " + noMemlock},
 		"libvirt":           {"error: (vm='ml_vm'): " + noMemlock, "error: (vm='ml_dgx'): " + noMemlock},
 		"a table":           {"5s   Warning   SyncFailed   virtualmachineinstance/vm   " + noMemlock, "5s   Warning   SyncFailed   virtualmachineinstance/dgx   " + noMemlock},
-		"a table, -A":       {"ml   5s   Warning   SyncFailed   virtualmachineinstance/vm   " + noMemlock, "dev   5s   Warning   SyncFailed   virtualmachineinstance/vm   " + noMemlock},
+		"a table, often": {
+			"2m (x3 over 4m)   Warning   SyncFailed   virtualmachineinstance/vm   " + noMemlock,
+			"2m (x3 over 4m)   Warning   SyncFailed   virtualmachineinstance/dgx   " + noMemlock,
+		},
+		"a table, unknown age": {
+			"<unknown>   Warning   SyncFailed   virtualmachineinstance/vm   " + noMemlock,
+			"<unknown>   Warning   SyncFailed   virtualmachineinstance/dgx   " + noMemlock,
+		},
+		"a table, -A": {"ml   5s   Warning   SyncFailed   virtualmachineinstance/vm   " + noMemlock, "dev   5s   Warning   SyncFailed   virtualmachineinstance/vm   " + noMemlock},
 		"the hook": {
 			`{"level":"ERROR","msg":"domain left unchanged","vmi":"ml/vm","error":"` + noMemlock + `"}`, `{"level":"ERROR","msg":"domain left unchanged","vmi":"ml/dgx","error":"` + noMemlock + `"}`,
 		},
