@@ -93,6 +93,16 @@ func hash(text string, at int) uint16 {
 	return uint16(word * 2654435761 >> 16) // Knuth, The Art of Computer Programming 3, 6.4
 }
 
+// mayFind reports whether a text, as it is or escaped in JSON, has the first bytes of a message.
+func (x *index) mayFind(text string) bool {
+	for at := 0; at+headSize <= len(text); at++ {
+		if x.begins[hash(text, at)] && x.byHead[[headSize]byte([]byte(text[at:at+headSize]))] != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // find returns the first cause of the table that has a message in the text, or nil.
 func (x *index) find(text string) *Cause {
 	first := len(x.causes)

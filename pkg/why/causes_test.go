@@ -56,8 +56,8 @@ func TestTable(t *testing.T) {
 		names[cause.Name] = true
 		for _, message := range cause.Messages {
 			only := newIndex([]Cause{{Messages: []string{message}}})
-			if begin, _, _ := strings.Cut(message, "*"); strings.Count(message, "*") > 1 || len(begin) < headSize {
-				t.Errorf("%s: more than one * in %q, or fewer than %d bytes before it", cause.Name, message, headSize)
+			if begin, _, _ := strings.Cut(message, "*"); strings.Count(message, "*") > 1 || len(begin) < headSize || strings.ContainsAny(begin[:headSize], `"\<>&`) {
+				t.Errorf("%s: %q has more than one *, fewer than %d bytes before it, or one that JSON escapes among these", cause.Name, message, headSize)
 			}
 			isSeen := slices.ContainsFunc(all[cause.Name], func(place txtar.File) bool {
 				e := &Evidence{Report: Report{Name: "vm"}, table: only}

@@ -53,6 +53,10 @@ type entryOfLog struct {
 // add adds a line.
 func (r *logReader) add(line string) {
 	start := strings.Index(line, `{"`)
+	if start >= 0 && isTalk(line[start:]) {
+		r.evidence.hasText = r.evidence.hasText || r.owner == unknown
+		return
+	}
 	var of entryOfLog
 	if start < 0 || !decode(line[start:], &of) {
 		r.addText(line)
@@ -74,6 +78,22 @@ func (r *logReader) add(line string) {
 	m.passes = passedBy(of.Msg)
 	m.startsQEMU = strings.Contains(of.Msg, ": starting up libvirt version: ")
 	r.addMessage(m, r.ownerOf(prefix, of))
+}
+
+// marks are in lines that say whose they are, or which stage is passed.
+var marks = []string{`"name":`, `"vmi":`, "sidecar-shim", "Collected all", "Domain started", "Synced vmi", "starting up libvirt"}
+
+// isTalk reports whether a line of JSON has nothing that counts: most of a log is such lines, and to
+// decode them takes most of the time.
+func isTalk(line string) bool {
+	const level = `"level":"`
+	at := strings.Index(line, level) + len(level)
+	if at < len(level) || at == len(line) {
+		return false
+	}
+	isError := strings.ContainsAny(line[at:at+1], "eEfFpP")
+	isMarked := func(mark string) bool { return strings.Contains(line, mark) }
+	return !isError && !causeIndex().mayFind(line) && !slices.ContainsFunc(marks, isMarked)
 }
 
 // decode decodes the JSON object that a text begins with, if it is a line of a log.
