@@ -76,7 +76,8 @@ func TestComparison(t *testing.T) {
 		host := l.host(t, c)
 		want := host.Outcome(host)
 		header = append(header, m.title)
-		lines[0] = append(lines[0], fmt.Sprintf("%d of %d, %d, %.0f, %.0f GB/s", want.GDR, want.GPUs, want.Right, want.Ring, want.AllReduce))
+		lines[0] = append(lines[0], fmt.Sprintf("%d of %d, %d, %.0f, %.0f GB/s",
+			want.GDR, want.GPUs, want.Right, want.Ring, want.AllReduce))
 		for i, r := range rows() {
 			got := l.row(t, c, r, host)
 			lines[i+1] = append(lines[i+1], got)
@@ -115,7 +116,8 @@ func (l lab) row(t *testing.T, c nccl.Case, r row, host nccl.Decisions) string {
 	default:
 		got = l.domain(t, c, c.Domain, "", false).Outcome(host)
 	}
-	return fmt.Sprintf("%d, %d, %.2f, %.2f", got.GDR, got.Right, got.Ring/want.Ring, got.AllReduce/want.AllReduce)
+	return fmt.Sprintf("%d, %d, %.2f, %.2f",
+		got.GDR, got.Right, got.Ring/want.Ring, got.AllReduce/want.AllReduce)
 }
 
 func markdown(header []string, lines [][]string) string {

@@ -137,7 +137,9 @@ func (j Job) byAddress(names []string) []string {
 
 // Judge returns what NCCL decides for the same devices on a host and in a guest that has booted, each
 // by its own sysfs. In the guest a device of a name is at an address.
-func (l Library) Judge(tb testing.TB, h Hardware, gpus, nics []string, host, guest fs.FS, at map[string]string) (onHost, inGuest Outcome) {
+func (l Library) Judge(
+	tb testing.TB, h Hardware, gpus, nics []string, host, guest fs.FS, at map[string]string,
+) (onHost, inGuest Outcome) {
 	tb.Helper()
 	on, err := Recorded(host)
 	expect.NoError(tb, err)

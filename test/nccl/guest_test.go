@@ -111,10 +111,12 @@ func (l lab) machine(t *testing.T, c nccl.Case, domain []byte) nccl.Machine {
 	return machine
 }
 
-func (l lab) decide(t *testing.T, c nccl.Case, machine nccl.Machine, file string, p2p bool) nccl.Decisions {
+func (l lab) decide(
+	t *testing.T, c nccl.Case, machine nccl.Machine, file string, p2p bool,
+) nccl.Decisions {
 	t.Helper()
-	job := nccl.Job{Machine: machine, Hardware: c.Hardware, GPUs: machine.GPUs(c.Devices), NICs: machine.NICs(c.Devices),
-		Nodes: 2, P2P: p2p, File: file}
+	job := nccl.Job{Machine: machine, Hardware: c.Hardware, Nodes: 2, P2P: p2p, File: file,
+		GPUs: machine.GPUs(c.Devices), NICs: machine.NICs(c.Devices)}
 	if len(job.NICs) == 0 {
 		job.Nodes = 1
 	}

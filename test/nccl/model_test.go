@@ -84,7 +84,8 @@ func modelled(t *testing.T, c nccl.Case, machine nccl.Machine) map[string]choice
 		return deviceAt(t, machine.Devices[name])
 	})
 	nodes := shown.Tree(ids).Devices(ids)
-	m := graph.Machine{NICs: nodes[len(gpus):], Link: func(n *topology.Node) topology.Link { return linkOf(shown, n) }}
+	link := func(n *topology.Node) topology.Link { return linkOf(shown, n) }
+	m := graph.Machine{NICs: nodes[len(gpus):], Link: link}
 	for _, n := range nodes[:len(gpus)] {
 		m.GPUs = append(m.GPUs, graph.GPU{Node: n, NVLink: c.Hardware.NVLinks > 0})
 	}

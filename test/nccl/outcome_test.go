@@ -64,7 +64,8 @@ func TestAuto(t *testing.T) {
 			worse = below(auto, came)
 		}
 		if worse != "" {
-			t.Errorf("auto has %s than the domain as it came\nauto %+v\ncame %+v\nhost %+v", worse, auto, came, host.Outcome(host))
+			t.Errorf("auto has %s than the domain as it came\nauto %+v\ncame %+v\nhost %+v",
+				worse, auto, came, host.Outcome(host))
 		}
 	})
 }
