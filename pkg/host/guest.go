@@ -70,13 +70,16 @@ var (
 // file. It recognises the format by the content.
 func ReadGuest(data []byte) (guest Guest, problems []reasons.Warning, err error) {
 	text := strings.ReplaceAll(strings.TrimPrefix(string(data), "\ufeff"), "\r\n", "\n") // of Windows
+	if strings.HasPrefix(strings.TrimSpace(text), "<") {
+		guest, err = parseGuestXML(text)
+		return guest, nil, err
+	}
+
 	plain := quotation.ReplaceAllString(underline.ReplaceAllString(text, ""), "")
 	lines := strings.Split(plain, "\n")
 	header := slices.IndexFunc(lines, isHeader)
 	other := otherTool(plain)
 	switch {
-	case other != "":
-		return Guest{}, nil, errors.New(other)
 	case strings.HasPrefix(text, "-- ") || strings.Contains(text, "\n-- "):
 		fsys, err := ParseSnapshot(data)
 		if err != nil {
@@ -84,11 +87,11 @@ func ReadGuest(data []byte) (guest Guest, problems []reasons.Warning, err error)
 		}
 		guest, problems = ReadGuestSysfs(fsys)
 		return guest, problems, nil
+	case other != "":
+		return Guest{}, nil, errors.New(other)
 	case header >= 0:
 		guest, err = parseMatrix(lines, header)
 		return guest, nil, err
-	case strings.HasPrefix(strings.TrimSpace(text), "<"):
-		guest, err = parseGuestXML(text)
 	default:
 		guest, err = parseLspci(text)
 	}
@@ -113,9 +116,6 @@ var otherTools = []struct {
 // otherTool says why a text cannot be read, where a tool has written it that shows too little; ""
 // of any other text.
 func otherTool(text string) string {
-	if strings.HasPrefix(strings.TrimSpace(text), "<") {
-		return ""
-	}
 	for _, tool := range otherTools {
 		if tool.pattern.MatchString(text) {
 			return tool.why
