@@ -113,7 +113,7 @@ func added(want, got *tree.Tree) (findings []string) {
 	}
 	for _, device := range got.Devices {
 		if bus := got.RootBus(device.At); bus != 0 && !planned[*device.At] {
-			findings = append(findings, fmt.Sprintf("%s is placed at %s, under expander bus %d", device.Label, device.At, bus))
+			findings = append(findings, fmt.Sprintf("%s is placed under expander bus %d", device.Name, bus))
 		}
 	}
 	return findings

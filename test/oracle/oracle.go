@@ -227,6 +227,10 @@ func (l *Libvirt) Readback(domain []byte) ([]byte, error) {
 // indexes in the order of all indexes. libvirt 9.0 does so after all others, 11.3 and 12.8 by index.
 func (l *Libvirt) IsByIndex() bool { return l.version >= version(11, 3) }
 
+// AddsPortForBridge reports whether libvirt adds a root port for a bridge to conventional PCI that has
+// no address and finds no port. 12.8 does, 11.3 refuses the domain.
+func (l *Libvirt) AddsPortForBridge() bool { return l.version >= version(12, 8) }
+
 // inside is the path that libvirt sees.
 func (l *Libvirt) inside(path string) string {
 	return strings.TrimPrefix(path, os.Getenv(RootVariable))

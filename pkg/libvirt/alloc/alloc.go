@@ -26,12 +26,25 @@ type Version struct {
 	// others, else they get them by index (src/conf/domain_conf.c, virDomainDefAddController:
 	// VIR_APPEND_ELEMENT_COPY in 9.0, virDomainControllerInsert in 11.3).
 	AppendsControllers bool
+
+	// AddsPortForBridge is true where a bridge to conventional PCI without an address, and without a
+	// free port, gets a root port. Else the domain is refused (measured).
+	AddsPortForBridge bool
+
+	// PrefersVirtioSCSI is true where a SCSI controller without a model is virtio-scsi on aarch64's
+	// virt, whatever QEMU has (measured).
+	PrefersVirtioSCSI bool
+
+	// CopiesSCSIModel is true where a SCSI controller that libvirt adds has the model of the domain's
+	// first one (measured).
+	CopiesSCSIModel bool
 }
 
 // The versions that differ.
 var (
 	Libvirt9  = Version{Name: "9.0", AppendsControllers: true}
-	Libvirt11 = Version{Name: "11.3 to 12.8"}
+	Libvirt11 = Version{Name: "11.3"}
+	Libvirt12 = Version{Name: "12.8", AddsPortForBridge: true, PrefersVirtioSCSI: true, CopiesSCSIModel: true}
 )
 
 // Machine is what libvirt's answer depends on beside the domain.
@@ -112,9 +125,9 @@ func (g *guest) addControllers(a *addresses) error {
 			continue
 		}
 		c := newController(domain.Controller{Index: index, Model: a.buses[index].model})
-		g.added = append(g.added, c)
+		g.added = append(g.added, &c)
 		if _, err := a.next(c.flags, anyFunction); err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
+			return fmt.Errorf("%s: %w", c.name(), err)
 		}
 	}
 

@@ -27,7 +27,10 @@ func TestLikeLibvirt(t *testing.T) {
 	}
 	lib := oracle.New(t)
 	machine := alloc.Machine{Version: alloc.Libvirt9, HasLSI: true}
-	if lib.IsByIndex() {
+	switch {
+	case lib.AddsPortForBridge():
+		machine.Version = alloc.Libvirt12
+	case lib.IsByIndex():
 		machine.Version = alloc.Libvirt11
 	}
 

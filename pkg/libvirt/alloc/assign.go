@@ -1,7 +1,9 @@
 package alloc
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"hook-sidecar/pkg/domain"
@@ -21,29 +23,33 @@ var collectedElements = []string{
 // collect returns the buses of the controllers, root ports for indexes that are missing, with the
 // addresses that the domain has (src/qemu/qemu_domain_address.c, qemuDomainPCIAddressSetCreate).
 func (g *guest) collect(isDry bool) (*addresses, error) {
-	a := &addresses{isDry: isDry}
+	a := &addresses{Version: g.Version, isDry: isDry, buses: make([]pciBus, 0, g.buses+len(g.others))}
 	a.add(domain.RootPort, g.buses)
 	a.buses[0] = newBus(domain.PCIeRoot)
 	for _, c := range g.controllers {
 		a.buses[c.index] = newBus(c.model)
 	}
 
-	byElement := map[string][]*item{"hostdev": g.hostdevs, "controller": g.controllers}
-	for _, d := range g.devices {
-		byElement[d.element] = append(byElement[d.element][:len(byElement[d.element]):len(byElement[d.element])], d)
-	}
-	for _, element := range collectedElements {
-		for _, i := range byElement[element] {
-			if i.at == nil {
-				continue
-			}
-			if err := a.reserve(*i.at, i.flags, true); err != nil {
-				return nil, fmt.Errorf("%s: %w", i.name, err)
-			}
+	for _, i := range g.collected() {
+		if i.at == nil {
+			continue
+		}
+		if err := a.reserve(*i.at, i.flags, true); err != nil {
+			return nil, fmt.Errorf("%s: %w", i.name(), err)
 		}
 	}
 	return a, nil
 }
+
+// collected returns all controllers and devices in the order of collectedElements.
+func (g *guest) collected() []*item {
+	all := slices.Concat(g.hostdevs, g.controllers, g.devices)
+	slices.SortStableFunc(all, func(x, y *item) int { return cmp.Compare(x.collected(), y.collected()) })
+	return all
+}
+
+// collected returns the position of an item's element in collectedElements.
+func (i *item) collected() int { return slices.Index(collectedElements, i.element) }
 
 // assign gives an address to each controller and device that has none (qemuDomainAssignDevicePCISlots).
 // A dry run keeps none.
@@ -76,7 +82,7 @@ func (a *addresses) assignFunction(i *item, function int) error {
 	}
 	at, err := a.next(i.flags, function)
 	if err != nil {
-		return fmt.Errorf("%s: %w", i.name, err)
+		return fmt.Errorf("%s: %w", i.name(), err)
 	}
 	if !a.isDry {
 		i.at = &at
@@ -104,7 +110,7 @@ func (g *guest) assignUSB2(a *addresses, part *item) error {
 		}
 		at := domain.GuestAddress{Bus: other.at.Bus, Slot: other.at.Slot, Function: function}
 		if err := a.reserve(at, part.flags, true); err != nil {
-			return fmt.Errorf("%s: %w", part.name, err)
+			return fmt.Errorf("%s: %w", part.name(), err)
 		}
 		part.at = &at
 		return nil

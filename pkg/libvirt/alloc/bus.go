@@ -113,6 +113,7 @@ func (b *pciBus) takes(index int, need flags, isGiven bool) bool {
 
 // addresses are the buses of a guest, and which of their addresses are taken.
 type addresses struct {
+	Version
 	buses []pciBus
 	isDry bool // buses are added where they are missing
 }
@@ -222,7 +223,7 @@ func (a *addresses) grow(at *domain.GuestAddress, need flags) error {
 			missing -= 2
 		}
 		a.add(domain.PCIBridge, missing)
-	case need&(express|upstreamPort) != 0:
+	case need&(express|upstreamPort) != 0, need&pcieToPCIBridge != 0 && a.AddsPortForBridge:
 		a.add(domain.RootPort, missing)
 	default:
 		return errNoSlot

@@ -3,6 +3,7 @@ package alloc
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 
@@ -28,33 +29,50 @@ type guest struct {
 
 // item is a controller or a device.
 type item struct {
-	name  string
-	flags flags                // of the connection; 0 for none
-	at    *domain.GuestAddress // nil without an address
+	flags    flags                // of the connection; 0 for none
+	at       *domain.GuestAddress // nil without an address
+	isWanted bool                 // an address of libvirt's choice, where it has none
 
-	isWanted bool // an address of libvirt's choice, where it has none
-	element  string
-	kind     string // of a controller: its type
-	model    domain.Model
-	index    int // of a controller; noIndex while libvirt has given none
+	element string
+	kind    string // of a controller: its type
+	model   domain.Model
+	index   int // of a controller; noIndex while libvirt has given none
+
+	device  *libvirt.Device // nil for PCI controllers and hostdevs
+	hostdev *domain.Hostdev // nil for others
 }
 
 const noIndex = -1
 
+// name names an item in an error.
+func (i *item) name() string {
+	switch {
+	case i.device != nil:
+		return cmp.Or(i.device.Alias, i.element)
+	case i.hostdev != nil:
+		return "hostdev " + i.hostdev.ID.String()
+	}
+	return fmt.Sprintf("controller %d (%s)", i.index, i.model)
+}
+
 func newGuest(d *domain.Domain, devices []libvirt.Device, m Machine) *guest {
 	g := &guest{Machine: m, domain: d, source: devices, buses: 1}
-	g.readControllers()
-
-	for _, h := range d.Hostdevs {
-		i := &item{name: "hostdev " + h.ID.String(), element: "hostdev", at: h.Address, isWanted: !h.Unassigned}
-		i.flags = express | autoAssign
-		if h.Address == nil && m.IsConventional != nil && m.IsConventional(h.ID) {
-			i.flags = conventional | autoAssign
-		}
-		g.hostdevs = append(g.hostdevs, i)
+	all := make([]item, len(d.Controllers)+len(d.Hostdevs)+len(devices))
+	next := func(i item) *item {
+		added := &all[0]
+		all = all[1:]
+		*added = i
+		return added
 	}
-	for _, d := range devices {
-		g.devices = append(g.devices, g.newDevice(d))
+
+	g.readControllers(next)
+	g.hostdevs = make([]*item, len(d.Hostdevs))
+	for i := range d.Hostdevs {
+		g.hostdevs[i] = next(g.newHostdev(&d.Hostdevs[i]))
+	}
+	g.devices = make([]*item, len(devices))
+	for i := range devices {
+		g.devices[i] = next(g.newDevice(&devices[i]))
 	}
 
 	g.others = g.inOrder()
@@ -64,9 +82,11 @@ func newGuest(d *domain.Domain, devices []libvirt.Device, m Machine) *guest {
 // readControllers reads the PCI controllers. libvirt sorts them by index; those without an index are
 // after those before them in the document, since they get theirs later
 // (src/conf/domain_postparse.c, virDomainAssignControllerIndexes).
-func (g *guest) readControllers() {
+func (g *guest) readControllers(next func(item) *item) {
+	g.own = make([]*item, 0, len(g.domain.Controllers))
+	g.controllers = make([]*item, 0, len(g.domain.Controllers))
 	for _, c := range g.domain.Controllers {
-		i := newController(c)
+		i := next(newController(c))
 		g.own = append(g.own, i)
 		if c.Index != 0 {
 			if c.NoIndex {
@@ -81,16 +101,24 @@ func (g *guest) readControllers() {
 	}
 }
 
-func newController(c domain.Controller) *item {
-	return &item{
-		name: fmt.Sprintf("controller %d (%s)", c.Index, c.Model), element: "controller", kind: "pci",
-		flags: connectionOf(c.Model), at: c.Address, isWanted: c.Index != 0, model: c.Model, index: c.Index,
+func newController(c domain.Controller) item {
+	return item{
+		element: "controller", kind: "pci", flags: connectionOf(c.Model), at: c.Address,
+		isWanted: c.Index != 0, model: c.Model, index: c.Index,
 	}
 }
 
-func (g *guest) newDevice(d libvirt.Device) *item {
-	i := &item{
-		name: cmp.Or(d.Alias, d.Element), element: d.Element, kind: d.Type, model: domain.Model(d.Model),
+func (g *guest) newHostdev(h *domain.Hostdev) item {
+	i := item{element: "hostdev", hostdev: h, at: h.Address, isWanted: !h.Unassigned, flags: express | autoAssign}
+	if h.Address == nil && g.IsConventional != nil && g.IsConventional(h.ID) {
+		i.flags = conventional | autoAssign
+	}
+	return i
+}
+
+func (g *guest) newDevice(d *libvirt.Device) item {
+	i := item{
+		element: d.Element, kind: d.Type, model: domain.Model(d.Model), device: d,
 		at: d.Address, isWanted: d.Connect != libvirt.NotPCI, flags: g.connectionOf(d), index: noIndex,
 	}
 	if index, err := strconv.Atoi(d.Index); err == nil {
@@ -102,8 +130,16 @@ func (g *guest) newDevice(d libvirt.Device) *item {
 // connectionOf returns the flags of a device's connection (src/qemu/qemu_domain_address.c,
 // qemuDomainDeviceCalculatePCIConnectFlags). A device that is not on PCI but has a PCI address counts
 // as conventional (qemuDomainCollectPCIAddress).
-func (g *guest) connectionOf(d libvirt.Device) flags {
-	switch d.Connect {
+func (g *guest) connectionOf(d *libvirt.Device) flags {
+	how := d.Connect
+	switch {
+	case how != libvirt.EitherWay:
+	case g.PrefersVirtioSCSI && !libvirt.IsQ35(g.domain.Machine):
+		how = libvirt.Express
+	case g.CopiesSCSIModel && d.Implicit:
+		how = g.connectOfFirstSCSI()
+	}
+	switch how {
 	case libvirt.Express:
 		return express | autoAssign
 	case libvirt.Conventional:
@@ -117,6 +153,20 @@ func (g *guest) connectionOf(d libvirt.Device) flags {
 		return express | autoAssign | integrated
 	}
 	return conventional
+}
+
+// connectOfFirstSCSI returns the connection of the domain's SCSI controller with the lowest index, or
+// EitherWay without one.
+func (g *guest) connectOfFirstSCSI() libvirt.Connect {
+	how, lowest := libvirt.EitherWay, math.MaxInt
+	for _, o := range g.source {
+		index, err := strconv.Atoi(o.Index)
+		isSCSI := o.Element == "controller" && o.Type == "scsi" && !o.Implicit
+		if isSCSI && err == nil && index < lowest {
+			how, lowest = o.Connect, index
+		}
+	}
+	return how
 }
 
 // insert puts a controller before the first one of its type with a higher index, else after the last
@@ -171,17 +221,34 @@ func (g *guest) inOrder() []*item {
 }
 
 // otherControllers returns the controllers other than for PCI. libvirt 9.0 appends those that it
-// adds.
+// adds. Other versions put them after the others of their type; q35's own SATA controller, which they
+// add after the USB controller, has its place among these (src/qemu/qemu_postparse.c,
+// qemuDomainDefAddDefaultDevices).
 func (g *guest) otherControllers() []*item {
-	var list []*item
+	var list, added []*item
+	hasSATA := !libvirt.IsQ35(g.domain.Machine)
 	for i, d := range g.source {
 		switch {
 		case d.Element != "controller":
-		case d.Implicit && g.AppendsControllers:
-			list = append(list, g.devices[i])
+		case d.Implicit:
+			added = append(added, g.devices[i])
 		default:
+			hasSATA = hasSATA || d.Type == "sata" && g.devices[i].index <= 0
 			list = insert(list, g.devices[i])
 		}
+	}
+	if g.AppendsControllers {
+		return append(list, added...)
+	}
+
+	if len(added) > 0 && added[0].kind == "usb" {
+		list, added = insert(list, added[0]), added[1:]
+	}
+	if !hasSATA {
+		list = insert(list, &item{element: "controller", kind: "sata"})
+	}
+	for _, c := range added {
+		list = insert(list, c)
 	}
 	return list
 }

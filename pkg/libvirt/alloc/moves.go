@@ -1,0 +1,114 @@
+package alloc
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/libvirt"
+)
+
+// Move is a device that the guest sees elsewhere.
+type Move struct {
+	Device   libvirt.Device
+	From, To string // slots and functions from a root bus down: "05.1/00.0"
+}
+
+// String names the device and its places.
+func (m Move) String() string {
+	d := m.Device
+	words := strings.Fields(strings.Join([]string{d.Element, d.Type, d.Index, d.TargetDev}, " "))
+	return fmt.Sprintf("%s from %s to %s", cmp.Or(d.Alias, strings.Join(words, " ")), m.From, m.To)
+}
+
+// Moves lists the devices that a guest sees elsewhere in the next layout, which has the same devices
+// in the same order.
+func (l Layout) Moves(next Layout) (moves []Move) {
+	before, after := l.controllers(), next.controllers()
+	for i, d := range l.Devices {
+		at, then := d.Address, next.Devices[i].Address
+		if at == nil && then == nil || at != nil && then != nil && at.Bus == 0 && then.Bus == 0 && *at == *then {
+			continue
+		}
+		from, to := slotsOf(at, before), slotsOf(then, after)
+		if from != to {
+			moves = append(moves, Move{d, from, to})
+		}
+	}
+	return moves
+}
+
+// controllers returns the controllers by index.
+func (l Layout) controllers() map[int]domain.Controller {
+	all := make(map[int]domain.Controller, len(l.Domain.Controllers))
+	for _, c := range l.Domain.Controllers {
+		all[c.Index] = c
+	}
+	return all
+}
+
+// slotsOf returns the slots and functions from a root bus down to an address; "" without one.
+func slotsOf(a *domain.GuestAddress, controllers map[int]domain.Controller) string {
+	path := ""
+	for range len(controllers) + 1 { // libvirt accepts a controller under itself
+		if a == nil {
+			break
+		}
+		at := fmt.Sprintf("%02x.%x", a.Slot, a.Function)
+		if path != "" {
+			at += "/"
+		}
+		path = at + path
+		parent := controllers[a.Bus]
+		if a.Bus == 0 || parent.Model == domain.ExpanderBus {
+			break
+		}
+		a = parent.Address
+	}
+	return path
+}
+
+// Renumbers reports whether a device under the root bus has another bus number in the next layout,
+// though it is in the same slot. isCounted selects devices.
+func (l Layout) Renumbers(next Layout, isCounted func(libvirt.Device) bool) bool {
+	before, after := l.busNumbers(), next.busNumbers()
+	for i, d := range l.Devices {
+		then := next.Devices[i].Address
+		if d.Address != nil && then != nil && isCounted(d) && before[d.Address.Bus] != after[then.Bus] {
+			return true
+		}
+	}
+	return false
+}
+
+// busNumbers returns the bus numbers of the root bus and of the bridges under it, by index: firmware
+// numbers depth first, by slot and function. Others have none.
+func (l Layout) busNumbers() map[int]int {
+	under := map[int][]domain.Controller{}
+	for _, c := range l.Domain.Controllers {
+		if c.Address != nil && c.Model != domain.ExpanderBus {
+			under[c.Address.Bus] = append(under[c.Address.Bus], c)
+		}
+	}
+
+	numbers, next := map[int]int{}, 0
+	var number func(index int)
+	number = func(index int) {
+		if _, isKnown := numbers[index]; isKnown { // libvirt accepts a controller under itself
+			return
+		}
+		numbers[index] = next
+		next++
+		bridges := under[index]
+		slices.SortFunc(bridges, func(x, y domain.Controller) int {
+			return cmp.Or(cmp.Compare(x.Address.Slot, y.Address.Slot), cmp.Compare(x.Address.Function, y.Address.Function))
+		})
+		for _, c := range bridges {
+			number(c.Index)
+		}
+	}
+	number(0)
+	return numbers
+}
