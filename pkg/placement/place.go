@@ -37,10 +37,19 @@ func place(s start) placing {
 	}
 	more, warnings := hotplugPorts(placed.result, placed.managed, s.ports, placed.ports)
 	placed.warnings = append(placed.warnings, warnings...)
-	if len(more) > 0 {
-		placed.changes.AddControllers = slices.Concat(placed.changes.AddControllers, more)
-		placed.result = s.after(placed.changes)
+	if len(more) == 0 {
+		return placed
 	}
+
+	changes := placed.changes
+	changes.AddControllers = slices.Concat(changes.AddControllers, more)
+	result := s.after(changes)
+	if moved := s.checkUnmoved(result); len(moved) > 0 {
+		text := "no root ports are added for hotplug: " + moved[0].Text
+		placed.warnings = append(placed.warnings, reasons.NewWarning(reasons.CodeHotplugPortsCapped, nil, text))
+		return placed
+	}
+	placed.changes, placed.result = changes, result
 	return placed
 }
 
@@ -88,9 +97,40 @@ func keep(s start, p proposal) (placing, []reasons.Warning) {
 }
 
 // build replaces the managed controllers by the tree that is wanted, or returns
-// the rules and budgets that it violates.
-func build(s start, p proposal, ports bus.Ports) (placing, []reasons.Warning) {
-	numbers, violations := number.Assign(layoutFor(s, p, ports))
+// the rules and budgets that it violates. It takes the first plan by which libvirt leaves everything
+// else where it is, best with libvirt 9.0, too, and with its bus numbers.
+func build(s start, p proposal, ports bus.Ports) (built placing, violations []reasons.Warning) {
+	isBuilt := false
+	for _, plan := range number.Plans {
+		next, tooMuch := buildWith(s, p, ports, plan)
+		if len(tooMuch) > 0 && !isBuilt && len(violations) == 0 {
+			return placing{}, tooMuch
+		}
+		if len(tooMuch) > 0 {
+			continue
+		}
+
+		switch moved := s.checkUnmoved(next.result); {
+		case len(moved) > 0 && len(violations) == 0:
+			violations = moved
+		case len(moved) > 0:
+		case s.isUnmovedAlways(next.result):
+			return next, nil
+		case !isBuilt:
+			built, isBuilt = next, true
+		}
+	}
+	if isBuilt {
+		return built, nil
+	}
+	return placing{}, violations
+}
+
+// buildWith is build with one plan.
+func buildWith(s start, p proposal, ports bus.Ports, plan number.Plan) (placing, []reasons.Warning) {
+	l := layoutFor(s, p, ports)
+	l.Plan = plan
+	numbers, violations := number.Assign(l)
 	if len(violations) > 0 {
 		return placing{}, violations
 	}

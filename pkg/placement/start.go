@@ -5,6 +5,7 @@ import (
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/libvirt"
+	"hook-sidecar/pkg/libvirt/alloc"
 	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/placement/cells"
 	"hook-sidecar/pkg/reasons"
@@ -22,13 +23,17 @@ type start struct {
 	hostPlaces []*topology.Node // of the devices in hostTree
 	base       domain.Changes   // made in any case
 	ports      bus.Ports        // to reserve for hotplug
+	others     []libvirt.Device // of the domain
+	without    []without        // the hook, with each libvirt
 }
 
 func newStart(in Input) (start, []reasons.Warning) {
 	devices, added, warnings := inventory(in)
 	guestCells, unread := cells.Read(in.Domain, in.Host)
+	others := libvirt.Devices(in.Domain)
 	s := start{
-		Input: in, current: currentGuest(in), devices: devices, cells: guestCells,
+		Input: in, current: currentGuest(in, others), devices: devices, cells: guestCells,
+		others: others, without: withoutHook(in, others),
 		base: domain.Changes{SetMode: withoutMode(in.Domain), AddHostdevs: added, RenameSSIDSizes: in.Domain.SSIDSizes > 0},
 	}
 	s.ports = portsOf(in, s.current, devices)
@@ -42,7 +47,7 @@ func newStart(in Input) (start, []reasons.Warning) {
 
 // after is the guest with changes.
 func (s start) after(changes domain.Changes) bus.Guest {
-	return bus.New(s.Domain.After(changes), s.current.Others)
+	return s.current.With(s.Domain.After(changes)).Completed()
 }
 
 // withoutMode is the positions of the PCI hostdevs without a mode. KubeVirt writes
@@ -59,16 +64,23 @@ func withoutMode(d *domain.Domain) []int {
 }
 
 // currentGuest is the guest of the domain as it came.
-func currentGuest(in Input) bus.Guest {
-	others := libvirt.Devices(in.Domain)
+func currentGuest(in Input, others []libvirt.Device) bus.Guest {
+	others = slices.Clip(others)
 	hasBridge := slices.ContainsFunc(in.Domain.Controllers, func(c domain.Controller) bool { return c.Model == domain.PCIeToPCIBridge })
 	for _, h := range in.Domain.Hostdevs {
-		if h.Address == nil && !h.Unassigned && !hasBridge && hostDevice(in.Host, h.ID).isConventional() {
+		if h.Address == nil && !h.Unassigned && !hasBridge && in.isConventional(h.ID) {
 			// Beside the port that is counted for each hostdev.
 			others = append(others, libvirt.Device{NeedsPort: true, NeedsBridge: true})
 		}
 	}
-	return reserveNamed(bus.New(in.Domain, others)).Settled()
+	g := bus.New(in.Domain, others)
+	g.Machine = alloc.Machine{Version: alloc.Libvirt11, IsConventional: in.isConventional}
+	return reserveNamed(g).Completed().Settled()
+}
+
+// isConventional reports whether libvirt takes a device of the host for conventional PCI.
+func (in Input) isConventional(id topology.DeviceID) bool {
+	return hostDevice(in.Host, id).isConventional()
 }
 
 // reserveNamed is a guest in which the controllers that something else in the
@@ -89,5 +101,5 @@ func reserveNamed(g bus.Guest) bus.Guest {
 			named = append(named, domain.GuestAddress{Bus: index})
 		}
 	}
-	return bus.New(g.Source, g.Beside(named...).Others)
+	return g.Beside(named...).With(g.Source)
 }

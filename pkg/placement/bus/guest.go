@@ -9,6 +9,7 @@ import (
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/libvirt"
+	"hook-sidecar/pkg/libvirt/alloc"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -19,7 +20,10 @@ type Guest struct {
 	Others         []libvirt.Device
 	Tree           *topology.Tree
 	Expanders      []domain.Controller // the expander buses, by index
+	Machine        alloc.Machine       // that libvirt's answer depends on
 	plugged        []int               // ports that Settled has devices in, ascending
+	unsettled      []libvirt.Device    // Others as they were before Settled
+	layout         *alloc.Layout       // of Completed; nil before
 }
 
 // New is the guest that libvirt makes of a domain, with a root port for each index
@@ -33,7 +37,17 @@ func WithRootPorts(d *domain.Domain, others []libvirt.Device, indexes []int) Gue
 	with := libvirt.WithRootPorts(d, indexes)
 	expanders := slices.DeleteFunc(slices.Clone(with.Controllers), func(c domain.Controller) bool { return c.Model != domain.ExpanderBus })
 	slices.SortFunc(expanders, func(a, b domain.Controller) int { return cmp.Compare(a.Index, b.Index) })
-	return Guest{Domain: with, Source: d, Others: others, Tree: libvirt.Tree(with, others), Expanders: expanders}
+	return Guest{Domain: with, Source: d, Others: others, Tree: libvirt.Tree(with, others), Expanders: expanders, unsettled: others}
+}
+
+// With is the guest of another domain, which has the same devices.
+func (g Guest) With(d *domain.Domain) Guest { return g.WithRootPorts(d, libvirt.Holes(d, g.Others)) }
+
+// WithRootPorts is With more root ports, of these indexes.
+func (g Guest) WithRootPorts(d *domain.Domain, indexes []int) Guest {
+	next := WithRootPorts(d, g.Others, indexes)
+	next.Machine, next.unsettled = g.Machine, g.unsettled
+	return next
 }
 
 // HighestIndex is the highest index that a controller has or an address names.
@@ -119,9 +133,10 @@ type Devices map[topology.DeviceID]bool
 // AnyUnder reports whether one of the devices is at a node or under it.
 func (s Devices) AnyUnder(n *topology.Node) bool { return hasEndpoint(n, s.Has) }
 
-// OthersUnder reports whether a device that is not in the set is at a node or under it.
+// OthersUnder reports whether a device that is not in the set, or an empty bridge to conventional PCI, is
+// at a node or under it.
 func (s Devices) OthersUnder(n *topology.Node) bool {
-	return hasEndpoint(n, func(e *topology.Node) bool { return !s.Has(e) })
+	return hasBridge(n) || hasEndpoint(n, func(e *topology.Node) bool { return !s.Has(e) })
 }
 
 // HaveAll reports whether there are devices at a port, all of the set.
@@ -135,9 +150,20 @@ func (s Devices) Has(n *topology.Node) bool {
 	return isHostdev && s[id]
 }
 
-// IsOccupied reports whether a device is at a node or under it.
+// IsOccupied reports whether a device, or an empty bridge to conventional PCI, is at a node or under it.
 func IsOccupied(n *topology.Node) bool {
-	return hasEndpoint(n, func(*topology.Node) bool { return true })
+	return hasBridge(n) || hasEndpoint(n, func(*topology.Node) bool { return true })
+}
+
+// hasBridge reports whether a bridge to conventional PCI with nothing under it is at a node or under
+// it: libvirt's own, or the user's for devices without an address.
+func hasBridge(n *topology.Node) bool {
+	for at := range n.Walk() {
+		if at.Kind == topology.Bridge && len(at.Children) == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func hasEndpoint(n *topology.Node, isSuch func(*topology.Node) bool) bool {
@@ -166,16 +192,17 @@ func FreePorts(expander *topology.Node) []*topology.Node {
 // order of slot and function. Checked with SeaBIOS and OVMF on libvirt 9 and 11.
 // The address is nil under the root bus until every device has one.
 func (g Guest) Predict() func(domain.GuestAddress) *topology.Address {
-	numbers := map[*topology.Node]int{}
+	whole := g.withAdded()
+	numbers := map[topology.ID]int{}
 	isUnaddressed := func(c domain.Controller) bool { return c.Index != 0 && c.Address == nil }
 	if !slices.ContainsFunc(g.Controllers, isUnaddressed) && libvirt.Unaddressed(g.Domain, g.Others) == 0 && !libvirt.LacksBridge(g.Others) {
 		numberBus(g.Root(), 0, numbers)
 	}
 	for _, e := range g.Numbered() {
-		numberBus(g.Node(e.Index), *e.BusNr, numbers)
+		numberBus(whole.Node(e.Index), *e.BusNr, numbers)
 	}
 	return func(a domain.GuestAddress) *topology.Address {
-		bus, known := numbers[g.Node(a.Bus)]
+		bus, known := numbers[topology.Index(a.Bus)]
 		if !known {
 			return nil
 		}
@@ -183,12 +210,31 @@ func (g Guest) Predict() func(domain.GuestAddress) *topology.Address {
 	}
 }
 
+// withAdded returns the guest with the controllers that libvirt puts under expander buses, where it
+// does.
+func (g Guest) withAdded() Guest {
+	whole, isAccepted := g.Layout()
+	if !isAccepted {
+		return g
+	}
+	for i, c := range whole.Domain.Controllers {
+		isGiven := i < len(g.Source.Controllers) && g.Source.Controllers[i].Address != nil
+		if c.Address == nil || isGiven || c.Address.Bus == 0 {
+			continue
+		}
+		if n := g.Node(c.Address.Bus); n == nil || n.Top() != g.Root() {
+			return New(whole.Domain, whole.Devices)
+		}
+	}
+	return g
+}
+
 // numberBus gives bus numbers to a bus and to all under it, and returns the next.
-func numberBus(n *topology.Node, next int, numbers map[*topology.Node]int) int {
+func numberBus(n *topology.Node, next int, numbers map[topology.ID]int) int {
 	if n.Kind == topology.Endpoint || next >= NumberCount {
 		return next
 	}
-	numbers[n] = next
+	numbers[n.ID] = next
 	next++
 	for _, c := range n.Children {
 		next = numberBus(c, next, numbers)

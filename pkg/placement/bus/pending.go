@@ -5,8 +5,35 @@ import (
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/libvirt"
-	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/libvirt/alloc"
 )
+
+// Completed is a guest that knows how libvirt completes it, and is not asked again.
+func (g Guest) Completed() Guest {
+	layout, isAccepted := g.Layout()
+	if isAccepted {
+		g.layout = &layout
+	}
+	return g
+}
+
+// Layout returns the domain as libvirt completes it, with an address in every controller and device.
+// It is false where libvirt refuses the domain.
+func (g Guest) Layout() (alloc.Layout, bool) {
+	if g.layout != nil {
+		return *g.layout, true
+	}
+	layout, err := alloc.Simulate(g.Source, g.unsettled, g.Machine)
+	return layout, err == nil
+}
+
+// WithVersion is the guest with a version of libvirt.
+func (g Guest) WithVersion(v alloc.Version) Guest {
+	if v != g.Machine.Version {
+		g.Machine.Version, g.layout = v, nil
+	}
+	return g
+}
 
 // openPorts are the indexes of the ports with nothing under them, and of the bridges without
 // an address that take the first of these: libvirt adds none for them.
@@ -15,7 +42,7 @@ func (g Guest) openPorts() (ports, bridges []int) {
 		switch n := g.Node(c.Index); {
 		case n.Kind.IsPort() && len(n.Children) == 0:
 			ports = append(ports, c.Index)
-		case c.Address == nil && (c.Model == domain.PCIeToPCIBridge || c.Model == domain.UpstreamPort):
+		case c.Address == nil && isBridge(c):
 			bridges = append(bridges, c.Index)
 		}
 	}
@@ -23,49 +50,104 @@ func (g Guest) openPorts() (ports, bridges []int) {
 	return ports, bridges
 }
 
-// freePorts are the indexes of the ports that devices without an address find free.
-func (g Guest) freePorts() []int {
-	ports, bridges := g.openPorts()
-	taken := len(bridges)
-	if libvirt.LacksBridge(g.Others) {
-		taken++
-	}
-	return ports[min(taken, len(ports)):]
+// isBridge reports whether a controller without an address takes a port.
+func isBridge(c domain.Controller) bool {
+	return c.Model == domain.PCIeToPCIBridge || c.Model == domain.UpstreamPort
+}
+
+// isFree reports whether the guest has a port of an index, with nothing under it.
+func (g Guest) isFree(index int) bool {
+	n := g.Node(index)
+	return n != nil && n.Kind.IsPort() && len(n.Children) == 0
 }
 
 // Settled is the guest in which the devices without an address that libvirt plugs into free
 // ports under expander buses or switches, and those before them, are there. All others go to root
 // ports of the root bus. Source has none of it.
 func (g Guest) Settled() Guest {
-	ports := g.freePorts()
+	ports, _ := g.openPorts()
 	if !slices.ContainsFunc(ports, g.isApart) {
 		return g
 	}
+	whole, isAccepted := g.Layout()
+	if !isAccepted {
+		return g
+	}
 	d, others := *g.Source, slices.Clone(g.Others)
-	d.Hostdevs = slices.Clone(d.Hostdevs)
-	var waiting []**domain.GuestAddress
-	for i := range others {
-		if others[i].IsBeforeHostdevs() && others[i].Address == nil {
-			waiting = append(waiting, &others[i].Address)
+	d.Hostdevs, d.Controllers = slices.Clone(d.Hostdevs), slices.Clone(d.Controllers)
+
+	plugs := g.plugs(whole)
+	last := 0
+	for _, p := range plugs {
+		if g.isApart(p.at.Bus) {
+			last = max(last, p.at.Bus)
 		}
 	}
-	for i, h := range d.Hostdevs {
-		if h.Address == nil && !h.Unassigned {
-			waiting = append(waiting, &d.Hostdevs[i].Address)
+	if last == 0 {
+		return g
+	}
+
+	var plugged []int
+	for _, p := range plugs {
+		if p.at.Bus > last {
+			continue
+		}
+		plugged = append(plugged, p.at.Bus)
+		switch {
+		case p.other != none:
+			others[p.other].Address = &p.at
+		case p.hostdev != none:
+			d.Hostdevs[p.hostdev].Address = &p.at
+		case p.bridge != none:
+			d.Controllers[p.bridge].Address = &p.at
+		default:
+			others = append(others, libvirt.Device{Device: domain.Device{Address: &p.at}})
 		}
 	}
-	count := 0
-	for i := range min(len(waiting), len(ports)) {
-		if g.isApart(ports[i]) {
-			count = i + 1
-		}
-	}
-	for i, address := range waiting[:count] {
-		*address = &domain.GuestAddress{Bus: ports[i]}
-	}
+	slices.Sort(plugged)
 	settled := New(&d, others)
-	settled.Source, settled.plugged = g.Source, ports[:count]
+	settled.Source, settled.Machine, settled.layout = g.Source, g.Machine, g.layout
+	settled.unsettled, settled.plugged = g.unsettled, plugged
 	return settled
+}
+
+// plug is what libvirt plugs into a free port: a device, a hostdev, a bridge of the domain, or else one
+// that libvirt adds.
+type plug struct {
+	at                     domain.GuestAddress
+	other, hostdev, bridge int // positions, or none
+}
+
+const none = -1
+
+// plugs returns what takes free ports of the guest when libvirt completes it: devices that come before
+// hostdevs, hostdevs, and bridges without an address, those that libvirt adds included.
+func (g Guest) plugs(whole alloc.Layout) (plugs []plug) {
+	add := func(at *domain.GuestAddress, other, hostdev, bridge int) {
+		if at != nil && g.isFree(at.Bus) {
+			plugs = append(plugs, plug{*at, other, hostdev, bridge})
+		}
+	}
+	for i, o := range g.Others {
+		if o.IsBeforeHostdevs() && o.Address == nil {
+			add(whole.Devices[i].Address, i, none, none)
+		}
+	}
+	for i, h := range g.Source.Hostdevs {
+		if h.Address == nil {
+			add(whole.Domain.Hostdevs[i].Address, none, i, none)
+		}
+	}
+	for i, c := range whole.Domain.Controllers {
+		switch {
+		case !isBridge(c):
+		case i >= len(g.Source.Controllers):
+			add(c.Address, none, none, none)
+		case g.Source.Controllers[i].Address == nil:
+			add(c.Address, none, none, i)
+		}
+	}
+	return plugs
 }
 
 // isApart reports whether a port is not on the root bus itself, where all path types are PHB.
@@ -82,16 +164,63 @@ func (g Guest) LastPlugged(leaving Devices) int {
 }
 
 // AwaitedPorts are the root ports that libvirt adds for the devices without an address that come
-// before hostdevs, with their addresses, and the highest index that these devices, and bridges
-// without an address, take.
+// before hostdevs and for bridges without an address, with their addresses, and the highest index
+// of a port that these take.
 func (g Guest) AwaitedPorts() (added []domain.Controller, last int) {
-	count := topology.CountFunc(g.Others, func(o libvirt.Device) bool { return o.IsBeforeHostdevs() && o.Address == nil })
-	open, _ := g.openPorts()
-	free := g.freePorts()
-	if count <= len(free) {
-		taken := open[:len(open)-len(free)+count]
-		return nil, slices.Max(append([]int{0}, taken...))
+	whole, isAccepted := g.Layout()
+	if !isAccepted {
+		return nil, 0
 	}
-	added = g.RootPorts(g.AddedPorts())
-	return added[:min(len(added), count-len(free))], libvirt.MaxIndex
+
+	lastAdded := 0
+	isAdded := map[int]bool{}
+	for _, c := range whole.Domain.Controllers {
+		isAdded[c.Index] = c.Model == domain.RootPort && g.Node(c.Index) == nil
+	}
+	for _, index := range g.awaitedBuses(whole) {
+		switch n := g.Node(index); {
+		case isAdded[index]:
+			lastAdded = max(lastAdded, index)
+		case n != nil && n.Kind.IsPort():
+			last = max(last, index)
+		}
+	}
+	if lastAdded == 0 {
+		return nil, last
+	}
+	for _, c := range whole.Domain.Controllers {
+		if isAdded[c.Index] && c.Index <= lastAdded {
+			added = append(added, c)
+		}
+	}
+	return added, libvirt.MaxIndex
+}
+
+// awaitedBuses returns the indexes of the buses on which libvirt puts devices without an address that
+// come before hostdevs, and bridges without one.
+func (g Guest) awaitedBuses(whole alloc.Layout) (buses []int) {
+	for i, c := range whole.Domain.Controllers {
+		isGiven := i < len(g.Source.Controllers) && g.Source.Controllers[i].Address != nil
+		if isBridge(c) && !isGiven && c.Address != nil {
+			buses = append(buses, c.Address.Bus)
+		}
+	}
+	for i, o := range g.Others {
+		if o.IsBeforeHostdevs() && o.Address == nil && whole.Devices[i].Address != nil {
+			buses = append(buses, whole.Devices[i].Address.Bus)
+		}
+	}
+	return buses
+}
+
+// Addressed returns the controllers by index, those that libvirt adds included, each with the address
+// that it has or gets.
+func (g Guest) Addressed() []domain.Controller {
+	whole, isAccepted := g.Layout()
+	if !isAccepted {
+		return libvirt.Addressed(g.Domain, g.Others, g.AddedPorts())
+	}
+	all := slices.Clone(whole.Domain.Controllers)
+	slices.SortFunc(all, func(x, y domain.Controller) int { return x.Index - y.Index })
+	return all
 }

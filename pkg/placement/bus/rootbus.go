@@ -190,9 +190,10 @@ func (g Guest) Held() func(index int) bool {
 
 // Beside is the guest with other devices at these addresses.
 func (g Guest) Beside(taken ...domain.GuestAddress) Guest {
-	g.Others = slices.Clip(g.Others)
+	g.Others, g.unsettled, g.layout = slices.Clip(g.Others), slices.Clip(g.unsettled), nil
 	for i := range taken {
-		g.Others = append(g.Others, libvirt.Device{Device: domain.Device{Address: &taken[i]}})
+		other := libvirt.Device{Device: domain.Device{Address: &taken[i]}, Connect: libvirt.Express}
+		g.Others, g.unsettled = append(g.Others, other), append(g.unsettled, other)
 	}
 	return g
 }

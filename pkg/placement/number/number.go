@@ -1,6 +1,7 @@
 // Package number gives numbers to the tree that a layout wants: controller indexes, slots and bus
 // numbers (busnumber.go). It leaves room for the controllers that the domain keeps
-// (reserve.go), and for those that libvirt adds to the root bus (vacant.go).
+// (reserve.go), and for those that libvirt adds to the root bus (vacant.go). What libvirt does with
+// the result is not predicted here: placement simulates it, and tries the next of Plans.
 package number
 
 import (
@@ -9,6 +10,7 @@ import (
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/libvirt"
+	"hook-sidecar/pkg/libvirt/alloc"
 	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
@@ -22,6 +24,21 @@ type Layout struct {
 	Unplaced   []domain.Hostdev // of the guest, with those to add: all that Wanted lacks
 	Ports      bus.Ports        // to reserve for hotplug
 	HotplugOff bool             // of ports with a device
+	Plan       Plan
+}
+
+// Plan is a way to leave everything else where it is.
+type Plan struct {
+	// TakesLeft is true where expander buses, and fillers, take the slots of the root bus that managed
+	// devices leave. Root ports without an address would go there.
+	TakesLeft bool
+	Version   alloc.Version // whose order of missing indexes counts
+}
+
+// Plans are the plans in the order in which they are tried.
+var Plans = []Plan{
+	{Version: alloc.Libvirt11}, {TakesLeft: true, Version: alloc.Libvirt11},
+	{Version: alloc.Libvirt9}, {TakesLeft: true, Version: alloc.Libvirt9},
 }
 
 // Numbers are the changes that give a layout its controllers and addresses in the domain.

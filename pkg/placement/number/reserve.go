@@ -28,9 +28,9 @@ type reservation struct {
 
 // reserve is the guest without the controllers that the layout replaces.
 func reserve(l Layout) reservation {
-	current := l.Current
+	current := l.Current.WithVersion(l.Plan.Version)
 	awaited, last := current.AwaitedPorts()
-	addressed := libvirt.Addressed(current.Domain, current.Others, current.AddedPorts())
+	addressed := current.Addressed()
 	left, waited, fixed := rootBusPorts(l, addressed[:len(current.Controllers)], last)
 	gone := vacated(current, l.Managed)
 	for _, port := range left {
@@ -41,7 +41,7 @@ func reserve(l Layout) reservation {
 	freed := slices.Sorted(maps.Keys(gone))
 	below, _ := slices.BinarySearch(freed, r.highest)
 	freed = freed[:below]
-	r.expanders, r.vacant = withFillers(l.Wanted.Roots, addressed, gone, freed, fixed)
+	r.expanders, r.vacant = withFillers(l.Wanted.Roots, addressed, gone, freed, fixed, l.leftSlots())
 	controllers := countControllers(r.expanders)
 	holes := slices.DeleteFunc(libvirt.Holes(&rest, current.Others), func(index int) bool { return gone[index] })
 	// Those before a controller stay libvirt's: it addresses their ports last (9.0) or by index (11.3, 12.8).
@@ -65,12 +65,12 @@ func reserve(l Layout) reservation {
 	rest.Controllers = append(rest.Controllers, r.ports...)
 	if len(unused)+len(holes[at:]) > 0 {
 		// An address names the last holes: a device is in their ports.
-		named := bus.WithRootPorts(&rest, current.Others, holes[:at]).Beside(r.vacant...).LastPorts(holes[at:])
-		more := append(lastPorts(bus.WithRootPorts(&rest, current.Others, holes), r.vacant, unused), named...)
+		named := current.WithRootPorts(&rest, holes[:at]).Beside(r.vacant...).LastPorts(holes[at:])
+		more := append(lastPorts(current.WithRootPorts(&rest, holes), r.vacant, unused), named...)
 		r.ports = append(r.ports, more...)
 		rest.Controllers = append(rest.Controllers, more...)
 	}
-	r.guest = bus.WithRootPorts(&rest, current.Others, holes[:at])
+	r.guest = current.WithRootPorts(&rest, holes[:at])
 	r.rootBus = r.guest.RootBus(l.Ports, r.highest+controllers-len(r.freed))
 	return r
 }
@@ -177,4 +177,17 @@ func rootBusPorts(l Layout, addressed []domain.Controller, last int) (left, wait
 		}
 	}
 	return left, waited, fixed
+}
+
+// leftSlots returns the slots of the root bus that managed devices leave, if the plan takes them.
+func (l Layout) leftSlots() (slots []domain.GuestAddress) {
+	if !l.Plan.TakesLeft {
+		return nil
+	}
+	for _, n := range l.Current.Root().Children {
+		if n.Slot != topology.NoSlot && n.Function == 0 && l.Managed.Has(n) {
+			slots = append(slots, domain.GuestAddress{Slot: n.Slot})
+		}
+	}
+	return slots
 }

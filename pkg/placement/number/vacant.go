@@ -12,7 +12,7 @@ import (
 // with fewer expander buses leaves some free. Where libvirt would fill these with root ports, which then move from where they are
 // without the hook, fillers take them. They also take freed indexes before a fixed one: devices
 // would take the ports that libvirt makes of these first.
-func withFillers(wanted []*topology.Node, addressed []domain.Controller, gone map[int]bool, freed []int, fixed int) (expanders []*topology.Node, vacant []domain.GuestAddress) {
+func withFillers(wanted []*topology.Node, addressed []domain.Controller, gone map[int]bool, freed []int, fixed int, left []domain.GuestAddress) (expanders []*topology.Node, vacant []domain.GuestAddress) {
 	lastPort := 0
 	for _, c := range addressed {
 		switch {
@@ -23,11 +23,13 @@ func withFillers(wanted []*topology.Node, addressed []domain.Controller, gone ma
 			vacant = append(vacant, domain.GuestAddress{Slot: c.Address.Slot})
 		}
 	}
+	vacant = append(vacant, left...)
 	expanders = slices.Clip(wanted)
 	before, _ := slices.BinarySearch(freed, fixed)
 	fillers := before - countControllers(expanders)
 	for i, place := range vacant {
-		if more := i + 1 - len(expanders); more > fillers && place.Slot < lastPort {
+		isLeft := i >= len(vacant)-len(left)
+		if more := i + 1 - len(expanders); more > fillers && (place.Slot < lastPort || isLeft) {
 			fillers = more
 		}
 	}
