@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"hook-sidecar/pkg/nccl/graph"
+	"hook-sidecar/pkg/ncclgraph"
 	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/topology"
@@ -99,7 +99,7 @@ func slowSwitches(s start, isHosts bool) string {
 // the false speed of their ports limits no path that NCCL uses.
 func servesNCCL(s start, p proposal) bool {
 	m := machineOf(p.decisions, p.wanted, guestLinks(p.decisions, s.Host, silentPort))
-	isDirect := func(c graph.Choice) bool { return c.NIC >= 0 && c.IsDirect() }
+	isDirect := func(c ncclgraph.Choice) bool { return c.NIC >= 0 && c.IsDirect() }
 	return slices.ContainsFunc(m.Choices(), isDirect) && !m.IsLimited()
 }
 

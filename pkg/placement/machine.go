@@ -6,7 +6,7 @@ import (
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/libvirt"
-	"hook-sidecar/pkg/nccl/graph"
+	"hook-sidecar/pkg/ncclgraph"
 	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/topology"
@@ -14,14 +14,14 @@ import (
 
 // machineOf returns the GPUs and NICs among devices as NCCL finds them in a tree, in the order of
 // the devices. Those that the tree lacks are left out.
-func machineOf(devices []Decision, tree *topology.Tree, link func(*topology.Node) topology.Link) graph.Machine {
-	m := graph.Machine{Link: link}
+func machineOf(devices []Decision, tree *topology.Tree, link func(*topology.Node) topology.Link) ncclgraph.Machine {
+	m := ncclgraph.Machine{Link: link}
 	for _, d := range devices {
 		n := tree.Node(d.ID)
 		switch {
 		case n == nil:
 		case d.Function.IsGPU():
-			m.GPUs = append(m.GPUs, graph.GPU{Node: n, NVLink: isBoardGPU(d)})
+			m.GPUs = append(m.GPUs, ncclgraph.GPU{Node: n, NVLink: isBoardGPU(d)})
 		case d.Function.IsNIC():
 			m.NICs = append(m.NICs, n)
 		}
@@ -31,7 +31,7 @@ func machineOf(devices []Decision, tree *topology.Tree, link func(*topology.Node
 
 // isBoardGPU reports whether a device is a whole GPU that its board joins with others over NVLink.
 func isBoardGPU(d Decision) bool {
-	return d.ID.Kind() == topology.KindPCI && graph.HasNVLink(d.Function)
+	return d.ID.Kind() == topology.KindPCI && ncclgraph.HasNVLink(d.Function)
 }
 
 // fastest is a link that limits no path. It stands for one that was not read.
@@ -108,7 +108,7 @@ func (p *Plan) GPUDirect() GPUDirect {
 }
 
 // inGuest returns the GPUs and NICs as NCCL finds them in the guest, without the topology file.
-func (p *Plan) inGuest() graph.Machine {
+func (p *Plan) inGuest() ncclgraph.Machine {
 	shown := shownBy(p.Host, p.Devices)
 	return machineOf(byGuestAddress(shown), p.GuestTree, guestLinks(shown, p.Host, p.portLink))
 }
@@ -131,7 +131,7 @@ type chosenNIC struct {
 }
 
 // nicsOf returns the NIC that NCCL takes for each GPU.
-func nicsOf(m graph.Machine) map[topology.ID]chosenNIC {
+func nicsOf(m ncclgraph.Machine) map[topology.ID]chosenNIC {
 	chosen := make(map[topology.ID]chosenNIC, len(m.GPUs))
 	for i, c := range m.Choices() {
 		chosen[m.GPUs[i].Node.ID] = chosenNIC{m.NICs[c.NIC].ID, c.IsDirect()}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"hook-sidecar/pkg/host"
-	"hook-sidecar/pkg/nccl/graph"
+	"hook-sidecar/pkg/ncclgraph"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/test/expect"
@@ -85,9 +85,9 @@ func modelled(t *testing.T, c nccl.Case, machine nccl.Machine) map[string]choice
 	})
 	nodes := shown.Tree(ids).Devices(ids)
 	link := func(n *topology.Node) topology.Link { return linkOf(shown, n) }
-	m := graph.Machine{NICs: nodes[len(gpus):], Link: link}
+	m := ncclgraph.Machine{NICs: nodes[len(gpus):], Link: link}
 	for _, n := range nodes[:len(gpus)] {
-		m.GPUs = append(m.GPUs, graph.GPU{Node: n, NVLink: c.Hardware.NVLinks > 0})
+		m.GPUs = append(m.GPUs, ncclgraph.GPU{Node: n, NVLink: c.Hardware.NVLinks > 0})
 	}
 	all := map[string]choice{}
 	for i, chosen := range m.Choices() {

@@ -1,16 +1,16 @@
-package graph_test
+package ncclgraph_test
 
 import (
 	"testing"
 
-	"hook-sidecar/pkg/nccl/graph"
+	"hook-sidecar/pkg/ncclgraph"
 	"hook-sidecar/pkg/topology"
 )
 
 // builder makes a machine whose links have 32 GT/s and 16 lanes, but for those in links.
 type builder struct {
 	tree    *topology.Tree
-	machine graph.Machine
+	machine ncclgraph.Machine
 	links   map[*topology.Node]topology.Link
 	next    uint8
 }
@@ -59,7 +59,7 @@ func (b *builder) endpoint(parent *topology.Node, isGuest bool) *topology.Node {
 }
 
 func (b *builder) gpu(parent *topology.Node, hasNVLink, isGuest bool) {
-	b.machine.GPUs = append(b.machine.GPUs, graph.GPU{Node: b.endpoint(parent, isGuest), NVLink: hasNVLink})
+	b.machine.GPUs = append(b.machine.GPUs, ncclgraph.GPU{Node: b.endpoint(parent, isGuest), NVLink: hasNVLink})
 }
 
 func (b *builder) nic(parent *topology.Node, isGuest bool) *topology.Node {
@@ -80,7 +80,7 @@ func TestNUMANodeIsNotNearEnough(t *testing.T) {
 	}
 
 	for i, c := range b.machine.Choices() {
-		if c.NIC != i || c.Type != graph.PHB || c.IsDirect() {
+		if c.NIC != i || c.Type != ncclgraph.PHB || c.IsDirect() {
 			t.Errorf("GPU %d: %v, want NIC %d over PHB", i, c, i)
 		}
 	}
@@ -114,7 +114,7 @@ func TestSwitchServesWithoutItsUplink(t *testing.T) {
 		}
 
 		for i, c := range b.machine.Choices() {
-			if c.NIC != i || c.Type != graph.PIX || c.Limited {
+			if c.NIC != i || c.Type != ncclgraph.PIX || c.Limited {
 				t.Errorf("GPU %d: %v, want its own NIC over PIX without a limit", i, c)
 			}
 		}
@@ -132,7 +132,7 @@ func TestCascadeCrossesAnUplink(t *testing.T) {
 	b.gpu(b.aSwitch(outer, true), true, true)
 	b.nic(b.aSwitch(outer, true), true)
 
-	if c := b.machine.Choices()[0]; c.Type != graph.PXB || !c.Limited || !b.machine.IsLimited() {
+	if c := b.machine.Choices()[0]; c.Type != ncclgraph.PXB || !c.Limited || !b.machine.IsLimited() {
 		t.Errorf("%v, limited %v, want PXB that an uplink limits", c, b.machine.IsLimited())
 	}
 }
@@ -140,7 +140,7 @@ func TestCascadeCrossesAnUplink(t *testing.T) {
 // TestNICOfAnotherGPU: the second GPU has no NIC. On NVLink it reaches that of the first over it (PXN),
 // which uses GPUDirect RDMA; without, the CPU is between.
 func TestNICOfAnotherGPU(t *testing.T) {
-	for hasNVLink, want := range map[bool]graph.Type{true: graph.PXN, false: graph.PHB} {
+	for hasNVLink, want := range map[bool]ncclgraph.Type{true: ncclgraph.PXN, false: ncclgraph.PHB} {
 		b := newBuilder()
 		first, second := b.aSwitch(b.root(0), false), b.aSwitch(b.root(0), false)
 		b.gpu(first, hasNVLink, false)
@@ -170,7 +170,7 @@ func TestSilentLink(t *testing.T) {
 
 // TestShowsAs: a guest's switches show NCCL the host's paths only where their ports tell its links.
 func TestShowsAs(t *testing.T) {
-	machine := func(isSilent bool) graph.Machine {
+	machine := func(isSilent bool) ncclgraph.Machine {
 		b := newBuilder()
 		for range 2 {
 			above := b.aSwitch(b.root(0), isSilent)
@@ -209,7 +209,7 @@ func TestHasNVLink(t *testing.T) {
 		"vGPU of H100 SXM5": {&topology.Device{Vendor: 0x10de, Device: 0x2330, PhysFn: &physical}, false},
 		"not shown":         {nil, false},
 	} {
-		if got := graph.HasNVLink(test.function); got != test.want {
+		if got := ncclgraph.HasNVLink(test.function); got != test.want {
 			t.Errorf("%s: %v, want %v", name, got, test.want)
 		}
 	}

@@ -1,8 +1,8 @@
-// Package graph models what NCCL decides from the PCI Express tree that a machine shows: which NIC
+// Package ncclgraph models what NCCL decides from the PCI Express tree that a machine shows: which NIC
 // each GPU takes, whether it reads and writes that NIC without the CPU (GPUDirect RDMA), and
 // whether a switch's uplink limits a path that NCCL uses. It follows NVIDIA/nccl 2.29.7,
 // src/graph; `make nccl` compares it with NCCL's own code.
-package graph
+package ncclgraph
 
 import (
 	"math/bits"
