@@ -146,13 +146,13 @@ func (c *cluster) testNoKubeVirt(t *testing.T) {
 // One command, and the picture is that of hook-sidecar explain with the same inputs.
 func (c *cluster) testFirstUse(t *testing.T, domain []byte) {
 	head, picture, _ := strings.Cut(c.succeeds(t, "explain", "dgx"), "\n\n")
-	same(t, "the beginning", head, "0 of 120 pairs of devices as on the host; with layout root 112, mirror 120\n"+
+	same(t, "the beginning", head, "0 of 8 GPUs with GPUDirect RDMA, 1 with the host's NIC; 0 of 120 pairs of devices as on the host; with layout mirror 8 GPUs direct, 120 pairs\n"+
 		"to do: add the hook to the VM (docs/install.md) and restart it")
 	subject, picture, _ := strings.Cut(picture, "\n")
 	if !strings.HasPrefix(subject, "VM default/dgx | node gpu-node-1 | pod virt-launcher-dgx-x7k2p | kubectl-hostdev ") {
 		t.Errorf("the subject is %q", subject)
 	}
-	_, want, _ := strings.Cut(c.onFiles(t, "explain", "--as-is"), "\n0 of 120 pairs of devices as on the host\n")
+	_, want, _ := strings.Cut(c.onFiles(t, "explain", "--as-is"), "; 0 of 120 pairs of devices as on the host\n")
 	same(t, "the picture", strings.TrimPrefix(picture, "  kubectl-hostdev (devel)\n"), want)
 	if !bytes.Contains(domain, []byte("<domain type='qemu' id=")) {
 		t.Errorf("the domain does not run: %.80s", domain)
@@ -162,8 +162,8 @@ func (c *cluster) testFirstUse(t *testing.T, domain []byte) {
 
 func (c *cluster) testHooked(t *testing.T) {
 	head, _, _ := strings.Cut(c.succeeds(t, "explain", "hooked"), "\n\n")
-	same(t, "the beginning", head, "112 of 120 pairs of devices as on the host; the tree is of layout root; with layout mirror 120\n"+
-		"to do: nothing, or annotate the VM with hostdev.vm.kubevirt.io/layout: mirror; --layout mirror shows it")
+	same(t, "the beginning", head, "8 of 8 GPUs with GPUDirect RDMA, 8 with the host's NIC; 120 of 120 pairs of devices as on the host; the tree is of layout mirror\n"+
+		"to do: nothing: no layout shows more of the host")
 }
 
 // The script in a container's shell and the hook in its container print the host that the
@@ -180,7 +180,7 @@ func (c *cluster) testSnapshot(t *testing.T) {
 // they are read.
 func (c *cluster) testAll(t *testing.T) {
 	out := c.as(t, "admin", "explain", "-A")
-	for _, row := range []string{`(?m)^default +dgx +gpu-node-1 +16 +0 of 120 `, `(?m)^default +hooked +gpu-node-1 +16 +112 of 120 `} {
+	for _, row := range []string{`(?m)^default +dgx +gpu-node-1 +16 +0 of 8 +0 of 120 `, `(?m)^default +hooked +gpu-node-1 +16 +8 of 8 +120 of 120 `} {
 		if !regexp.MustCompile(row).MatchString(out.out) {
 			t.Errorf("no row %s\n%s\n%s", row, out.err, out.out)
 		}
