@@ -6,6 +6,7 @@ package ncclgraph
 
 import (
 	"math/bits"
+	"slices"
 
 	"hook-sidecar/pkg/topology"
 )
@@ -178,7 +179,7 @@ func (m Machine) functions() []*topology.Node {
 
 // path returns the path between two functions without NVLink.
 func (m Machine) path(x, y *topology.Node) path {
-	above, others := x.Switches(), y.Switches()
+	above, others := elements(x), elements(y)
 	shared := 0
 	for shared < min(len(above), len(others)) && above[shared] == others[shared] {
 		shared++
@@ -198,7 +199,28 @@ func (m Machine) path(x, y *topology.Node) path {
 
 // toCPU returns the path from a function to the CPU.
 func (m Machine) toCPU(n *topology.Node) path {
-	return m.along(PHB, []*topology.Node{n}, n.Switches())
+	return m.along(PHB, []*topology.Node{n}, elements(n))
+}
+
+// elements returns what NCCL finds between a function and the CPU, the outermost first: of each two
+// bridges on the way up the upper one, so of a switch its upstream port. Only a function beside the
+// ports of a switch is elsewhere to NCCL, under the port above that switch (xml.cc,
+// ncclTopoGetXmlFromSys, "Rewind two").
+func elements(n *topology.Node) []*topology.Node {
+	if n.Parent != nil && n.Parent.Kind == topology.MDEVParent {
+		n = n.Parent
+	}
+
+	var found []*topology.Node
+	for {
+		port := n.Parent
+		if port == nil || port.Kind == topology.Root || port.Parent == nil || port.Parent.Kind == topology.Root {
+			slices.Reverse(found)
+			return found
+		}
+		n = port.Parent
+		found = append(found, n)
+	}
 }
 
 // along returns a path with the bandwidth of its slowest link, those of its ends and of the

@@ -168,6 +168,21 @@ func TestSilentLink(t *testing.T) {
 	}
 }
 
+// TestBesidePorts: a function beside the ports of a switch is not under that switch to NCCL, which goes
+// up two bridges at a time (seeds 8, 16 and others of `make nccl`).
+func TestBesidePorts(t *testing.T) {
+	b := newBuilder()
+	above := b.aSwitch(b.root(0), false)
+	b.nic(above, false)
+	id := topology.PCIDevice(topology.Address{Bus: 9})
+	beside := b.tree.Add(above, topology.Node{Kind: topology.Endpoint, ID: id})
+	b.machine.GPUs = []ncclgraph.GPU{{Node: beside}}
+
+	if c := b.machine.Choices()[0]; c.Type != ncclgraph.PHB || c.IsDirect() {
+		t.Errorf("%v, want PHB without GPUDirect RDMA", c)
+	}
+}
+
 // TestShowsAs: a guest's switches show NCCL the host's paths only where their ports tell its links.
 func TestShowsAs(t *testing.T) {
 	machine := func(isSilent bool) ncclgraph.Machine {
