@@ -44,7 +44,7 @@ func TestEndToEnd(t *testing.T) {
 			node, err := NodeSpots(results.file(t, "host.txtar"), i.devices)
 			expect.NoError(t, err)
 			checkPathTypes(t, i, node, GuestSpots(guest, i.devices))
-			checkLinks(t, i, guest)
+			checkLinks(t, i, results)
 			checkSnapshot(t, i, results)
 			checkCompared(t, i, results)
 			checkDoctor(t, i, results)

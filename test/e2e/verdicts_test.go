@@ -32,9 +32,9 @@ func checkSnapshot(t *testing.T, i inner, r results) {
 // checkLinks: with port-speed=host the inner guest's switch ports are those of QEMU that have a link, with
 // that of the node, whose emulated devices and switches have 2.5 GT/s x1. Without it they are
 // libvirt's, whose downstream ports have none.
-func checkLinks(t *testing.T, i inner, guest *boot.Guest) {
+func checkLinks(t *testing.T, i inner, r results) {
 	t.Helper()
-	files, err := host.ParseSnapshot(guest.Snapshot)
+	files, err := host.ParseSnapshot(r.file(t, i.name+".guest.txtar"))
 	expect.NoError(t, err)
 	seen, _ := host.Read(files, nil, host.All|host.Details)
 	const ti, cxl = 0x104c, 0x19e5
