@@ -66,9 +66,11 @@ type path struct {
 // nearest; where several are equal it distributes the GPUs over them (topo.cc, ncclTopoGetLocal
 // and ncclTopoGetLocalNetType, channel 0).
 func (m Machine) Choices() []Choice {
+	nics := topology.Map(m.NICs, m.wayOf)
 	direct := make([][]path, len(m.GPUs))
 	for i, gpu := range m.GPUs {
-		direct[i] = topology.Map(m.NICs, func(nic *topology.Node) path { return m.path(gpu.Node, nic) })
+		own := m.wayOf(gpu.Node)
+		direct[i] = topology.Map(nics, func(nic way) path { return between(own, nic) })
 	}
 
 	choices := make([]Choice, len(m.GPUs))
@@ -144,7 +146,7 @@ func (m Machine) IsLimited() bool {
 		return false
 	}
 	for _, gpu := range m.GPUs {
-		if !gpu.NVLink && m.toCPU(gpu.Node).limited {
+		if !gpu.NVLink && m.wayOf(gpu.Node).toCPU().limited {
 			return true
 		}
 	}
@@ -154,16 +156,16 @@ func (m Machine) IsLimited() bool {
 // ShowsAs reports whether NCCL finds the same paths between the functions of a machine as between
 // those of the same IDs in another: of one type, and of one bandwidth.
 func (m Machine) ShowsAs(other Machine) bool {
-	theirs := map[topology.ID]*topology.Node{}
-	for _, n := range other.functions() {
-		theirs[n.ID] = n
+	theirs := map[topology.ID]way{}
+	for _, w := range other.ways() {
+		theirs[w.function.ID] = w
 	}
 
-	own := m.functions()
+	own := m.ways()
 	for i, x := range own {
 		for _, y := range own[:i] {
-			here := m.path(x, y)
-			if there := other.path(theirs[x.ID], theirs[y.ID]); here.Type != there.Type || here.bandwidth != there.bandwidth {
+			here, there := between(x, y), between(theirs[x.function.ID], theirs[y.function.ID])
+			if here.Type != there.Type || here.bandwidth != there.bandwidth {
 				return false
 			}
 		}
@@ -171,69 +173,77 @@ func (m Machine) ShowsAs(other Machine) bool {
 	return true
 }
 
-// functions returns the GPUs and NICs.
-func (m Machine) functions() []*topology.Node {
-	gpus := topology.Map(m.GPUs, func(gpu GPU) *topology.Node { return gpu.Node })
-	return append(gpus, m.NICs...)
+// ways returns the ways of the GPUs and NICs.
+func (m Machine) ways() []way {
+	gpus := topology.Map(m.GPUs, func(gpu GPU) way { return m.wayOf(gpu.Node) })
+	return append(gpus, topology.Map(m.NICs, m.wayOf)...)
 }
 
-// path returns the path between two functions without NVLink.
-func (m Machine) path(x, y *topology.Node) path {
-	above, others := elements(x), elements(y)
-	shared := 0
-	for shared < min(len(above), len(others)) && above[shared] == others[shared] {
-		shared++
-	}
-
-	kind := SYS
-	switch isInner := len(above) > shared || len(others) > shared; {
-	case shared > 0 && !isInner:
-		kind = PIX
-	case shared > 0:
-		kind = PXB
-	case topology.Same(x.NUMANode(), y.NUMANode()): // those without a node are at one CPU, too
-		kind = PHB
-	}
-	return m.along(kind, []*topology.Node{x, y}, append(above[shared:], others[shared:]...))
+// way is what NCCL finds between a function and the CPU. It is read once per function, since each is
+// the end of many paths.
+type way struct {
+	function  *topology.Node
+	bandwidth float64 // GB/s, of the function's own link
+	isSilent  bool    // neither the function nor the port above it tells a speed
+	above     []element
 }
 
-// toCPU returns the path from a function to the CPU.
-func (m Machine) toCPU(n *topology.Node) path {
-	return m.along(PHB, []*topology.Node{n}, elements(n))
+// element is an upstream port of a way, the outermost first.
+type element struct {
+	node      *topology.Node
+	bandwidth float64 // GB/s, of the link above it
 }
 
-// elements returns what NCCL finds between a function and the CPU, the outermost first: of each two
-// bridges on the way up the upper one, so of a switch its upstream port. Only a function beside the
-// ports of a switch is elsewhere to NCCL, under the port above that switch (xml.cc,
-// ncclTopoGetXmlFromSys, "Rewind two").
-func elements(n *topology.Node) []*topology.Node {
+// wayOf returns the way of a function. Of each two bridges on the way up NCCL takes the upper one, so
+// of a switch its upstream port. Only a function beside the ports of a switch is elsewhere to NCCL,
+// under the port above that switch (xml.cc, ncclTopoGetXmlFromSys, "Rewind two").
+func (m Machine) wayOf(function *topology.Node) way {
+	w := way{function: function, bandwidth: m.bandwidth(function), isSilent: m.linkAbove(function).Speed == 0}
+	n := function
 	if n.Parent != nil && n.Parent.Kind == topology.MDEVParent {
 		n = n.Parent
 	}
 
-	var found []*topology.Node
 	for {
 		port := n.Parent
 		if port == nil || port.Kind == topology.Root || port.Parent == nil || port.Parent.Kind == topology.Root {
-			slices.Reverse(found)
-			return found
+			slices.Reverse(w.above)
+			return w
 		}
 		n = port.Parent
-		found = append(found, n)
+		w.above = append(w.above, element{n, m.bandwidth(n)})
 	}
 }
 
-// along returns a path with the bandwidth of its slowest link, those of its ends and of the
-// uplinks that it crosses.
-func (m Machine) along(kind Type, ends, uplinks []*topology.Node) path {
-	p := path{Type: kind, bandwidth: m.bandwidth(ends[0])}
-	for _, n := range ends {
-		p.bandwidth = min(p.bandwidth, m.bandwidth(n))
-		p.limited = p.limited || m.linkAbove(n).Speed == 0
+// between returns the path between two functions without NVLink.
+func between(x, y way) path {
+	shared := 0
+	for shared < min(len(x.above), len(y.above)) && x.above[shared].node == y.above[shared].node {
+		shared++
 	}
-	for _, n := range uplinks {
-		if b := m.bandwidth(n); b < p.bandwidth {
-			p.bandwidth, p.limited = b, true
+
+	p := path{Type: SYS, bandwidth: min(x.bandwidth, y.bandwidth), limited: x.isSilent || y.isSilent}
+	switch isInner := len(x.above) > shared || len(y.above) > shared; {
+	case shared > 0 && !isInner:
+		p.Type = PIX
+	case shared > 0:
+		p.Type = PXB
+	case topology.Same(x.function.NUMANode(), y.function.NUMANode()): // those without a node are at one CPU, too
+		p.Type = PHB
+	}
+	return p.across(x.above[shared:]).across(y.above[shared:])
+}
+
+// toCPU returns the path to the CPU.
+func (w way) toCPU() path {
+	return path{Type: PHB, bandwidth: w.bandwidth, limited: w.isSilent}.across(w.above)
+}
+
+// across returns the path with the uplinks that it crosses. A slower one limits it.
+func (p path) across(uplinks []element) path {
+	for _, uplink := range uplinks {
+		if uplink.bandwidth < p.bandwidth {
+			p.bandwidth, p.limited = uplink.bandwidth, true
 		}
 	}
 	return p
