@@ -98,7 +98,7 @@ func slowSwitches(s start, isHosts bool) string {
 // servesNCCL reports whether the switches of a proposal bring a GPU GPUDirect RDMA to its NIC, and
 // the false speed of their ports limits no path that NCCL uses.
 func servesNCCL(s start, p proposal) bool {
-	m := machineOf(p.decisions, p.wanted, guestLinks(p.decisions, s.Host, silentPort))
+	m := machineOf(p.decisions, p.wanted, guestLinks(s.Host, silentPort))
 	isDirect := func(c ncclgraph.Choice) bool { return c.NIC >= 0 && c.IsDirect() }
 	return slices.ContainsFunc(m.Choices(), isDirect) && !m.IsLimited()
 }

@@ -39,23 +39,17 @@ var fastest = topology.Link{Speed: 64, Width: 16}
 
 // guestLinks returns what a guest shows of links: of its ports what port returns, and of a
 // passthrough function the function's own.
-func guestLinks(devices []Decision, host *topology.Host, port func(*topology.Node) topology.Link) func(*topology.Node) topology.Link {
-	functions := make(map[topology.ID]*topology.Device, len(devices))
-	for _, d := range devices {
-		functions[d.ID] = d.Function
-	}
+func guestLinks(host *topology.Host, port func(*topology.Node) topology.Link) func(*topology.Node) topology.Link {
 	return func(n *topology.Node) topology.Link {
-		if n.Kind != topology.Endpoint {
+		id, isPassedThrough := n.ID.(topology.DeviceID)
+		if !isPassedThrough {
 			return port(n)
 		}
-		function := functions[n.ID]
-		switch link := host.MaxLink(function); {
-		case function != nil && function.MutesLink:
+		function := host.Function(id)
+		if function != nil && function.MutesLink {
 			return topology.Link{}
-		case link != nil:
-			return *link
 		}
-		return fastest
+		return maxLink(host, function)
 	}
 }
 
@@ -80,7 +74,7 @@ type GPUDirect struct {
 // GPUDirect compares what NCCL decides on the host and in the guest after Changes. A device that
 // the host does not show is left out.
 func (p *Plan) GPUDirect() GPUDirect {
-	onHost := machineOf(shownBy(p.Host, p.Devices), p.HostTree, hostLinks(p.Host))
+	onHost := p.onHost()
 	inGuest := onHost
 	if p.Policy.NCCLTopology == policy.NCCLTopologyNone { // the file shows NCCL the host's tree
 		inGuest = p.inGuest()
@@ -107,10 +101,15 @@ func (p *Plan) GPUDirect() GPUDirect {
 	return outcome
 }
 
+// onHost returns the GPUs and NICs as NCCL finds them on the host.
+func (p *Plan) onHost() ncclgraph.Machine {
+	return machineOf(shownBy(p.Host, p.Devices), p.HostTree, hostLinks(p.Host))
+}
+
 // inGuest returns the GPUs and NICs as NCCL finds them in the guest, without the topology file.
 func (p *Plan) inGuest() ncclgraph.Machine {
 	shown := shownBy(p.Host, p.Devices)
-	return machineOf(byGuestAddress(shown), p.GuestTree, guestLinks(shown, p.Host, p.portLink))
+	return machineOf(byGuestAddress(shown), p.GuestTree, guestLinks(p.Host, p.portLink))
 }
 
 // shownBy returns the devices that the host shows.
@@ -121,7 +120,7 @@ func shownBy(host *topology.Host, devices []Decision) []Decision {
 // ShowsHost reports whether the guest's own tree and links show NCCL the paths of the host, so that
 // the topology file adds nothing.
 func (p *Plan) ShowsHost() bool {
-	return p.inGuest().ShowsAs(machineOf(shownBy(p.Host, p.Devices), p.HostTree, hostLinks(p.Host)))
+	return p.inGuest().ShowsAs(p.onHost())
 }
 
 // chosenNIC is the NIC that NCCL takes for a GPU.
@@ -153,19 +152,23 @@ func byGuestAddress(devices []Decision) []Decision {
 	return ordered
 }
 
-// hostLinks returns what the host shows of links; fastest where they were not read.
+// hostLinks returns what the host shows of links.
 func hostLinks(host *topology.Host) func(*topology.Node) topology.Link {
 	return func(n *topology.Node) topology.Link {
-		var link *topology.Link
 		switch id := n.ID.(type) {
 		case topology.DeviceID:
-			link = host.MaxLink(host.Function(id))
+			return maxLink(host, host.Function(id))
 		case topology.Address:
-			link = host.MaxLink(host.Device(id))
+			return maxLink(host, host.Device(id))
 		}
-		if link == nil {
-			return fastest
-		}
+		return fastest
+	}
+}
+
+// maxLink returns the fastest link of a function of the host; fastest where it was not read.
+func maxLink(host *topology.Host, function *topology.Device) topology.Link {
+	if link := host.MaxLink(function); link != nil {
 		return *link
 	}
+	return fastest
 }
