@@ -22,17 +22,17 @@ const (
 	sinceSwitchPortLinks = "10.0" // QEMU's version in which the last two have these properties
 )
 
-// PortSpeed is a speed that QEMU's ports can advertise (qapi/common.json and
+// portSpeed is a speed that QEMU's ports can advertise (qapi/common.json and
 // hw/core/qdev-properties-system.c, PCIELinkSpeed).
-type PortSpeed struct {
-	Name  string
-	GTs   float64
-	Since string // version of QEMU whose root ports have it, "" for any
+type portSpeed struct {
+	name  string
+	gts   float64
+	since string // version of QEMU whose root ports have it, "" for any
 }
 
-// PortSpeeds returns all such speeds, the slowest first.
-func PortSpeeds() []PortSpeed {
-	return []PortSpeed{{"2_5", 2.5, ""}, {"5", 5, ""}, {"8", 8, ""}, {"16", 16, ""}, {"32", 32, "9.0"}, {"64", 64, "9.0"}}
+// portSpeeds are all such speeds, the slowest first.
+var portSpeeds = []portSpeed{
+	{"2_5", 2.5, ""}, {"5", 5, ""}, {"8", 8, ""}, {"16", 16, ""}, {"32", 32, "9.0"}, {"64", 64, "9.0"},
 }
 
 // portWidths are the numbers of lanes that QEMU's ports can advertise (qapi/common.json,
@@ -82,9 +82,9 @@ func LinkDriver(model domain.Model) string {
 
 // SpeedSince returns the version of QEMU whose root ports can advertise a speed, "" for any.
 func SpeedSince(gts float64) string {
-	for _, s := range PortSpeeds() {
-		if s.GTs == gts {
-			return s.Since
+	for _, s := range portSpeeds {
+		if s.gts == gts {
+			return s.since
 		}
 	}
 	return ""
@@ -132,9 +132,9 @@ func PortLink(d *domain.Domain, c domain.Controller) topology.Link {
 // withProperties returns a link after its speed and width are set, "" for not set. QEMU refuses
 // values that it does not know.
 func withProperties(link topology.Link, speed, width string) topology.Link {
-	for _, s := range PortSpeeds() {
-		if s.Name == speed {
-			link.Speed = s.GTs
+	for _, s := range portSpeeds {
+		if s.name == speed {
+			link.Speed = s.gts
 		}
 	}
 	if lanes, err := strconv.Atoi(width); err == nil && slices.Contains(portWidths, lanes) {
@@ -146,9 +146,9 @@ func withProperties(link topology.Link, speed, width string) topology.Link {
 // LinkProperties returns a link as QEMU spells its properties x-speed and x-width; isKnown is false
 // where it has no value for one of them.
 func LinkProperties(link topology.Link) (speed, width string, isKnown bool) {
-	for _, s := range PortSpeeds() {
-		if s.GTs == link.Speed {
-			speed = s.Name
+	for _, s := range portSpeeds {
+		if s.gts == link.Speed {
+			speed = s.name
 		}
 	}
 	return speed, strconv.Itoa(link.Width), speed != "" && slices.Contains(portWidths, link.Width)
