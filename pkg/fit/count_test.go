@@ -50,27 +50,34 @@ func parse(texts ...string) (Objects, error) {
 	return Parse(files...)
 }
 
+// shapeOf returns the shape of the VM in objects.
+func shapeOf(t testing.TB, o Objects) Shape {
+	t.Helper()
+	shape, err := NewShape(o)
+	expect.NoError(t, err)
+	return shape
+}
+
+// answerFor returns the fleet's answer for a shape.
+func answerFor(t testing.TB, o Objects, shape Shape) Answer {
+	t.Helper()
+	answer, err := New(o).Count(t.Context(), shape)
+	expect.NoError(t, err)
+	return answer
+}
+
 // count returns the fleet's answer for one claim: exactly that of the wish, or with overAll one
 // that wants all devices on one PCIe root.
 func count(t testing.TB, o Objects, w Wish, overAll bool) (Answer, Shape) {
 	t.Helper()
 	parsed, err := parse(text("claim", w), text("vm", w))
-	if err != nil {
-		t.Fatal(err)
-	}
-	shape, err := NewShape(parsed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
+	shape := shapeOf(t, parsed)
 	if overAll {
 		root := resourceapi.FullyQualifiedName("resource.kubernetes.io/pcieRoot")
 		shape.Claims[0].Spec.Devices.Constraints = []resourceapi.DeviceConstraint{{MatchAttribute: &root}}
 	}
-	answer, err := New(o).Count(t.Context(), shape)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return answer, shape
+	return answerFor(t, o, shape), shape
 }
 
 // TestHosts compares with what a person finds by hand on the hosts of testdata.
@@ -179,13 +186,8 @@ func checkWritten(t *testing.T, seed uint64, o, empty Objects, wish Wish) {
 	}
 	_, vm, _ := strings.Cut(written, "\n# kind: VirtualMachine")
 	parsed, err := parse(written, "kind: VirtualMachine"+strings.ReplaceAll(vm, "\n# ", "\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	shape, err := NewShape(parsed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
+	shape := shapeOf(t, parsed)
 	for _, n := range answer.Nodes {
 		now, whenEmpty := scheduled(t, o, n.Name, shape.Claims[0]), scheduled(t, empty, n.Name, shape.Claims[0])
 		if n.Now != now || n.Empty != whenEmpty {

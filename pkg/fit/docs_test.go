@@ -37,15 +37,9 @@ func TestPage(t *testing.T) {
 		if o, err = parse(string(block[1]), vm); err != nil {
 			t.Fatal(err)
 		}
-		shape, err := NewShape(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		shape := shapeOf(t, o)
 		on := objects(t, hosts[name].host, hosts[name].gpu, fleet.SRIOV())
-		answer, err := New(on).Count(t.Context(), shape)
-		if err != nil {
-			t.Fatal(err)
-		}
+		answer := answerFor(t, on, shape)
 		got[name] = answer.Now
 	}
 	expect.Same(t, map[string]int{"two-pairs": 4, "one-pair": 8, "one-socket": 2}, got, "VMs per node (-want +got)")

@@ -174,8 +174,7 @@ func TestPublishedPartitions(t *testing.T) {
 			written++
 			o, err := parse(claim, text("vm", wish))
 			expect.NoError(t, err)
-			shape, err := NewShape(o)
-			expect.NoError(t, err)
+			shape := shapeOf(t, o)
 			sets := allocations(t, h.Objects, shape.Claims[0])
 			if len(sets) != answer.Now {
 				t.Errorf("seed %d, %d GPUs: %d fit, the scheduler allocates %d", seed, size, answer.Now, len(sets))

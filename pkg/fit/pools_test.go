@@ -50,14 +50,8 @@ func TestPools(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			shape, err := NewShape(o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			answer, err := New(o).Count(t.Context(), shape)
-			if err != nil {
-				t.Fatal(err)
-			}
+			shape := shapeOf(t, o)
+			answer := answerFor(t, o, shape)
 			a, b := answer.Nodes[0], answer.Nodes[1]
 			if a.Now != test.a || b.Now != test.b || answer.Now != test.sum || answer.Empty != test.sum || test.why != "" && a.Why != test.why {
 				t.Errorf("%d and %d fit, %d in all, %d when empty, why not %q; want %d, %d, %d, %q", a.Now, b.Now, answer.Now, answer.Empty, a.Why, test.a, test.b, test.sum, test.why)
@@ -115,14 +109,8 @@ spec:
 		t.Fatal(err)
 	}
 	o.Nodes = append(o.Nodes, fleet.Node("a"))
-	shape, err := NewShape(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, err := New(o).Count(t.Context(), shape)
-	if err != nil {
-		t.Fatal(err)
-	}
+	shape := shapeOf(t, o)
+	answer := answerFor(t, o, shape)
 	const want = "not counted: the CPUs, memory and devices of instance type u1.large\n" +
 		"not counted: the VM's affinity to other pods\nnot counted: the VM's topology spread constraints"
 	if got := strings.Join(answer.Notes, "\n"); got != want {

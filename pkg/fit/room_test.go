@@ -60,14 +60,8 @@ func TestRoom(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			shape, err := NewShape(o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			answer, err := New(o).Count(t.Context(), shape)
-			if err != nil {
-				t.Fatal(err)
-			}
+			shape := shapeOf(t, o)
+			answer := answerFor(t, o, shape)
 			if got := answer.Nodes[0]; got.Now != test.now || got.Empty != test.empty || !strings.HasPrefix(got.Why, test.why) || (got.Why == "") != (test.why == "") {
 				t.Errorf("%d fit now, %d when empty, why %q; want %d, %d, %q", got.Now, got.Empty, got.Why, test.now, test.empty, test.why)
 			}
@@ -85,14 +79,8 @@ func TestLabelOfOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shape, err := NewShape(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, err := New(o).Count(t.Context(), shape)
-	if err != nil {
-		t.Fatal(err)
-	}
+	shape := shapeOf(t, o)
+	answer := answerFor(t, o, shape)
 	const why = "it lacks the label kubevirt.io/schedulable=true, which KubeVirt demands"
 	if answer.Now != 1 || answer.Nodes[0].Why != why {
 		t.Errorf("%d fit, why not %q; want 1, %q", answer.Now, answer.Nodes[0].Why, why)

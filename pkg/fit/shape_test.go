@@ -53,10 +53,7 @@ func TestShape(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			shape, err := NewShape(o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			shape := shapeOf(t, o)
 			needs := map[corev1.ResourceName]string{}
 			for name, q := range shape.Needs {
 				needs[name] = q.String()
