@@ -68,7 +68,8 @@ func readSample(flags *cli.PolicyFlags) (sample, error) {
 	return s, err
 }
 
-// demoOutput is what demo prints; the zero value is the summary.
+// demoOutput selects the output of demo: explain's text, the changes of the domain, or by default the
+// summary.
 type demoOutput struct{ full, diff bool }
 
 // demo plans the sample and prints the result.

@@ -10,7 +10,7 @@ const (
 	// leastBridgeOVMF is the granularity of a bridge's window (PCI-to-PCI Bridge Architecture 1.2,
 	// 3.2.5.8), leastBridgeSeaBIOS SeaBIOS's (src/fw/pciinit.c, PCI_BRIDGE_MEM_MIN).
 	leastBridgeOVMF, leastBridgeSeaBIOS = 1 << 20, 2 << 20
-	// hotplugLow is what both reserve for a port that can hotplug (edk2
+	// hotplugLow has the bytes that SeaBIOS and OVMF each reserve for a port that can hotplug (edk2
 	// OvmfPkg/PciHotPlugInitDxe/PciHotPlugInit.c, GetResourcePadding).
 	hotplugLow = 2 << 20
 	// portBAR is the BAR of cxl-upstream and cxl-downstream (QEMU include/hw/cxl/cxl_component.h,
@@ -20,7 +20,7 @@ const (
 	// lowWindow is the least of the windows of q35: OVMF's ends at 0xe0000000 and begins after the
 	// memory, at most at 0xb0000000. SeaBIOS and older OVMF have from 0xc0000000 to 0xfc000000.
 	lowWindow = 768 << 20
-	// lowWindowVirt is that of machine virt (QEMU hw/arm/virt.c, VIRT_PCIE_MMIO).
+	// lowWindowVirt has the bytes of that window on machine virt (QEMU hw/arm/virt.c, VIRT_PCIE_MMIO).
 	lowWindowVirt = 0x2eff0000
 )
 

@@ -170,7 +170,7 @@ func reaches(of *corev1.Node, name *string, all *bool, selector *corev1.NodeSele
 	return false
 }
 
-// Allocation is what claims gave to a pod that runs.
+// Allocation lists the devices that a running pod got by its claims.
 type Allocation struct {
 	Claims map[topology.DeviceID]string // claim, request and driver, by device
 	Nearer string                       // the pairs that it could have with devices of these drivers that are free or its own; "" where none are nearer

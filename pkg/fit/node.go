@@ -144,7 +144,7 @@ func placeOf(d *resourceapi.Device) (at place) {
 	return at
 }
 
-// property is what an attribute says of a device's place.
+// property is the kind of place that an attribute names: a PCIe root, a NUMA node, an address.
 type property int
 
 const (

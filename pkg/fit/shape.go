@@ -14,7 +14,7 @@ import (
 	"hook-sidecar/pkg/reasons"
 )
 
-// Shape is what one VM needs of a node.
+// Shape lists the claims, devices and resources that one VM requests of a node.
 type Shape struct {
 	Name    string
 	Claims  []*resourceapi.ResourceClaim // of Dynamic Resource Allocation

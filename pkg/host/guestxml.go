@@ -33,7 +33,7 @@ type xmlReader struct {
 	isLinux bool                         // elsewhere lstopo does not know the node of a device (hwloc's documentation, "I/O Devices")
 }
 
-// xmlPlace is what an element says of those inside it.
+// xmlPlace is an open XML element, with the root, bridges and NUMA node of the devices inside it.
 type xmlPlace struct {
 	at      topology.Device // what is known of a device there
 	nodeset string

@@ -92,5 +92,6 @@ var matrixTypes = map[string]topology.PathType{
 	"PIX": topology.PIX, "PXB": topology.PXB, "PHB": topology.PHB, "NODE": topology.NODE, "SYS": topology.SYS, "SOC": topology.SYS,
 }
 
-// peerStates are what nvidia-smi topo -p2p writes in the place of path types.
+// peerStates are the words in a table of nvidia-smi topo -p2p. They say whether two GPUs reach each
+// other, not how far apart they are.
 var peerStates = map[string]bool{"OK": true, "CNS": true, "GNS": true, "TNS": true, "NS": true, "DR": true, "U": true}

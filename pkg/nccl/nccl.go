@@ -16,7 +16,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Library is what reads a topology file.
+// Library is a program that reads the topology file: NCCL or RCCL.
 type Library string
 
 // Each refuses the file of the other with "XML Topology has wrong version" (src/graph/xml.cc,

@@ -179,8 +179,8 @@ func (m Machine) ways() []way {
 	return append(gpus, topology.Map(m.NICs, m.wayOf)...)
 }
 
-// way is what NCCL finds between a function and the CPU. It is read once per function, since each is
-// the end of many paths.
+// way lists the links between a function and the CPU. It is read once per function, since each is the
+// end of many paths.
 type way struct {
 	function  *topology.Node
 	bandwidth float64 // GB/s, of the function's own link

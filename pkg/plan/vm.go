@@ -61,8 +61,8 @@ func (v *VM) WithLayout(layout policy.Layout) Result { return v.plan(variant{lay
 // Current returns the plan of the domain as it is.
 func (v *VM) Current() Result { return v.plan(variant{current: true}) }
 
-// Alternative is what a layout gives: what NCCL decides, and how many pairs of devices are as on
-// the host.
+// Alternative counts the outcomes of a layout: the GPUs with GPUDirect RDMA and with the host's NIC,
+// and the pairs of devices that are as on the host.
 type Alternative struct {
 	Layout policy.Layout `json:"layout"` // its name
 	Direct int           `json:"direct"` // GPUs that would use GPUDirect RDMA to their NIC

@@ -66,8 +66,8 @@ func documents(text string) func(func(string) bool) {
 	}
 }
 
-// hasKind is what an object in YAML has. A log, which has nothing of the kind, takes a parser of
-// YAML much longer.
+// hasKind matches the beginning of an object in YAML or JSON. A log has none, and to parse it as YAML
+// would take much longer.
 var hasKind = regexp.MustCompile(`(?m)^(?:kind:|\{ *\w+:|- )`)
 
 // addYAML adds an object in YAML, or in JSON.

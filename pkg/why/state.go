@@ -11,7 +11,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// State is what the objects say about the VM, in words.
+// State says in words how the VM is, by its objects.
 type State struct {
 	Name  string   `json:"name"`  // such as stopped, starting, running, paused; "unknown" with a log alone
 	Text  string   `json:"text"`  // the rest of a sentence that begins with the VM

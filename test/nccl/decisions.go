@@ -2,7 +2,7 @@ package nccl
 
 import "slices"
 
-// Decisions are what NCCL decides for a job, as ncclgraph prints it.
+// Decisions has the answer of NCCL's code to a job, as ncclgraph prints it.
 type Decisions struct {
 	NCCL     string
 	Nodes    int
@@ -40,7 +40,7 @@ type Graph struct {
 	TypeInter        string
 }
 
-// Outcome is what a user has of the decisions, to compare a guest with its host.
+// Outcome sums up decisions for a user, to compare a guest with its host.
 type Outcome struct {
 	GPUs      int
 	GDR       int     // GPUs with GPUDirect RDMA to the NIC that they use

@@ -72,7 +72,7 @@ func (l Library) Parse(tb testing.TB, text string) string {
 // DebianVersion is the NCCL of Debian's source package, whose decisions the tests assert.
 const DebianVersion = "2.29.7"
 
-// Hardware is what NCCL asks CUDA, CPUID and the network for.
+// Hardware has the answers of CUDA, CPUID and the network to NCCL's code.
 type Hardware struct {
 	CPU     string // vendor, family and model, as CPUID has them
 	SM      int    // compute capability: 90 is 9.0

@@ -8,7 +8,7 @@ import (
 	"hook-sidecar/test/tree"
 )
 
-// Link is what max_link_speed and max_link_width of a function show.
+// Link has the texts of max_link_speed and max_link_width of a function.
 type Link struct{ Speed, Width string }
 
 // advertised are the links of QEMU's bridges, by driver. The kernel has no name for the speed 0 of

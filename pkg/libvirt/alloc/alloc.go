@@ -18,7 +18,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Version is what differs between versions of libvirt.
+// Version describes how a version of libvirt gives addresses, where versions differ.
 type Version struct {
 	Name string // the versions
 
@@ -47,7 +47,7 @@ var (
 	Libvirt12 = Version{Name: "12.8", AddsPortForBridge: true, PrefersVirtioSCSI: true, CopiesSCSIModel: true}
 )
 
-// Machine is what libvirt's answer depends on beside the domain.
+// Machine has the inputs of libvirt's answer beside the domain: its version, QEMU's build, and the host.
 type Machine struct {
 	Version
 

@@ -8,7 +8,7 @@ import (
 	"hook-sidecar/pkg/libvirt"
 )
 
-// flags are what a bus accepts, or what a device needs of one (src/conf/domain_addr.h,
+// flags name the kinds of device that a bus accepts, or the kind of bus that a device needs (src/conf/domain_addr.h,
 // virDomainPCIConnectFlags).
 type flags uint16
 

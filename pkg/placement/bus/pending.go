@@ -111,8 +111,8 @@ func (g Guest) Settled() Guest {
 	return settled
 }
 
-// plug is what libvirt plugs into a free port: a device, a hostdev, a bridge of the domain, or else one
-// that libvirt adds.
+// plug describes one use of a free port: libvirt plugs in a device, a hostdev, a bridge of the domain,
+// or else a bridge that it adds.
 type plug struct {
 	at                     domain.GuestAddress
 	other, hostdev, bridge int // positions, or none
