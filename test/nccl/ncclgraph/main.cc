@@ -83,29 +83,30 @@ int ncclDebugLevel = -1;
 uint64_t ncclDebugMask = ~0ull;
 thread_local int ncclDebugNoWarn = 0;
 static int warnings;
-void ncclDebugLog(ncclDebugLogLevel level, unsigned long, const char* file, int line,
-                  const char* fmt, ...) {
+// logLine counts a warning, and prints a line where NCCL_DEBUG is set.
+static void logLine(ncclDebugLogLevel level, const char* fmt, va_list ap) {
   static bool verbose = getenv("NCCL_DEBUG") != nullptr;
   if (level == NCCL_LOG_WARN && !ncclDebugNoWarn) warnings++;
   if (!verbose) return;
-  va_list ap;
-  va_start(ap, fmt);
   fprintf(stderr, level == NCCL_LOG_WARN ? "WARN " : "INFO ");
   vfprintf(stderr, fmt, ap);
   fputc('\n', stderr);
+}
+
+void ncclDebugLog(ncclDebugLogLevel level, unsigned long, const char* file, int line,
+                  const char* fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  logLine(level, fmt, ap);
   va_end(ap);
 }
 
 #if SINCE(2, 30)
 void ncclDebugLogInternal(ncclDebugLogLevel level, unsigned long, const char* file, const char*,
                           int line, const char* fmt, ...) {
-  if (level == NCCL_LOG_WARN && !ncclDebugNoWarn) warnings++;
-  if (!getenv("NCCL_DEBUG")) return;
   va_list ap;
   va_start(ap, fmt);
-  fprintf(stderr, level == NCCL_LOG_WARN ? "WARN " : "INFO ");
-  vfprintf(stderr, fmt, ap);
-  fputc('\n', stderr);
+  logLine(level, fmt, ap);
   va_end(ap);
 }
 
@@ -115,6 +116,15 @@ ncclResult_t ncclRmaGetDevCount(int, int* physical, int* virt) {
   return ncclSuccess;
 }
 #endif
+
+// gpuAt returns the position of the GPU with a bus id, -1 without one.
+static int gpuAt(const char* id) {
+  int64_t want, have;
+  busIdToInt64(id, &want);
+  for (size_t i = 0; i < gpus.size(); i++)
+    if (busIdToInt64(gpus[i].busid.c_str(), &have) == ncclSuccess && want == have) return i;
+  return -1;
+}
 
 #define G(dev) gpus[(intptr_t)(dev)-1]
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int) {
@@ -147,14 +157,10 @@ ncclResult_t rocm_smi_getDevicePciBusIdString(uint32_t i, char* id, size_t len) 
 }
 
 ncclResult_t rocm_smi_getDeviceIndexByPciBusId(const char* id, uint32_t* index) {
-  int64_t want, have;
-  busIdToInt64(id, &want);
-  for (size_t i = 0; i < gpus.size(); i++)
-    if (busIdToInt64(gpus[i].busid.c_str(), &have) == ncclSuccess && want == have) {
-      *index = i;
-      return ncclSuccess;
-    }
-  return ncclSystemError;
+  int i = gpuAt(id);
+  if (i < 0) return ncclSystemError;
+  *index = i;
+  return ncclSuccess;
 }
 
 ncclResult_t rocm_smi_getLinkInfo(int a, int, RSMI_IO_LINK_TYPE* type, int* hops, int* count) {
@@ -176,14 +182,10 @@ ncclNvmlDeviceInfo ncclNvmlDevices[ncclNvmlMaxDevices];
 
 ncclResult_t ncclNvmlEnsureInitialized() { return ncclSuccess; }
 ncclResult_t ncclNvmlDeviceGetHandleByPciBusId(const char* id, nvmlDevice_t* dev) {
-  int64_t want, have;
-  busIdToInt64(id, &want);
-  for (size_t i = 0; i < gpus.size(); i++)
-    if (busIdToInt64(gpus[i].busid.c_str(), &have) == ncclSuccess && want == have) {
-      *dev = (nvmlDevice_t)(i + 1);
-      return ncclSuccess;
-    }
-  return ncclSystemError;
+  int i = gpuAt(id);
+  if (i < 0) return ncclSystemError;
+  *dev = (nvmlDevice_t)(intptr_t)(i + 1);
+  return ncclSuccess;
 }
 
 ncclResult_t ncclNvmlDeviceGetIndex(nvmlDevice_t dev, unsigned* i) {
